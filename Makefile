@@ -44,7 +44,7 @@ clean: ## remove what setup and the tests made
 
 # Installed as for a user, so that the commands, the extension and the man pages are those that a user gets; then a .pth
 # file puts this folder in front, so that what runs is the working tree, not the copy of it at the time of the setup.
-.venv/.setup-done: pyproject.toml meson.build $(wildcard native/*) .venv/.files
+.venv/.setup-done: pyproject.toml meson.build ibkeys/version.py $(wildcard native/*) .venv/.files
 	@native/install-debian.sh $(DEBIAN)
 	@test -n '$(PYTHON)' || { echo 'ibkeys needs Python 3.11 or later: make setup PYTHON=...' >&2; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv

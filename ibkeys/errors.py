@@ -45,10 +45,24 @@ A caller branches on the type and on attributes; the text of a message may impro
 from __future__ import annotations
 
 import errno as _errno
+from typing import Self
 
 
 class IbkeysError(Exception):
-    """Base of all errors of this package. ``str()`` is one line: what was asked, where, what came back, what to do."""
+    """Base of all errors of this package. ``str()`` is one sentence: what was asked, where, what came back, what to do.
+
+    ``more``: what else there is to say, such as why it is so and other ways on: sentences, one on each line, "" for
+    none. A command shows it with -v; in a traceback it is a note of the error.
+    """
+
+    more: str = ""
+
+    def explained(self, *more: str) -> Self:
+        """Return this error with the sentences *more*; empty ones are left out."""
+        self.more = "\n".join(filter(None, more))
+        if self.more:
+            self.add_note(self.more)
+        return self
 
 
 class EncodeError(IbkeysError, ValueError):

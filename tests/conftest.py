@@ -1,4 +1,5 @@
-"""What holds for all tests: Hypothesis profiles, signals as a program at a terminal has them, and a stack.
+"""What holds for all tests: Hypothesis profiles, signals as a program at a terminal has them, a cache folder of their
+own, and a stack.
 
 Hypothesis: the same examples at every run; few by default, many with IBKEYS_SOAK=1 (``make soak``), and ten times as
 many where one costs next to nothing: below the rooms that talk to fabrics.
@@ -38,6 +39,14 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
 # A shell lets what it runs in the background ignore SIGINT, and nohup SIGHUP; what tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Commands keep the names of nodes: not in the cache of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture

@@ -133,13 +133,13 @@ def listen(net: Subnet) -> Wire:
         wire.home[port.guid] = port
         if port.m_key:
             wire.owners[port.m_key.to_bytes(8)] = port
-    process: Callable[..., Any] = Subnet._ask
+    process: Callable[..., Any] = net._carrier._ask
 
     def heard(mad: bytes, node: Node, ingress: int, slid: int) -> Any:
         wire.take(mad, node, ingress)
-        return process(net, mad, node, ingress, slid)
+        return process(mad, node, ingress, slid)
 
-    net._ask = heard  # type: ignore[method-assign]
+    net._carrier._ask = heard  # type: ignore[method-assign]
     return wire
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -50,3 +51,9 @@ def test_an_import_against_the_order_is_found(copy: Path, file: str, line: str, 
     result = lint(copy)
     assert result.returncode == 1
     assert [each for each in result.stdout.splitlines() if each.startswith(contract) and each.endswith("BROKEN")]
+
+
+def test_no_test_module_imports_another() -> None:
+    """What two of them use stands in a module of its own, which says what it is."""
+    imports = re.compile(r"^\s*(?:from|import) .*\btest_\w+", re.M)
+    assert not [str(file) for file in ROOT.glob("tests/**/*.py") if imports.search(file.read_text())]

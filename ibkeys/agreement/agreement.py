@@ -22,7 +22,7 @@ from ibkeys.topology.enforcement import leaf_of
 from ibkeys.topology.model import Port, Topology
 from ibkeys.topology.subnet_manager import shown_subnet_manager
 
-What = Literal["p_key", "enforcement", "m_key_protection"]
+What = Literal["pkey", "enforcement", "m_key_protection"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Agreement:
         answer = answers.get(PKeyTableRecord.name)
         if answer is None or answer.outcome != "answered":
             return 0
-        return len({value.port for value in self.values if value.what == "p_key" and value.words.sa is None})
+        return len({value.port for value in self.values if value.what == "pkey" and value.words.sa is None})
 
     def counts(self) -> Counter[State]:
         """Return how many values agree, differ, are unknown."""
@@ -152,11 +152,11 @@ def _p_keys(port: Port, said: _Four, file: ReadByTheSm) -> Iterator[Value]:
     facts = Facts(file, _is_active(port), _has_room(port))
     partitions = said.partitions()
     if not partitions and port.is_end_port:
-        yield Value(port, "p_key", None, said.members(0), judge(said.members(0), facts))
+        yield Value(port, "pkey", None, said.members(0), judge(said.members(0), facts))
     for partition in partitions:
         words = said.members(partition)
         if port.is_end_port or _is_comparable(words):
-            yield Value(port, "p_key", partition, words, judge(words, facts))
+            yield Value(port, "pkey", partition, words, judge(words, facts))
 
 
 def _option(port: Port, what: What, words: Words, facts: Facts) -> Iterator[Value]:

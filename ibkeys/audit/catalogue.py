@@ -19,6 +19,7 @@ from ibkeys.audit.rules import p_keys_policy as pk_policy
 from ibkeys.audit.rules import q_keys as qk
 from ibkeys.audit.rules import subnet_manager as sm
 from ibkeys.errors import UsageError
+from ibkeys.near import did_you_mean
 
 _ORDER: Final = tuple(GROUPS)
 
@@ -42,7 +43,8 @@ def rule_named(text: str) -> Rule:
     """Return a rule by its id, in any case. Raises UsageError with the ids that there are."""
     rule = _BY_ID.get(text.strip().upper())
     if rule is None:
-        raise UsageError(f"there is no rule {text!r}; there are {', '.join(_BY_ID)}")
+        near = did_you_mean(text, _BY_ID) or f"; there are {', '.join(_BY_ID)}"
+        raise UsageError(f"there is no rule {text!r}{near}")
     return rule
 
 

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 from ibkeys import files
 from ibkeys.errors import EncodeError, FileFormatError
-from ibkeys.keys.number import parse_number, quoted
+from ibkeys.keys import guid as guids
+from ibkeys.keys.number import quoted
 from ibkeys.keys.pkey import PKey
 from ibkeys.store.sqlite import os_error
-
-_GUID_BITS: Final = 64
 
 
 def read_registry(path: Path) -> dict[int, str]:
@@ -57,11 +55,10 @@ def read_guids(path: Path) -> frozenset[int]:
 
 
 def parse_guid(text: str) -> int:
-    """Read a GUID, 0x and hex digits. Raises EncodeError."""
-    guid = parse_number(text, "GUID", _GUID_BITS) if text.lower().startswith("0x") else 0
-    if not guid:
-        raise EncodeError(f"{quoted(text)} is no GUID (0x and hex digits, not 0)")
-    return guid
+    """Read a GUID, 0x and hex digits or as sysfs has it. Raises EncodeError."""
+    if not (text.lower().startswith("0x") or guids.is_spelled_as_guid(text)):
+        raise EncodeError(f"{quoted(text)} is no GUID (0x and hex digits, or 24be:05ff:ff98:aba1 as sysfs has it)")
+    return guids.parse_guid(text)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -81,17 +81,25 @@ class RuleResult:
     passed: int = 0
     note: str = ""
 
+    def fails_at(self, severity: Severity | None) -> bool:
+        """Return whether the rule fails with *severity* or worse; None: never."""
+        return (
+            self.result == "fail"
+            and severity is not None
+            and SEVERITIES.index(self.severity) <= SEVERITIES.index(severity)
+        )
+
     def to_json(self, with_remedy: bool = True) -> dict[str, Any]:
-        """Return the result as the contract has it."""
+        """Return the result as the contract has it, the remedy null without it."""
         return {
             "rule": self.rule,
             "title": self.title,
             "severity": self.severity,
             "result": self.result,
-            "note": self.note,
+            "note": self.note or None,
             "passed": self.passed,
             "subjects": [subject.to_json() for subject in self.subjects],
-            **({"remedy": self.remedy} if with_remedy else {}),
+            "remedy": self.remedy if with_remedy else None,
         }
 
 
@@ -152,10 +160,9 @@ class Report:
         failed = {each.severity for each in self.results if each.result == "fail"}
         return next((severity for severity in SEVERITIES if severity in failed), None)
 
-    def fails_at(self, severity: Severity) -> bool:
-        """Return whether some rule fails with *severity* or worse."""
-        worst = self.worst_failure()
-        return worst is not None and SEVERITIES.index(worst) <= SEVERITIES.index(severity)
+    def fails_at(self, severity: Severity | None) -> bool:
+        """Return whether some rule fails with *severity* or worse; None: never."""
+        return any(each.fails_at(severity) for each in self.results)
 
     def to_json(self, with_remedy: bool = True) -> dict[str, Any]:
         """Return the report as the contract has it, without its schema."""

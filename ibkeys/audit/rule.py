@@ -10,6 +10,7 @@ from ibkeys.audit.findings import GROUPS, Profile, Severity
 from ibkeys.audit.inputs import AuditInput, number
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.fields import NumberRow
+from ibkeys.topology.enforcement import as_shown
 from ibkeys.topology.model import Port
 
 Evidence = Mapping[str, Mapping[str, Any]]
@@ -224,7 +225,7 @@ def port_info(data: AuditInput, port: Port, *rows: NumberRow) -> dict[str, Mappi
     """Return fields of PortInfo as evidence. An M_Key is its fingerprint, never the key."""
     fields: dict[str, Any] = {}
     for row in rows:
-        fields[row.attr] = m_key_text(data, port) if row is PortInfo.m_key else number(port, row)
+        fields[row.attr] = m_key_text(data, port) if row is PortInfo.m_key else as_shown(row.attr, number(port, row))
     return {PortInfo.name: fields}
 
 

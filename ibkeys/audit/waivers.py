@@ -35,6 +35,7 @@ from ibkeys import files
 from ibkeys.audit.catalogue import rule_named
 from ibkeys.audit.rule import Draft
 from ibkeys.errors import FileFormatError, UsageError
+from ibkeys.keys.guid import is_spelled_as_guid, parse_guid
 from ibkeys.store.sqlite import os_error
 from ibkeys.topology.model import Port
 
@@ -61,8 +62,8 @@ class Pattern:
         match = _PLACE.fullmatch(text)
         assert match is not None  # the pattern takes any text
         name = match["name"]
-        is_guid = re.fullmatch(r"0[xX][0-9a-fA-F]{5,16}", name)
-        return cls(text, int(name, 16) if is_guid else None, name, int(match["port"]) if match["port"] else None)
+        is_guid = re.fullmatch(r"0[xX][0-9a-fA-F]{5,16}", name) or (":" in name and is_spelled_as_guid(name))
+        return cls(text, parse_guid(name) if is_guid else None, name, int(match["port"]) if match["port"] else None)
 
     def matches(self, port: Port) -> bool:
         """Return whether this names *port*."""

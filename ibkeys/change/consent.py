@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.errors import Refused, UsageError
+from ibkeys.near import did_you_mean_any
 
 INTERLOCKS: Final = {
     "active-sm": "a change while a subnet manager is or may be master",
@@ -43,7 +44,8 @@ class Consent:
     def __post_init__(self) -> None:
         unknown = sorted(self.overrides - INTERLOCKS.keys())
         if unknown:
-            raise UsageError(f"{', '.join(unknown)}: no such interlock; there are {', '.join(INTERLOCKS)}")
+            near = did_you_mean_any(unknown, INTERLOCKS) or f"; there are {', '.join(INTERLOCKS)}"
+            raise UsageError(f"{', '.join(unknown)}: no such interlock{near}")
 
     @property
     def overridden(self) -> frozenset[str]:
@@ -57,10 +59,12 @@ class Consent:
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """An interlock that a change sets off. ``message`` says what would happen; `refusal` adds the way round."""
+    """An interlock that a change sets off. ``message`` says what would happen, ``more`` why, or how to do without;
+    `refusal` adds the way round."""
 
     interlock: str
     message: str
+    more: str = ""
 
     @property
     def how_to_override(self) -> str:
@@ -74,7 +78,7 @@ class Objection:
             f"refused by interlock {self.interlock}: {self.message}; to do it all the same: "
             f"{self.how_to_override}{also}",
             self.interlock,
-        )
+        ).explained(self.more)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def plan_clear(writer: Writer, ports: Sequence[PortHandle]) -> Plan:
         if target is not None:
             edit = CountersEdit(target, dict.fromkeys(counts, 0), shown, writer.consent.covers("stale"))
             sets.append(PendingSet(edit))
-            plan.changes += [Change(port.port, name, None, str(count), "0") for name, count in counts.items()]
+            plan.changes += [Change(port.port, name, None, count, 0) for name, count in counts.items()]
     if not sets:
         return plan
     plan.stages = list(in_order((each, rank_of(writer, each.target.port)) for each in sets))

@@ -6,13 +6,13 @@ from ibkeys.change.edits import PortInfoEdit
 from ibkeys.change.interlocks.tables import objections_to_enforcement
 from ibkeys.change.pending_set import PendingSet
 from ibkeys.change.plan import Change, Plan
-from ibkeys.change.portinfo import ENFORCEMENT_BITS
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.errors import UsageError
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.subnet_manager import BESIDE_SM
 from ibkeys.mad.attributes import SwitchInfo
+from ibkeys.topology.enforcement import ENFORCEMENT_BITS
 
 
 def plan_enforce(writer: Writer, port: PortHandle, inbound: bool | None, outbound: bool | None) -> Plan:
@@ -33,7 +33,7 @@ def plan_enforce(writer: Writer, port: PortHandle, inbound: bool | None, outboun
     changes = {attr: int(on) for attr, on in wanted.items() if on is not None and int(on) != getattr(shown, attr)}
     plan = Plan(writer.command)
     plan.changes = [
-        Change(port.port, attr, None, str(getattr(shown, attr)), str(value)) for attr, value in changes.items()
+        Change(port.port, attr, None, bool(getattr(shown, attr)), bool(value)) for attr, value in changes.items()
     ]
     if not changes:
         return plan

@@ -9,9 +9,12 @@ from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.store.journal import Image
+from ibkeys.topology.enforcement import as_shown
 from ibkeys.topology.model import Port
 
-Row = tuple[str, int | None, str | None, str | None]
+Value = str | int | bool | None
+"""A P_Key or an M_Key's state as text, a bit as true or false, a number; None is nothing there, or not known."""
+Row = tuple[str, int | None, Value, Value]
 """Kind, index, before, after: as `ibkeys.change.plan.Change` has them."""
 _BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")
 _COUNTERS: Final = ("m_key_violations", "p_key_violations", "q_key_violations")
@@ -54,10 +57,10 @@ def changes_of(image: Image) -> list[Row]:
         ]
     before, after = PortInfo(image.before), PortInfo(image.after)
     rows: list[Row] = [
-        (name, None, str(getattr(before, name)), str(getattr(after, name)))
+        (name, None, as_shown(name, getattr(before, name)), as_shown(name, getattr(after, name)))
         for name in _FIELDS
         if getattr(before, name) != getattr(after, name)
     ]
     # A counter ignores every written value but 0.
-    rows += [(name, None, str(getattr(before, name)), "0") for name in _COUNTERS if not getattr(after, name)]
+    rows += [(name, None, getattr(before, name), 0) for name in _COUNTERS if not getattr(after, name)]
     return rows if image.key_ref is None else [("m_key", None, None, "set"), *rows]

@@ -7,6 +7,7 @@ from typing import Any
 
 from ibkeys.change.consent import Objection, Question
 from ibkeys.change.engine import Engine
+from ibkeys.change.images import Value
 from ibkeys.change.pending_set import PendingSet
 from ibkeys.change.writer import Writer
 from ibkeys.store.journal import Journal, Operation
@@ -18,19 +19,26 @@ from ibkeys.topology.model import Port, Trouble
 class Change:
     """One thing that differs: ``kind`` is a P_Key entry (``pkey``, with its index) or a field's JSON name.
 
-    ``before`` and ``after`` are as the field prints them, M_Keys masked; None is an empty entry or an unknown value.
+    ``before`` and ``after``: a P_Key as ``0x8001``, an M_Key's state in words, a bit as true or false, any other field
+    as its number; None is an empty entry or an unknown value.
     """
 
     port: Port
     kind: str
     index: int | None
-    before: str | None
-    after: str | None
+    before: Value
+    after: Value
 
     def __str__(self) -> str:
         what = f"{self.kind}[{self.index}]" if self.index is not None else self.kind
-        before, after = ("-" if value is None else value for value in (self.before, self.after))
-        return f"{what}: {before} -> {after}"
+        return f"{what}: {value_in_words(self.before)} -> {value_in_words(self.after)}"
+
+
+def value_in_words(value: Value) -> str:
+    """Return a value for people: a bit as 0 or 1, as the standard writes it; nothing as ``-``."""
+    if value is None:
+        return "-"
+    return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 @dataclass(slots=True)

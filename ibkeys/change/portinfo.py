@@ -17,7 +17,6 @@ KEEP_COUNTER: Final = 0xFFFF
 
 STAND_IN_LID: Final = 0x1234
 
-ENFORCEMENT_BITS: Final = ("partition_enforcement_inbound", "partition_enforcement_outbound")
 
 _NO_CHANGE: Final = {
     "port_state": 0,

@@ -81,6 +81,9 @@ def key_for_set(handle: PortHandle) -> MKey:
         return NO_MKEY
     given = "none is known for it" if handle.m_key.is_zero else "it is not the one that was sent"
     raise MKeyNeeded(
-        f"{handle}: the port is at protection level 1 and hides its M_Key, and {given}; a Set would be dropped and "
-        "counted as a violation: give the key with -y, --keystore or --security-keys, or -y 0 if the port has none"
+        f"{handle}: the port is at protection level 1 and hides its M_Key, and {given}: give the key with -y, "
+        "--keystore or --security-keys"
+    ).explained(
+        "A Set without the key would be dropped and counted as a violation, so none was sent.",
+        "-y 0 says that the port has no key.",
     )

@@ -115,7 +115,6 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
 }
 """The commands by what they are for, in the order of the help."""
 COMMANDS: Final = {name: entry for group in GROUPS.values() for name, entry in group.items()}
-_NEAR: Final = 3
 
 
 class Commands(click.Group):
@@ -147,12 +146,12 @@ class Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            import difflib
+            from ibkeys.near import did_you_mean
 
-            near = difflib.get_close_matches(args[0], COMMANDS, _NEAR)
+            near = did_you_mean(args[0], COMMANDS)
             if not near:
                 raise
-            raise click.UsageError(f"{error.message} Did you mean {' or '.join(near)}?", ctx) from None
+            raise click.UsageError(f"{error.message.rstrip('.')}{near}", ctx) from None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
         """Complete a command's name without importing any."""
@@ -175,10 +174,24 @@ class Commands(click.Group):
         _leave_no_core()
         arguments = sys.argv[1:] if args is None else list(args)
         with streams.outliving():
-            self._main_shell_completion(extra, PROG_NAME, COMPLETE_VARIABLE)
+            if COMPLETE_VARIABLE in os.environ:
+                self._complete(extra)
             typed.watch([*arguments, *(value for name, value in os.environ.items() if name.startswith("IBKEYS_"))])
             code = exits.run(lambda: self._run(arguments, extra))
         sys.exit(code)
+
+    def _complete(self, extra: dict[str, Any]) -> NoReturn:
+        """Answer a shell's completion script and leave. What goes wrong is silent: a message would stand in the line
+        that the user types. With IBKEYS_DEBUG it is a traceback."""
+        from ibkeys.cli.completing import shells
+
+        shells.register()
+        try:
+            self._main_shell_completion(extra, PROG_NAME, COMPLETE_VARIABLE)
+        except Exception:
+            if os.environ.get("IBKEYS_DEBUG"):
+                raise
+        sys.exit(1)
 
     def _run(self, args: list[str], extra: dict[str, Any]) -> int:
         if not args:

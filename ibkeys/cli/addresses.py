@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ibkeys.cli import typed
 from ibkeys.cli.options import Kind
 from ibkeys.errors import AddressError, EncodeError, UsageError
+from ibkeys.keys.guid import is_spelled_as_guid
 from ibkeys.keys.number import parse_number
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _letter(kind: Kind) -> str:
 def _kind_hint(text: str) -> str:
     if "," in text:
         return " (for a directed route: -D)"
-    if text.lower().startswith("0x") and len(text) > 6:
+    if is_spelled_as_guid(text):
         return " (for a GUID: -G)"
     if not text[:1].isdigit():
         return " (for a node's name: -N)"

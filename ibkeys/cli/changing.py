@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import say, write
 from ibkeys.cli.given import given_options
 from ibkeys.cli.options import Changing
-from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, write_csv, write_json
+from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
+from ibkeys.cli.screen.colour import paint, role_of_change
 from ibkeys.errors import Refused
 
 if TYPE_CHECKING:
-    from ibkeys.change.consent import Question
+    from ibkeys.change.consent import Objection, Question
     from ibkeys.change.plan import Plan
     from ibkeys.change.writer import Writer
     from ibkeys.fabric.live import Fabric
@@ -76,11 +77,7 @@ class ShownChange(ABC):
 
     def say_refusals(self) -> None:
         """Say on standard error what would refuse the plan of a dry run, and what would be asked."""
-        for objection in self.writer.not_overridden(self.plan):
-            exits.warn(
-                f"by interlock {objection.interlock}: {objection.message} ({objection.how_to_override})",
-                "would be refused",
-            )
+        say_would_be_refused(self.writer.not_overridden(self.plan))
         for question in self.plan.questions:
             exits.warn(f"{question.text}; {question.answer} says yes to it", "would be asked")
 
@@ -105,9 +102,11 @@ def writer_of(fabric: Fabric, command: str, consent: Changing) -> Writer:
     return Writer(fabric, command, agreed, consent.dry_run, given_options())
 
 
-def say(line: str) -> None:
-    """Write a line to standard error: what is asked about, where standard output is for a program."""
-    print(line, file=sys.stderr)
+def say_would_be_refused(objections: Iterable[Objection]) -> None:
+    """Say on standard error which interlocks would refuse what a dry run shows."""
+    for each in objections:
+        text = f"by interlock {each.interlock}: {each.message} ({each.how_to_override})"
+        exits.warn(text, "would be refused", each.more)
 
 
 def confirm(
@@ -134,7 +133,7 @@ def confirm(
         )
     show()
     for text in [*(f"{each.text}. Is that meant?" for each in questions), question]:
-        print(f"{exits.clean(text)} [y/N] ", end="", file=sys.stderr, flush=True)
+        say(f"{exits.clean(text)} [y/N]", end=" ")
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise Refused("nothing was changed: the answer was not yes", _ASKED)
 
@@ -180,12 +179,15 @@ class _ListedChange(ShownChange):
 
     def show(self, put: Callable[[str], None]) -> None:
         """Write each port with its values."""
+        from ibkeys.change.plan import value_in_words
+
         if not self._document["ports"]:
             put("nothing to change")
         for port in self._document["ports"]:
             put(heading_of(port))
             for each in port["changes"]:
-                put(f"  {name_of(each)}: {_value(each['before'])} -> {_value(each['after'])}")
+                what = f"{name_of(each)}: {value_in_words(each['before'])} -> {value_in_words(each['after'])}"
+                put(f"  {paint(what, role_of_change(each['before'], each['after']))}")
 
     def report(self, applied: bool) -> int:
         """Say that it is done, and return 1 for a dry run with changes, else 0."""
@@ -216,7 +218,3 @@ def name_of(each: dict[str, Any]) -> str:
         return f"P_Key[{each['index']}]"
     row = PortInfo.rows.get(each["kind"])
     return row.name if row else str(each["kind"])
-
-
-def _value(value: object) -> str:
-    return NOTHING if value is None else str(value)

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, TextIO
 
 import click
 
 from ibkeys.cli import streams, typed
+from ibkeys.cli.screen.colour import shown
+from ibkeys.cli.screen.lines import folded, forget_names, width_of
 from ibkeys.errors import (
     AddressError,
     EncodeError,
@@ -32,7 +34,10 @@ REFUSED: Final = 4
 INTERRUPTED: Final = 130
 
 _INTERNAL: Final = "internal error"
+_HINT: Final = "; -v says more"
 _frames_wanted = False
+_keeps_back = False
+"""Whether what explains an error waits for -v: not where -v was given, nor in a command that has no such option."""
 _knows_more: Callable[[], Iterable[str]] | None = None
 _USAGE: Final = (AddressError, UsageError, EncodeError, FileFormatError, MalformedMad)
 
@@ -77,7 +82,8 @@ def message_of(error: BaseException) -> str | None:
 
 
 def run(command: Callable[[], int]) -> int:
-    """Run *command* and return its exit code; say on standard error what went wrong, in one line.
+    """Run *command* and return its exit code; say on standard error what went wrong, in one line; with -v what explains
+    it stands below.
 
     A reader of standard output that has gone changes nothing: the command goes on, and its own code is returned.
     """
@@ -85,6 +91,8 @@ def run(command: Callable[[], int]) -> int:
         warn("standard output is closed", "error")
         return NOT_COMPLETED
     know_more(None)
+    explain(True)
+    forget_names()
     failure: BaseException
     try:
         code = command()
@@ -103,7 +111,7 @@ def run(command: Callable[[], int]) -> int:
         know_more(None)
     text = message_of(failure)
     if text is not None:
-        warn(text, "error")
+        warn(text, "error", failure.more if isinstance(failure, IbkeysError) else "")
     if isinstance(failure, Refused):
         show_details(failure.details)
     if _frames_wanted and text and text.startswith(_INTERNAL):
@@ -122,6 +130,17 @@ def _say_more() -> None:
     know_more(None)
     for line in lines() if lines is not None else ():
         warn(line, "note")
+
+
+def explain(wanted: bool) -> None:
+    """Show from now on what explains an error, or a hint to -v. A command with -v says which."""
+    global _keeps_back
+    _keeps_back = not wanted
+
+
+def says_all() -> bool:
+    """Whether nothing is kept back: -v was given, or the command has no such option."""
+    return not _keeps_back
 
 
 def show_frames() -> None:
@@ -153,32 +172,53 @@ def flush() -> None:
     sys.stdout.flush()
 
 
-def write(text: str) -> None:
-    """Write *text* and a newline to standard output."""
+def write(text: str, hang: int | None = None) -> None:
+    """Write *text*, which is for people, and a newline to standard output; on a terminal it is folded to fit.
+
+    *hang*: blanks before what is continued, see `ibkeys.cli.screen.lines.folded`.
+    """
+    sys.stdout.write(_fitted(text, sys.stdout, hang) + "\n")
+
+
+def write_exact(text: str) -> None:
+    """Write *text*, which is for a program or a file, and a newline to standard output: never folded, no colour."""
     sys.stdout.write(text + "\n")
+
+
+def say(text: str, end: str = "\n") -> None:
+    """Write *text* and *end* to standard error, as `write` does to standard output."""
+    print(_fitted(text, sys.stderr), end=end, file=sys.stderr, flush=True)
+
+
+def _fitted(text: str, stream: TextIO, hang: int | None = None) -> str:
+    return shown(folded(text, width_of(stream), hang), stream)
 
 
 def write_as_is(text: str) -> None:
     """Write *text*, which was read as UTF-8 with surrogateescape, as the bytes that it was read from."""
     stream = getattr(sys.stdout, "buffer", None)
     if stream is None:
-        write(text.rstrip("\n"))
+        write_exact(text.rstrip("\n"))
         return
     sys.stdout.flush()
     stream.write(text.encode("utf-8", "surrogateescape"))
 
 
-def warn(text: str, kind: str = "warning") -> None:
-    """Write one line to standard error, without what was typed and may be a key."""
+def warn(text: str, kind: str = "warning", more: str = "") -> None:
+    """Write one line to standard error, without what was typed and may be a key. *more* explains it: lines below it,
+    with -v."""
     if kind == "error":
         _say_more()
-    print(f"ibkeys: {kind}: {clean(typed.without_keys(text))}", file=sys.stderr, flush=True)
+    hint = _HINT if more and _keeps_back else ""
+    say(f"ibkeys: {kind}: {clean(typed.without_keys(text))}{hint}")
+    if not _keeps_back:
+        show_details(more)
 
 
 def show_details(text: str) -> None:
     """Write the lines of *text*, such as a diff, below what was said; indented, so that none passes for a message."""
     for line in text.split("\n") if text else ():
-        print(f"  {clean(typed.without_keys(line))}", file=sys.stderr, flush=True)
+        say(f"  {clean(typed.without_keys(line))}")
 
 
 def _where_to_read(error: click.UsageError) -> str:

@@ -15,6 +15,7 @@ import ibkeys
 from ibkeys.cli import exits
 from ibkeys.cli.config import DEFAULT_CONFIG, DEFAULT_NAME_MAP, Config, read_config
 from ibkeys.cli.options import AskSa, Store, Where
+from ibkeys.cli.screen.lines import keep_whole
 from ibkeys.cli.secrets import check_passphrase_option, read_m_key, read_passphrase, read_sm_key
 from ibkeys.errors import FileFormatError, MKeyNeeded, NoReply, SendRefused, UsageError
 
@@ -63,6 +64,7 @@ def open_fabric(
             exits.know_more(None if fabric.is_simulated else lambda: _what_host_knows(where))
             raise
         finally:
+            _keep_names(where, fabric)
             if where.verbose:
                 _say_statistics(fabric)
 
@@ -92,6 +94,20 @@ def _open(where: Where, config: Config, around: Callable[[UmadPort], UmadPort] |
         raise
 
 
+def _keep_names(where: Where, fabric: Fabric) -> None:
+    """Keep the names of the nodes that a sweep found, for completion; a command is not worse off without."""
+    if fabric.swept is None:
+        return
+    from ibkeys.cli.completing import names
+
+    which = names.SIMULATED_NODES if fabric.is_simulated else names.NODES
+    try:
+        names.keep(which, (node.description for node in fabric.swept.nodes if node.description))
+    except (OSError, RuntimeError) as error:
+        if where.verbose:
+            exits.warn(f"names of nodes are not kept for completion: {error}", "note")
+
+
 def _know_more(where: Where, fabric: Fabric) -> None:
     """When the command cannot complete because ports do not answer, what this host knows is said too."""
 
@@ -112,16 +128,9 @@ def _what_host_knows(where: Where) -> list[str]:
 
 def stores_of(where: Where) -> StorePaths:
     """Return the journal and the key store that the options mean, without opening a fabric."""
-    from ibkeys.store.paths import store_paths
-    from ibkeys.umad.simulated import parse_spec
+    from ibkeys.umad import simulated
 
-    simulated = is_simulated(where)
-    return store_paths(
-        simulated=simulated,
-        state=parse_spec(where.backend).state if simulated else None,
-        keystore=Path(where.keystore) if where.keystore else None,
-        journal=Path(where.journal) if where.journal else None,
-    )
+    return simulated.stores_of(where.backend, where.keystore, where.journal)
 
 
 def journal_of(where: Where) -> Path:
@@ -205,6 +214,7 @@ def load(path: Path) -> Snapshot:
     recorded = ibkeys.load(path)
     for warning in recorded.warnings:
         exits.warn(warning)
+    keep_whole(node.description for node in recorded.snapshot.fabric.nodes)
     return recorded.snapshot
 
 

@@ -9,6 +9,9 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from ibkeys.cli import exits
+from ibkeys.cli.help.common import DEFAULTS, FABRIC, GENERAL, KEYS, MESSAGES, TIMING, CommonOption
+from ibkeys.cli.screen import colour
 from ibkeys.cli.types import Number, Way
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS
 
@@ -151,6 +154,11 @@ def option(*names: str, env: bool = True, **settings: Any) -> Callable[[F], F]:
     return click.option(*names, envvar=variable, **settings)
 
 
+def shared(section: str, *names: str, **settings: Any) -> Callable[[F], F]:
+    """Return an `option` that many commands share: their help names it, and lists it by *section* with --help-all."""
+    return option(*names, cls=CommonOption, section=section, **settings)
+
+
 def show_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
     """Print the version and leave."""
     if wanted and not ctx.resilient_parsing:
@@ -160,56 +168,131 @@ def show_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> N
         ctx.exit()
 
 
-version: Final = click.option(
-    "-V", "--version", is_flag=True, expose_value=False, is_eager=True, callback=show_version, help="Print the version."
+_version: Final = shared(
+    GENERAL,
+    "-V",
+    "--version",
+    env=False,
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=show_version,
+    help="Print the version.",
 )
 
-show_keys: Final = option("-K", "--show-keys", is_flag=True, help="Print M_Keys instead of masking them.")
 
-_backend: Final = option(
-    "--backend", default="umad", metavar="BACKEND", help="umad, or sim:FILE[,state=PATH][,...].  [default: umad]"
+def _choose_colour(ctx: click.Context, _param: click.Parameter, wish: colour.Wish) -> None:
+    colour.choose(ctx, wish)
+
+
+_color: Final = shared(
+    MESSAGES,
+    "--color",
+    type=click.Choice(colour.WISHES),
+    default="auto",
+    expose_value=False,
+    callback=_choose_colour,
+    help="Colour of severities and changes.  [default: auto, on a terminal]",
 )
-_keystore: Final = option("--keystore", metavar="FILE", help="Key store of this tool.  [default: the user's own]")
-_passphrase: Final = option(
-    "--keystore-passphrase", metavar="@FILE|-", help="Of an encrypted key store: '-' asks, @FILE reads it."
+
+
+def common(command: F) -> F:
+    """Add the options of every command; the groups for a fabric and for the key store have them."""
+    return _color(_version(command))
+
+
+_SHOW_KEYS: Final[dict[str, Any]] = {"is_flag": True, "help": "Print M_Keys instead of masking them."}
+show_keys: Final = option("-K", "--show-keys", **_SHOW_KEYS)
+"""For commands that talk to no fabric."""
+
+_backend: Final = shared(
+    FABRIC,
+    "--backend",
+    default="umad",
+    metavar="BACKEND",
+    help="umad, or sim:FILE[,state=PATH][,...].  [default: umad]",
 )
+_keystore: Final = shared(KEYS, "--keystore", metavar="FILE", help="Key store of this tool.  [default: the user's own]")
+_passphrase: Final = shared(
+    KEYS, "--keystore-passphrase", metavar="@FILE|-", help="Of an encrypted key store: '-' asks, @FILE reads it."
+)
+
+
+def _explain(_ctx: click.Context, _param: click.Parameter, verbose: int) -> int:
+    """Let errors be explained as -v says; eager, so that it holds for errors in other options too."""
+    exits.explain(verbose > 0)
+    return verbose
+
 
 _fabric_options: Final[tuple[Callable[..., Any], ...]] = (
-    option("-C", "--Ca", "ca", metavar="NAME", help="Local channel adapter.  [default: first with an active port]"),
-    option("-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Local port number."),
+    shared(
+        FABRIC, "-C", "--Ca", "ca", metavar="NAME", help="Local channel adapter.  [default: first with an active port]"
+    ),
+    shared(FABRIC, "-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Local port number."),
     _backend,
-    option("--at", metavar="NODE", help="Node the tool sits on, in a simulated subnet."),
-    option("-t", "--timeout", type=Number(1, 3_600_000), metavar="MS", help="For each attempt.  [default: 1000]"),
-    option("--retries", type=Number(0, 1000), default=2, metavar="N", help="Attempts after the first.  [default: 2]"),
-    option(
+    shared(FABRIC, "--at", metavar="NODE", help="Node the tool sits on, in a simulated subnet."),
+    shared(
+        TIMING, "-t", "--timeout", type=Number(1, 3_600_000), metavar="MS", help="For each attempt.  [default: 1000]"
+    ),
+    shared(
+        TIMING,
+        "--retries",
+        type=Number(0, 1000),
+        default=2,
+        metavar="N",
+        help="Attempts after the first.  [default: 2]",
+    ),
+    shared(
+        TIMING,
         "-o",
         "--outstanding_smps",
         type=Number(1, 1024),
         metavar="N",
         help="Most SMPs in flight.  [default: adaptive, up to 64]",
     ),
-    option(
-        "--limit", "limit", multiple=True, metavar="NAME=N", help="Raise or lower a limit; see ibkeys(1); repeatable."
+    shared(
+        TIMING,
+        "--limit",
+        "limit",
+        multiple=True,
+        metavar="NAME=N",
+        help="Raise or lower a limit; see ibkeys(1); repeatable.",
     ),
-    option("-y", "--m_key", metavar="KEY", help="M_Key to send: '-' asks without echo, @FILE reads it."),
-    option("--security-keys", metavar="DIR", help="Directory with OpenSM's guid2mkey, neighbors and guid2lid."),
+    shared(KEYS, "-y", "--m_key", metavar="KEY", help="M_Key to send: '-' asks without echo, @FILE reads it."),
+    shared(KEYS, "--security-keys", metavar="DIR", help="Directory with OpenSM's guid2mkey, neighbors and guid2lid."),
     _keystore,
     _passphrase,
-    option("--journal", metavar="FILE", help="Where changes put what they overwrite.  [default: beside the key store]"),
-    option("--trust-topology", env=False, is_flag=True, help="Send known M_Keys over links that could not be proven."),
-    option(
+    shared(
+        KEYS,
+        "--journal",
+        metavar="FILE",
+        help="Where changes put what they overwrite.  [default: beside the key store]",
+    ),
+    shared(
+        KEYS, "--trust-topology", env=False, is_flag=True, help="Send known M_Keys over links that could not be proven."
+    ),
+    shared(
+        KEYS,
         "--ask-unproven",
         env=False,
         is_flag=True,
         help="Ask once, without a key, where a protected port may be: it counts a violation, its lease may start.",
     ),
-    show_keys,
-    option("--node-name-map", metavar="FILE", help="Names for node GUIDs, as infiniband-diags has them."),
-    option("-z", "--config", metavar="FILE", help="Defaults for CA, Port, timeout, m_key: an ibdiag.conf."),
-    option("-v", "--verbose", count=True, help="Say more: counts of SMPs on standard error."),
-    option("-d", "--debug", is_flag=True, help="Print each MAD decoded on standard error, keys masked."),
-    option("--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."),
-    version,
+    shared(KEYS, "-K", "--show-keys", **_SHOW_KEYS),
+    shared(DEFAULTS, "--node-name-map", metavar="FILE", help="Names for node GUIDs, as infiniband-diags has them."),
+    shared(DEFAULTS, "-z", "--config", metavar="FILE", help="Defaults for CA, Port, timeout, m_key: an ibdiag.conf."),
+    shared(
+        MESSAGES,
+        "-v",
+        "--verbose",
+        count=True,
+        is_eager=True,
+        callback=_explain,
+        help="Say more: what explains an error, and counts of SMPs, on standard error.",
+    ),
+    shared(MESSAGES, "-d", "--debug", is_flag=True, help="Print each MAD decoded on standard error, keys masked."),
+    shared(MESSAGES, "--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."),
+    common,
 )
 
 fabric: Final = group("where", Where, *_fabric_options)
@@ -218,7 +301,7 @@ fabric: Final = group("where", Where, *_fabric_options)
 reading: Final = group(
     "where",
     Where,
-    option("--from", "snapshot", metavar="SNAPSHOT", help="Read from a snapshot file instead of a fabric."),
+    shared(FABRIC, "--from", "snapshot", metavar="SNAPSHOT", help="Read from a snapshot file instead of a fabric."),
     *_fabric_options,
 )
 """For commands that only read: a fabric, or a snapshot of one."""
@@ -246,7 +329,7 @@ sa: Final = group(
 )
 """For commands that ask the SA."""
 
-store: Final = group("store", Store, _backend, _keystore, _passphrase, version)
+store: Final = group("store", Store, _backend, _keystore, _passphrase, common)
 """For commands that need the key store and no fabric."""
 
 kind: Final = group(

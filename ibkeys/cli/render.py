@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import repeat, zip_longest
+from dataclasses import dataclass
 from typing import Any, Final
 
-from ibkeys.cli.exits import clean, write
+from ibkeys.cli.exits import clean, write, write_exact
+from ibkeys.cli.screen.lines import keep_whole, width_of
+from ibkeys.cli.screen.tables import Cell, Line, laid_out
 
 Row = Mapping[str, Any]
 IDENTITY: Final = ("node_guid", "port_guid", "node_desc", "node_type", "port", "lid")
@@ -17,15 +20,25 @@ _CSV_CHUNK: Final = 1 << 16
 
 
 def schema(command: str) -> str:
-    """Return the name of a command's JSON document."""
-    return f"ibkeys.{command}/1"
+    """Return the name of a command's JSON document, with the number of its shape."""
+    return f"ibkeys.{command}/{_SHAPES.get(command, 1)}"
+
+
+_SHAPES: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("mkey-show", "enforce-show", "caps-show", "sm-show", "matrix"), 2),
+    **dict.fromkeys(("audit", "diff", "history", "compare", "snapshot", "watch", "doctor", "harden"), 2),
+    **dict.fromkeys(("enforce-set", "counters-clear", "mkey-set", "journal", "ipoib-check"), 2),
+    **dict.fromkeys(("mkey-deploy", "mkey-rotate", "mkey-remove", "mkey-list"), 2),
+}
+"""The number of each document's shape that is no longer the first; ibkeys(1) says what changed with it. The document of
+`plan`, which is read back, has its own (`ibkeys.plan.document`)."""
 
 
 def write_json(command: str, document: Mapping[str, Any]) -> None:
     """Write a document with its schema."""
     from ibkeys.jsonfile import dumps
 
-    write(dumps({"schema": schema(command), **document}))
+    write_exact(dumps({"schema": schema(command), **document}))
 
 
 def write_csv(columns: Sequence[str], rows: Iterable[Row]) -> None:
@@ -63,7 +76,7 @@ class CsvLines:
     def end(self) -> None:
         """Hand on what is left."""
         if self._text.tell():
-            write(self._text.getvalue().removesuffix("\n"))
+            write_exact(self._text.getvalue().removesuffix("\n"))
             self._text.seek(0)
             self._text.truncate()
 
@@ -85,6 +98,14 @@ def _as_data(text: str) -> str:
     return text if text == NOTHING else _FORMULA.sub("'", text)
 
 
+@dataclass(frozen=True, slots=True)
+class Painted:
+    """A value of a table, or an item of a cell that is a list, in the colour of *role* (`colour.paint`)."""
+
+    value: Any
+    role: str
+
+
 def write_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write `table_lines`."""
     for line in table_lines(titles, rows):
@@ -97,33 +118,27 @@ def table_lines(
     """Yield the lines of columns, each as wide as its widest cell; numbers to the right. None is unreadable.
 
     A cell may be a list: its items stand on lines of their own. *below*: lines that follow each row, as they are.
+    On a terminal the lines fit it: see `ibkeys.cli.screen.tables`.
     """
     cells = [[_lines(value) for value in row] for row in rows]
-    numeric = [all(_is_number(line) for row in cells for line in row[at]) for at in range(len(titles))]
-    widths = [max([len(title), *(len(line) for row in cells for line in row[at])]) for at, title in enumerate(titles)]
-
-    def padded_line(values: Iterable[str]) -> str:
-        padded = (
-            value.rjust(width) if right else value.ljust(width)
-            for value, width, right in zip(values, widths, numeric, strict=True)
-        )
-        return "  ".join(padded).rstrip()
-
-    yield padded_line(titles)
-    for row, further in zip(cells, repeat(()) if below is None else below, strict=False):
-        for line in zip_longest(*row, fillvalue=""):
-            yield padded_line(line)
-        yield from further
+    numeric = [all(_is_number(line.text) for row in cells for line in row[at]) for at in range(len(titles))]
+    return laid_out(titles, cells, numeric, below, width_of(sys.stdout))
 
 
 def _is_number(text: str) -> bool:
     return text.isdigit() or text in (UNREADABLE, NOTHING)
 
 
-def _lines(value: Any) -> list[str]:
+def _lines(value: Any) -> Cell:
+    if isinstance(value, str):
+        return (Line(clean(value)),)
     if isinstance(value, list):
-        return [_cell(item) for item in value] or [""]
-    return [_cell(value)]
+        return tuple(map(_line, value)) or (Line(""),)
+    return (_line(value),)
+
+
+def _line(value: Any) -> Line:
+    return Line(_cell(value.value), value.role) if isinstance(value, Painted) else Line(_cell(value))
 
 
 def _cell(value: Any) -> str:
@@ -140,11 +155,13 @@ def write_details(heading: str, pairs: Iterable[tuple[str, Any]]) -> None:
     listed = [(name, _cell(value)) for name, value in pairs]
     width = max((len(name) for name, _ in listed), default=0)
     for name, value in listed:
-        write(f"  {name + ':':<{width + 1}} {value}")
+        write(f"  {name + ':':<{width + 1}} {value}", hang=width + 4)
 
 
 def heading_of(row: Row) -> str:
-    """Return the line that names a port: ``leaf 1 (switch 0x0002c90300a1b2c3) port 3, LID 5``."""
+    """Return the line that names a port: ``leaf 1 (switch 0x0002c90300a1b2c3) port 3, LID 5``. No line breaks the name
+    of its node."""
+    keep_whole([row["node_desc"]])
     name = row["node_desc"] if row["node_desc"] is not None else "name not readable"
     lid = row["lid"] if row["lid"] is not None else UNREADABLE
     return clean(f"{name} ({row['node_type'] or 'node'} {row['node_guid']}) port {row['port']}, LID {lid}")

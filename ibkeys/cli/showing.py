@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.cli import exits
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.exits import write
+from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.listing.filters import PortFilter, is_set_of_names, refuse_without_sweep
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import load, open_source
 from ibkeys.cli.options import Filters, Folding, Kind, Where
 from ibkeys.cli.render import IDENTITY, Row, heading_of, write_csv, write_details, write_json, write_table
+from ibkeys.cli.screen.colour import bar_console
+from ibkeys.cli.screen.lines import keep_whole
 from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
@@ -138,7 +141,8 @@ def take_snapshot(fabric: Fabric, where: Where, make_secret: bool) -> Snapshot:
 
 
 def say_notes(found: Topology) -> None:
-    """Say on standard error what a reader of the whole should know."""
+    """Say on standard error what a reader of the whole should know; from now on no line breaks a node's name."""
+    keep_whole(node.description for node in found.nodes)
     for note in found.notes:
         exits.warn(note, "note")
 
@@ -148,13 +152,10 @@ def errors_of(found: Topology, is_about: Callable[[Port], bool] = lambda port: T
     return [{**trouble.port.identity(), "error": trouble.error} for trouble in found.troubles if is_about(trouble.port)]
 
 
-def finish(errors: Sequence[dict[str, Any]], format: str) -> int:
-    """Say on standard error what could not be read, and return the exit code."""
-    listed = errors if format != "table" else errors[:LISTED_TROUBLES]
-    for error in listed:
-        exits.warn(f"{heading_of(error)}: {error['error']}", "not read")
-    if len(errors) > len(listed):
-        exits.warn(f"and {len(errors) - len(listed)} more (all of them: -f json)", "not read")
+def finish(errors: Sequence[dict[str, Any]], format: str, names: FoldedNames | None = None, each: bool = False) -> int:
+    """Say on standard error what could not be read, each cause once or for *each* port, and return the exit code.
+    *names*: how ports are called, where more of them are known than those of *errors*."""
+    say_by_cause([(error, error["error"]) for error in errors], "not read", format, names, each)
     if not errors:
         return exits.DONE
     what = "thing that should have been read was" if len(errors) == 1 else "things that should have been read were"
@@ -175,7 +176,7 @@ def show(
 
     Raises UsageError for a folding that does not go with *format*.
     """
-    folded = is_folded(folding, format)
+    folded, names = is_folded(folding, format), FoldedNames([*sheet.ports, *sheet.errors])
     if format == "json":
         write_json(command, sheet.document())
     elif format == "csv":
@@ -188,14 +189,14 @@ def show(
             return [column.cell(row) for column in columns]
 
         if folded:
-            write_folded(FoldedNames(sheet.ports), rows, titles, cells)
+            write_folded(names, rows, titles, cells)
         else:
             write_table([*NAMING, *titles], ([*naming(row), *cells(row)] for row in rows))
         write_unreached(sheet.unreached)
     else:
         for row in sheet.ports:
             write_details(heading_of(row), ((column.title, column.cell(row)) for column in columns))
-    return finish(sheet.errors, format)
+    return finish(sheet.errors, format, names, folding.each)
 
 
 NAMING: Final = ("Node", "GUID", "Port", "LID")
@@ -203,7 +204,8 @@ NAMING: Final = ("Node", "GUID", "Port", "LID")
 
 
 def naming(row: Row) -> list[Any]:
-    """Return the cells that name a port."""
+    """Return the cells that name a port. No line breaks its node's name."""
+    keep_whole([row["node_desc"]])
     return [row["node_desc"], row["node_guid"], row["port"], row["lid"]]
 
 
@@ -243,10 +245,9 @@ def progress_bar(where: Where) -> Iterator[OnFound | None]:
     if where.debug or not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=bar_console(), transient=True) as bar:
         task = bar.add_task("reading the fabric", total=None)
         yield lambda nodes, ports: bar.update(task, description=f"{nodes} nodes, {ports} ports")

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from ibkeys.cli import typed
 from ibkeys.errors import EncodeError
+from ibkeys.keys.guid import parse_guid
 from ibkeys.keys.number import NOT_SHOWN, looks_like_a_key, parse_number, quoted
 from ibkeys.keys.pkey import PKey
 
@@ -39,6 +41,26 @@ class Number(_ParamType):
             shown = NOT_SHOWN if looks_like_a_key(value) else value
             self.fail(f"{shown} is not in {self.least}..{self.most}", param, ctx)
         return number
+
+
+class Guid(_ParamType):
+    """A GUID, in any form of `ibkeys.keys.guid.parse_guid`. Messages may show it: the user said that it is one."""
+
+    name = "guid"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read the GUID."""
+        if isinstance(value, int):
+            return value
+        try:
+            guid = parse_guid(value)
+        except EncodeError as error:
+            self.fail(str(error), param, ctx)
+        typed.is_a_guid(guid)
+        return guid
+
+
+GUID: Final = Guid()
 
 
 class PKeyType(_ParamType):

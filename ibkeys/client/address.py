@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.errors import AddressError, EncodeError
+from ibkeys.keys import guid as guids
 from ibkeys.keys.number import NOT_SHOWN, parse_number, quoted
 from ibkeys.mad.const import MAX_HOPS, MAX_UNICAST_LID
 
@@ -100,10 +101,11 @@ def parse_route(text: str) -> DirectedAddress:
 
 
 def parse_guid(text: str) -> GuidAddress:
-    """Read a GUID, ``0x...`` or 16 hex digits as other tools print them. Raises AddressError."""
-    text = text.strip()
-    plain = len(text) == 16 and all(char in "0123456789abcdefABCDEF" for char in text)
-    return GuidAddress(int(text, 16) if plain else _number(text, "GUID"))
+    """Read a GUID in any form of `ibkeys.keys.guid.parse_guid`. Raises AddressError."""
+    try:
+        return GuidAddress(guids.parse_guid(text))
+    except EncodeError as error:
+        raise AddressError(str(error)) from error
 
 
 def _number(text: str, what: str) -> int:
@@ -121,7 +123,7 @@ def as_address(address: AddressLike) -> Address:
     """Return what a script may write as an address.
 
     None is the local port; an int or decimal text a LID; text with a comma, or ``0``, a directed route; ``0x`` and more
-    than 4 digits a GUID; any other text a node name. Raises AddressError.
+    than 4 digits, or ``24be:05ff:ff98:aba1``, a GUID; any other text a node name. Raises AddressError.
     """
     if address is None:
         return LOCAL
@@ -131,6 +133,6 @@ def as_address(address: AddressLike) -> Address:
         return address
     if address == "0" or "," in address:
         return parse_route(address)
-    if address.lower().startswith("0x"):
-        return parse_lid(address) if len(address) <= 6 else parse_guid(address)
-    return parse_lid(address) if address.isdigit() else NameAddress(address)
+    if guids.is_spelled_as_guid(address):
+        return parse_guid(address)
+    return parse_lid(address) if address.isdigit() or address.lower().startswith("0x") else NameAddress(address)

@@ -227,8 +227,9 @@ class SaClient:
         tried = f"{attempts} attempt{'s' if attempts != 1 else ''} of {self.timing.timeout * 1000:.0f} ms"
         why = f"no SA there, a dead link, or no P_Key in common: this port asks with its P_Key index {path.pkey_index}"
         if not sm_key.is_zero:
-            why = f"the SM_Key is wrong: OpenSM drops such a request, its log has ERR 1A04; or {why}"
-        return NoReply(f"{what}: no reply after {tried} ({why})", attempts, self.timing.timeout)
+            why = f"a wrong SM_Key, {why}"
+        more = "" if sm_key.is_zero else "OpenSM drops a request with a wrong SM_Key, its log has ERR 1A04."
+        return NoReply(f"{what}: no reply after {tried} ({why})", attempts, self.timing.timeout).explained(more)
 
     # --- one answer ------------------------------------------------------------------------------------------------
 

@@ -369,11 +369,11 @@ def _error(request: Request) -> IbkeysError:
     if failure.silent and not failure.attempts:
         return NoReply(f"{what}: not asked, the node did not answer before", 0, request.timeout)
     attempts = f"{failure.attempts} attempt{'s' if failure.attempts != 1 else ''} of {request.timeout * 1000:.0f} ms"
-    why = "a wrong M_Key: a port that refuses a key is silent"
+    why, more = "a wrong M_Key", "A port that refuses an M_Key is silent, as one that is not there."
     if request.to is not SMI:
-        why = f"no P_Key in common: a port drops what comes with P_Key index {request.to[3]} of this one"
+        why, more = "no P_Key in common", f"A port drops what comes with P_Key index {request.to[3]} of this one."
     return NoReply(
         f"{what}: no reply after {attempts} (no such node, a dead link, or {why})",
         failure.attempts,
         request.timeout,
-    )
+    ).explained(more)

@@ -10,6 +10,7 @@ from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK, PKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.fields import NumberRow
+from ibkeys.topology.enforcement import as_shown
 from ibkeys.topology.matching import MatchKey, blind_ports, match_key, nodes_of, ports_of, unseen_in
 from ibkeys.topology.model import Node, Port, Topology
 from ibkeys.topology.moves import Moves, Unknown
@@ -48,8 +49,9 @@ class Difference:
     """One thing that differs at one port, as the later snapshot has it.
 
     ``before`` and ``after``: P_Keys as text, None where there was none; for ``pkey-moved`` the two indexes of ``pkey``;
-    for ``m_key`` its state, or ``set`` and ``another key``; numbers for all else. ``index``: of a P_Key, in the later
-    table (in the earlier for one that is gone). ``field``: the field's JSON name, for ``enforcement`` and ``counter``.
+    for ``m_key`` its state, or ``set`` and ``another key``; for ``enforcement`` true or false; numbers for all else.
+    ``index``: of a P_Key, in the later table (in the earlier for one that is gone). ``field``: the field's JSON name,
+    for ``enforcement`` and ``counter``.
     """
 
     port: Port
@@ -61,14 +63,17 @@ class Difference:
     field: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the difference as the contract has it, with ``delta`` for a counter that rose."""
-        document = {**self.port.identity(), "kind": self.kind, "before": self.before, "after": self.after}
-        document |= {
-            name: getattr(self, name) for name in ("index", "pkey", "field") if getattr(self, name) is not None
+        """Return the difference as the contract has it, ``delta``: by how much a counter rose."""
+        return {
+            **self.port.identity(),
+            "kind": self.kind,
+            "index": self.index,
+            "pkey": self.pkey,
+            "field": self.field,
+            "before": self.before,
+            "after": self.after,
+            "delta": self.after - self.before if self.kind == "counter" else None,
         }
-        if self.kind == "counter":
-            document["delta"] = self.after - self.before
-        return document
 
 
 @dataclass(slots=True)
@@ -201,7 +206,8 @@ def _row_changes(
     for kind, row in rows:
         before, after = row.decode(old.info), row.decode(new.info)
         if before != after:
-            yield Difference(new, kind, before, after, field=row.attr if named else None)
+            was, now = as_shown(row.attr, before), as_shown(row.attr, after)
+            yield Difference(new, kind, was, now, field=row.attr if named else None)
 
 
 Numbers = tuple[Callable[[bytes], int], Callable[[bytes], int]]

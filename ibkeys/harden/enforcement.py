@@ -212,8 +212,9 @@ def _of_drift(site: Site, survey: Survey, wanted: str) -> Iterator[Objection]:
     if drift.elsewhere:
         yield Objection(
             "drift",
-            f"{counted(len(drift.elsewhere), 'port')} not as OpenSM's policy says: {named(drift.elsewhere)}. Switches "
-            "would let pass what the policy says and drop the rest; let the policy say what shall be, first",
+            f"{counted(len(drift.elsewhere), 'port')} not as OpenSM's policy says: {named(drift.elsewhere)}; let the "
+            "policy say what shall be, first",
+            "Switches would let pass what the policy says and drop the rest.",
         )
 
 

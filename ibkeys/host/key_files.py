@@ -219,11 +219,10 @@ def _refuse_running(directory: Path, processes: Iterable[OpensmProcess]) -> None
     for process in processes:
         if _is_same(directory, process.cache):
             raise Refused(
-                f"{directory} is where the running OpenSM (process {process.pid}) has its files: it does not read them "
-                "again, and writes over them after a sweep; nothing was written: stop it first, or name another "
-                "directory",
+                f"{directory} is where the running OpenSM (process {process.pid}) has its files; nothing was written: "
+                "stop it first, or name another directory",
                 "running-opensm",
-            )
+            ).explained("OpenSM does not read them again, and writes over them after a sweep.")
 
 
 def _is_same(one: Path, other: Path) -> bool:

@@ -84,17 +84,17 @@ def lines_to_write(store: KeyStore, path: Path, protect: int | None = None, leas
     """
     for process in readers_of(path):
         raise Refused(
-            f"{path} is what the running OpenSM (process {process.pid}) reads at each heavy sweep: to write it is to "
-            "apply it; nothing was written: stop that OpenSM first, or let it set the key (ibkeys-mkey-rotate(1))",
+            f"{path} is what the running OpenSM (process {process.pid}) reads at each heavy sweep; nothing was "
+            "written: stop that OpenSM first, or let it set the key (ibkeys-mkey-rotate(1))",
             "running-opensm",
-        )
+        ).explained("To write the file is to apply it.")
     wanted = lines_of(store, protect, lease)
     if wanted is None:
         raise Refused(
-            f"{path}: the ports have keys of their own, and one m_key cannot say them: stock OpenSM knows one key for "
-            "the subnet; nothing was written: ibkeys mkey-rotate --same gives all ports one",
+            f"{path}: the ports have keys of their own, and one m_key cannot say them; nothing was written: `ibkeys "
+            "mkey-rotate --same` gives all ports one",
             "keys-of-their-own",
-        )
+        ).explained("Stock OpenSM knows one key for the subnet.")
     there = values(read_conf(path)) if path.exists() else {}
     missing = [
         option

@@ -119,7 +119,7 @@ def changes_of(port: Port, old: KeySetting, wanted: KeySetting) -> list[Change]:
     had = old.fields()
     for attr, value in wanted.fields().items():
         if value != had[attr]:
-            changes.append(Change(port, attr, None, str(had[attr]), str(value)))
+            changes.append(Change(port, attr, None, had[attr], value))
     return changes
 
 

@@ -61,7 +61,8 @@ def _members(rules: Sequence[Rule]) -> str:
         elif len(listed) <= _LISTED:
             parts += map(str, listed)
         else:
-            parts.append(f"{len(listed)} ports ({', '.join(map(str, listed[:_LISTED]))}, ...)")
+            first = ", ".join(map(str, listed[:_LISTED]))
+            parts.append(f"{len(listed)} ports ({first} and {len(listed) - _LISTED} more; all of them: -f json)")
     return ", ".join(parts)
 
 

@@ -39,9 +39,9 @@ _P_KEY_BITS: Final = 0xFFFF << 80
 
 @dataclass(frozen=True, slots=True)
 class GroupValues:
-    """What a group is: ``mtu`` and ``rate`` as codes without selectors, ``p_key`` with its full bit."""
+    """What a group is: ``mtu`` and ``rate`` as codes without selectors, ``pkey`` with its full bit."""
 
-    p_key: int
+    pkey: int
     mtu: int
     rate: int
     sl: int
@@ -52,7 +52,7 @@ class GroupValues:
     def to_json(self) -> dict[str, Any]:
         """Return the values as the contract has them."""
         return {
-            "p_key": f"0x{self.p_key:04x}",
+            "pkey": f"0x{self.pkey:04x}",
             "mtu": self.mtu,
             "rate": self.rate,
             "sl": self.sl,
@@ -63,7 +63,7 @@ class GroupValues:
 
 
 _WORDS: Final = {
-    "p_key": lambda value: f"P_Key 0x{value:04x}",
+    "pkey": lambda value: f"P_Key 0x{value:04x}",
     "mtu": lambda value: f"MTU {mtu_in_words(value)}",
     "rate": lambda value: f"rate {rate_in_words(value)}",
     "sl": lambda value: f"SL {value}",
@@ -267,7 +267,7 @@ def _difference(name: str, planned: GroupValues, found: GroupValues) -> str:
     text = f"{words}, the policy says {wanted.split(' ', 1)[1]}"
     if name == "sl" and not found.sl:
         text += " (OpenSM heeds sl= only with QoS on)"
-    if name == "p_key" and found.p_key == planned.p_key & PARTITION_MASK:
+    if name == "pkey" and found.pkey == planned.pkey & PARTITION_MASK:
         text += " (a group's P_Key has the full bit)"
     return text
 

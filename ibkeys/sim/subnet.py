@@ -7,13 +7,17 @@ no I/O and reads no clock but its own, so everything repeats exactly under a see
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Self
 
-from ibkeys.errors import AddressError, UsageError
+from ibkeys.errors import AddressError, EncodeError, UsageError
+from ibkeys.keys.guid import is_spelled_as_guid, parse_guid
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, InboundCheck
 from ibkeys.mad.const import PERMISSIVE_LID, CapabilityMask, SMState
+from ibkeys.near import did_you_mean, did_you_mean_one_of, near_nodes
+from ibkeys.printable import named
 from ibkeys.sim import notices, packets, routing, state
 from ibkeys.sim.agents.sa import SubnetAdministration
 from ibkeys.sim.faults import Faults
@@ -101,14 +105,23 @@ class Subnet:
             if named:
                 ids = ", ".join(node.node_id for node in named[:8])
                 raise AddressError(f"{len(named)} nodes have the description {key!r}: {ids}")
-            try:
-                key = int(key, 16)
-            except ValueError:
-                raise AddressError(f"no node has the id or description {key!r}") from None
+            key = self._guid(key)
         for node in self.nodes:
             if key == node.guid or any(key == port.guid for port in node.end_ports):
                 return node
         raise AddressError(f"no node has the GUID 0x{key:016x}")
+
+    def _guid(self, key: str) -> int:
+        """Return *key*, which is no id or description, as a GUID. Raises AddressError, with names that are near."""
+        if not re.fullmatch("[0-9a-fA-F]{1,16}", key) and not is_spelled_as_guid(key):
+            known = [node.description for node in self.nodes]
+            near = did_you_mean_one_of(near_nodes(key, known)) or did_you_mean(key, self._by_id)
+            near = near or f"; there are {named(known)}"
+            raise AddressError(f"no node has the id or description {key!r}{near}")
+        try:
+            return parse_guid(key if ":" in key else f"0x{key.lower().removeprefix('0x')}")
+        except EncodeError as error:
+            raise AddressError(str(error)) from None
 
     def port(self, node: Node | str | int, number: int) -> Port:
         """Return a port: its physical state, to look at and to set without SMPs. Raises AddressError."""

@@ -69,9 +69,9 @@ class Running:
             raise UsageError(f"{_WORDS[role]} of {self.instance.name} {where}{file.problem}")
         if file.place != file.path and not self._is_the_hosts_own(file):
             raise FileError(
-                f"{file.path}: {self.instance.name} sees another file of that name than its host (a container, or "
-                "mounts of its own); run ibkeys in there, or change the file where it comes from"
-            )
+                f"{file.path}: {self.instance.name} sees another file of that name than its host: run ibkeys in there, "
+                "or change the file where it comes from"
+            ).explained("It is in a container, or has mounts of its own.")
         return file.path, file.place
 
     def _is_the_hosts_own(self, file: InstanceFile) -> bool:

@@ -123,10 +123,10 @@ def _fit(running: Running) -> Running:
     told = [kind for kind in KINDS if instance.options.setting(kind).source == "command line"]
     if told:
         raise Refused(
-            f"{instance.name} has its {named(told)} from its command line, where every user of the host sees it: put "
-            "it into the options file instead and restart that OpenSM; nothing was changed",
+            f"{instance.name} has its {named(told)} from its command line; nothing was changed: put it into the "
+            "options file instead and restart that OpenSM",
             REFUSAL,
-        )
+        ).explained("Every user of the host sees a command line.")
     return running
 
 
@@ -171,7 +171,7 @@ def _refuse_several_files_of_another_host(files: Sequence[KeyFile]) -> None:
         other = seen.setdefault(file.conf.hands.name, file)
         if file.conf.hands.name and other is not file:
             raise Refused(
-                f"{other.conf.name} and {file.conf.name} belong to two OpenSMs of this subnet, and both would have to "
-                "be replaced at the same moment: stop one of them, or run ibkeys on that host; nothing was changed",
+                f"{other.conf.name} and {file.conf.name} belong to two OpenSMs of one host; nothing was changed: stop "
+                "one of them, or run ibkeys on that host",
                 "file",
-            )
+            ).explained("Both would have to be replaced at the same moment, and only one can be kept ready there.")

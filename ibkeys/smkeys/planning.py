@@ -179,11 +179,10 @@ def _refuse_while_standbys_are_stopped(store: KeyStore) -> None:
     stopped = last.via.get("stopped") if last is not None and last.state == "open" and last.via is not None else None
     if last is not None and stopped:
         raise Refused(
-            f"{last.command} stopped {counted(len(stopped), 'standby OpenSM')} and is not finished; with a new sm_key "
-            "these would be second masters when it starts them again: first `ibkeys "
-            f"{last.command} --via opensm --resume` (or --abort); nothing was changed",
+            f"{last.command} stopped {counted(len(stopped), 'standby OpenSM')} and is not finished; nothing was "
+            f"changed: first `ibkeys {last.command} --via opensm --resume` (or --abort)",
             "open-run",
-        )
+        ).explained("With a new sm_key these would be second masters when it starts them again.")
 
 
 def _new_keys(given: Mapping[Kind, SMKey], pending: Mapping[Kind, SMKey]) -> dict[Kind, SMKey]:
@@ -211,9 +210,9 @@ def _refuse_other_files(writer: Writer, managers: KeyManagers) -> None:
     if begun and not begun & {file.conf.key for file in managers.files}:
         names = named([f"{path} on {host}" if host else path for host, path in sorted(begun)])
         raise UsageError(
-            f"a change of the keys was cut off, and it is of other options files ({names}): finish it first, on its "
-            "subnet (-C, -P) and with its hosts (--sm-host), named as they were then; nothing was changed"
-        )
+            f"a change of the keys was cut off, and it is of other options files ({names}); nothing was changed: "
+            "finish it first"
+        ).explained("Finish it on its subnet (-C, -P) and with its hosts (--sm-host), named as they were then.")
 
 
 def _refuse_without_sa(writer: Writer) -> None:
@@ -248,8 +247,8 @@ def _unread_edits(change: KeyChange) -> Iterator[Objection]:
     if edits:
         yield Objection(
             "stale",
-            f"{'; '.join(edits)}. The signal of this change would bring that edit into force too; let OpenSM read it "
-            "first, or take it back",
+            f"{'; '.join(edits)}: let OpenSM read it first, or take it back",
+            "The signal of this change would bring that edit into force too.",
         )
 
 

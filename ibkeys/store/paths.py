@@ -35,11 +35,20 @@ def default_directory(environ: Mapping[str, str] | None = None, root: bool | Non
     environ = os.environ if environ is None else environ
     if os.geteuid() == 0 if root is None else root:
         return SYSTEM_DIRECTORY
-    state_home = Path(environ.get("XDG_STATE_HOME", ""))
-    if not state_home.is_absolute():
+    return _in_home(environ, "XDG_STATE_HOME", ".local/state")
+
+
+def cache_directory(environ: Mapping[str, str] | None = None) -> Path:
+    """Return ``ibkeys`` in the user's XDG cache directory, of root too: what is there can be lost."""
+    return _in_home(os.environ if environ is None else environ, "XDG_CACHE_HOME", ".cache")
+
+
+def _in_home(environ: Mapping[str, str], variable: str, default: str) -> Path:
+    base = Path(environ.get(variable, ""))
+    if not base.is_absolute():
         home = environ.get("HOME")
-        state_home = (Path(home) if home else Path.home()) / ".local" / "state"
-    return state_home / "ibkeys"
+        base = (Path(home) if home else Path.home()) / default
+    return base / "ibkeys"
 
 
 def store_paths(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ibkeys.client.address import parse_guid, parse_lid
 from ibkeys.errors import AddressError
+from ibkeys.keys.guid import is_spelled_as_guid
+from ibkeys.near import did_you_mean_any
 from ibkeys.printable import clean
 from ibkeys.topology.model import Node, Port, Topology
 from ibkeys.topology.name_patterns import folded, is_wild, parse_pattern, split_description, wildcard
@@ -45,15 +46,16 @@ class Directory:
     def find(self, word: str) -> list[Port]:
         """Return the end ports that *word* names, in the order of the fabric.
 
-        ``0x`` and more than four digits is a port or node GUID, a decimal number a LID, ``NAME:3`` what is linked to
-        port 3 of the switch of that name or GUID, anything else a name (`ibkeys.topology.name_patterns`). A whole node
-        description is taken as it is. Every name of a folded set has to be there.
+        ``0x`` and more than four digits, or groups of four as sysfs has them, is a port or node GUID, a decimal number
+        a LID, ``NAME:3`` what is linked to port 3 of the switch of that name or GUID, anything else a name
+        (`ibkeys.topology.name_patterns`). A whole node description is taken as it is. Every name of a folded set has
+        to be there.
 
         Raises NotFound, with names that are near; AddressError for what is no address or pattern.
         """
         if word in self.by_description:
             return list(self.by_description[word])
-        if word.lower().startswith("0x") and len(word) > 6 and ":" not in word:
+        if is_spelled_as_guid(word):
             return self._or_not_found(self.fabric.find_guid(parse_guid(word).guid), word)
         if word.isascii() and word.isdigit():
             port = self.fabric.find_lid(parse_lid(word).lid)
@@ -125,7 +127,7 @@ class Directory:
         return [peer.end_port]
 
     def _switches(self, name: str) -> list[Node]:
-        if name.lower().startswith("0x"):
+        if name.lower().startswith("0x") or is_spelled_as_guid(name):
             ports = self.fabric.find_guid(parse_guid(name).guid)
         else:
             ports = self.by_description.get(name) or self.by_host.get(name, [])
@@ -138,14 +140,7 @@ class Directory:
 
     def _not_found(self, hosts: Sequence[str], word: str) -> NotFound:
         shown = folded(hosts) if len(hosts) > 1 and all(map(_TAME.fullmatch, hosts)) else word
-        near = list(
-            dict.fromkeys(
-                each
-                for host in (hosts[:_NEAR] if not is_wild(word) else ())
-                for each in difflib.get_close_matches(host, self.by_host, _NEAR, 0.6)
-            )
-        )
-        hint = f"; near it are {', '.join(clean(name) for name in near[:_NEAR])}" if near else ""
+        hint = did_you_mean_any([] if is_wild(word) else hosts[:_NEAR], self.by_host, _NEAR)
         troubles = len(self.fabric.troubles)
         if troubles:
             hint += f" ({troubles} ports could not be read: see discover)"

@@ -11,7 +11,18 @@ Direction = Literal["inbound", "outbound"]
 """Inbound: from the link into the switch. Outbound: from the switch to the link."""
 INBOUND: Final = 0x08
 OUTBOUND: Final = 0x04
+ENFORCEMENT_BITS: Final = ("partition_enforcement_inbound", "partition_enforcement_outbound")
+"""The JSON names of the two bits of PortInfo."""
+_YES_OR_NO: Final = frozenset((*ENFORCEMENT_BITS, "inbound_enforcement_cap", "outbound_enforcement_cap"))
 _ENFORCEMENT_BYTE: Final = 43  # of PortInfo: PartitionEnforcementInbound, PartitionEnforcementOutbound
+
+
+def as_shown(name: str, number: int) -> int | bool:
+    """Return the field with the JSON name *name* as documents have it: what is on or off is true or false.
+
+    `ibkeys decode` alone has all fields as numbers, as the wire has them.
+    """
+    return bool(number) if name in _YES_OR_NO else number
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +31,11 @@ class Enforcement:
 
     inbound: bool
     outbound: bool
+
+    @property
+    def bits(self) -> tuple[bool, bool]:
+        """Both, in the order of `ENFORCEMENT_BITS`."""
+        return self.inbound, self.outbound
 
     def __str__(self) -> str:
         words = [word for word, on in (("in", self.inbound), ("out", self.outbound)) if on]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ibkeys.client.address import Address, DirectedAddress, GuidAddress, LidAddress, NameAddress
 from ibkeys.errors import AddressError, Unreachable, UsageError
+from ibkeys.near import did_you_mean_one_of, near_nodes
 from ibkeys.topology.model import Node, Port, Topology
 from ibkeys.topology.plausible import check_port_numbers
 
@@ -15,7 +16,11 @@ def find_port(fabric: Topology, address: Address, portnum: int | None) -> Port:
 
     Raises AddressError (several nodes match), UsageError (no such port number), Unreachable (nothing has it).
     """
-    return pick(fabric, find_ports(fabric, address), portnum, str(address))
+    ports = find_ports(fabric, address)
+    near = ""
+    if isinstance(address, NameAddress) and not ports:
+        near = did_you_mean_one_of(near_nodes(address.name, (node.description or "" for node in fabric.nodes)))
+    return pick(fabric, ports, portnum, str(address), near)
 
 
 def find_ports(fabric: Topology, address: Address) -> list[Port]:
@@ -37,8 +42,9 @@ def find_ports(fabric: Topology, address: Address) -> list[Port]:
     return ports
 
 
-def pick(fabric: Topology | None, ports: Sequence[Port], portnum: int | None, what: str) -> Port:
-    """Return port *portnum* of the node whose end ports *ports* are; *what* names it in the errors of `find_port`.
+def pick(fabric: Topology | None, ports: Sequence[Port], portnum: int | None, what: str, near: str = "") -> Port:
+    """Return port *portnum* of the node whose end ports *ports* are; *what* names it in the errors of `find_port`, and
+    *near* ends the one that says there is none.
 
     Raises as that, and ImpossibleValue where the node's own port numbers make no sense.
     """
@@ -48,7 +54,7 @@ def pick(fabric: Topology | None, ports: Sequence[Port], portnum: int | None, wh
         if fabric and fabric.unasked:
             why = next(trouble for trouble in fabric.troubles if trouble.port is fabric.unasked[0].near)
             hint = f" ({len(fabric.unasked)} places were not asked; {why.port}: {why.error})"
-        raise Unreachable(f"{what}: nothing on this subnet has it{hint}")
+        raise Unreachable(f"{what}: nothing on this subnet has it{hint}{near}")
     node = ports[0].node
     first = min(ports, key=lambda port: port.num)
     check_port_numbers(node, first)

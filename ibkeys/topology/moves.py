@@ -56,17 +56,24 @@ class Moved:
         """Return the move as the contract has it: a port of the later sweep with ``before`` and ``after``.
 
         They are switch ports; of ``hca-replaced`` the port that went and the one that came, of ``renamed`` names.
+        ``same_name`` and ``places`` are of ``hca-replaced``, ``with`` of ``swapped``; null otherwise.
         """
         old, new = self.pairs[0]
-        document = {**new.identity(), "kind": self.kind}
+        replaced = self.kind == "hca-replaced"
+        return {
+            **new.identity(),
+            "kind": self.kind,
+            "before": self._shown(old),
+            "after": self._shown(new),
+            "same_name": self.same_name if replaced else None,
+            "places": [place_of(port).identity() for port, _ in self.pairs] if replaced else None,
+            "with": self.pairs[1][1].identity() if self.kind == "swapped" else None,
+        }
+
+    def _shown(self, port: Port) -> dict[str, Any] | str | None:
         if self.kind == "renamed":
-            return document | {"before": name_of(old.node), "after": name_of(new.node)}
-        if self.kind == "hca-replaced":
-            places = [place_of(port).identity() for port, _ in self.pairs]
-            document |= {"before": old.identity(), "after": new.identity()}
-            return document | {"same_name": self.same_name, "places": places}
-        document |= {"before": place_of(old).identity(), "after": place_of(new).identity()}
-        return document if self.kind == "cable-moved" else document | {"with": self.pairs[1][1].identity()}
+            return name_of(port.node)
+        return (port if self.kind == "hca-replaced" else place_of(port)).identity()
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield a flat row for each port, with ``before`` and ``after`` as text."""

@@ -63,10 +63,9 @@ def open_port(ca: str | None = None, port: int | None = None) -> LibibumadPort:
         names = []
     if "abi_version" not in names:
         raise ModuleMissing(
-            f"{chosen.ca_name} port {chosen.port}: there is no {devices.SYS_INFINIBAND_MAD}/abi_version, "
-            "so the kernel module ib_umad is not loaded: modprobe ib_umad",
+            f"{chosen.ca_name} port {chosen.port}: the kernel module ib_umad is not loaded: modprobe ib_umad",
             errno.EOPNOTSUPP,
-        )
+        ).explained(f"There is no {devices.SYS_INFINIBAND_MAD}/abi_version.")
     return LibibumadPort(chosen.ca_name, chosen.port, gsi_ca=devices.gsi_partner(cas, chosen))
 
 

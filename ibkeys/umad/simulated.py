@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self, get_args
 
-from ibkeys.errors import AgentRefused, ClosedError, DeviceGone, NoDevice, UsageError
+from ibkeys.errors import AddressError, AgentRefused, ClosedError, DeviceGone, NoDevice, UsageError
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS, InboundCheck
 from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, Method, MgmtClass
@@ -26,6 +26,7 @@ from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.receivers import Delivery
 from ibkeys.sim.statefile import StateFile
 from ibkeys.sim.subnet import Subnet
+from ibkeys.store.paths import StorePaths, store_paths
 from ibkeys.umad.port import ETIMEDOUT, Incoming, LocalCa, LocalPort, Outgoing, SendFailure
 
 CA_NAME: Final = "sim0"
@@ -77,6 +78,20 @@ class SimSpec:
         faults = subnet.faults
         faults.drop, faults.duplicate, faults.delay = self.drop, self.duplicate, self.delay
         return subnet
+
+
+def stores_of(backend: str, keystore: str | None = None, journal: str | None = None) -> StorePaths:
+    """Return the files of a run on *backend*, without opening any. *keystore* and *journal* are the user's own choice.
+
+    Raises as `parse_spec`.
+    """
+    simulated = backend.startswith(f"{SCHEME}:")
+    return store_paths(
+        simulated=simulated,
+        state=parse_spec(backend).state if simulated else None,
+        keystore=Path(keystore) if keystore else None,
+        journal=Path(journal) if journal else None,
+    )
 
 
 def parse_spec(text: str) -> SimSpec:
@@ -181,10 +196,22 @@ def _check_ca(ca: str | None) -> None:
 
 
 def _choose(subnet: Subnet, port: int | None, at: str | int | None) -> tuple[Node, int]:
-    if at is None:
-        at = os.environ.get("SIM_HOST") or None
-    node = subnet.nodes[0] if at is None else subnet.node(at)
+    node = _inherited(subnet) if at is None else subnet.node(at)
     return node, _choose_port(subnet, node, port)
+
+
+def _inherited(subnet: Subnet) -> Node:
+    """Return the node that SIM_HOST names, else the first one. Raises AddressError that says where the name is from."""
+    name = os.environ.get("SIM_HOST")
+    if not name:
+        return subnet.nodes[0]
+    try:
+        return subnet.node(name)
+    except AddressError as error:
+        raise AddressError(
+            f"the environment variable SIM_HOST does not fit this subnet: {error} (unset it, or name "
+            "the node to stand on with --at)"
+        ) from None
 
 
 def _choose_port(subnet: Subnet, node: Node, port: int | None) -> int:

@@ -105,7 +105,7 @@ class Event:
     since: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the event as ``ibkeys.watch/1`` has it, without its schema."""
+        """Return the event as ``ibkeys watch -f json`` has it, without its schema."""
         p_key = self.p_key
         return {
             "time": self.time,
@@ -117,7 +117,7 @@ class Event:
             "at": self.at.to_json(),
             "from": self.sender.to_json() if self.sender is not None else None,
             "to": self.receiver.to_json() if self.receiver is not None else None,
-            "p_key": f"0x{p_key:04x}" if p_key is not None else None,
+            "pkey": f"0x{p_key:04x}" if p_key is not None else None,
             "q_key": f"0x{self.q_key:08x}" if self.q_key is not None else None,
             "partition": f"0x{p_key & PARTITION_MASK:04x}" if p_key is not None else None,
             "partition_name": self.partition_name,

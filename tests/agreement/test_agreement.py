@@ -85,7 +85,7 @@ def test_a_fabric_that_is_as_its_policy_says_agrees(net: Subnet) -> None:
     assert disagreeing(agreement) == []
     assert agreement.is_whole
     known = {(each.what, each.words.pattern) for each in agreement.values}
-    assert known == {("p_key", "aaaa"), ("enforcement", "?aaa"), ("m_key_protection", "?aaa")}
+    assert known == {("pkey", "aaaa"), ("enforcement", "?aaa"), ("m_key_protection", "?aaa")}
     assert {each.port.num for each in agreement.values if each.port.node.is_switch} >= {0, 1, 2, 3}
 
 
@@ -113,7 +113,7 @@ def test_a_full_key_hides_the_limited_one_of_its_partition_in_the_leaf_port(net:
 def test_a_key_put_beside_the_sm_was_changed_after_its_sweep(net: Subnet) -> None:
     with tool(net) as fabric:
         agreement = seen(fabric, then=lambda: put_beside(net), policy=POLICY, sm=sm_with(POLICY))
-    assert disagreeing(agreement) == [(VICTIM, 1, "p_key", 0x123, ("changed",))]
+    assert disagreeing(agreement) == [(VICTIM, 1, "pkey", 0x123, ("changed",))]
 
 
 def test_enforcement_switched_off_beside_the_sm_was_changed(net: Subnet) -> None:
@@ -130,8 +130,8 @@ def test_a_file_that_fabric_and_sa_do_not_show(net: Subnet, read: ReadByTheSm, c
     with tool(net) as fabric:
         agreement = seen(fabric, policy=MORE, sm=sm_with(MORE, read))
     assert set(disagreeing(agreement)) == {
-        (leaf(net).node.description, leaf(net).number, "p_key", 2, (cause,)),
-        (VICTIM, 1, "p_key", 2, (cause,)),
+        (leaf(net).node.description, leaf(net).number, "pkey", 2, (cause,)),
+        (VICTIM, 1, "pkey", 2, (cause,)),
     }
 
 
@@ -143,7 +143,7 @@ def test_a_full_table_is_the_reason(net: Subnet) -> None:
     port.p_keys = [0x7FFF, 0x0001, *(0x8000 | number for number in range(0x100, 0x100 + rest))]
     with tool(net) as fabric:
         found = disagreeing(seen(fabric, sm=sm_with(policy)))
-    assert (VICTIM, 1, "p_key", 0x7000, ("no-room",)) in found
+    assert (VICTIM, 1, "pkey", 0x7000, ("no-room",)) in found
 
 
 def test_a_port_that_is_not_active_yet_waits_for_the_sweep(net: Subnet) -> None:
@@ -154,13 +154,13 @@ def test_a_port_that_is_not_active_yet_waits_for_the_sweep(net: Subnet) -> None:
 
     with tool(net) as fabric:
         found = disagreeing(seen(fabric, then=came_back, policy=POLICY, sm=sm_with(POLICY)))
-    assert found == [(VICTIM, 1, "p_key", 1, ("sweep-due",)), (VICTIM, 1, "p_key", 0x7FFF, ("sweep-due",))]
+    assert found == [(VICTIM, 1, "pkey", 1, ("sweep-due",)), (VICTIM, 1, "pkey", 0x7FFF, ("sweep-due",))]
 
 
 def test_another_policy(net: Subnet) -> None:
     with tool(net) as fabric:
         found = disagreeing(seen(fabric, policy=MORE, sm=sm_with(POLICY)))
-    assert {each[2:] for each in found} == {("p_key", 2, ("other-policy",))}
+    assert {each[2:] for each in found} == {("pkey", 2, ("other-policy",))}
 
 
 def test_no_policy_file_makes_everybody_full(net: Subnet) -> None:
@@ -175,14 +175,14 @@ def test_without_the_sm_key_the_words_on_p_keys_are_unknown(net: Subnet) -> None
     with tool(net) as fabric:
         agreement = seen(fabric, 0, policy=POLICY, sm=sm_with(POLICY))
         assert {(each.what, each.words.pattern) for each in agreement.values} == {
-            ("p_key", "aa?a"),
+            ("pkey", "aa?a"),
             ("enforcement", "?aaa"),
             ("m_key_protection", "?aaa"),
         }
         assert agreement.is_whole
         put_beside(net)
         hidden = seen(fabric, 0, policy=POLICY, sm=sm_with(POLICY))
-        assert disagreeing(hidden) == [(VICTIM, 1, "p_key", 0x123, ("hidden",))]
+        assert disagreeing(hidden) == [(VICTIM, 1, "pkey", 0x123, ("hidden",))]
 
 
 def test_ports_that_the_sa_does_not_show_this_asker_are_counted(net: Subnet) -> None:
@@ -191,16 +191,16 @@ def test_ports_that_the_sa_does_not_show_this_asker_are_counted(net: Subnet) -> 
         agreement = seen(fabric, policy=POLICY, sm=sm_with(POLICY))
     shown = {each.port.node.description for each in agreement.values if each.words.sa is not None}
     assert shown == {"node01 mlx4_0"}
-    assert agreement.hidden_ports() == len({each.port for each in agreement.values if each.what == "p_key"}) - 1
+    assert agreement.hidden_ports() == len({each.port for each in agreement.values if each.what == "pkey"}) - 1
     assert disagreeing(agreement) == []
 
 
 def test_without_policy_and_file_only_sa_and_node_are_compared(net: Subnet) -> None:
     with tool(net) as fabric:
-        assert disagreeing(seen(fabric, then=lambda: put_beside(net))) == [(VICTIM, 1, "p_key", 0x123, ("changed",))]
+        assert disagreeing(seen(fabric, then=lambda: put_beside(net))) == [(VICTIM, 1, "pkey", 0x123, ("changed",))]
         alone = seen(fabric, 0)
-    assert {each.verdict.causes for each in alone.values if each.what == "p_key"} == {("nothing-to-compare",)}
-    assert {each.verdict.state for each in alone.values if each.what == "p_key"} == {"unknown"}
+    assert {each.verdict.causes for each in alone.values if each.what == "pkey"} == {("nothing-to-compare",)}
+    assert {each.verdict.state for each in alone.values if each.what == "pkey"} == {"unknown"}
 
 
 def test_where_the_sm_is_not_known_its_own_partitions_are_not(net: Subnet) -> None:
@@ -280,7 +280,7 @@ def test_none_of_a_partition_is_told_from_unknown(net: Subnet) -> None:
     put_beside(net)
     with tool(net) as fabric:
         agreement = seen(fabric, 0, policy=POLICY)
-    value = one_of(agreement, "p_key", 0x123, VICTIM)
+    value = one_of(agreement, "pkey", 0x123, VICTIM)
     document = to_json(agreement, [value])
     [shown] = document["values"]
     assert (shown["policy"], shown["sm_file"], shown["sa"], shown["node"]) == ([], None, None, ["0x8123"])

@@ -14,13 +14,14 @@ from pathlib import Path
 
 from ibkeys.apply.apply import plan_apply
 from ibkeys.apply.undo import plan_undo
-from ibkeys.mad.const import Method
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.store import sqlite
 from ibkeys.store.paths import StorePaths
+from ibkeys.umad.port import Outgoing
 from tests.apply.lab import ALL, Lab, unsynced
 from tests.fabricsim import tool, writer
 from tests.plan.plans import entries
+from tests.spy import is_set, spy
 
 CRASHED = 77
 OVERRIDES = ("index-0", "index-move", "default-pkey", "enforce-blind")
@@ -59,18 +60,12 @@ def step(*_: object) -> None:
 
 def crashing_send(fabric: object) -> None:
     """Let each MAD leave alone, with a step before and after each Set."""
-    send = fabric.umad.send  # type: ignore[attr-defined]
+    spy(fabric, before=step_at_a_set, after=step_at_a_set)
 
-    def one_by_one(batch: object) -> object:
-        for out in batch:  # type: ignore[attr-defined]
-            if out.mad[3] == Method.SET:
-                step()
-            send([out])
-            if out.mad[3] == Method.SET:
-                step()
-        return []
 
-    fabric.umad.send = one_by_one  # type: ignore[attr-defined]
+def step_at_a_set(out: Outgoing) -> None:
+    if is_set(out):
+        step()
 
 
 def work(kind: str, steps: int) -> None:

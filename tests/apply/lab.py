@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ibkeys.apply.apply import Permissions
 from ibkeys.change.wanted import EnforcementChange, TableChange
-from ibkeys.fabric.live import Fabric
 from ibkeys.keys.pkey import PKey, may_talk
-from ibkeys.mad.const import Method
 from ibkeys.plan.breaks import find_breaks
 from ibkeys.plan.model import FabricState, PartitionPlan, PolicySource
 from ibkeys.sim.nodes import Port
@@ -20,7 +17,6 @@ from ibkeys.sim.subnet import Subnet
 from ibkeys.store import sqlite
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId, PortKey
-from ibkeys.umad.port import Outgoing, SendFailure
 from tests.fabricsim import subnet
 from tests.plan.plans import Table, packed
 
@@ -44,7 +40,7 @@ def valid(port: Port) -> dict[int, PKey]:
 
 @dataclass
 class Lab:
-    """The fabric two-switch.net. ``states`` is filled by `watch`: the raw tables after each Set."""
+    """The fabric two-switch.net. ``states`` is filled by a spy: the raw tables after each Set."""
 
     net: Subnet = field(default_factory=lambda: subnet("two-switch"))
 
@@ -147,25 +143,3 @@ def unsynced(path: Path | None, *rest: bool) -> sqlite3.Connection:
     connection = _connect(path, *rest)
     connection.execute("PRAGMA synchronous = OFF")
     return connection
-
-
-def watch(fabric: Fabric, after_each_set: Callable[[Outgoing], None]) -> list[Outgoing]:
-    """Let MADs leave one by one, and call *after_each_set* when a Set was answered or not. Returns what left."""
-    left: list[Outgoing] = []
-    send = fabric.umad.send
-
-    def one_by_one(batch: Any) -> list[SendFailure]:
-        failures = []
-        for number, out in enumerate(batch):
-            failures += [SendFailure(number, failure.errno) for failure in send([out])]
-            left.append(out)
-            if out.mad[3] == Method.SET:
-                after_each_set(out)
-        return failures
-
-    fabric.umad.send = one_by_one  # type: ignore[method-assign, assignment]
-    return left
-
-
-def sets(left: Iterable[Outgoing]) -> list[bytes]:
-    return [out.mad for out in left if out.mad[3] == Method.SET]

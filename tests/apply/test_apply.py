@@ -18,9 +18,10 @@ from ibkeys.plan.model import PartitionPlan
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
 from tests.apply.applying import MORE, apply, opened, resume, state_of, undo
-from tests.apply.lab import ALL, Lab, sets, watch
+from tests.apply.lab import ALL, Lab
 from tests.fabricsim import interlocks, tool, writer
 from tests.plan.plans import entries, tables
+from tests.spy import at_sets, sets, spy
 
 DEFAULT = entries(0xFFFF)
 
@@ -50,7 +51,7 @@ def test_sets_are_the_blocks_that_differ_and_gets_are_those_stated(lab: Lab, sto
     plan = lab.plan({1: entries(0xFFFF, 0x8001), 4: {0: PKey(0xFFFF), 40: PKey(0x8001)}}, {4: "i"})
     with opened(lab, stores) as fabric:
         fabric.sweep()
-        watching = watch(fabric, lambda out: None)
+        watching = spy(fabric)
         fabric.sweep()
         sweep = len(watching)
         watching.clear()
@@ -62,7 +63,7 @@ def test_sets_are_the_blocks_that_differ_and_gets_are_those_stated(lab: Lab, sto
             assert read == sweep + capacity_blocks
             watching.clear()
             w.apply(work)
-    sent = [(out.mad[3], int.from_bytes(out.mad[16:18])) for out in watching]
+    sent = [(mad[3], int.from_bytes(mad[16:18])) for mad in watching]
     blocks = 4
     assert sent.count((Method.SET, AttributeID.P_KEY_TABLE)) == blocks
     assert sent.count((Method.GET, AttributeID.P_KEY_TABLE)) == 2 * blocks + capacity_blocks
@@ -106,7 +107,7 @@ def test_breaks_need_permission_and_name_the_ports(lab: Lab, stores: StorePaths)
 def test_a_dry_run_shows_what_would_be_refused_and_sends_no_set(lab: Lab, stores: StorePaths) -> None:
     plan = lab.plan({2: entries(0x7FFF)})
     with opened(lab, stores) as fabric:
-        watching = watch(fabric, lambda out: None)
+        watching = spy(fabric)
         with writer(fabric, dry_run=True) as w:
             work = plan_apply(w, plan)
     assert not sets(watching)
@@ -215,7 +216,7 @@ def test_the_sms_port_and_the_own_port_come_last(lab: Lab, stores: StorePaths) -
             changed = {str(port) for port in lab.ports if 0x8001 in port.p_keys}
             order.extend(changed - set(order))
 
-        watch(fabric, note)
+        spy(fabric, after=at_sets(note))
         with writer(fabric, force=True) as w:
             w.apply(plan_apply(w, plan, ALL))
     assert order[4:6] == [str(lab.leaf(2)), str(lab.leaf(1))]
@@ -244,7 +245,7 @@ def test_no_set_leaves_before_its_before_image_is_on_disk(lab: Lab, stores: Stor
             assert any(image.attribute_modifier == modifier and image.after == data for image in images)
             count += 1
 
-        watch(fabric, look)
+        spy(fabric, after=at_sets(look))
         apply(fabric, lab.plan(MORE, {1: "io"}))
     assert count == 11
 
@@ -306,7 +307,7 @@ def test_no_packet_that_passes_before_and_after_is_dropped_after_any_set(case: A
             cut.add((*sorted((guids[one], guids[other])), partition))  # type: ignore[arg-type]
 
     with tool(lab.net) as fabric:
-        watch(fabric, check)
+        spy(fabric, after=at_sets(check))
         with writer(fabric, *OVERRIDES) as w:
             work = plan_apply(w, plan, ALL)
             w.apply(work)

@@ -17,9 +17,10 @@ from ibkeys.plan.model import PartitionPlan
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
 from tests.apply.applying import MORE, apply, opened, resume, state_of, undo
-from tests.apply.lab import ALL, Lab, sets, watch
+from tests.apply.lab import ALL, Lab
 from tests.fabricsim import subnet, writer
 from tests.plan.plans import entries
+from tests.spy import at_sets, sets, spy
 
 # --- the first switches only, and what resume asks again -------------------------------------------------------------
 
@@ -104,7 +105,7 @@ def test_a_host_that_falls_silent_stops_the_removals_and_resume_finishes(lab: La
         def fall_silent(out: Any) -> None:
             silent.silent = 1
 
-        watch(fabric, fall_silent)
+        spy(fabric, after=at_sets(fall_silent))
         with pytest.raises(Incomplete) as raised:
             apply(fabric, plan)
     message = str(raised.value)
@@ -131,7 +132,7 @@ def test_a_switch_that_dies_meanwhile_is_left_and_resume_finishes(lab: Lab, stor
             count += 1
             dead.silent = 2 if count == 4 else dead.silent
 
-        watch(fabric, die)
+        spy(fabric, after=at_sets(die))
         with pytest.raises(Incomplete, match="no step after leaf-add was begun"):
             apply(fabric, plan)
     for make in (plan_resume, plan_undo):
@@ -149,7 +150,7 @@ def test_a_lost_reply_is_settled_by_a_read_and_the_set_is_not_repeated(lab: Lab,
     plan = lab.plan({number: entries(0xFFFF, 0x8001) for number in range(1, 7)})
     lab.net.faults.lose_next("reply", method=Method.SET, count=3)
     with opened(lab, stores) as fabric:
-        watching = watch(fabric, lambda out: None)
+        watching = spy(fabric)
         apply(fabric, plan)
     assert len(sets(watching)) == 12
     assert state_of(stores) == "done"
@@ -159,7 +160,7 @@ def test_a_lost_set_is_reported_not_repeated_and_resume_sends_it(lab: Lab, store
     plan = lab.plan({number: entries(0xFFFF, 0x8001) for number in range(1, 7)})
     lab.net.faults.lose_next("request", method=Method.SET, node=lab.net.node("node05 mlx4_0"))
     with opened(lab, stores) as fabric:
-        watching = watch(fabric, lambda out: None)
+        watching = spy(fabric)
         with pytest.raises(Incomplete, match="was lost on its way: index 1 is 0x0000 instead of 0x8001"):
             apply(fabric, plan)
         assert len(sets(watching)) == 12
@@ -201,7 +202,7 @@ def test_a_table_that_somebody_else_writes_meanwhile_is_not_written_over(lab: La
         def interfere(out: Any) -> None:
             lab.host(5).p_keys = [0xFFFF, 0x8077]
 
-        watch(fabric, interfere)
+        spy(fabric, after=at_sets(interfere))
         with pytest.raises(Incomplete, match="index 1 was empty when this change was worked out and is 0x8077 now"):
             apply(fabric, plan)
         assert lab.host(5).p_keys[1] == 0x8077
@@ -222,7 +223,7 @@ def test_a_proof_that_breaks_off_does_not_hide_what_failed_before_it(lab: Lab, s
         def breaks_off(*arguments: Any) -> Any:
             raise DeviceGone("the adapter is gone")
 
-        watch(fabric, interfere)
+        spy(fabric, after=at_sets(interfere))
         patch.setattr("ibkeys.apply.apply_plan.find_differences", breaks_off)
         with writer(fabric) as w:
             work = plan_apply(w, plan, ALL)
@@ -238,7 +239,7 @@ def test_port_info_that_somebody_else_changes_meanwhile_is_not_written_over(lab:
         def interfere(out: Any) -> None:
             lab.leaf(2).subnet_timeout = 9
 
-        watch(fabric, interfere)
+        spy(fabric, after=at_sets(interfere))
         with pytest.raises(Incomplete, match="PortInfo changed since it was shown"):
             apply(fabric, plan)
         assert lab.leaf(2).info[43] & 0x0C == 0
@@ -253,7 +254,10 @@ def test_a_signal_stops_between_two_batches_and_all_is_settled(
 ) -> None:
     before = lab.image()
     with opened(lab, stores) as fabric, Interrupts() as interrupts:
-        watch(fabric, lambda out: os.kill(os.getpid(), number) if out.mad[23] == 0 and out.mad[21] == 1 else None)
+        spy(
+            fabric,
+            after=at_sets(lambda out: os.kill(os.getpid(), number) if out.mad[23] == 0 and out.mad[21] == 1 else None),
+        )
         with pytest.raises(KeyboardInterrupt, match=rf"by {number.name}: .* operation 1 of the journal is open"):
             apply(fabric, lab.plan(MORE), check=interrupts.check)
     with Journal(stores.journal) as journal:
@@ -268,7 +272,7 @@ def test_a_signal_stops_between_two_batches_and_all_is_settled(
 
 def test_a_hangup_may_be_survived(lab: Lab, stores: StorePaths) -> None:
     with opened(lab, stores) as fabric, Interrupts(survive_hangup=True) as interrupts:
-        watch(fabric, lambda out: os.kill(os.getpid(), signal.SIGHUP))
+        spy(fabric, after=at_sets(lambda out: os.kill(os.getpid(), signal.SIGHUP)))
         apply(fabric, lab.plan(MORE), check=interrupts.check)
     assert state_of(stores) == "done"
 
@@ -283,7 +287,7 @@ def test_a_journal_that_cannot_be_written_stops_before_the_set(lab: Lab, stores:
             return record(self, operation, first, images)
 
         patch.setattr(Journal, "_record", full)
-        watching = watch(fabric, lambda out: None)
+        watching = spy(fabric)
         with pytest.raises(StoreError, match="no space left"):
             apply(fabric, lab.plan(MORE))
     assert len(sets(watching)) == 3  # the leaf ports, whose images were kept

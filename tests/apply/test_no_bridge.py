@@ -25,9 +25,10 @@ from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.sim.notices import Packet
 from ibkeys.store.paths import StorePaths
 from tests.apply.applying import apply, opened, state_of
-from tests.apply.lab import ALL, Lab, key_of, valid, watch
+from tests.apply.lab import ALL, Lab, key_of, valid
 from tests.fabricsim import writer
 from tests.plan.plans import Table, entries, packed, tables
+from tests.spy import at_sets, spy
 
 OVERRIDES = ("index-0", "index-move", "default-pkey", "enforce-blind")
 Talk = set[tuple[int, int, int]]
@@ -113,7 +114,7 @@ def test_after_every_set_no_lasting_pair_is_cut_and_no_strangers_are_joined(
     seen = Watched(lab, numbers, talk(lab, numbers), talk(goal, numbers))
     guids = {lab.host(number).guid: number for number in numbers}
     with tempfile.TemporaryDirectory() as folder, opened(lab, StorePaths(None, Path(folder) / "j.db")) as fabric:
-        watch(fabric, seen.look)
+        spy(fabric, after=at_sets(seen.look))
         named = {tuple(sorted(guids[guid] for guid in pair)) for each in plan.breaks for pair in each.pairs}
         with writer(fabric, *OVERRIDES) as w:
             w.apply(plan_apply(w, plan, Permissions(True, True, first)))
@@ -150,7 +151,7 @@ def test_a_circle_is_refused_and_with_permission_cuts_its_pair_and_joins_nobody(
     seen = Watched(lab, numbers, {(1, 2, 1), (3, 4, 2)}, {(1, 2, 2), (3, 4, 1)})
     assert talk(lab, numbers) == {(1, 2, 1), (3, 4, 2)}
     with opened(lab, stores) as fabric:
-        watch(fabric, seen.look)
+        spy(fabric, after=at_sets(seen.look))
         with writer(fabric, *OVERRIDES) as w:
             w.apply(work := plan_apply(w, plan, ALL))
     assert work.breaks == plan.breaks
@@ -223,14 +224,14 @@ def test_who_stays_is_read_where_a_partition_is_reused_and_only_there(lab: Lab, 
     seen = Watched(lab, numbers, {(1, 5, 1), (3, 5, 2)}, {(1, 5, 2)})
     gets = []
     with opened(lab, stores) as fabric:
-        left = watch(fabric, seen.look)
+        left = spy(fabric, after=at_sets(seen.look))
         with writer(fabric, *OVERRIDES) as w:
             work = plan_apply(w, lab.plan({1: to[1]}), ALL)  # nobody leaves 2
-            gets.append(sum(out.mad[3] == Method.GET and out.mad[17] == AttributeID.P_KEY_TABLE for out in left))
+            gets.append(sum(mad[3] == Method.GET and mad[17] == AttributeID.P_KEY_TABLE for mad in left))
             assert not work.remaining.others
             left.clear()
             work = plan_apply(w, lab.plan(to), ALL)
-            gets.append(sum(out.mad[3] == Method.GET and out.mad[17] == AttributeID.P_KEY_TABLE for out in left))
+            gets.append(sum(mad[3] == Method.GET and mad[17] == AttributeID.P_KEY_TABLE for mad in left))
             w.apply(work)
     assert {table.port.port_guid for table in work.remaining.others} >= {lab.host(5).guid}
     assert gets[1] > 2 * gets[0]
@@ -257,7 +258,7 @@ def put_leaf(lab: Lab, number: int, table: Table) -> None:
 
 
 def gets_of_tables(left: list[Any]) -> int:
-    return sum(out.mad[3] == Method.GET and out.mad[17] == AttributeID.P_KEY_TABLE for out in left)
+    return sum(mad[3] == Method.GET and mad[17] == AttributeID.P_KEY_TABLE for mad in left)
 
 
 def made(lab: Lab, stores: StorePaths, plan: PartitionPlan, numbers: list[int]) -> tuple[Watched, Watched]:
@@ -280,7 +281,7 @@ def made(lab: Lab, stores: StorePaths, plan: PartitionPlan, numbers: list[int]) 
     there, back = (Watched(lab, numbers, *ends) for ends in ((before, after), (after, before)))
     with opened(lab, stores) as fabric:
         seen = [there]
-        watch(fabric, lambda out: seen[0].look(out))
+        spy(fabric, after=at_sets(lambda out: seen[0].look(out)))
         with writer(fabric, *OVERRIDES) as w:
             w.apply(work := plan_apply(w, plan, ALL))
         there.name(work.breaks)
@@ -320,7 +321,7 @@ def test_no_partner_is_read_where_no_partition_is_both_gained_and_lost(lab: Lab,
     lab.put({1: entries(0, 0x8001), 2: entries(0, 0x8001)}, "io")
     plan = lab.plan({1: entries(0, 0x8002), 2: entries(0, 0x8002)}, leaves=False)
     with opened(lab, stores) as fabric:
-        left = watch(fabric, lambda out: None)
+        left = spy(fabric)
         with writer(fabric, *OVERRIDES) as w:
             work = plan_apply(w, plan, ALL)
     assert not work.remaining.partners
@@ -362,7 +363,7 @@ def test_what_a_leaf_port_has_for_a_while_goes_again_when_the_apply_is_resumed(l
     seen = Watched(lab, [1, 2], set(), set())
     runs = 1
     with opened(lab, stores) as fabric:
-        watch(fabric, seen.look)
+        spy(fabric, after=at_sets(seen.look))
         with writer(fabric, *OVERRIDES) as w:
             w.apply(plan_apply(w, plan, Permissions(first=1)))
         assert 0x8001 in lab.leaf(1).p_keys

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import re
 import sys
-from html.parser import HTMLParser
 
 import pytest
 
@@ -21,41 +20,11 @@ from ibkeys.audit.pictures.columns import lay_out
 from ibkeys.audit.pictures.fabric_map import fabric_map
 from ibkeys.errors import UsageError
 from ibkeys.reach.reach import Reach
+from tests.audit.pages import Page, contrast
 from tests.audit.reports import NASTY, TEXTS, coverage, identity, large, partitions, report, rule, small, subject
 from tests.audit.tables import fabric_of
 
 LOADING = {"src", "srcset", "href", "xlink:href", "action", "data", "poster", "background", "formaction", "ping"}
-VOID = {"meta", "br", "input", "link", "img", "hr"}
-
-
-class Page(HTMLParser):
-    """A page taken apart: its elements with attributes, and the text of each kind of element."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str]]] = []
-        self.text: dict[str, str] = {}
-        self.open: list[str] = []
-        self.feed(html)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {name: value or "" for name, value in attrs}))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {name: value or "" for name, value in attrs}))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        inside = "style" if "style" in self.open else "script" if "script" in self.open else "shown"
-        self.text[inside] = self.text.get(inside, "") + data
-
-    def having(self, tag: str, class_: str) -> list[dict[str, str]]:
-        return [attrs for name, attrs in self.elements if name == tag and class_ in attrs.get("class", "").split()]
 
 
 def matrix_page() -> str:
@@ -288,18 +257,6 @@ def colours(html: str) -> tuple[dict[str, str], dict[str, str]]:
         for part in html.split("@media print")[0].split("@media (prefers-color-scheme: dark)")[:2]
     )
     return light, dark
-
-
-def contrast(one: str, other: str) -> float:
-    """Return the contrast ratio of WCAG 2.1."""
-
-    def luminance(colour: str) -> float:
-        parts = [int(colour[index : index + 2], 16) / 255 for index in (1, 3, 5)]
-        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
-        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-    high, low = sorted((luminance(one), luminance(other)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
 
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])

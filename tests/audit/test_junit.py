@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase
 
+from ibkeys.audit.findings import SEVERITIES, Severity
 from ibkeys.audit.formats.junit import COVERAGE, render_junit
 from tests.audit.reports import NASTY, TEXTS, coverage, large, report, rule, small, subject
 
@@ -30,16 +32,33 @@ def test_every_rule_is_a_test_case_in_the_suite_of_its_group() -> None:
 
 def test_results_are_read_back_as_failure_skip_and_pass() -> None:
     audit = small()
-    found = cases(render_junit(audit))
+    found = cases(render_junit(audit, fail_on="info"))
     wanted = {"fail": [Failure], "pass": [], "unknown": [Skipped], "waived": [Skipped], "n/a": [Skipped]}
     assert {each.rule: kinds(found[each.rule]) for each in audit.results} == {
         each.rule: wanted[each.result] for each in audit.results
     }
 
 
+@pytest.mark.parametrize("fail_on", [*SEVERITIES, None])
+def test_only_what_makes_the_exit_status_1_is_a_failure(fail_on: Severity | None) -> None:
+    audit = small()
+    found = cases(render_junit(audit, TEXTS, fail_on=fail_on))
+    failed = {each.rule for each in audit.results if kinds(found[each.rule]) == [Failure]}
+    at_least = SEVERITIES[: SEVERITIES.index(fail_on) + 1] if fail_on is not None else ()
+    assert failed == {each.rule for each in audit.results if each.result == "fail" and each.severity in at_least}
+    assert bool(failed) == audit.fails_at(fail_on)
+    for each in audit.results:
+        if each.result == "fail" and each.rule not in failed:
+            assert kinds(found[each.rule]) == [], "a test that passes"
+            first, *lines = found[each.rule].system_out.splitlines()
+            assert first.startswith(f"{each.severity}: ")
+            assert first.endswith(f"(no failure of the build: --fail-on {fail_on or 'never'})")
+            assert all(any(one.message in line for line in lines) for one in each.subjects)
+
+
 def test_a_failure_has_one_line_for_each_subject() -> None:
     audit = large(300)
-    found = cases(render_junit(audit))
+    found = cases(render_junit(audit, fail_on="info"))
     for each in audit.results:
         if each.result == "fail":
             lines = found[each.rule].result[0].text.splitlines()
@@ -88,7 +107,7 @@ def test_the_totals_are_those_that_a_reader_counts() -> None:
         assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (
             (other.tests, other.failures, other.errors, other.skipped)
         )
-    assert (said.tests, said.failures, said.errors, said.skipped) == (21, 4, 1, 5)
+    assert (said.tests, said.failures, said.errors, said.skipped) == (21, 2, 1, 5)
 
 
 def test_hostile_text_stays_text() -> None:

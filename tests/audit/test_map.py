@@ -20,9 +20,9 @@ from ibkeys.reach.reach import Reach
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
 from tests.audit.looking import KEY, protect, taken
+from tests.audit.pages import Page, contrast
 from tests.audit.reports import NASTY
 from tests.audit.tables import fabric_of
-from tests.audit.test_html import Page, contrast
 from tests.fabricsim import subnet, tool
 from tests.fattree import fat_tree
 

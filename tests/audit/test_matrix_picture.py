@@ -18,9 +18,9 @@ from ibkeys.audit.pictures.svg import fitting, text_width
 from ibkeys.reach.reach import Reach
 from ibkeys.topology.model import Topology
 from tests.audit.looking import enforce
+from tests.audit.pages import Page, contrast
 from tests.audit.reports import NASTY
 from tests.audit.tables import Partition, channel_adapter, reach_of
-from tests.audit.test_html import Page, contrast
 from tests.fabricsim import limited_members, subnet, tool
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -12,7 +12,7 @@ from ibkeys.audit.rules import p_keys_policy as pk_policy
 from ibkeys.keys.pkey import INBOUND_CHECKS, InboundCheck, may_talk
 from ibkeys.topology.model import Port
 from tests.audit.looking import enforce, look, policy, result_of
-from tests.audit.test_policy_rules import scrambled
+from tests.audit.scrambling import scrambled
 from tests.fabricsim import limited_members, subnet
 
 LIAR, MANAGER = "node02 mlx4_0", "node01 mlx4_0"

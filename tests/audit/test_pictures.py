@@ -11,8 +11,8 @@ import pytest
 from ibkeys.audit.pictures.dot import PALETTE, fabric_dot
 from ibkeys.audit.pictures.members import members_svg
 from ibkeys.topology.model import Topology
+from tests.audit.pages import contrast
 from tests.audit.reports import NASTY
-from tests.audit.test_html import contrast
 from tests.fabricsim import subnet, tool
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel
 from sarif_pydantic import Level, Sarif
 
-from ibkeys.audit.findings import Report
-from ibkeys.audit.formats.sarif import FINGERPRINT, KINDS, LEVELS, render_sarif
+from ibkeys.audit.findings import Report, Subject
+from ibkeys.audit.formats.sarif import FINGERPRINTS, LEVELS, render_sarif
 from tests.audit.reports import NASTY, TEXTS, coverage, identity, large, report, rule, small, subject
 
 
@@ -27,24 +30,121 @@ def read(audit: Report) -> Any:
 
 
 @pytest.mark.parametrize("audit", [small(), large(300), report()], ids=["small", "large", "clean"])
-def test_the_same_findings_are_read_back(audit: Report) -> None:
-    run = read(audit)
+def test_what_fails_is_read_back_and_nothing_else(audit: Report) -> None:
+    # a code-scanning view makes an alert of each result, whatever its kind and whether it is suppressed
     found = [
-        (
-            each.rule_id,
-            each.kind,
-            [where.logical_locations[0].fully_qualified_name for where in each.locations or ()],
-        )
-        for each in run.results
-        if each.locations
+        (each.rule_id, each.kind, each.locations[0].logical_locations[0].fully_qualified_name)
+        for each in read(audit).results
     ]
-    assert found == [
-        (each.rule, KINDS[one.result], [f"{one.identity['node_guid']}/{one.identity['port']}"])
+    assert sorted(found) == sorted(
+        (each.rule, "fail", f"{one.identity['node_guid']}/{one.identity['port']}")
         for each in audit.results
         for one in each.subjects
-    ]
-    without = [(each.rule_id, each.kind) for each in run.results if not each.locations]
-    assert without == [(each.rule, KINDS[each.result]) for each in audit.results if not each.subjects]
+        if one.result == "fail"
+    )
+
+
+def uri_and_line(found: dict[str, Any]) -> tuple[str, int]:
+    (location,) = found["locations"]
+    place = location["physicalLocation"]
+    return place["artifactLocation"]["uri"], place["region"]["startLine"]
+
+
+def results(audit: Report, root: str = "") -> list[dict[str, Any]]:
+    log = json.loads(render_sarif(audit, TEXTS, version="1.2.3", exit_code=1, root=root))
+    found: list[dict[str, Any]] = log["runs"][0]["results"]
+    return found
+
+
+@pytest.mark.parametrize("audit", [small(), large(300)], ids=["small", "large"])
+def test_each_result_has_what_code_scanning_asks_for(audit: Report) -> None:
+    """docs.github.com, "SARIF support for code scanning": the properties that it lists as required."""
+    log = document(audit)
+    assert log["version"] == "2.1.0"
+    assert log["$schema"].endswith("sarif-2.1.0.json")
+    (run,) = log["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    for each in rules:
+        assert each["id"]
+        assert 0 < len(each["shortDescription"]["text"]) <= 1024
+        assert 0 < len(each["fullDescription"]["text"]) <= 1024
+        assert each["help"]["text"]
+        assert each["help"]["markdown"]
+        assert 0 < float(each["properties"]["security-severity"]) <= 10
+        assert "security" in each["properties"]["tags"]
+        assert len(each["properties"]["tags"]) <= 20
+    assert run["results"]
+    for each in run["results"]:
+        assert rules[each["ruleIndex"]]["id"] == each["ruleId"]
+        assert each["message"]["text"]
+        assert each["level"] in ("error", "warning", "note")
+        assert each["partialFingerprints"]["primaryLocationLineHash"]
+        uri, line = uri_and_line(each)
+        assert re.fullmatch(r"[A-Za-z0-9._~/%-]+", uri)
+        assert not uri.startswith("/")
+        assert line >= 1
+
+
+def test_a_port_stands_at_the_same_path_whatever_node_and_snapshot_are_called() -> None:
+    before = report(rule("MK001", "fail", subject(1)), source="monday.db")
+    after = report(rule("MK001", "fail", subject(1, name="renamed")), source="tuesday.db")
+    assert uri_and_line(results(before)[0]) == ("fabric/0x0002c90300000001/port-1", 1)
+    assert uri_and_line(results(after)[0]) == ("fabric/0x0002c90300000001/port-1", 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "root", "uri"),
+    [
+        ("ib/partitions.conf", "/srv/checkout", "ib/partitions.conf"),
+        ("/srv/checkout/ib/partitions.conf", "/srv/checkout", "ib/partitions.conf"),
+        ("../ours & theirs.conf", "/srv/checkout", "host/srv/ours%20%26%20theirs.conf"),
+        ("/etc/opensm/partitions.conf", "/srv/checkout", "host/etc/opensm/partitions.conf"),
+        ("/etc/opensm/partitions.conf", "/", "etc/opensm/partitions.conf"),
+        ("/etc/opensm/partitions.conf", "", "host/etc/opensm/partitions.conf"),
+        ("partitions.conf", "", "partitions.conf"),
+        ("bad\udcff.conf", "", "bad%FF.conf"),
+    ],
+)
+def test_what_a_line_of_the_policy_decides_stands_there(path: str, root: str, uri: str) -> None:
+    evidence = {"P_KeyTable": {"0": "0xffff"}, "policy": {"file": path, "line": 7}}
+    (found,) = results(report(rule("PK002", "fail", subject(1, evidence=evidence))), root)
+    assert uri_and_line(found) == (uri, 7)
+    assert found["locations"][0]["logicalLocations"][0]["name"] == "port 1", "the port is named as well"
+
+
+@given(st.text(min_size=1), st.sampled_from(["", "/", "/srv/a b"]))
+def test_any_path_is_a_relative_reference(path: str, root: str) -> None:
+    evidence = {"file": {"path": path}}
+    (found,) = results(report(rule("KF001", "fail", subject(1, evidence=evidence))), root)
+    assert re.fullmatch(r"(?!/|\.\./)[A-Za-z0-9._~/%-]+", uri_and_line(found)[0])
+
+
+def test_the_worst_come_first_and_no_more_than_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    audit = report(
+        rule("PK007", "fail", subject(1), subject(2)),
+        rule("MK003", "fail", subject(3)),
+        rule("MK001", "fail", subject(4)),
+    )
+    assert [each["level"] for each in results(audit)] == ["error", "warning", "note", "note"]
+    monkeypatch.setattr("ibkeys.audit.formats.sarif.MOST", 3)
+    assert [each["ruleId"] for each in results(audit)] == ["MK001", "MK003", "PK007"]
+    (notice,) = document(audit)["runs"][0]["invocations"][0]["toolExecutionNotifications"]
+    assert notice["descriptor"]["id"] == "left-out"
+    assert notice["message"]["text"].startswith("1 result left out")
+
+
+def test_a_rule_without_an_answer_is_a_notification() -> None:
+    (invocation,) = document(small())["runs"][0]["invocations"]
+    notices = [each for each in invocation["toolExecutionNotifications"] if each["descriptor"]["id"] == "unknown"]
+    unknown = [each.rule for each in small().results if each.result == "unknown"]
+    assert [each["associatedRule"]["id"] for each in notices] == sorted({*unknown, "PK001"}, key=order)
+    assert "no earlier snapshot to compare with" in next(
+        each["message"]["text"] for each in notices if each["associatedRule"]["id"] == "QK001"
+    )
+
+
+def order(rule: str) -> int:
+    return [each.rule for each in small().results].index(rule)
 
 
 def unknown_to_the_reader(model: BaseModel) -> set[str]:
@@ -59,13 +159,8 @@ def unknown_to_the_reader(model: BaseModel) -> set[str]:
 
 def test_no_property_is_misspelt() -> None:
     # these are of the standard (of invocation, result, toolComponent) and missing in the reader's model
-    of_the_standard = {"exitCode", "toolExecutionNotifications", "suppressions", "shortDescription"}
+    of_the_standard = {"exitCode", "toolExecutionNotifications", "shortDescription"}
     assert unknown_to_the_reader(read(small())) == of_the_standard
-
-
-def test_only_failures_have_a_level() -> None:
-    for each in read(small()).results:
-        assert (each.level is Level.NONE) == (each.kind != "fail")
 
 
 def test_a_subject_has_its_own_severity_where_it_differs() -> None:
@@ -89,12 +184,13 @@ def test_a_result_points_to_its_rule() -> None:
     assert all(run.tool.driver.rules[each.rule_index].id == each.rule_id for each in run.results)
 
 
-def test_a_waived_finding_is_a_suppressed_failure() -> None:
-    waived = [each for each in document(small())["runs"][0]["results"] if "suppressions" in each]
-    assert [each["ruleId"] for each in waived] == ["PK001", "HY002"]
-    assert waived[0]["suppressions"] == [
-        {"kind": "external", "status": "accepted", "justification": "the old storage: until 2027-01-31"}
-    ]
+def test_what_is_waived_is_told_with_its_rule() -> None:
+    (run,) = document(small())["runs"]
+    waived = {each["id"]: each["properties"]["waived"] for each in run["tool"]["driver"]["rules"]}
+    assert [rule for rule, texts in waived.items() if texts] == ["PK001", "HY002"]
+    (text,) = waived["PK001"]
+    assert text.startswith("'host0003 mlx5_0' 0x0002c90300000003 port 1: full member")
+    assert text.endswith("(the old storage: until 2027-01-31)")
 
 
 def test_the_invocation_succeeds_only_when_all_was_read() -> None:
@@ -109,7 +205,7 @@ def test_the_invocation_succeeds_only_when_all_was_read() -> None:
 
 
 def fingerprints(audit: Report) -> list[str]:
-    return [each.partial_fingerprints[FINGERPRINT] for each in read(audit).results]
+    return [each.partial_fingerprints[FINGERPRINTS[0]] for each in read(audit).results]
 
 
 def test_fingerprints_are_the_same_in_the_next_run_whatever_was_read() -> None:
@@ -128,13 +224,16 @@ def test_fingerprints_differ_between_findings() -> None:
     assert max(Counter(fingerprints(audit)).values()) == 1
 
 
-def test_a_file_has_no_location() -> None:
-    host = subject(0, message="/etc/opensm/guid2mkey can be read by others")
+def test_a_file_of_the_host_and_the_whole_fabric_have_a_place() -> None:
     nobody = dict.fromkeys(identity(0))
-    audit = report(rule("KF001", "fail", type(host)(nobody, "fail", host.message)))
-    (found,) = [each for each in read(audit).results if each.rule_id == "KF001"]
-    assert found.locations is None
-    assert "guid2mkey" in found.message.text
+    message = "/etc/opensm/guid2mkey can be read by others"
+    evidence = {"file": {"path": "/etc/opensm/guid2mkey"}}
+    audit = report(
+        rule("KF001", "fail", Subject(nobody, "fail", message, evidence)),
+        rule("SM001", "fail", Subject(nobody, "fail", "two masters")),
+    )
+    places = {each["ruleId"]: uri_and_line(each) for each in results(audit)}
+    assert places == {"KF001": ("host/etc/opensm/guid2mkey", 1), "SM001": ("fabric", 1)}
 
 
 def test_hostile_text_is_shown_escaped() -> None:

@@ -22,9 +22,10 @@ from ibkeys.mkeys.key_edit import KeyEdit
 from ibkeys.scripting import Fabric
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Operation
+from ibkeys.umad.port import Outgoing
 from tests.bench.fattree import fat_tree
-from tests.change.test_pkeys import sent, sets
 from tests.fabricsim import subnet, tool, writer
+from tests.spy import sets, spy
 
 NEW = PKey(0x8010)
 SWITCH = "MF0;switch-a:IS5023/U1"
@@ -98,7 +99,7 @@ def test_one_sync_serves_all_that_came_to_it() -> None:
 def test_no_more_are_in_change_than_allowed(most: int) -> None:
     bench = Bench(subnet("two-switch"))
     pending = adding(bench.fabric, *bench.hosts)
-    record = sent(bench.net, bench.fabric)
+    record = spy(bench.fabric)
     bench.run(pending, in_change=most)
     assert len(sets(record)) == 6
     assert all(ready <= most for _, ready in bench.heard.syncs)
@@ -132,7 +133,7 @@ def test_what_was_not_asked_of_a_dead_switch_is_said_of_each_port() -> None:
     bench = Bench(subnet("two-switch"), retries=0)
     pending = adding(bench.fabric, *bench.externals(SWITCH))
     bench.net.node(SWITCH).silent = 2
-    record = sent(bench.net, bench.fabric)
+    record = spy(bench.fabric)
     bench.run(pending)
     assert all(isinstance(each.error, NoReply) for each in pending)
     assert not sets(record)
@@ -183,7 +184,7 @@ def test_when_a_sync_fails_nothing_more_is_sent_and_what_was_sent_is_still_prove
     bench = Bench(subnet("two-switch"))
     bench.heard = Full()
     pending = adding(bench.fabric, *bench.hosts)
-    record = sent(bench.net, bench.fabric)
+    record = spy(bench.fabric)
     with pytest.raises(StoreError, match="full"):
         bench.run(pending, in_change=2)
     assert len(sets(record)) == 2
@@ -213,7 +214,7 @@ def test_what_is_there_already_is_neither_journaled_nor_sent() -> None:
     pending = adding(bench.fabric, *bench.hosts)
     bench.run(pending)
     again = [PendingSet(each.edit) for each in pending]
-    record = sent(bench.net, bench.fabric)
+    record = spy(bench.fabric)
     operation = bench.run(again)
     assert not sets(record)
     assert operation.id is None
@@ -259,17 +260,16 @@ def test_a_proof_that_was_not_asked_because_its_switch_paused_is_asked_later() -
     bench = Bench(subnet("two-switch"), retries=0)
     pending = adding(bench.fabric, *bench.externals(SWITCH)[:6])
     switch = bench.net.node(SWITCH)
-    send, lost = bench.fabric.umad.send, 0
+    lost = 0
 
-    def lose_one_proof(batch: Any) -> Any:
+    def lose_one_proof(out: Outgoing) -> None:
         nonlocal lost
         written = [port for port in switch.ports if port.p_keys[5:6] == [NEW]]
         if not lost and len(written) == 4:
             lost = 1
             bench.net.faults.lose_next("request", method=Method.GET, node=switch)
-        return send(batch)
 
-    bench.fabric.umad.send = lose_one_proof  # type: ignore[method-assign]
+    spy(bench.fabric, before=lose_one_proof)
     bench.run(pending)
     assert lost
     wrong = [each for each in pending if each.error is not None]

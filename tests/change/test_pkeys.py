@@ -10,36 +10,20 @@ from hypothesis import strategies as st
 
 from ibkeys.change.pkeys import _steps, plan_add, plan_remove, plan_set
 from ibkeys.change.wanted import moves
-from ibkeys.errors import MKeyNeeded, NoReply, NoRoom, NotStored, Refused, UsageError
+from ibkeys.errors import MKeyNeeded, NoReply, NoRoom, NotStored, UsageError
 from ibkeys.keys.pkey import EMPTY, PKey
 from ibkeys.mad.const import Method
-from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
+from tests.change.refusing import refused
 from tests.fabricsim import interlocks, subnet, tool, writer
+from tests.spy import interrupt_at_a_set, sets, spy
 
 FULL, LIMITED = PKey(0xFFFF), PKey(0x7FFF)
 
 
 def keys(*values: int) -> list[PKey]:
     return [PKey(value) for value in values]
-
-
-def sent(net: Subnet, fabric: Any) -> list[bytes]:
-    """Record every MAD that leaves from now on."""
-    record: list[bytes] = []
-    send = fabric.umad.send
-
-    def listening(batch: Any) -> Any:
-        record.extend(outgoing.mad for outgoing in batch)
-        return send(batch)
-
-    fabric.umad.send = listening
-    return record
-
-
-def sets(record: list[bytes]) -> list[bytes]:
-    return [mad for mad in record if mad[3] == Method.SET]
 
 
 def test_set_writes_only_the_block_that_differs_and_keeps_the_rest() -> None:
@@ -49,7 +33,7 @@ def test_set_writes_only_the_block_that_differs_and_keeps_the_rest() -> None:
         port = fabric.find_port(2)
         plan = plan_set(w, port, {40: EMPTY, 41: PKey(0x8010)})
         assert [str(change) for change in plan.changes] == ["pkey[40]: 0x8002 -> -", "pkey[41]: - -> 0x8010"]
-        record = sent(net, fabric)
+        record = spy(fabric)
         w.apply(plan)
     assert len(sets(record)) == 1
     table = net.port("node02 mlx4_0", 1).p_keys
@@ -115,14 +99,7 @@ def test_what_is_overwritten_is_in_the_journal_before_the_set(tmp_path: Any) -> 
     journal = tmp_path / "journal.db"
     with tool(net) as fabric:
         fabric.stores = StorePaths(None, journal)
-        send = fabric.umad.send
-
-        def dying(batch: Any) -> Any:
-            if any(outgoing.mad[3] == Method.SET for outgoing in batch):
-                raise KeyboardInterrupt
-            return send(batch)
-
-        fabric.umad.send = dying  # type: ignore[method-assign]
+        spy(fabric, before=interrupt_at_a_set)
         with writer(fabric) as w, pytest.raises(KeyboardInterrupt):
             w.apply(plan_add(w, fabric.find_port(2), keys(0x8010)))
     with Journal(journal, create=False) as stored:
@@ -137,7 +114,7 @@ def test_a_dry_run_locks_nothing_creates_nothing_and_sends_no_set(tmp_path: Any)
     net = subnet("two-switch")
     with tool(net) as fabric:
         fabric.stores = StorePaths(tmp_path / "k" / "keys.db", tmp_path / "k" / "journal.db")
-        record = sent(net, fabric)
+        record = spy(fabric)
         with writer(fabric, dry_run=True) as w:
             assert plan_add(w, fabric.find_port(2), keys(0x8010)).pending
     assert not sets(record)
@@ -172,7 +149,7 @@ def test_a_lost_set_is_reported_not_repeated() -> None:
     with tool(net) as fabric, writer(fabric) as w:
         plan = plan_add(w, fabric.find_port(2), keys(0x8010))
         net.faults.lose_next("request", method=Method.SET)
-        record = sent(net, fabric)
+        record = spy(fabric)
         with pytest.raises(NotStored):
             w.apply(plan)
     assert len(sets(record)) == 1
@@ -201,13 +178,6 @@ def test_a_key_that_the_port_shows_is_used_as_opensm_does() -> None:
 
 
 # --- interlocks, each both ways ----------------------------------------------------------------------------------
-
-
-def refused(w: Any, plan: Any, interlock: str) -> None:
-    with pytest.raises(Refused) as caught:
-        w.apply(plan)
-    assert caught.value.interlock == interlock
-    assert interlock in str(caught.value)
 
 
 @pytest.mark.parametrize("entries", [{0: EMPTY, 1: LIMITED}, {0: PKey(0x8001), 1: LIMITED}])

@@ -7,15 +7,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.change.interlocks.policy_file import objections_to_edit
-from tests.sm.hosts import MadeUpHost
-
-
-def host(*arguments: str) -> MadeUpHost:
-    made_up = MadeUpHost()
-    made_up.file("/etc/opensm/opensm.conf")
-    made_up.file("/etc/opensm/partitions.conf", "Default=0x7fff : ALL=full ;\n")
-    made_up.opensm(7, *arguments)
-    return made_up
+from tests.change.policyhost import host
 
 
 def test_the_policy_of_a_running_opensm_is_not_edited_in_place() -> None:

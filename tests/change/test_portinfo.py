@@ -16,8 +16,9 @@ from ibkeys.keys.pkey import EMPTY
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import Method
 from ibkeys.sim.agents import portinfo as sim_portinfo
-from tests.change.test_pkeys import refused, sent, sets
+from tests.change.refusing import refused
 from tests.fabricsim import interlocks, subnet, tool, writer
+from tests.spy import sets, spy
 
 SWITCH = "MF0;switch-a:IS5023/U1"
 
@@ -114,7 +115,7 @@ def test_counters_are_cleared_where_they_count_and_the_rest_of_port_info_stays()
     first, second = net.port("node02 mlx4_0", 1), net.port("node03 mlx4_0", 1)
     first.info[44:50] = bytes.fromhex("000100020003")
     with tool(net) as fabric, writer(fabric) as w:
-        record = sent(net, fabric)
+        record = spy(fabric)
         before = fabric.find_port(2).read_port_info()
         plan = plan_clear(w, [fabric.find_port(2), fabric.find_port(3)])
         assert {str(change) for change in plan.changes} == {

@@ -18,11 +18,12 @@ from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.const import Method
 from ibkeys.mkeys.set import plan_mkey_set
-from ibkeys.umad.port import SendFailure
+from ibkeys.umad.port import Outgoing
 from ibkeys.umad.tap import Tap
-from tests.discovery.test_sweep import ring_for
+from tests.discovery.sweeping import ring_for
 from tests.fabricsim import interlocks, subnet, tool, writer
 from tests.protectedsim import violations
+from tests.spy import interrupt_at_a_set, spy
 
 KEY, WRONG = MKey(0xA94F13D02E7C5B68), MKey(0xBAD)
 NAME = "node02 mlx4_0"
@@ -171,15 +172,8 @@ def test_a_key_of_the_configuration_file_is_for_ports_without_another() -> None:
 def test_a_full_device_is_asked_again() -> None:
     net = subnet("two-switch")
     with tool(net) as fabric:
-        send, full = fabric.umad.send, [2]
-
-        def crowded(batch: Any) -> Any:
-            if full[0]:
-                full[0] -= 1
-                return [SendFailure(index, errno.EAGAIN) for index in range(len(batch))]
-            return send(batch)
-
-        fabric.umad.send = crowded  # type: ignore[method-assign]
+        answers = iter([errno.EAGAIN, errno.EAGAIN])
+        spy(fabric, refuse=lambda out: next(answers, 0))
         assert fabric.find_port(2).read_p_keys()[0] == 0xFFFF
 
 
@@ -208,15 +202,7 @@ def test_an_interrupt_in_the_middle_of_a_change_says_what_is_open() -> None:
     net = subnet("two-switch")
     with tool(net) as fabric, writer(fabric) as w:
         plan = plan_add(w, fabric.find_port(2), [PKey(0x8010)])
-        send = fabric.umad.send
-
-        def interrupted(batch: Any) -> Any:
-            result = send(batch)
-            if any(outgoing.mad[3] == Method.SET for outgoing in batch):
-                raise KeyboardInterrupt
-            return result
-
-        fabric.umad.send = interrupted  # type: ignore[method-assign]
+        spy(fabric, after=interrupt_at_a_set)
         with pytest.raises(KeyboardInterrupt, match=r"^in the middle of a change: .* operation 1 of"):
             w.apply(plan)
 
@@ -226,10 +212,10 @@ def test_an_interrupt_before_the_first_set_says_that_nothing_was_changed() -> No
     with tool(net) as fabric, writer(fabric) as w:
         plan = plan_add(w, fabric.find_port(2), [PKey(0x8010)])
 
-        def interrupted(batch: Any) -> Any:
+        def interrupt(out: Outgoing) -> None:
             raise KeyboardInterrupt
 
-        fabric.umad.send = interrupted  # type: ignore[method-assign]
+        spy(fabric, before=interrupt)
         with pytest.raises(KeyboardInterrupt) as caught:
             w.apply(plan)
     assert str(caught.value) == "before the first Set: no port was changed"
@@ -288,14 +274,8 @@ def test_the_own_port_is_asked_by_turns_too() -> None:
 def test_a_device_that_stays_full_for_a_while_loses_nothing() -> None:
     net = subnet("two-switch")
     with tool(net) as fabric:
-        send, until = fabric.umad.send, net.now + 0.5
-
-        def crowded(batch: Any) -> Any:
-            if net.now < until:
-                return [SendFailure(index, errno.ENOBUFS) for index in range(len(batch))]
-            return send(batch)
-
-        fabric.umad.send = crowded  # type: ignore[method-assign]
+        until = net.now + 0.5
+        spy(fabric, refuse=lambda out: errno.ENOBUFS if net.now < until else 0)
         assert len(fabric.sweep().nodes) == 8
         until = net.now + 1000
         with pytest.raises(SendRefused, match="no room"):

@@ -51,15 +51,15 @@ Cli = Callable[..., Result]
 
 
 class Terminal(io.StringIO):
-    """A standard input that says it is one."""
+    """A standard stream that says it is one."""
 
     def isatty(self) -> bool:
         return True
 
 
-def run(*args: object, stdin: str | Terminal = "") -> Result:
-    """Run ``ibkeys ARGS`` in this process."""
-    out, err = io.StringIO(), io.StringIO()
+def run(*args: object, stdin: str | Terminal = "", stdout: type[io.StringIO] = io.StringIO) -> Result:
+    """Run ``ibkeys ARGS`` in this process. *stdout*: what standard output and standard error are."""
+    out, err = stdout(), stdout()
     before = sys.stdin
     sys.stdin = io.StringIO(stdin) if isinstance(stdin, str) else stdin
     try:
@@ -70,6 +70,14 @@ def run(*args: object, stdin: str | Terminal = "") -> Result:
     code = ended.value.code
     assert isinstance(code, int)
     return Result(code, out.getvalue(), err.getvalue())
+
+
+def on_terminal(*args: object, columns: int = 80, stdin: str | Terminal = "") -> Result:
+    """Run ``ibkeys ARGS`` where standard output and standard error are a terminal of so many columns."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", str(columns))
+        patch.setenv("TERM", "xterm")
+        return run(*args, stdin=stdin, stdout=Terminal)
 
 
 def pkeys(cli: Cli, *where: object) -> dict[int, str]:
@@ -88,7 +96,7 @@ def written(folder: Path, plan: PartitionPlan) -> Path:
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in [*os.environ]:
-        if name.startswith("IBKEYS_") or name == "SIM_HOST":
+        if name.startswith("IBKEYS_") or name in ("SIM_HOST", "NO_COLOR"):
             monkeypatch.delenv(name)
     yield
     exits._frames_wanted = False

@@ -31,7 +31,7 @@ def test_json_has_an_entry_for_every_rule_and_the_keys_of_the_contract(cli: Cli)
     assert list(document) == [
         *("schema", "profile", "policy", "inbound_check", "taken", "source", "summary", "results", "coverage", "moved"),
     ]
-    assert (document["schema"], document["profile"], document["policy"]) == ("ibkeys.audit/1", "cloud-secured", None)
+    assert (document["schema"], document["profile"], document["policy"]) == ("ibkeys.audit/2", "cloud-secured", None)
     assert [each["rule"] for each in document["results"]] == [rule.id for rule in CATALOGUE]
     assert sum(document["summary"].values()) == 42
     assert set(document["summary"]) == {"pass", "fail", "unknown", "n/a", "waived"}
@@ -251,7 +251,7 @@ def test_explain_reads_no_fabric() -> None:
     assert result.out.startswith("SE002  leaf table differs from node table\n  Group:        Switch enforcement\n")
     document = run("audit", "--explain", "SE001", "-f", "json").json
     assert (document["schema"], document["severity"]["hpc"]) == ("ibkeys.audit-explain/1", "medium")
-    assert run("audit", "--explain", "SE001", "-f", "csv").out.startswith("rule,title,Group,")
+    assert run("audit", "--explain", "SE001", "-f", "csv").out.startswith("rule,title,group,severity,evidence,why,")
     assert "there is no rule 'SE9'" in run("audit", "--explain", "SE9").error
 
 

@@ -40,6 +40,25 @@ def test_the_exit_code_is_the_same_in_every_form(cli: Cli, snapshot: Path, fail_
     assert run["invocations"][0]["executionSuccessful"]
 
 
+@pytest.mark.parametrize("fail_on", ["critical", "high", "medium", "low", "info", "never"])
+@pytest.mark.parametrize("check", ["MK001", "PK001", "PK011", "QK001", "HY003"])
+def test_junit_is_red_when_the_exit_code_says_no(cli: Cli, snapshot: Path, check: str, fail_on: str) -> None:
+    args = ("audit", "--from", snapshot, "--check", check, "--fail-on", fail_on, "-f", "junit")
+    result = cli(*args)
+    suites = ElementTree.fromstring(result.out).attrib
+    assert (result.code, suites["errors"]) == (int(suites["failures"]) and 1, "0")
+
+
+def test_a_finding_that_a_line_of_the_policy_decides_stands_there_in_sarif(cli: Cli, tmp_path: Path) -> None:
+    policy = tmp_path / "ours.conf"
+    policy.write_text("Default=0x7fff : ALL=full ;\n\nblue=0x21 : 0x0002c903000a1021=full ;\n")
+    (run,) = cli("audit", "--policy", policy, "--check", "PK003", "-f", "sarif").json["runs"]
+    (found,) = run["results"]
+    place = found["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"].endswith("/ours.conf")
+    assert place["region"]["startLine"] == 3
+
+
 def test_every_form_has_the_same_results(cli: Cli, snapshot: Path) -> None:
     def ask(form: str) -> str:
         return cli("audit", "--from", snapshot, "-f", form).out
@@ -48,13 +67,26 @@ def test_every_form_has_the_same_results(cli: Cli, snapshot: Path) -> None:
     failed = {each["rule"] for each in results if each["result"] == "fail"}
     assert failed >= {"MK001", "PK001"}
     (run,) = json.loads(ask("sarif"))["runs"]
-    assert {each["ruleId"] for each in run["results"] if each["kind"] == "fail"} == failed
+    assert {each["ruleId"] for each in run["results"]} == failed
     assert [each["id"] for each in run["tool"]["driver"]["rules"]] == [each["rule"] for each in results]
-    cases = list(ElementTree.fromstring(ask("junit")).iter("testcase"))
-    assert {case.attrib["name"].split()[0] for case in cases if case.find("failure") is not None} == failed
+    cases = {case.attrib["name"].split()[0]: case for case in ElementTree.fromstring(ask("junit")).iter("testcase")}
+    grave = {each["rule"] for each in results if each["rule"] in failed and each["severity"] in ("critical", "high")}
+    assert {rule for rule, case in cases.items() if case.find("failure") is not None} == grave
+    assert {rule for rule, case in cases.items() if case.find("system-out") is not None} == failed - grave
     page = ask("html")
     assert page.startswith("<!doctype html>")
     assert all(f'id="{rule}"' in page for rule in failed)
+
+
+def test_every_rule_has_what_a_code_scanning_view_shows(cli: Cli, snapshot: Path) -> None:
+    (run,) = cli("audit", "--from", snapshot, "-f", "sarif").json["runs"]
+    for rule in run["tool"]["driver"]["rules"]:
+        assert max(len(rule["shortDescription"]["text"]), len(rule["fullDescription"]["text"])) <= 1024, rule["id"]
+        assert rule["help"]["text"].startswith("Why: ")
+        assert len(rule["name"]) <= 255
+    for found in run["results"]:
+        place = found["locations"][0]["physicalLocation"]
+        assert place["artifactLocation"]["uri"].startswith(("fabric/0x", "host/"))
 
 
 def test_the_rules_texts_are_in_the_report(cli: Cli, snapshot: Path) -> None:
@@ -73,7 +105,7 @@ def test_what_was_not_read_is_green_nowhere_and_exit_3(cli: Cli, partial: Path) 
     args = ("audit", "--from", partial, "--fail-on", "never", "-f")
     (invocation,) = cli(*args, "sarif").json["runs"][0]["invocations"]
     assert (invocation["exitCode"], invocation["executionSuccessful"]) == (3, False)
-    assert len(invocation["toolExecutionNotifications"]) == 1
+    assert [each["descriptor"]["id"] for each in invocation["toolExecutionNotifications"]].count("not-read") == 1
     assert ElementTree.fromstring(cli(*args, "junit").out).attrib["errors"] == "1"
     assert "<strong>Incomplete: no verdict</strong>" in cli(*args, "html").out
 

@@ -55,7 +55,7 @@ def test_all_agree(cli: Cli, sa_key: str, policy: Path) -> None:
     assert "a simulated subnet has no OpenSM on this host" in result.err
     every = cli("compare", "--policy", policy, "--smkey", sa_key, "--full", "-f", "json")
     assert (every.code, len(every.json["values"])) == (0, count)
-    assert every.json["schema"] == "ibkeys.compare/1"
+    assert every.json["schema"] == "ibkeys.compare/2"
     assert every.json["errors"] == []
 
 
@@ -69,7 +69,7 @@ def test_a_difference_in_each_format(cli: Cli, sa_key: str, policy: Path, format
         assert [value[column] for column in COLUMNS] == [[], None, ["0x8001"], ["0x8001"]]
         assert (value["node_desc"], value["lid"], value["what"], value["partition"]) == (
             *("node03 mlx4_0", 3),
-            *("p_key", "0x0001"),
+            *("pkey", "0x0001"),
         )
         assert (value["state"], value["apart"], value["causes"]) == ("differs", ["sa", "node"], ["sm-file-unknown"])
         assert result.json["summary"]["causes"] == {"sm-file-unknown": 1}
@@ -105,7 +105,7 @@ def test_without_the_sm_key_the_sa_hides_it(cli: Cli, policy: Path) -> None:
     assert "ibkeys: note: the SA hides it: SubnAdmGetTable(P_KeyTableRecord)" in result.err
     assert "--smkey" in result.err
     assert {(each["what"], each["sa"] is None) for each in result.json["values"]} == {
-        ("p_key", True),
+        ("pkey", True),
         ("enforcement", False),
         ("m_key_protection", False),
     }

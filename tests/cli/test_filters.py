@@ -44,6 +44,9 @@ HOSTS = [(f"node0{number}", 1) for number in range(1, 7)]
 def test_a_port_has_to_fit_each_kind_and_one_value_of_it(
     cli: Cli, command: str, words: tuple[object, ...], wanted: list[tuple[str, int]]
 ) -> None:
+    if command == "mkey-show":  # external ports of a switch have the key of its port 0
+        assert sorted(listed(cli, command, "--all", "--each", *words)) == wanted
+        wanted = [each for each in wanted if each in HOSTS or each[1] == 0]
     assert sorted(listed(cli, command, "--all", *words)) == wanted
 
 

@@ -14,6 +14,7 @@ import pytest
 from ibkeys import __version__
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.cli import COMMANDS, GROUPS, main
+from ibkeys.cli.help.common import GENERAL, SECTIONS, by_section, section_of, short_name
 from tests.cli.conftest import run
 from tests.corpus import DATA
 
@@ -134,6 +135,37 @@ def test_every_command_has_help(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
+def test_help_lists_own_options_and_names_the_common_ones_once(name: str) -> None:
+    short, whole = run(name, "--help"), run(name, "--help-all")
+    assert (short.code, whole.code, short.err, whole.err) == (0, 0, "", "")
+    own, _, common = short.out.partition("\nAlso, listed by --help-all: ")
+    for option in options_of(name):
+        for each in option.opts:
+            entry = re.compile(rf"^  (?:-\S, )?{re.escape(each)}(?![\w-])", re.MULTILINE)
+            assert entry.search(whole.out), each
+            assert bool(entry.search(own)) == (section_of(option) in (None, GENERAL)), each
+        if section_of(option) not in (None, GENERAL):
+            assert re.search(rf"[( \n]{re.escape(short_name(option))}[,)]", common), option
+    assert bool(common) == ("--help-all" in own)
+    assert max(map(len, [*short.out.splitlines(), *whole.out.splitlines()])) <= 80
+
+
+def test_the_sections_of_help_all() -> None:
+    found = re.findall(r"^(\S.*):$", run("plan", "--help-all").out, re.MULTILINE)
+    assert found == ["Options", *SECTIONS]
+
+
+def test_the_help_of_a_command_is_a_screen_without_the_common_options() -> None:
+    """It was 68 lines with them."""
+    assert len(run("pkey-show", "--help").out.splitlines()) <= 40
+
+
+def test_commands_within_a_command_have_help_all_too() -> None:
+    for words in (["sim"], ["sim", "serve"], ["sim", "ctl"]):
+        assert run(*words, "--help-all").code == 0
+
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_summary_is_the_first_line_of_the_help(name: str) -> None:
     command = command_named(name)
     assert command.name == name
@@ -148,16 +180,42 @@ def test_options_are_read_from_the_environment_by_their_long_names(name: str) ->
         assert option.envvar == expected
 
 
+def common_line(name: str) -> str:
+    """The line of a command's man page that names its common options, none of them hyphenated."""
+    command = command_named(name)
+    sections = by_section(command.params)
+    names = [short_name(option) for options in sections.values() for option in options]
+    names += ["-V", "-h", "--help-all"] if sections else ["-V", "-h"]
+    unbroken = [f"\\%{each}" if each.startswith("--") else each for each in names]
+    return ", ".join(f"\\fB{each}\\fR" for each in unbroken) + ": see \\fBibkeys-options\\fR(7)."
+
+
 @pytest.mark.parametrize("name", COMMANDS)
-def test_man_page_mentions_every_option(name: str) -> None:
+def test_man_page_has_every_option_of_its_own_and_names_the_common_ones(name: str) -> None:
+    """Where it fails with a common option: put the line of `common_line` into the page."""
     page = (MAN / f"ibkeys-{name}.1").read_text().replace("\\-", "-")
+    shared = (MAN / "ibkeys-options.7").read_text().replace("\\-", "-")
     for option in options_of(name):
         for each in option.opts:
-            assert f"\\fB{each}\\fR" in page
+            assert f"\\fB{each}\\fR" in (page if section_of(option) is None else shared)
+    assert common_line(name) in page.splitlines()
+
+
+def test_common_options_are_described_once() -> None:
+    """A page says of one only what is not so for all commands."""
+    lines = [
+        (MAN / "ibkeys-options.7").read_text().splitlines(),
+        *((MAN / f"ibkeys-{name}.1").read_text().splitlines() for name in COMMANDS),
+    ]
+    described = [{text for text in page if len(text) > 30} for page in lines]
+    common = {text for text in described[0] if not text.startswith((".", "\\f"))}
+    assert len(common) > 20
+    assert not [text for page in described[1:] for text in page & common]
 
 
 def test_there_is_no_man_page_too_many() -> None:
-    assert {path.name for path in MAN.glob("*.7")} == {"ibkeys-rights.7", "ibkeys-security.7", "ibkeys-ufm.7"}
+    sevens = ("options", "rights", "security", "ufm")
+    assert {path.name for path in MAN.glob("*.7")} == {f"ibkeys-{name}.7" for name in sevens}
     assert {path.name for path in MAN.glob("*.1")} == {"ibkeys.1", *(f"ibkeys-{name}.1" for name in COMMANDS)}
 
 
@@ -210,9 +268,9 @@ def test_ibkeys_alone_lists_the_commands_in_groups() -> None:
 
 @pytest.mark.parametrize(
     ("word", "near"),
-    [("pkey-shw", " Did you mean pkey-show or "), ("rotate", " Did you mean mkey-rotate or "), ("zzz", "")],
+    [("pkey-shw", "; did you mean pkey-show"), ("rotate", "; did you mean mkey-rotate or "), ("zzz", ". (see ")],
 )
 def test_a_command_that_is_not_there_names_those_that_are_near(word: str, near: str) -> None:
     result = run(word)
     assert result.code == 2
-    assert result.error.startswith(f"No such command '{word}'.{near}")
+    assert result.error.startswith(f"No such command '{word}'{near}")

@@ -75,7 +75,7 @@ def test_diff_of_a_folder_with_one_snapshot_is_one_line(cli: Cli, tmp_path: Path
 def test_when_a_port_or_a_partition_changed(folder: Path, what: list[str]) -> None:
     result = run("history", *what, folder, "-f", "json")
     assert result.code == 0
-    assert result.json["schema"] == "ibkeys.history/1"
+    assert result.json["schema"] == "ibkeys.history/2"
     assert result.json["snapshots"] == 3
     assert [(each["kind"], each["before"], each["after"]) for each in result.json["events"]] == [
         ("pkey-added", None, "0x8001"),

@@ -14,7 +14,7 @@ from ibkeys.fabric.snapshot_file import save_snapshot
 from ibkeys.fabric.snapshot_folder import SnapshotFolder
 from ibkeys.keys.fingerprint import Fingerprints
 from tests.cli.conftest import run
-from tests.cli.test_watch import HOSTILE
+from tests.cli.hostile import HOSTILE
 from tests.fabricsim import subnet, tool
 
 RUBBISH = bytes(range(0x80, 0xC0)).decode("utf-8", "surrogateescape")

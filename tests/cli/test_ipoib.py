@@ -138,14 +138,14 @@ def test_csv_has_a_line_for_each_group_and_json_the_same_values(net: Subnet, pol
     assert result.code == 1
     document = result.json
     assert list(document) == ["schema", "policy", "groups", "summary", "asked_from", "error"]
-    assert document["schema"] == "ibkeys.ipoib-check/1"
+    assert document["schema"] == "ibkeys.ipoib-check/2"
     assert document["error"] is None
     default, blue = document["groups"]
     assert (
         default["found"]
         == default["planned"]
         == {
-            "p_key": "0xffff",
+            "pkey": "0xffff",
             "mtu": 4,
             "rate": 3,
             "sl": 0,

@@ -18,7 +18,7 @@ def test_journal_tells(cli: Cli, plan: Path) -> None:
     cli("undo", "--yes")
     cli("apply", plan, "--allow-removals", "--yes")
     document = cli("journal", "-f", "json").json
-    assert document["schema"] == "ibkeys.journal/1"
+    assert document["schema"] == "ibkeys.journal/2"
     told = [(each["id"], each["command"], each["state"], each["ports"]) for each in document["operations"]]
     assert told == [(1, "pkey-set", "undone", 1), (2, "undo", "done", 1), (3, "apply", "done", 4)]
     assert [(each["undoes"], each["undone_by"]) for each in document["operations"]] == [

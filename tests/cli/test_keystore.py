@@ -86,7 +86,7 @@ def test_import_then_list(said: Cli, cli: Cli, cache: Path) -> None:
     assert result.out == "2 ports: no key was known\n2 keys, 1 link, 1 LID read\n"
     document = listed(said)
     assert list(document) == [*("schema", "keys", "subnet_keys", "sm_keys", "encrypted", "links", "links_seen", "lids")]
-    assert document["schema"] == "ibkeys.mkey-list/1"
+    assert document["schema"] == "ibkeys.mkey-list/2"
     assert [list(row) for row in document["keys"]] == [COLUMNS] * 2
     row = document["keys"][0]
     assert {name: row[name] for name in COLUMNS if name != "since"} == {
@@ -139,7 +139,7 @@ def test_keys_of_subnet_managers(said: Cli, cli: Cli, tmp_path: Path) -> None:
         keys.put_imported("other", SMKey(OTHER_KEY), "found in an opensm.conf")
     rows = listed(said)["sm_keys"]
     assert [(row["kind"], row["key"], row["state"], row["note"]) for row in rows] == [
-        ("sa_key", None, "current", ""),
+        ("sa_key", None, "current", None),
         ("other", None, "imported", "found in an opensm.conf"),
     ]
     assert [row["key"] for row in listed(cli, "-K")["sm_keys"]] == [f"{KEY:#018x}", f"{OTHER_KEY:#018x}"]
@@ -239,7 +239,7 @@ def test_keys_of_their_own_are_in_no_opensm_conf(said: Cli, tmp_path: Path, priv
     assert "the ports have keys of their own, which no m_key can say" in result.err
     result = said("mkey-export", tmp_path / "other", "--write-opensm-conf", conf)
     assert result.code == 4
-    assert "stock OpenSM knows one key for the subnet; nothing was written: ibkeys mkey-rotate --same" in result.err
+    assert "one m_key cannot say them; nothing was written: `ibkeys mkey-rotate --same`" in result.err
     assert Path(conf).read_text() == LINES
     assert not (tmp_path / "other").exists()
 
@@ -303,7 +303,7 @@ def test_an_opensm_conf_that_a_running_opensm_reads_is_not_written(
     monkeypatch.setattr("ibkeys.host.opensm_process.PROC", tmp_path / "proc")
     result = same("mkey-export", tmp_path / "out", "--write-opensm-conf", conf)
     assert result.code == 4
-    assert "the running OpenSM (process 10) reads at each heavy sweep: to write it is to apply it" in result.err
+    assert "the running OpenSM (process 10) reads at each heavy sweep; nothing was written: stop" in result.err
     assert Path(conf).read_text() == ""
     assert not (tmp_path / "out").exists()
 

@@ -14,7 +14,7 @@ import ibkeys
 from ibkeys.sim.nodes import Port
 from ibkeys.store.keys.keystore import KeyStore
 from tests.cli.conftest import Result, run
-from tests.discovery.test_lies import route_to, sides
+from tests.discovery.routes import route_to, sides
 from tests.fabricsim import subnet
 from tests.lies import LIES, Lie, tell
 from tests.protectedsim import keep_counters, listen, protect_all, provoked, store_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import TWO_SWITCH, Cli, run
-from tests.cli.test_rollout import LEVEL_2, keys_in, lines, shown
+from tests.cli.rolling import LEVEL_2, keys_in, lines, shown
 
 WARNING = (
     "8 ports lose their M_Keys: afterwards every host of the subnet may change their P_Key tables, LIDs and routes, or "
@@ -45,7 +45,7 @@ def test_as_a_person_sees_it(cli: Cli) -> None:
 def test_json_has_a_line_for_each_port_and_the_summary(cli: Cli) -> None:
     ports, last = lines(cli("mkey-remove", "--yes", "-f", "json"))
     assert [port["result"] for port in ports] == ["done"] * 8
-    assert (last["schema"], last["summary"]["done"]) == ("ibkeys.mkey-remove/1", 8)
+    assert (last["schema"], last["summary"]["done"]) == ("ibkeys.mkey-remove/2", 8)
 
 
 @pytest.mark.parametrize("format", ["table", "json", "csv"])

@@ -66,11 +66,14 @@ def test_diff_says_each_as_one_thing_and_nothing_twice(before: Path, tmp_path: P
 
 def test_diff_in_json_keeps_nodes_and_links_and_adds_what_moved(before: Path, tmp_path: Path) -> None:
     document = run("diff", before, after(rework, tmp_path), "-f", "json").json
-    assert document["schema"] == "ibkeys.diff/1"
+    assert document["schema"] == "ibkeys.diff/2"
     assert [len(document["nodes"][key]) for key in ("added", "removed")] == [1, 1]
     assert [len(document["links"][key]) for key in ("added", "removed")] == [4, 4]
     swapped, moved, replaced, renamed = document["moved"]
-    assert {"node_guid", "port_guid", "node_desc", "node_type", "port", "lid", "kind", "before", "after"} == set(moved)
+    identity = ("node_guid", "port_guid", "node_desc", "node_type", "port", "lid")
+    for each in document["moved"]:
+        assert list(each) == [*identity, "kind", "before", "after", "same_name", "places", "with"]
+    assert (moved["same_name"], moved["places"], moved["with"]) == (None, None, None)
     assert (swapped["kind"], swapped["node_desc"], swapped["with"]["node_desc"]) == (
         "swapped",
         "node02 mlx4_0",

@@ -16,6 +16,7 @@ import pytest
 
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.document_reader import read_plan
+from ibkeys.topology.enforcement import ENFORCEMENT_BITS
 from tests.cli.conftest import TWO_SWITCH, Cli, run
 from tests.corpus import DATA
 
@@ -158,6 +159,15 @@ def test_mutated_policies_end_with_a_line_and_never_with_a_traceback(tmp_path: P
 # --- plan ------------------------------------------------------------------------------------------------------------
 
 
+def test_entries_to_which_the_same_happens_share_a_line(tmp_path: Path) -> None:
+    policy = tmp_path / "p.conf"
+    keys = "".join(f"p{key}={key:#x} : 0x0002c903000a1021=full;\n" for key in range(1, 5))
+    policy.write_text(f"Default=0x7fff : ALL=full;\n{keys}")
+    folded, each = (run("plan", "--backend", IBSIM, "--policy", policy, *more).out for more in ((), ("--each",)))
+    assert "ca         1: - -> 0x8001, 2: - -> 0x8002, 3: - -> 0x8003\n" + " " * 18 + "4: - -> 0x8004\n" in folded
+    assert [each.count(f"  {key}: - -> 0x800{key}\n") for key in range(1, 5)] == [2] * 4
+
+
 def test_a_plan_is_shown_in_words_and_written_for_apply(policy: Path, tmp_path: Path) -> None:
     out = tmp_path / "plan.json"
     result = run("plan", "--backend", IBSIM, "--policy", policy, "--out", out)
@@ -195,7 +205,7 @@ def test_json_is_the_plan_file(policy: Path, tmp_path: Path) -> None:
 
 def test_csv_has_a_line_for_each_entry(policy: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(run("plan", "--backend", IBSIM, "--policy", policy, "-f", "csv").out)))
-    assert {row["what"] for row in rows} == {"pkey", "enforcement"}
+    assert {row["kind"] for row in rows} == {"pkey", *ENFORCEMENT_BITS}
     entry = next(row for row in rows if row["port_guid"] == "0x0002c903000a1021" and row["index"] == "1")
     assert (entry["before"], entry["after"]) == ("", "0x8005")
 

@@ -12,7 +12,7 @@ import pytest
 
 from ibkeys.change.interlocks import policy_file
 from ibkeys.sm.instance import NOTHING_NAMED
-from tests.change.test_policy_file import host
+from tests.change.policyhost import host
 from tests.cli.conftest import DUAL_HOME, TWO_SWITCH, Result, run
 
 TEXT = (
@@ -80,7 +80,7 @@ def test_elsewhere_is_a_new_file_with_the_same_mode(policy: Path, tmp_path: Path
 def test_of_names_that_are_not_there_none_is_written(policy: Path) -> None:
     result = edit("policy-add", policy, "lustre", "--limited", "node[05-08]", "--full", "node01")
     assert (result.code, result.out) == (2, "")
-    assert "'node[07-08]': nothing that was read is called so; near it are node0" in result.error
+    assert "'node[07-08]': nothing that was read is called so; did you mean node0" in result.error
     assert policy.read_text() == TEXT
 
 
@@ -119,7 +119,10 @@ def test_names_come_from_a_snapshot_and_a_map(policy: Path, tmp_path: Path) -> N
         (("policy-add", "lustre"), "--full WHO or --limited WHO"),
         (("policy-add", "lustre", "--full", "node01", "--limited", "node01"), "with --full and with --limited"),
         (("policy-add", "lustre", "--full", "node01", "--limited", "node0*"), "two names mean it"),
-        (("policy-add", "lustr", "--full", "node01"), "there is no partition lustr; there are Default=0x7fff"),
+        (
+            ("policy-add", "lustr", "--full", "node01"),
+            "(to make one, give its P_Key too: lustr=0x21); did you mean lustre?",
+        ),
         (("policy-add", "lustre", "--full", "ALL"), "is there already"),
         (("policy-add", "0x8000", "--full", "node01"), "P_Key"),
         (("policy-add", "lustre=", "--full", "node01"), "is no partition"),

@@ -10,7 +10,7 @@ import pytest
 
 from ibkeys.cli.audit.report_tables import what_changed
 from tests.audit.looking import taken
-from tests.audit.test_html import Page
+from tests.audit.pages import Page
 from tests.cli.conftest import KEY, Cli, run
 from tests.fabricsim import subnet
 

@@ -15,33 +15,12 @@ from typing import Any
 import pytest
 
 from ibkeys.cli import exits
-from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import Method
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
-from tests.cli.conftest import KEY, TWO_SWITCH, Cli, Result, run
+from tests.cli.conftest import KEY, TWO_SWITCH, Cli, run
+from tests.cli.rolling import LEVEL_2, keys_in, lines, shown
 from tests.corpus import DATA
-
-LEVEL_2 = ("--protect", 2, "--lease", 60)
-
-
-def lines(result: Result) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    *ports, last = map(json.loads, result.out.splitlines())
-    return ports, last
-
-
-def shown(cli: Cli) -> set[tuple[str, int, int]]:
-    ports = cli("mkey-show", "--all", "-f", "json").json["ports"]
-    return {
-        (port["m_key_state"], port["m_key_protect_bits"], port["m_key_lease_period"])
-        for port in ports
-        if port["node_type"] != "switch" or port["port"] == 0
-    }
-
-
-def keys_in(folder: Path) -> list[MKey]:
-    with KeyStore(folder / "fabric.keys", create=False) as store:
-        return [row.m_key for row in store.rows()]
 
 
 def test_deploy_as_a_person_sees_it(cli: Cli) -> None:
@@ -74,7 +53,7 @@ def test_json_has_a_line_for_each_port_and_the_summary(cli: Cli) -> None:
         "reason": None,
     }
     assert last == {
-        "schema": "ibkeys.mkey-rotate/1",
+        "schema": "ibkeys.mkey-rotate/2",
         "dry_run": False,
         "summary": {
             "unreached": 0,
@@ -92,6 +71,7 @@ def test_json_has_a_line_for_each_port_and_the_summary(cli: Cli) -> None:
             "stopped": None,
             "gone_back": False,
         },
+        "interlocks": [],
     }
 
 
@@ -199,7 +179,8 @@ def test_wrong_usage_is_one_line(cli: Cli, options: tuple[Any, ...]) -> None:
 def test_a_first_run_says_whether_each_port_gets_its_own_key(cli: Cli, command: str) -> None:
     result = cli(command, *LEVEL_2, "--yes")
     assert result.code == 2
-    assert "--same is what stock OpenSM can keep (its m_key), --per-port lasts only where" in result.error
+    assert "(--same, which stock OpenSM can keep) or each its own (--per-port); -v says more" in result.error
+    assert "--per-port lasts only where no SM runs" in cli(command, *LEVEL_2, "--yes", "-v").err
     assert shown(cli) == {("zero", 0, 0)}
 
 
@@ -212,7 +193,7 @@ def test_a_configuration_without_the_key_is_refused_and_one_with_it_is_not(
     result = cli(*given, "--yes")
     assert result.code == 4
     assert result.err.splitlines()[-1].startswith("ibkeys: error: refused by interlock sm-wipes-keys: ")
-    assert result.err.splitlines()[-1].endswith("to do it all the same: --override sm-wipes-keys")
+    assert result.err.splitlines()[-1].endswith("to do it all the same: --override sm-wipes-keys; -v says more")
     assert shown(cli) == {("zero", 0, 0)}
     result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--opensm-conf", conf, "--dry-run", "-f", "json")
     assert (result.code, lines(result)[1]["interlocks"]) == (1, ["sm-wipes-keys"])
@@ -352,10 +333,10 @@ def test_a_disk_that_gets_full_meanwhile_does_not_stop_the_run(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def fill(text: str) -> None:
-        exits.write(text)
+        exits.write_exact(text)
         monkeypatch.setattr("ibkeys.cli.streams.failure_of", lambda stream: OSError(errno.ENOSPC, "full"))
 
-    monkeypatch.setattr("ibkeys.cli.mkeys.rollout_output.write", fill)
+    monkeypatch.setattr("ibkeys.cli.mkeys.rollout_output.write_exact", fill)
     result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--at-once", 2, "--yes", "-f", "json")
     assert result.code == 3
     assert result.err.endswith("ibkeys: error: standard output cannot be written: [Errno 28] full\n")

@@ -100,18 +100,37 @@ def test_caps_show_of_a_switch(cli: Cli) -> None:
 
 @pytest.mark.parametrize("command", KEYS)
 def test_json_carries_the_keys_of_the_contract(cli: Cli, command: str) -> None:
-    document = cli(command, "--all", "-f", "json").json
+    document = cli(command, "--all", "--each", "-f", "json").json
     assert list(document) == ["schema", "ports", "errors", "unreached"]
-    assert document["schema"] == f"ibkeys.{command}/1"
+    assert document["schema"].startswith(f"ibkeys.{command}/")
     # two switches of 8 ports with their port 0, six CAs
     assert len(document["ports"]) == 2 * 9 + 6
     for port in document["ports"]:
         assert list(port) == IDENTITY + KEYS[command]
 
 
+def test_mkey_show_lists_a_switch_once(cli: Cli) -> None:
+    ports = cli("mkey-show", "--all", "-f", "json").json["ports"]
+    assert len(ports) == 2 + 6
+    assert [port["port"] for port in ports if port["node_type"] == "switch"] == [0, 0]
+    every = cli("mkey-show", "--all", "--each", "-f", "json").json["ports"]
+    assert [port for port in every if port["node_type"] != "switch" or port["port"] == 0] == ports
+    assert cli("mkey-show", "--all", "--each").out == cli("mkey-show", "--all").out
+
+
+def test_enforcement_is_yes_no_or_does_not_apply(cli: Cli) -> None:
+    cli("enforce-set", 7, 3, "--inbound", "on", "--yes")
+    ports = cli("enforce-show", "--all", "-f", "json").json["ports"]
+    said = {(port["node_type"], port["port"] == 0): set() for port in ports}
+    for port in ports:
+        said[port["node_type"], port["port"] == 0] |= {port[name] for name in ENFORCE}
+    assert said == {("switch", False): {False, True}, ("switch", True): {None}, ("ca", False): {None}}
+    assert cli("enforce-show", 2).out.splitlines()[1:] == ["  Inbound:  -", "  Outbound: -"]
+
+
 @pytest.mark.parametrize("command", KEYS)
 def test_csv_has_the_columns_of_json(cli: Cli, command: str) -> None:
-    rows = list(csv.DictReader(io.StringIO(cli(command, "--all", "-f", "csv").out)))
+    rows = list(csv.DictReader(io.StringIO(cli(command, "--all", "--each", "-f", "csv").out)))
     assert len(rows) == 24
     entry = ["capacity", "index", "pkey", "partition", "membership"]
     assert list(rows[0]) == IDENTITY + (entry if command == "pkey-show" else KEYS[command])
@@ -151,7 +170,7 @@ def test_a_silent_port_makes_the_result_partial(cli: Cli, key_file: Path) -> Non
     result = cli("mkey-show", "--all", "-f", "json", "--keystore", key_file.parent / "empty", "-t", 10)
     assert result.code == 3
     document = result.json
-    assert len(document["ports"]) == 23
+    assert len(document["ports"]) == 7
     (error,) = document["errors"]
     assert list(error) == [*IDENTITY, "error"]
     assert (error["node_type"], error["port"]) == ("switch", 2)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.sm.elsewhere.remote import program
-from tests.cli.conftest import TWO_SWITCH, Cli, run
+from tests.cli.conftest import TWO_SWITCH, Cli, on_terminal, run
 
 SM = f"{TWO_SWITCH},sm=node02 mlx4_0"
 KEY = "0xfeedc0dedeadbea7"
@@ -38,7 +38,7 @@ def test_the_managers_of_a_simulated_subnet_and_no_host() -> None:
     assert result.code == 0
     assert result.out.startswith("master: node02 mlx4_0 (ca 0x0002c903000a1020) port 1, LID 2, GUID 0x0002c903000a1021")
     document = run("sm-show", "--backend", SM, "-f", "json").json
-    assert (document["schema"], document["hosts"], document["dangers"]) == ("ibkeys.sm/1", [], [])
+    assert (document["schema"], document["hosts"], document["dangers"]) == ("ibkeys.sm-show/2", [], [])
     assert [(each["state"], each["lid"], each["host"]) for each in document["managers"]] == [("master", 2, None)]
 
 
@@ -66,6 +66,14 @@ def test_without_a_fabric_the_host_is_shown_and_the_result_is_partial(
     for text in (result.out, result.err, document.out, document.err):
         assert KEY[2:] not in text
         assert str(int(KEY, 16)) not in text
+
+
+def test_files_options_and_dangers_fit_a_terminal(proc: Callable[..., Path], tmp_path: Path) -> None:
+    (tmp_path / "osm.conf").write_text("sa_key true\nallow_both_pkeys TRUE\n")
+    proc(77, "-F", "osm.conf", "-Pparts.conf", "-M_Key")
+    out = on_terminal("sm-show", "-C", "no-such-device").out
+    assert f"{tmp_path}/osm.conf" in "".join(out.split())
+    assert [line for line in out.splitlines() if len(line) > 80] == []
 
 
 def test_what_may_not_be_read_of_a_process_is_said(proc: Callable[..., Path]) -> None:

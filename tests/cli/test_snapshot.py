@@ -189,7 +189,7 @@ def test_diff_says_what_changed_and_exits_1(taken: Path, later: Path) -> None:
 
 def test_diff_in_json_has_the_shape_of_the_contract(taken: Path, later: Path) -> None:
     document = run("diff", taken, later, "-f", "json").json
-    assert document["schema"] == "ibkeys.diff/1"
+    assert document["schema"] == "ibkeys.diff/2"
     assert (document["a"], document["b"]) == (str(taken), str(later))
     assert document["nodes"] == {"added": [], "removed": []}
     identity = {"node_guid", "port_guid", "node_desc", "node_type", "port", "lid"}
@@ -246,12 +246,13 @@ def test_who_gained_and_lost_reach(cli: Cli, taken: Path) -> None:
 # --- matrix and why --------------------------------------------------------------------------------------------------
 
 
-def test_matrix_lists_members_by_port_guid(cli: Cli, taken: Path) -> None:
+def test_matrix_lists_members_with_guid_and_name(cli: Cli, taken: Path) -> None:
     document = cli("matrix", "--from", taken, "-f", "json").json
-    assert document["schema"] == "ibkeys.matrix/1"
+    assert document["schema"] == "ibkeys.matrix/2"
     first, default = document["partitions"]
     assert (first["partition"], first["name"], first["limited"]) == ("0x0001", None, [])
-    assert len(first["full"]) == 1
+    (member,) = first["full"]
+    assert (member["port_guid"], member["node_desc"], member["port"]) == ("0x0002c903000a1031", "node03 mlx4_0", 1)
     assert default["partition"] == "0x7fff"
     assert len(default["full"]) == 8
     assert document["pairs"] == 28

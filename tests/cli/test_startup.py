@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -22,10 +23,11 @@ print("imported:", *sorted(sys.modules))
 """
 
 
-def imported_by(*args: str) -> set[str]:
+def imported_by(*args: str, **variables: str) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT.format(args=list(args))],
         cwd=ROOT,
+        env={**os.environ, **variables},
         capture_output=True,
         text=True,
         check=True,
@@ -52,3 +54,17 @@ def test_showing_on_a_pipe_imports_neither_rich_nor_a_database() -> None:
 
 def test_the_simulated_backend_needs_no_extension() -> None:
     assert "ibkeys.umad._libibumad" not in imported_by("pkey-show", "--backend", TWO_SWITCH)
+
+
+@pytest.mark.parametrize(
+    ("line", "never"),
+    [
+        ("ibkeys pkey-s", {"sqlite3", "json", "ibkeys.cli.options"}),
+        ("ibkeys pkey-show -N ", {"sqlite3", "rich", "cffi", "ibkeys.audit", "ibkeys.sim", "ibkeys.fabric.live"}),
+        ("ibkeys pkey-add --override ", {"sqlite3", "rich", "cffi", "ibkeys.audit", "ibkeys.fabric.live"}),
+        ("ibkeys audit --check ", {"rich", "cffi", "ibkeys.sim.subnet", "ibkeys.umad._libibumad"}),
+        ("ibkeys sim ctl ", {"sqlite3", "rich", "cffi", "ibkeys.audit"}),
+    ],
+)
+def test_a_completion_imports_what_it_offers(line: str, never: set[str]) -> None:
+    assert imported_by(_IBKEYS_COMPLETE="bash_complete", COMP_WORDS=line).isdisjoint(never)

@@ -51,6 +51,30 @@ def test_a_reader_that_had_enough_changes_nothing(command: str, code: int, buffe
     assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
 
 
+LONG = f"--backend sim:{DATA / 'fabrics' / 'ft648.net'}"
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("pkey-show --all -f json", 0),
+        ("pkey-show --all -f csv", 0),
+        ("matrix --pairs -f csv", 0),
+        ("matrix -f html", 0),
+        ("audit -f sarif", 1),
+        ("audit --color always", 1),
+        ("policy-from 2>/dev/null", 0),
+        ("export", 0),
+        ("watch --for 1 -f json 2>/dev/null", 3),
+        ("mkey-gen -n 20000", 0),
+    ],
+)
+def test_one_line_is_enough_of_what_is_long(command: str, code: int) -> None:
+    backend = "" if command.startswith("mkey-gen") else LONG
+    done = shell(f"ibkeys {command} {backend} | head -1 >/dev/null")
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+
+
 def test_a_reader_that_had_enough_ends_what_has_no_end() -> None:
     done = shell(f"yes {MAD} | (trap '' PIPE; exec ibkeys decode -) | head -1 | wc -l; echo ${{PIPESTATUS[1]}}")
     assert (done.stdout, done.stderr) == ("1\n0\n", "")

@@ -28,6 +28,7 @@ from ibkeys.watch.event import End, Event
 from ibkeys.watch.systemd import Notifier
 from ibkeys.watch.watching import Summary
 from tests.cli.conftest import Result, run
+from tests.cli.hostile import HOSTILE
 from tests.client.sasim import SA_KEY
 from tests.watch.watched import (
     OFFERED,
@@ -37,17 +38,6 @@ from tests.watch.watched import (
     wrong_p_key,
     wrong_q_key,
 )
-
-HOSTILE = [
-    'a"b\\c',
-    "two\nlines",
-    "\x1b[31mred\x1b]0;title\x07",
-    "\u202eesrever",
-    "x" * 64,
-    "node02[1] > node03[1], stopped",
-    "\udcff\udcfe",
-    "",
-]
 
 
 @dataclass
@@ -106,9 +96,9 @@ def test_json_lines_where_there_is_no_terminal(played: Played, key: str) -> None
     result = watch("--smkey", key, "--interval", 0)
     assert result.code == 0, result.err
     *events, summary = documents(result)
-    assert {document["schema"] for document in (*events, summary)} == {"ibkeys.watch/1"}
+    assert {document["schema"] for document in (*events, summary)} == {"ibkeys.watch/2"}
     p_key, q_key, m_key = events
-    assert (p_key["kind"], p_key["trap"], p_key["p_key"], p_key["q_key"]) == ("bad-p_key", 257, "0x8123", None)
+    assert (p_key["kind"], p_key["trap"], p_key["pkey"], p_key["q_key"]) == ("bad-p_key", 257, "0x8123", None)
     assert (p_key["from"]["node_desc"], p_key["to"]["node_desc"]) == ("node02 mlx4_0", "node03 mlx4_0")
     assert p_key["at"] == p_key["to"]
     assert set(p_key["at"]) == {"node_guid", "port_guid", "node_desc", "node_type", "port", "lid"}
@@ -249,7 +239,7 @@ def test_a_name_that_looks_like_another_port_stands_in_quotes(played: Played, ke
 
 
 def test_opensm_s_log_needs_no_sm_key(played: Played, tmp_path: Path) -> None:
-    from tests.watch.test_opensm_log import AT_SWITCH
+    from tests.watch.loglines import AT_SWITCH
 
     log = tmp_path / "opensm.log"
     log.write_text("earlier\n")
@@ -261,7 +251,7 @@ def test_opensm_s_log_needs_no_sm_key(played: Played, tmp_path: Path) -> None:
     played.acts += [write]
     result = watch("--opensm-log", log, "--interval", 0)
     event, _ = documents(result)
-    assert (event["source"], event["kind"], event["p_key"]) == ("opensm-log", "bad-p_key-at-switch", "0x8123")
+    assert (event["source"], event["kind"], event["pkey"]) == ("opensm-log", "bad-p_key-at-switch", "0x8123")
 
 
 def test_it_ends_after_so_many_lines(played: Played, key: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.contrib.dashboard import panels, queries
 from tests.contrib.shipped import DASHBOARD, METRIC
 
 DATASOURCE: Final = {"type": "prometheus", "uid": "${DS_PROMETHEUS}"}
@@ -17,15 +18,6 @@ WIDTH: Final = 24
 def dashboard() -> dict[str, Any]:
     document: dict[str, Any] = json.loads(DASHBOARD.read_text())
     return document
-
-
-def panels(dashboard: dict[str, Any]) -> list[dict[str, Any]]:
-    return [panel for panel in dashboard["panels"] if panel["type"] != "row"]
-
-
-def queries(dashboard: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return (panel, expression) of every target."""
-    return [(panel["title"], target["expr"]) for panel in panels(dashboard) for target in panel["targets"]]
 
 
 def test_it_is_imported_into_any_grafana(dashboard: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from ibkeys.sim.subnet import Subnet
 from tests.audit.looking import KEY, protect
 from tests.contrib.shipped import METRIC, RULES, promtool, rule_expressions
-from tests.export.test_page import EVERYTHING, page
+from tests.export.pages import EVERYTHING, page
 
 CASES = Path(__file__).parent / "ibkeys.rules.test.yml"
 ALERTS = [

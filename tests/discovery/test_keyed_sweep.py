@@ -15,11 +15,10 @@ from ibkeys.fabric.live import Fabric
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
 from tests.corpus import label
-from tests.discovery.test_sweep import SMALL, links_found, links_of
+from tests.discovery.protecting import SWITCH_A, SWITCH_B
+from tests.discovery.sweeping import SMALL, links_found, links_of
 from tests.fabricsim import subnet, tool
 from tests.protectedsim import link_end, listening, protect_all, provoked, sm_sweeps, swap
-
-SWITCH_A, SWITCH_B = "MF0;switch-a:IS5023/U1", "Infiniscale-IV Mellanox Technologies"
 
 
 @contextmanager

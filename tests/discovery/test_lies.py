@@ -10,34 +10,10 @@ from ibkeys.fabric.live import Fabric
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
+from tests.discovery.routes import route_to, sides
 from tests.fabricsim import subnet, tool
 from tests.lies import LIES, Lie, tell
 from tests.protectedsim import keep_counters, link_end, listening, protect_all, provoked
-
-#               as liar, as victim: NodeGUID, port
-PLACES = {
-    "host": ((0x506B4B0300500060, 1), (0x506B4B0300500100, 1)),
-    "switch": ((0x506B4B0300600040, 0), (0x506B4B03006000C0, 0)),
-}
-
-
-def sides(net: Subnet, lie: Lie) -> tuple[Port, Port]:
-    return net.port(*PLACES[lie.liar][0]), net.port(*PLACES[lie.victim][1])
-
-
-def route_to(net: Subnet, port: Port) -> tuple[int, ...]:
-    """The shortest directed route from the own node."""
-    home = net.attach_port(net.nodes[0])
-    ways: list[tuple[tuple[int, ...], Port]] = [((), home)]
-    seen = {home.node}
-    for way, at in ways:
-        if at.node is port.node:
-            return way
-        for out in at.node.all_ports if at.node.is_switch else (at,):
-            if out.peer is not None and out.peer.node not in seen and (at.node.is_switch or at is home):
-                seen.add(out.peer.node)
-                ways.append(((*way, out.number), out.peer))
-    raise AssertionError(f"no route to {port}")
 
 
 def told(found: Topology) -> str:

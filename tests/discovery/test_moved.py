@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.moved import describe_swaps
 from ibkeys.topology.model import Node, Topology, Trouble, Unasked
-from tests.discovery.test_keyed_sweep import SWITCH_A, protect_all
-from tests.discovery.test_sweep import violations
+from tests.discovery.protecting import SWITCH_A
 from tests.fabricsim import subnet, tool
+from tests.protectedsim import protect_all, violations
 
 LEAF = 0x10
 HOSTS = {1: 0xA1, 2: 0xA2, 3: 0xA3, 4: 0xA4}

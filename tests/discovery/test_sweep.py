@@ -7,34 +7,13 @@ from pathlib import Path
 import pytest
 
 import ibkeys
-from ibkeys.discovery.keyring import KeyRing
-from ibkeys.keys.mkey import MKey
 from ibkeys.sim.subnet import Subnet
-from ibkeys.topology.model import Topology
-from tests.corpus import files, label
+from tests.corpus import label
+from tests.discovery.sweeping import KEY, SMALL, links_found, links_of, protect, ring_for
 from tests.fabricsim import subnet, tool
-from tests.protectedsim import listening, ring_of, sm_sweeps, violations
+from tests.protectedsim import listening, sm_sweeps, violations
 
 SWITCHES = ("MF0;switch-a:IS5023/U1", "Infiniscale-IV Mellanox Technologies")
-SMALL = [file for file in files("fabrics/*.net") if file.stat().st_size < 400_000]
-
-
-def links_of(net: Subnet) -> set[frozenset[tuple[int, int]]]:
-    return {
-        frozenset({(node.guid, port.number), (port.peer.node.guid, port.peer.number)})
-        for node in net.nodes
-        for port in node.all_ports
-        if port.peer is not None
-    }
-
-
-def links_found(fabric: Topology) -> set[frozenset[tuple[int, int]]]:
-    return {
-        frozenset({(node.guid, port.num), (port.peer.node.guid, port.peer.num)})
-        for node in fabric.nodes
-        for port in node.ports.values()
-        if port.peer is not None
-    }
 
 
 @pytest.mark.parametrize("file", SMALL, ids=label)
@@ -114,14 +93,6 @@ def test_thirty_percent_loss_gives_exact_tables_or_names_what_is_missing() -> No
 
 # --- M_Keys ------------------------------------------------------------------------------------------------------
 
-KEY = 0x1122334455667788
-
-
-def protect(net: Subnet, name: str, level: int, number: int | None = None) -> None:
-    node = net.node(name)
-    port = net.port(node, 0 if node.is_switch else 1 if number is None else number)
-    port.m_key, port.protect_bits, port.lease_period = KEY, level, 0
-
 
 def test_at_level_1_everything_is_read_but_the_key() -> None:
     net = subnet("two-switch")
@@ -164,16 +135,6 @@ def test_the_users_own_key_goes_to_every_node() -> None:
     assert len(found.nodes) == 8
     assert {port.m_key_state for port in found.end_ports()} == {"set"}
     assert violations(net) == 0
-
-
-def ring_for(net: Subnet, *names: str) -> KeyRing:
-    """A ring as OpenSM's files give it, with `KEY` for the ports of the nodes *names*."""
-    ring = ring_of(net)
-    for node in net.nodes:
-        for port in node.end_ports:
-            if node.node_id in names or node.description in names:
-                ring.by_guid[port.guid] = MKey(KEY)
-    return ring
 
 
 def test_a_key_of_the_ring_opens_a_known_link_without_a_violation() -> None:

@@ -16,7 +16,7 @@ from ibkeys.sim.receivers import Delivery
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
 from tests.corpus import files, label
-from tests.discovery.test_sweep import links_found, links_of
+from tests.discovery.sweeping import links_found, links_of
 from tests.fabricsim import subnet, tool
 from tests.protectedsim import (
     end_ports,
@@ -165,26 +165,28 @@ def all_limited(net: Subnet, own: Port) -> None:
 def dies_half_way(net: Subnet, own: Port) -> None:
     """The SA answers 4 questions and is silent then; SMPs are answered on."""
     answered = []
+    process = net._carrier._gmp
 
     def gmp(mad: bytes, origin: Port, dlid: int) -> list[Delivery]:
         if mad[1] == MgmtClass.SUBN_ADM:
             answered.append(mad)
             if len(answered) > 4:
                 return []
-        return Subnet._gmp(net, mad, origin, dlid)
+        return process(mad, origin, dlid)
 
-    net._gmp = gmp  # type: ignore[method-assign]
+    net._carrier._gmp = gmp  # type: ignore[method-assign]
 
 
 def is_slow(net: Subnet, own: Port) -> None:
     """Each answer of the SA comes right before its timeout."""
+    process = net._carrier._gmp
 
     def gmp(mad: bytes, origin: Port, dlid: int) -> list[Delivery]:
-        answers = Subnet._gmp(net, mad, origin, dlid)
+        answers = process(mad, origin, dlid)
         late = 0.09 if mad[1] == MgmtClass.SUBN_ADM else 0.0
         return [Delivery(each.delay + late, each.mad, each.slid) for each in answers]
 
-    net._gmp = gmp  # type: ignore[method-assign]
+    net._carrier._gmp = gmp  # type: ignore[method-assign]
 
 
 POOR = [limited_member, not_a_member, all_limited, dies_half_way, is_slow]

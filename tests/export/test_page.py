@@ -9,35 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.audit.engine import audit
-from ibkeys.audit.inputs import AuditInput
 from ibkeys.export.family import Family
 from ibkeys.export.of_sweep import Sweep, sweep_families
-from ibkeys.export.page import Choice, fabric_families, render
+from ibkeys.export.page import fabric_families, render
 from ibkeys.mad.const import AttributeID
 from ibkeys.sim.subnet import Subnet
 from tests.audit.looking import KEY, end_ports, enforce, look, protect
 from tests.audit.reports import NASTY
-from tests.export.exposition import Series, parse, total, value
+from tests.export.exposition import parse, total, value
+from tests.export.pages import EVERYTHING, page, page_of
 from tests.fabricsim import subnet
 
 LAST = "node06 mlx4_0"
 GUID = "0x0002c903000a1021"
-PLAIN = Choice()
-EVERYTHING = Choice(all_ports=True, port_info=True)
-
-
-def page_of(data: AuditInput, choice: Choice = PLAIN) -> dict[str, Series]:
-    text = render(fabric_families(data, audit(data), choice)).decode()
-    return parse(text)
-
-
-def page(
-    *steps: Callable[[Subnet], object], name: str = "two-switch", choice: Choice = PLAIN, key: int | None = None
-) -> dict[str, Series]:
-    net = subnet(name)
-    for step in steps:
-        step(net)
-    return page_of(look(net, key), choice)
 
 
 def losing(attribute: AttributeID, *names: str) -> Callable[[Subnet], object]:

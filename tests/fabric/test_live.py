@@ -7,7 +7,7 @@ import pytest
 from ibkeys.client.address import DirectedAddress, GuidAddress, LidAddress, NameAddress, as_address
 from ibkeys.errors import AddressError, ClosedError, NoReply, SendRefused, Unreachable, UsageError
 from ibkeys.keys.mkey import MKey
-from tests.discovery.test_sweep import KEY, protect, ring_for
+from tests.discovery.sweeping import KEY, protect, ring_for
 from tests.fabricsim import subnet, tool
 from tests.protectedsim import violations
 
@@ -24,6 +24,7 @@ SWITCH_A = 0x248A070300F00100
         ("5", LidAddress(5)),
         ("0x10", LidAddress(16)),
         ("0x248a070300f00100", GuidAddress(SWITCH_A)),
+        ("248a:0703:00f0:0100", GuidAddress(SWITCH_A)),
         ("db01 mlx5_0", NameAddress("db01 mlx5_0")),
     ],
 )

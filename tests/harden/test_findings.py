@@ -8,19 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.audit.catalogue import CATALOGUE
-from ibkeys.audit.findings import SEVERITIES, Coverage, Report, Result, RuleResult, Severity
+from ibkeys.audit.findings import SEVERITIES, Result, Severity
 from ibkeys.harden.findings import MENDED_BY, by_step, failing, left_of
 from ibkeys.harden.hardening import STEPS
+from tests.harden.reports import report
 
 ALL = frozenset(step.name for step in STEPS)
-
-
-def report(*found: tuple[str, Severity, Result]) -> Report:
-    """Return a report with these rules, severities and results."""
-    results = [
-        RuleResult(rule, rule[:2], f"title of {rule}", how, what, f"remedy of {rule}") for rule, how, what in found
-    ]
-    return Report("cloud-secured", "2026-11-22T12:00:00Z", "a port", None, results, Coverage(1, 1, 1, 0, 0))
 
 
 def test_every_rule_of_the_table_is_in_the_catalogue_and_every_step_of_it_is_made() -> None:

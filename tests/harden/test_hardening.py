@@ -15,7 +15,7 @@ from ibkeys.harden.hardening import Hardening, make, plan_hardening
 from ibkeys.harden.step import Asked, Draft
 from ibkeys.scripting import Fabric
 from tests.fabricsim import subnet, tool
-from tests.harden.test_findings import report
+from tests.harden.reports import report
 
 FOUND = report(("SE001", "high", "fail"), ("MK001", "critical", "fail"), ("QK003", "high", "fail"))
 KEY_OPEN = Objection("default-sa-key", "the SA_Key is the default")

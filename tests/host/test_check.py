@@ -14,7 +14,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sealing import Cost, Passphrase
 from ibkeys.umad.probe import Check
-from tests.host.test_facts import KEY, facts, made
+from tests.host.facts import KEY, facts, made
 
 GOOD = f"m_key {KEY:#x}\nm_key_protection_level 2\nm_key_lease_period 60\nsm_key 7\nsa_key 8\n"
 

@@ -10,22 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.host.facts import HostFacts, host_facts, read_privileged_qkey
+from ibkeys.host.facts import HostFacts, read_privileged_qkey
 from ibkeys.host.file_access import FileFact, read_file_fact
 from ibkeys.host.host_files import Clock, LocalFiles
 from ibkeys.host.opensm_process import OpensmConfig, opensm_processes, read_opensm_config
 from ibkeys.keys.mkey import MKey
+from tests.host.facts import KEY, facts, made
 from tests.integration.ibsim import tool
-
-KEY = 0xFEEDC0DEDEADBEA7
-
-
-def made(path: Path, text: str = "", mode: int = 0o600) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch(mode)
-    path.write_text(text)
-    path.chmod(mode)
-    return path
 
 
 def fact(mode: int, *parents: int, uid: int = 0, owners: Sequence[int] = ()) -> FileFact:
@@ -279,18 +270,6 @@ def test_a_process_that_hides_its_arguments_behind_gigabytes_is_passed_over(
 
 
 # --- all of it --------------------------------------------------------------------------------------------------------
-
-
-def facts(tmp_path: Path, **more: object) -> HostFacts:
-    paths = {
-        "opensm_configs": [tmp_path / "etc" / "opensm.conf"],
-        "opensm_cache": tmp_path / "cache",
-        "ibdiag_config": tmp_path / "etc" / "ibdiag.conf",
-        "devices": tmp_path / "dev",
-        "proc": tmp_path / "proc",
-        "run": lambda command: None,
-    }
-    return host_facts(**{**paths, **more})  # type: ignore[arg-type]
 
 
 def test_a_host_with_nothing_of_it(tmp_path: Path) -> None:

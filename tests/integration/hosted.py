@@ -22,7 +22,7 @@ from ibkeys.sim.server.traffic import Seen
 from tests.integration import opensms
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
 from tests.integration.opensms import Log, sweep
-from tests.integration.test_served_mkeys import Subnet
+from tests.integration.subnet import Subnet
 
 OVERRIDES = ("--override", "index-0", "--override", "index-move")
 BLUNT = (*OVERRIDES, "--override", "default-pkey", "--override", "enforce-blind")

@@ -12,8 +12,8 @@ import pytest
 from tests import corpus
 from tests.corpus import DATA
 from tests.integration.ibsim import Ibsim
+from tests.integration.recordings import first_node, recordings
 from tests.integration.served import Served
-from tests.integration.test_policies import first_node, recordings
 
 TWO_SWITCH = DATA / "fabrics" / "two-switch.net"
 FABRICS = {file.stem: file for file in reversed(corpus.files("fabrics/*.net"))}

@@ -102,7 +102,7 @@ def test_who_of_the_four_is_right(fabric: WithRmpp, running: Running) -> None:
     policy = ("--policy", fabric.folder / "wanted.conf")
     at_first = compared(fabric, *policy, "--full", "--wait", "30", code=0)
     assert at_first["summary"]["agree"] == len(at_first["values"]) > 20
-    assert {each["what"] for each in at_first["values"]} == {"p_key", "enforcement", "m_key_protection"}
+    assert {each["what"] for each in at_first["values"]} == {"pkey", "enforcement", "m_key_protection"}
     unknown = [each for each in at_first["values"] if None in (each["sm_file"], each["sa"], each["node"])]
     assert unknown == []
     assert at_first["sm_file"]["file"] == str(running.policy)
@@ -132,7 +132,7 @@ def test_without_the_sm_key_the_word_of_the_sa_is_unknown(fabric: WithRmpp, runn
     document = compared(fabric, "--policy", "opensm", "--full", "--wait", "30", code=0, key=False)
     assert document["sa"]["P_KeyTableRecord"]["outcome"] == "refused"
     said = {(each["what"], each["sa"] is None) for each in document["values"]}
-    assert said == {("p_key", True), ("enforcement", False), ("m_key_protection", False)}
+    assert said == {("pkey", True), ("enforcement", False), ("m_key_protection", False)}
     done = fabric.ibkeys("compare")
     assert "the SA hides it" in done.stderr
     fabric.ibkeys("pkey-add", "-G", f"{PORT:#x}", "0x8123", "--yes", "--force", check=True)

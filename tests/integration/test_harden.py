@@ -19,8 +19,8 @@ from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import KeyedOpensm, keyed
 from tests.integration.keyed_standbys import KeyedSite, keyed_site, through_ssh
-from tests.integration.test_keys_via_opensm_scale import fabric
-from tests.integration.test_via_opensm_wire import History, talking
+from tests.integration.talking import History, talking
+from tests.integration.trees import fabric
 
 NET = DATA / "fabrics" / "two-switch.net"
 OPEN = "# OpenSM's defaults, but for these\nsweep_interval 3\npart_enforce off\n"

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ibkeys import __version__
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -35,12 +37,19 @@ def package_files() -> set[str]:
 def test_wheel_has_every_file_and_the_extension(tmp_path: Path) -> None:
     with build(tmp_path) as wheel:
         names = set(wheel.namelist())
+        metadata = wheel.read(f"ibkeys-{__version__}.dist-info/METADATA").decode()
+    assert f"\nVersion: {__version__}\n" in metadata
     inside = {name for name in names if name.startswith("ibkeys/")}
     extension = {name for name in inside if name.endswith(".so")}
     assert inside - extension == package_files()
     assert len(extension) == 1
-    pages = {name.rpartition("/")[2].removesuffix(".gz") for name in names if "/data/share/man/man1/" in name}
-    assert pages == {page.name for page in (ROOT / "man").glob("*.1")}
+    pages = {name.rpartition("/")[2].removesuffix(".gz") for name in names if "/data/share/man/man" in name}
+    assert pages == {page.name for page in (ROOT / "man").iterdir()}
+
+
+def test_the_version_stands_in_one_place() -> None:
+    files = [ROOT / "pyproject.toml", ROOT / "meson.build", ROOT / "README.md", *(ROOT / "man").iterdir()]
+    assert not [path.name for path in files if __version__ in path.read_text()]
 
 
 @pytest.mark.parametrize("compiler", ["false", "cc -nostdinc"], ids=["no compiler", "no headers"])

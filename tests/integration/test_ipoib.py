@@ -13,8 +13,8 @@ import pytest
 
 from tests.corpus import DATA
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
+from tests.integration.policy_opensm import running_opensm
 from tests.integration.served import Served
-from tests.integration.test_opensm import running_opensm
 
 POLICIES = DATA / "policies"
 HIDDEN = """Default=0x7fff, ipoib : ALL=limited, SELF=full ;

@@ -13,7 +13,7 @@ import pytest
 from ibkeys.keys.mkey import MKey
 from tests.corpus import DATA
 from tests.integration.opensms import Log
-from tests.integration.test_served_mkeys import END_PORT_LIDS, KEY, LEASE, Subnet, opensm
+from tests.integration.subnet import END_PORT_LIDS, KEY, LEASE, Subnet, opensm
 
 OTHER = 0x99AABBCCDDEEFF00
 

@@ -18,7 +18,7 @@ from ibkeys.store.keys.sm_keys import SmKeys
 from tests.corpus import DATA
 from tests.integration.hosted import Hosted
 from tests.integration.keyed_opensm import CLOSED, CONF, heard_by_nobody
-from tests.integration.test_secrecy import TALK, WATCHED, allow_cores, leaks
+from tests.integration.leaking import TALK, WATCHED, allow_cores, leaks
 from tests.integration.waiting import Waiting
 
 NET = DATA / "fabrics" / "two-switch.net"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tests.corpus import DATA
 from tests.integration.hosted import opensm
-from tests.integration.test_served_mkeys import Subnet
-from tests.integration.test_sm_policies import PAIRS
+from tests.integration.subnet import Subnet
+from tests.integration.tenants import PAIRS
 from tests.integration.ufmed import NODES, policy, stored, ufmed
 from tests.ufm.mock import TOKEN
 

@@ -11,7 +11,7 @@ from ibkeys.partitions.membership import resolve
 from ibkeys.partitions.opensm_tables import place
 from ibkeys.partitions.reader import read_policy
 from tests.integration.ibsim import Ibsim
-from tests.integration.test_policy_reader import SM, TWO_SWITCH, tables
+from tests.integration.reader import SM, TWO_SWITCH, tables
 from tests.partitions.recordings import end_ports, subnet
 
 NODE05 = 0x2C903000A1051

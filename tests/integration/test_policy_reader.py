@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ibkeys.keys.pkey import PKey
 from ibkeys.partitions.membership import resolve
 from ibkeys.partitions.model import CANNOT_BE_TOLD
 from ibkeys.partitions.opensm_tables import place
 from ibkeys.partitions.reader import parse_policy
 from tests.corpus import DATA
 from tests.integration.ibsim import Ibsim
+from tests.integration.reader import SM, TWO_SWITCH, tables
+from tests.partitions.mutating import mutate
 from tests.partitions.recordings import end_ports, subnet
-from tests.partitions.test_reader import mutate
 
 SOAK = os.environ.get("IBKEYS_SOAK") == "1"
-TWO_SWITCH = DATA / "fabrics" / "two-switch.net"
-SM = 0x2C903000A1011
 GOOD = [path for path in sorted((DATA / "policies").glob("*.conf")) if path.stat().st_size < 1500]
 WORDS = [
     *(
@@ -43,7 +39,6 @@ WORDS = [
     *("=", "=f", "=5", "defmember=full", "mtu=5", "0x7fff", "0x10", ",", " ", "#", "-", "0", "\n"),
     *("0x0002c903000a1021", "0x0002c903000a1031=full", "X=0x10, indx0 : ALL_CAS=both ;\n", "Y : SELF, ALL ;\n"),
 ]
-Tables = dict[int, dict[int, PKey]]
 
 
 def change(text: str, rng: random.Random) -> str:
@@ -88,14 +83,3 @@ def test_opensm_takes_what_ibkeys_takes_and_programs_what_ibkeys_says(seed: int)
             outcomes[policy.accepted] += 1
             before = after
     assert all(count >= 5 for count in outcomes.values())
-
-
-def tables(fabric: Ibsim) -> Tables:
-    done = fabric.ibkeys("pkey-show", "--all", "-f", "json")
-    assert (done.returncode, done.stderr) == (0, "")
-    ports: list[dict[str, Any]] = json.loads(done.stdout)["ports"]
-    return {
-        int(port["port_guid"], 16): {key["index"]: PKey(int(key["pkey"], 16)) for key in port["pkeys"]}
-        for port in ports
-        if port["node_type"] != "switch" or port["port"] == 0
-    }

@@ -19,9 +19,9 @@ import pytest
 from tests.audit.looking import taken
 from tests.audit.reports import NASTY
 from tests.cli.conftest import TWO_SWITCH, run
-from tests.cli.test_export import a_bit_of_everything, saved
+from tests.cli.exported import a_bit_of_everything, saved
+from tests.contrib.dashboard import queries
 from tests.contrib.shipped import DASHBOARD, RULES, program, promtool, rule_expressions, selectors
-from tests.contrib.test_dashboard import queries
 from tests.export.running import Exporter, certificate
 from tests.fabricsim import subnet
 

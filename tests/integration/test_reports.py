@@ -11,20 +11,11 @@ from typing import Any
 
 import pytest
 
-from ibkeys.mad.const import Method, MgmtClass
-from ibkeys.sim.server.traffic import Seen
 from tests.integration import hosted
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
-from tests.integration.opensms import NodesOpensm
-from tests.integration.test_served_mkeys import Log
-
-SA_KEY = 0x5A5A_0000_1234_0001
-CONF = f"sa_key {SA_KEY:#x}\npart_enforce off\n"
-M_KEY = 0x6B1D_0000_0000_0007
-KEYED = f"{CONF}m_key {M_KEY:#x}\nm_key_protection_level 1\n"
-SUBSCRIBER, OTHER = "H-0002c903000a1040", "H-0002c903000a1060"
-OFFERED = 0x0BAD_C0DE_5EC2_E701
+from tests.integration.opensms import Log, NodesOpensm
+from tests.integration.reports import CONF, KEYED, M_KEY, OFFERED, OTHER, SA_KEY, SUBSCRIBER, Answered, port_of
 
 # Subscribes with the SM_Key of its first argument and says each thing in a line of JSON, until SIGTERM.
 _SUBSCRIBER = """
@@ -118,25 +109,6 @@ class Watching:
     @property
     def reports(self) -> list[int]:
         return [json.loads(line)["trap"] for line in self.log.lines if '"trap"' in line]
-
-
-class Answered:
-    """What passed of Reports: how often each was written to a program, and how many answers came."""
-
-    def __init__(self) -> None:
-        self.reports: list[bytes] = []
-        self.answers = 0
-
-    def __call__(self, seen: Seen) -> None:
-        mad = seen.mad
-        if mad[1] == MgmtClass.SUBN_ADM and not seen.note:
-            if mad[3] == Method.REPORT and seen.out:
-                self.reports.append(mad[12:16] + mad[56:136])
-            self.answers += mad[3] == Method.REPORT_RESP and seen.out
-
-
-def port_of(served: Hosted, description: str) -> Any:
-    return served.net.port(description, 1)
 
 
 def offer_wrong_key(served: Hosted, description: str) -> None:

@@ -15,8 +15,8 @@ import pytest
 from tests.bench.fattree import fat_tree
 from tests.corpus import DATA
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
+from tests.integration.policy_opensm import running_opensm
 from tests.integration.served import Served
-from tests.integration.test_opensm import running_opensm
 
 SA_KEY = 0x5A5A_0000_1234_0001
 CONF = f"sa_key 0x{SA_KEY:016x}\n"

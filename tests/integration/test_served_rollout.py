@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from tests.corpus import DATA
-from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
-from tests.integration.opensms import Log, start_with, sweep
-from tests.integration.served import Served
-from tests.integration.test_served_mkeys import END_PORT_LIDS, KEY, LEASE, SHOWN, Subnet
+from tests.integration.brought_up import brought_up, running_opensm
+from tests.integration.ibsim import Ibsim
+from tests.integration.subnet import END_PORT_LIDS, KEY, LEASE, SHOWN, Subnet
 
 VIOLATIONS = "m_key_violations"
-
-
-@contextmanager
-def brought_up() -> Iterator[Subnet]:
-    """Serve a subnet that an OpenSM without M_Keys has brought up; it is stopped. `KEY` is in the file ``key``."""
-    with Subnet(DATA / "fabrics" / "two-switch.net") as fabric:
-        (fabric.folder / "key").touch(0o600)
-        (fabric.folder / "key").write_text(f"{SHOWN}\n")
-        fabric.opensm()
-        fabric.wait_until_no_sm()
-        yield fabric
 
 
 @pytest.fixture
@@ -50,20 +36,6 @@ def deployed(served: Subnet, *options: Any) -> list[dict[str, Any]]:
     ports, last = lines(done)
     assert last["summary"]["done"] == len(ports) == len(END_PORT_LIDS)
     return ports
-
-
-@contextmanager
-def running_opensm(served: Served, conf: str) -> Iterator[Log]:
-    """Run OpenSM, which has brought the subnet up when this begins, and is stopped when it ends."""
-    process, log = start_with(served, conf)
-    try:
-        log.wait("SUBNET UP")
-        sweep(process, log)  # a sweep that follows the first one would take back what a test changes
-        yield log
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait(RUN_TIMEOUT)
-        log.close()
 
 
 def test_one_key_for_all_at_level_2_and_opensm_takes_over_without_a_refused_smp(served: Subnet) -> None:

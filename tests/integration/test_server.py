@@ -8,17 +8,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ibkeys.cli.completing import names
 from tests import corpus
-from tests.integration.ibsim import START_TIMEOUT, Ibsim, ibkeys, parse_dump, parse_pkeys
+from tests.integration.ibsim import Ibsim, ibkeys, parse_dump, parse_pkeys
+from tests.integration.polling import wait_until
+from tests.integration.recordings import check_tables, first_node, recordings, stride, table_of
 from tests.integration.served import Served
-from tests.integration.test_policies import check_tables, first_node, recordings, stride, table_of
 
 FABRICS = {file.stem: file for file in reversed(corpus.files("fabrics/*.net"))}
 SAMPLES = ("two-switch", "dual-home", "ring-router")
@@ -102,13 +104,6 @@ def opensm_running(fabric: Served) -> Iterator[Path]:
     finally:
         manager.kill()
         manager.wait(10)
-
-
-def wait_until(happened: Callable[[], object], timeout: float = START_TIMEOUT) -> None:
-    deadline = time.monotonic() + timeout
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_the_tools_beside_a_running_opensm() -> None:
@@ -313,3 +308,11 @@ def test_the_line_for_opensm_that_the_server_prints_brings_the_subnet_up() -> No
         assert "SUBNET UP" in done.stdout
         served.steer('link "node03 mlx4_0:1" down'.replace(':1"', '":1'))
         assert "Down" in served.steer('show "node03 mlx4_0":1')
+
+
+def test_names_are_kept_for_completion_while_it_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with Served(TWO_SWITCH) as fabric:
+        which = names.served(fabric.socket_name)
+        assert {"H-0002c903000a1010", "node01 mlx4_0"} <= set(names.kept(which))
+    assert list((tmp_path / "ibkeys").iterdir()) == []

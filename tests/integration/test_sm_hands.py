@@ -18,8 +18,8 @@ from ibkeys.sm.hosts import SmHost
 from ibkeys.store.journal import Journal
 from tests.corpus import DATA
 from tests.integration.served import Served
+from tests.integration.sm_files import UP_SECONDS, opensm, write
 from tests.integration.sshd import Sshd
-from tests.integration.test_sm_show import UP_SECONDS, opensm, write
 from tests.sm.hands.there import Held, outside_a_container
 
 GUID = "0x0002c903000a1011"

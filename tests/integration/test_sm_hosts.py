@@ -11,8 +11,8 @@ import pytest
 
 from tests.corpus import DATA
 from tests.integration.served import Served
+from tests.integration.sm_files import KEY, SM_KEY, opensm, write
 from tests.integration.sshd import Sshd
-from tests.integration.test_sm_show import KEY, SM_KEY, opensm, write
 
 GUID = "0x0002c903000a1011"
 

@@ -21,9 +21,9 @@ from tests.integration.hosted import Running, left_over, opensm, running_until_t
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
 from tests.integration.opensms import NodesOpensm
 from tests.integration.sshd import Sshd
-from tests.integration.test_served_mkeys import Subnet
-from tests.integration.test_sm_policies import SM
-from tests.integration.test_via_opensm_standbys import NODES, stranger
+from tests.integration.strangers import NODES, stranger
+from tests.integration.subnet import Subnet
+from tests.integration.tenants import SM
 
 OPTIONS = "sweep_interval 0\nsminfo_polling_timeout 1000\npolling_retry_number 5\n"
 SAMPLE = 6

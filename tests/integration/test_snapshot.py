@@ -18,9 +18,9 @@ from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.fabric.snapshot_file import load_snapshot
 from ibkeys.topology.model import Port
 from tests.corpus import DATA
+from tests.integration.iba_names import IBA_NAMES, NAMES, decode, same
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim, ibkeys_environment, parse_dump, parse_pkeys
 from tests.integration.served import Served
-from tests.integration.test_smpquery import IBA_NAMES, NAMES, decode, same
 
 TWO_SWITCH = DATA / "fabrics" / "two-switch.net"
 LARGER = DATA / "fabrics" / "torus444.net"

@@ -14,8 +14,8 @@ import pytest
 
 from tests.corpus import DATA
 from tests.integration.opensms import NodesOpensm
+from tests.integration.polling import wait_until
 from tests.integration.served import Served
-from tests.integration.test_server import wait_until
 
 FIRST, SECOND, ASKER = "node01 mlx4_0", "node05 mlx4_0", "node03 mlx4_0"
 LIDS = {FIRST: 1, SECOND: 5}

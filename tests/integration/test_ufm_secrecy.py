@@ -7,9 +7,8 @@ import json
 import sys
 from pathlib import Path
 
-from tests.integration.test_secrecy import WATCHED, allow_cores
-from tests.integration.test_via_ufm import waiting
-from tests.integration.ufmed import Ufmed, policy, stored, ufmed
+from tests.integration.leaking import WATCHED, allow_cores
+from tests.integration.ufmed import Ufmed, policy, stored, ufmed, waiting
 from tests.ufm.mock import TOKEN
 
 LOUD = "import logging\nlogging.basicConfig(level=logging.DEBUG)\n"

@@ -8,8 +8,8 @@ import pytest
 
 from tests.corpus import DATA
 from tests.integration.hosted import facts, opensm, plan_for, undo, via
-from tests.integration.test_served_mkeys import Subnet
-from tests.integration.test_sm_policies import PAIRS, tables
+from tests.integration.subnet import Subnet
+from tests.integration.tenants import PAIRS, tables
 
 CRASHES_OPENSM = "reused and moved on"
 """The way back moves a group from a partition that ends: OpenSM 3.3.23 dies of that."""

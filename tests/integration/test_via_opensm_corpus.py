@@ -16,7 +16,7 @@ from ibkeys.plan.model import PartitionPlan, PolicySource
 from tests import corpus
 from tests.integration.hosted import Hosted, Running, Wire, facts, left_over, opensm, plan_for, planned, undo, via
 from tests.integration.ibsim import Ibsim
-from tests.integration.test_policies import first_node, recordings
+from tests.integration.recordings import first_node, recordings
 
 START = "Default=0x7fff, ipoib : ALL=limited, SELF=full ;\n"
 OWNER, GROUP, MODE = 12, 34, 0o640

@@ -22,7 +22,7 @@ from ibkeys.store.journal import Journal, OperationRecord
 from tests.corpus import DATA
 from tests.integration.crashes import run_to_a_point
 from tests.integration.hosted import BLUNT, File, Hosted, Running, Wire, facts, left_over, opensm, plan_for, planned
-from tests.integration.test_sm_policies import GREEN, TENANTS
+from tests.integration.tenants import GREEN, TENANTS
 
 SAMPLE = 4
 """Points of each way under `make test`. Under `make soak` one in `STRIDE`, others for each way, in `PARTS` tests."""

@@ -15,11 +15,11 @@ import pytest
 
 from tests.corpus import DATA
 from tests.integration.hosted import left_over, opensm
+from tests.integration.other_host import OtherHost
 from tests.integration.relay import NOBODY, READER, WRITER, Relay
 from tests.integration.sshd import Sshd
-from tests.integration.test_served_mkeys import Subnet
-from tests.integration.test_sm_policies import GREEN, SM, TENANTS, tables
-from tests.integration.test_via_opensm_ssh import OtherHost
+from tests.integration.subnet import Subnet
+from tests.integration.tenants import GREEN, SM, TENANTS, tables
 
 ALL = 60
 SAMPLE = {READER: (0.3, 0.92), WRITER: (0.45, 0.8)}

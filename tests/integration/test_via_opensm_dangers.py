@@ -11,7 +11,7 @@ import pytest
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.sim.server.traffic import Seen
 from tests.integration.hosted import Hosted, Wire, facts, left_over, opensm, plan_for, planned, undo, via
-from tests.integration.test_sm_policies import GREEN, TENANTS
+from tests.integration.tenants import GREEN, TENANTS
 
 FAULTY = b"Red=0x10 : 0x2c903000a1021=full, nonsense ;\n"
 OPEN = {0: 0xFFFF}

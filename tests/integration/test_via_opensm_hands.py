@@ -28,7 +28,7 @@ from tests.integration.hosted import (
     via,
 )
 from tests.integration.ibsim import RUN_TIMEOUT
-from tests.integration.test_sm_policies import GREEN, TENANTS
+from tests.integration.tenants import GREEN, TENANTS
 
 MORE = TENANTS + "More=0x50 : ALL=limited ;\n"
 THEIRS = TENANTS.replace("Red=0x10", "Theirs=0x12")

@@ -10,18 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.corpus import DATA
-from tests.integration import opensms
 from tests.integration.hosted import plan_for, via
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.opensms import NodesOpensm
-from tests.integration.test_served_mkeys import Subnet
-from tests.integration.test_sm_policies import GREEN, TENANTS, tables
+from tests.integration.strangers import NODES, stranger
+from tests.integration.subnet import Subnet
+from tests.integration.tenants import GREEN, TENANTS, tables
 
-NODES = {
-    "node01 mlx4_0": 0x2C903000A1011,
-    "node05 mlx4_0": 0x2C903000A1051,
-    "node06 mlx4_0": 0x2C903000A1061,
-}
 BY_GUID = TENANTS.replace("SELF=full", "".join(f"{guid:#x}=full, " for guid in NODES.values()).rstrip(", "))
 BY_GUID_GREEN = BY_GUID.replace("Red=0x10", "Green=0x11")
 
@@ -100,17 +95,6 @@ def test_self_is_refused_where_it_is_new_and_said_where_it_stands(served: Subnet
     assert done.returncode == 0, done.stderr
     assert "the policy names SELF, as it did before" in done.stderr
     assert running[1].policy.read_text().startswith(BY_GUID_GREEN)
-
-
-def stranger(served: Subnet, stack: ExitStack, node: str) -> None:
-    """Start a standby under another name: nobody sees that it is an OpenSM, as if it ran on another host."""
-    renamed = ("bash", "-c", 'exec -a sm "$0" "$@"')
-    words = ["opensm", "-f", "stdout", "-D", "0x07"]
-    other, log = opensms.start(served, words, served.folder, node, before=renamed)
-    stack.callback(log.close)
-    stack.callback(other.wait, RUN_TIMEOUT)
-    stack.callback(other.kill)
-    log.wait("ENTERING SM STANDBY STATE")
 
 
 def test_a_standby_whose_host_is_not_reached_is_refused(served: Subnet, stack: ExitStack) -> None:

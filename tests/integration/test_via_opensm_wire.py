@@ -10,7 +10,7 @@ import os
 import random
 import tempfile
 from collections.abc import Callable
-from itertools import pairwise, permutations
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -20,23 +20,18 @@ from hypothesis import strategies as st
 from ibkeys.apply.apply import Permissions, plan_apply
 from ibkeys.apply.undo import plan_undo
 from ibkeys.errors import Refused
-from ibkeys.keys.pkey import match_inbound
-from ibkeys.mad.const import Method
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.model import Options
 from ibkeys.plan.planner import make_plan
-from ibkeys.sim.nodes import Port
-from ibkeys.sim.packets import allows, enforces
-from ibkeys.sim.server.traffic import Seen
-from ibkeys.sim.subnet import Subnet
 from ibkeys.store.paths import StorePaths
 from ibkeys.topology.subnet_manager import SubnetManager
-from tests.apply.lab import watch
 from tests.corpus import DATA
 from tests.fabricsim import subnet, tool, writer
 from tests.integration.hosted import Hosted, facts, opensm, plan_for, undo, via
-from tests.integration.test_sm_policies import GREEN, TENANTS
+from tests.integration.talking import History, talking
+from tests.integration.tenants import GREEN, TENANTS
 from tests.plan.planning import SM
+from tests.spy import at_sets, spy
 
 HOSTS = tuple(0x2C903000A1011 + 0x10 * number for number in range(6))
 OVERRIDES = ("index-0", "index-move", "default-pkey", "enforce-blind")
@@ -44,62 +39,9 @@ SAMPLE, WHOLE = 2, 16
 """Chains of policies that go through OpenSM under `make test` and `make soak`."""
 LENGTH = 5
 """Policies in a chain."""
-IN, OUT = 0x08, 0x04
-Pairs = frozenset[tuple[str, str]]
 
 
 # --- who may talk -----------------------------------------------------------------------------------------------------
-
-
-def passes(net: Subnet, source: Port, destination: Port, key: int) -> bool:
-    """Whether a packet gets there: what `ibkeys.sim.packets.carry` asks of both leaf ports and of the receiver.
-
-    Links between switches do not enforce here, and no counter moves and no trap is sent.
-    """
-    first, last = source.peer, destination.peer
-    is_let_in = (
-        first is None or not enforces(first, IN) or match_inbound(key, first.p_keys, net.inbound_check) is not None
-    )
-    is_let_out = last is None or not enforces(last, OUT) or allows(last, key)
-    return is_let_in and is_let_out and allows(destination, key)
-
-
-def talking(net: Subnet) -> Pairs:
-    """Return the pairs of end ports that get packets to each other both ways in one partition."""
-    ends = [port for node in net.nodes for port in node.end_ports]
-    ways = {
-        (str(one), str(other), key & 0x7FFF)
-        for one, other in permutations(ends, 2)
-        for key in one.p_keys
-        if key & 0x7FFF and passes(net, one, other, key)
-    }
-    return frozenset((a, b) for a, b, base in ways if (b, a, base) in ways)
-
-
-class History:
-    """Who could talk after each Set."""
-
-    def __init__(self, net: Subnet) -> None:
-        self.net = net
-        self.states: list[Pairs] = []
-        self.is_due = False
-
-    def look(self, *_: object) -> None:
-        self.states.append(talking(self.net))
-
-    def watch(self, seen: Seen) -> None:
-        """Look once a Set has arrived: the next MAD is its answer, or comes after it."""
-        if self.is_due:
-            self.look()
-        self.is_due = seen.out and seen.mad[3] == Method.SET
-
-    def check(self, before: Pairs, after: Pairs) -> int:
-        """Return how many Sets there were, none of which cut who may talk before and after, or joined others."""
-        for number, state in enumerate(self.states):
-            assert before & after <= state, f"cut after Set {number}: {sorted((before & after) - state)}"
-            assert state <= before | after, f"joined after Set {number}: {sorted(state - before - after)}"
-        number, self.states = len(self.states), []
-        return number
 
 
 # --- policies ---------------------------------------------------------------------------------------------------------
@@ -191,7 +133,7 @@ def test_by_sets_of_our_own_nobody_is_cut_or_joined_on_the_way(rng: random.Rando
     states = [talking(net)]
     with tempfile.TemporaryDirectory() as folder, tool(net) as fabric:
         fabric.stores = StorePaths(None, Path(folder) / "journal.db")
-        watch(fabric, history.look)
+        spy(fabric, after=at_sets(history.look))
         for number in range(3):
             text = parse_policy(policy(rng.randrange))
             plan = make_plan(text, fabric.sweep(p_keys=True), options, SubnetManager(0, "none", "", SM))

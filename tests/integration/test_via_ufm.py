@@ -7,9 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from ibkeys.plan.document_reader import read_plan
-from tests.integration.test_sm_policies import tables
-from tests.integration.ufmed import NODES, Ufmed, policy, stored, ufmed
-from tests.integration.waiting import Waiting
+from tests.integration.tenants import tables
+from tests.integration.ufmed import NODES, Ufmed, policy, stored, ufmed, waiting
 from tests.ufm.mock import Mock
 
 Members = dict[int, dict[int, str]]
@@ -235,12 +234,6 @@ def test_a_partition_whose_members_ufm_does_not_tell_is_left_alone() -> None:
 
 
 # --- confirmation -----------------------------------------------------------------------------------------------------
-
-
-def waiting(over: Ufmed, seconds: str) -> Waiting:
-    over.plan(policy({0x10: {2: "full"}}))
-    words = ("apply", over.served.folder / "plan.json", "--confirm-within", seconds, "--ufm-token", f"@{over.token}")
-    return Waiting(over.served, *words, via=over.url)
 
 
 def test_without_a_confirmation_it_goes_back() -> None:

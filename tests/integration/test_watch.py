@@ -21,9 +21,8 @@ from ibkeys.watch.opensm_log import NO_SENDER
 from tests.integration import hosted, opensms
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
-from tests.integration.opensms import NodesOpensm
-from tests.integration.test_reports import CONF, KEYED, M_KEY, OFFERED, OTHER, SA_KEY, SUBSCRIBER, Answered, port_of
-from tests.integration.test_served_mkeys import Log
+from tests.integration.opensms import Log, NodesOpensm
+from tests.integration.reports import CONF, KEYED, M_KEY, OFFERED, OTHER, SA_KEY, SUBSCRIBER, Answered, port_of
 
 _INFORM_INFO = 0x0003
 _WRONG_SET = """
@@ -158,7 +157,7 @@ def test_each_wrong_key_is_one_event_that_names_both_nodes_and_ports(
     assert ends(p_key) == (("node02 mlx4_0", 1), ("node03 mlx4_0", 1))
     assert ends(q_key) == (("node03 mlx4_0", 1), ("node02 mlx4_0", 1))
     assert ends(m_key) == (("node05 mlx4_0", 1), ("node02 mlx4_0", 1))
-    assert (p_key["p_key"], q_key["q_key"], m_key["method"]) == ("0x8123", "0x00000077", "Set")
+    assert (p_key["pkey"], q_key["q_key"], m_key["method"]) == ("0x8123", "0x00000077", "Set")
     assert p_key["from"]["port_guid"] == f"0x{port_of(served, 'node02 mlx4_0').guid:016x}"
     assert p_key["from"]["lid"] == port_of(served, "node02 mlx4_0").lid
     assert (summary["told"], summary["reports"], len(watching.events)) == (3, 3, 3)
@@ -187,7 +186,7 @@ def test_after_opensm_was_killed_and_started_it_still_hears(served: Hosted, stac
         running.start()
         watching.log.wait("the SA has the subscriptions again", before)
         wrong_p_key(served, 0x8456)
-        assert watching.event("bad-p_key", before)["p_key"] == "0x8456"
+        assert watching.event("bad-p_key", before)["pkey"] == "0x8456"
         served.watchers.append(subscriptions)
         watching.end()
     assert subscriptions.answered[-4:] == [0, 0, 0, 0], "it has ended its subscriptions"

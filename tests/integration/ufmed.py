@@ -10,7 +10,8 @@ from pathlib import Path
 
 from tests.corpus import DATA
 from tests.integration.hosted import Running, opensm
-from tests.integration.test_served_mkeys import Subnet
+from tests.integration.subnet import Subnet
+from tests.integration.waiting import Waiting
 from tests.ufm.mock import Mock, token_file, ufm
 
 NODES = {number: 0x0002C903000A1001 + 16 * number for number in range(1, 7)}
@@ -86,3 +87,10 @@ def stored(mock: Mock) -> dict[int, dict[int, str]]:
     numbers = {guid: number for number, guid in NODES.items()}
     found = {base: {numbers[guid]: word for guid, word in mock.words(base).items()} for base in mock.partitions}
     return {base: members for base, members in found.items() if members}
+
+
+def waiting(over: Ufmed, seconds: str) -> Waiting:
+    """Begin an apply that waits for a confirmation for *seconds*."""
+    over.plan(policy({0x10: {2: "full"}}))
+    words = ("apply", over.served.folder / "plan.json", "--confirm-within", seconds, "--ufm-token", f"@{over.token}")
+    return Waiting(over.served, *words, via=over.url)

@@ -15,8 +15,8 @@ from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions
-from tests.change.test_pkeys import sent
 from tests.fabricsim import subnet, tool, writer
+from tests.spy import spy
 
 LEVEL_2 = RunOptions(protect=2, lease=60)
 KEY = MKey(0x83F1C05E9A2D7B46)
@@ -66,7 +66,7 @@ class Site:
         self.results, self.record = [], []
         with tool(self.net, **self.stores, **options) as fabric, writer(fabric, *overrides) as w:
             run = plan(w)
-            self.record = sent(self.net, fabric)
+            self.record = spy(fabric)
             before(fabric)
             carry_out(w, run, report or self.results.append)
             return run

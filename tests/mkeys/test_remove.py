@@ -16,9 +16,10 @@ from ibkeys.mkeys.rollout.removal import plan_removal
 from ibkeys.sim.faults import Direction
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions, Runs
-from tests.change.test_pkeys import sent, sets
+from ibkeys.umad.port import Outgoing
 from tests.fabricsim import interlocks, tool, writer
 from tests.mkeys.rollout import KEY, LEVEL_2, NAME, Site, deploy, go_on, remove, resume, rotate, site_of
+from tests.spy import is_set, sets, spy
 
 LEVELS = [0, 1, 2, 3]
 OPEN = {(0, 0)}
@@ -107,17 +108,15 @@ def test_a_port_that_falls_silent_at_its_set_is_open_or_has_its_key(level: int, 
     victim = site.net.port(NAME, 1)
 
     def cut(fabric: Any) -> None:
-        send = fabric.umad.send
-
-        def cutting(batch: Any) -> Any:
-            if not arrives and any(out.mad[3] == Method.SET and out.mad[80:82] == b"\0\2" for out in batch):
+        def silence_first(out: Outgoing) -> None:
+            if not arrives and is_set(out) and out.mad[80:82] == b"\0\2":
                 site.net.silence(NAME)
-            result = send(batch)
+
+        def silence_then(out: Outgoing) -> None:
             if not victim.m_key:
                 site.net.silence(NAME)
-            return result
 
-        fabric.umad.send = cutting
+        spy(fabric, before=silence_first, after=silence_then)
 
     run = site.run(remove(), before=cut)
     assert (run.account.done, run.account.failed, run.account.unresolved) == (7, 1, 1)
@@ -260,7 +259,7 @@ def test_a_dry_run_makes_and_sends_nothing(site: Site) -> None:
     deployed(site, 2)
     before = (site.folder / "keys.db").read_bytes()
     with tool(site.net, **site.stores) as fabric, writer(fabric, dry_run=True) as w:
-        record = sent(site.net, fabric)
+        record = spy(fabric)
         assert len(plan_removal(w).jobs) == 8
     assert sets(record) == []
     assert (site.folder / "keys.db").read_bytes() == before

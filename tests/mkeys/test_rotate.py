@@ -9,7 +9,7 @@ import pytest
 
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.mkey import MKey
-from ibkeys.mad.const import AttributeID, Method, SMState
+from ibkeys.mad.const import AttributeID, SMState
 from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.mkeys.rollout.new_keys import plan_run
 from ibkeys.mkeys.rollout.planned_run import carry_out
@@ -18,10 +18,11 @@ from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions, Runs
+from ibkeys.umad.port import Outgoing
 from tests.bench.fattree import fat_tree
-from tests.change.test_pkeys import sent, sets
 from tests.fabricsim import interlocks, subnet, tool, writer
 from tests.mkeys.rollout import KEY, LEVEL_2, NAME, Plan, Site, deploy, go_on, resume, rotate, site_of
+from tests.spy import is_set, sets, spy
 
 
 def set_of(site: Site) -> list[int]:
@@ -121,7 +122,7 @@ def test_a_port_that_has_the_key_already_is_only_noted(site: Site) -> None:
     port = site.net.port(NAME, 1)
     port.m_key, port.protect_bits, port.lease_period = KEY.reveal(), 2, 60
     with tool(site.net, **site.stores, m_key=KEY) as fabric, writer(fabric) as w:
-        record = sent(site.net, fabric)
+        record = spy(fabric)
         run = plan_run(w, "mkey-deploy", RunOptions(same=True, protect=2, lease=60), KEY)
         carry_out(w, run, site.results.append)
     assert (run.account.done, len(sets(record)), len(run.already_set)) == (8, 7, 1)
@@ -155,17 +156,13 @@ def test_no_more_ports_in_change_than_asked_for(tmp_path: Path) -> None:
     most = 0
 
     def watch(fabric: Any) -> None:
-        send = fabric.umad.send
-
-        def counting(batch: Any) -> Any:
+        def count(out: Outgoing) -> None:
             nonlocal most
-            for outgoing in batch:
-                if outgoing.mad[3] == Method.SET:
-                    in_change.add(outgoing.mad[128:192])
+            if is_set(out):
+                in_change.add(out.mad[128:192])
             most = max(most, len(in_change))
-            return send(batch)
 
-        fabric.umad.send = counting
+        spy(fabric, before=count)
 
     def done(result: PortResult) -> None:
         in_change.clear()
@@ -300,7 +297,7 @@ def test_wrong_usage(options: RunOptions, key: MKey | None, site: Site) -> None:
 
 def test_a_dry_run_makes_and_sends_nothing(site: Site) -> None:
     with tool(site.net, **site.stores) as fabric, writer(fabric, dry_run=True) as w:
-        record = sent(site.net, fabric)
+        record = spy(fabric)
         run = plan_run(w, "mkey-deploy", LEVEL_2)
         assert len(run.jobs) == 8
     assert sets(record) == []

@@ -12,9 +12,10 @@ from ibkeys.mad.const import Method
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions
+from ibkeys.umad.port import Outgoing
 from tests.bench.fattree import fat_tree
-from tests.change.test_pkeys import sets
 from tests.mkeys.rollout import NAME, Site, deploy, resume, rotate
+from tests.spy import is_set, sets, spy
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
@@ -55,15 +56,7 @@ def test_a_port_that_falls_silent_keeps_both_keys_and_holds_up_nobody(tmp_path: 
     finished: list[float] = []
 
     def cut(fabric: Any) -> None:
-        send = fabric.umad.send
-
-        def cutting(batch: Any) -> Any:
-            result = send(batch)
-            if any(outgoing.mad[3] == Method.SET for outgoing in batch):
-                site.net.silence(victim)
-            return result
-
-        fabric.umad.send = cutting
+        spy(fabric, after=lambda out: site.net.silence(victim) if is_set(out) else None)
 
     started = site.net.now
     run = site.run(
@@ -147,21 +140,21 @@ def test_a_port_that_falls_silent_while_it_is_asked_again_is_in_the_account(site
 
     def mischief(fabric: Any) -> None:
         lost = 0
-        send, recv = fabric.umad.send, fabric.umad.recv
+        recv = fabric.umad.recv
 
-        def lose_the_first_read(batch: Any) -> Any:
+        def lose_the_first_read(out: Outgoing) -> None:
             nonlocal lost
-            if not lost and any(out.mad[24:32] == old.to_bytes(8) for out in batch):
+            if not lost and out.mad[24:32] == old.to_bytes(8):
                 lost = 1
                 site.net.faults.lose_next("request", node=victim.node)
-            return send(batch)
 
         def cut(seconds: float) -> Any:
             if victim.m_key != old:
                 site.net.silence(NAME)
             return recv(seconds)
 
-        fabric.umad.send, fabric.umad.recv = lose_the_first_read, cut
+        spy(fabric, before=lose_the_first_read)
+        fabric.umad.recv = cut
 
     run = site.run(rotate(), before=mischief, retries=0)
     account = run.account

@@ -16,8 +16,8 @@ from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions, Runs
 from tests.bench.fattree import fat_tree
-from tests.change.test_pkeys import sets
 from tests.mkeys.rollout import KEY, NAME, Plan, Site, deploy, go_on, remove, resume, rotate
+from tests.spy import sets
 
 # --- the first ports, going on, going back ---------------------------------------------------------------------------
 

@@ -18,8 +18,9 @@ from ibkeys.mkeys.set import plan_mkey_set
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.paths import StorePaths
-from tests.change.test_pkeys import refused, sent, sets
+from tests.change.refusing import refused
 from tests.fabricsim import interlocks, subnet, tool, writer
+from tests.spy import interrupt_at_a_set, is_set, sets, spy
 
 OLD, NEW = MKey(0x83F1C05E9A2D7B46), MKey(0xD75E0B93A4C81F62)
 NAME = "node02 mlx4_0"
@@ -69,7 +70,7 @@ def test_one_lost_reply_to_the_set_counts_no_violation(level: int) -> None:
     port.m_key, port.protect_bits = OLD.reveal(), level
     with tool(net, m_key=OLD) as fabric, writer(fabric, "lease-0") as w:
         plan = plan_mkey_set(w, fabric.find_port(2), NEW, level)
-        record = sent(net, fabric)
+        record = spy(fabric)
         net.faults.lose_next("reply", method=Method.SET)
         w.apply(plan)
     assert state(net) == (NEW.reveal(), level, 0, 0)
@@ -83,7 +84,7 @@ def test_a_lost_set_is_found_out_and_not_repeated(level: int) -> None:
     port.m_key, port.protect_bits = OLD.reveal(), level
     with tool(net, m_key=OLD) as fabric, writer(fabric) as w:
         plan = plan_mkey_set(w, fabric.find_port(2), NEW)
-        record = sent(net, fabric)
+        record = spy(fabric)
         net.faults.lose_next("request", method=Method.SET)
         with pytest.raises(NotStored, match="still has its old M_Key"):
             w.apply(plan)
@@ -112,15 +113,7 @@ def test_a_port_that_falls_silent_leaves_both_keys_in_the_store(tmp_path: Path) 
         fabric.stores = StorePaths(tmp_path / "keys.db", tmp_path / "journal.db")
         with writer(fabric) as w:
             plan = plan_mkey_set(w, fabric.find_port(2), NEW)
-            send = fabric.umad.send
-
-            def cut(batch: Any) -> Any:
-                result = send(batch)
-                if any(outgoing.mad[3] == Method.SET for outgoing in batch):
-                    net.silence(NAME)
-                return result
-
-            fabric.umad.send = cut  # type: ignore[method-assign]
+            spy(fabric, after=lambda out: net.silence(NAME) if is_set(out) else None)
             with pytest.raises(NoReply, match="neither to the new nor to the old"):
                 w.apply(plan)
     with KeyStore(tmp_path / "keys.db", create=False) as store:
@@ -133,14 +126,7 @@ def test_the_new_key_is_on_disk_before_the_set_and_no_key_is_in_the_journal(tmp_
     net.port(NAME, 1).m_key = OLD.reveal()
     with tool(net) as fabric:
         fabric.stores = StorePaths(tmp_path / "keys.db", tmp_path / "journal.db")
-        send = fabric.umad.send
-
-        def dying(batch: Any) -> Any:
-            if any(outgoing.mad[3] == Method.SET for outgoing in batch):
-                raise KeyboardInterrupt
-            return send(batch)
-
-        fabric.umad.send = dying  # type: ignore[method-assign]
+        spy(fabric, before=interrupt_at_a_set)
         with writer(fabric) as w, pytest.raises(KeyboardInterrupt):
             w.apply(plan_mkey_set(w, fabric.find_port(2), NEW, 1, 60))
     with KeyStore(tmp_path / "keys.db", create=False) as store:

@@ -122,8 +122,8 @@ def test_a_default_partition_with_a_group_that_nobody_asked_for_may_be_a_refused
         ("sl=3", {}, ("sl",), "SL 0, the policy says 3 (OpenSM heeds sl= only with QoS on)"),
         ("sl=3", {"sl": 2}, ("sl",), "SL 2, the policy says 3"),
         ("Q_Key=0x80000b1b", {}, ("q_key",), "Q_Key 0x00000b1b, the policy says 0x80000b1b"),
-        ("", {"pkey": "0x0012"}, ("p_key",), "P_Key 0x0012, the policy says 0x8012 (a group's P_Key has the full bit)"),
-        ("", {"pkey": "0x8013"}, ("p_key",), "P_Key 0x8013, the policy says 0x8012"),
+        ("", {"pkey": "0x0012"}, ("pkey",), "P_Key 0x0012, the policy says 0x8012 (a group's P_Key has the full bit)"),
+        ("", {"pkey": "0x8013"}, ("pkey",), "P_Key 0x8013, the policy says 0x8012"),
         ("TClass=0x20", {}, ("t_class",), "TClass 0x00, the policy says 0x20"),
         ("FlowLabel=5", {"mtu": 5}, ("mtu", "flow_label"), "FlowLabel 0x00000, the policy says 0x00005"),
         ("mtu=4, rate=3, Q_Key=0xb1b", {}, (), "as the policy says"),
@@ -210,7 +210,7 @@ def test_one_record_for_each_member_is_one_group() -> None:
     assert count_states(findings)["as-planned"] == len(findings) == 1
 
 
-FIELDS = ("p_key", "mtu", "rate", "sl", "q_key", "t_class", "flow_label")
+FIELDS = ("pkey", "mtu", "rate", "sl", "q_key", "t_class", "flow_label")
 
 
 @given(st.data())
@@ -225,7 +225,8 @@ def test_each_group_is_judged_by_itself(data: st.DataObject) -> None:
         fate = data.draw(st.sampled_from(["as-planned", "missing", "differs"]))
         changed = data.draw(st.sets(st.sampled_from(FIELDS), min_size=1)) if fate == "differs" else set()
         if fate != "missing":
-            groups.append(whole.replace(**{name: getattr(whole, name) ^ 1 for name in changed}))
+            fields = ["p_key" if name == "pkey" else name for name in changed]
+            groups.append(whole.replace(**{name: getattr(whole, name) ^ 1 for name in fields}))
         expected[mgid] = fate, tuple(name for name in FIELDS if name in changed)
     for base in data.draw(st.lists(st.integers(1, 0x7FFF).filter(lambda base: base not in bases), unique=True)):
         groups.append(MCMemberRecord.new(mgid=broadcast_mgid(base, data.draw(st.integers(1, 15))), mtu=4))

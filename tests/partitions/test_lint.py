@@ -85,7 +85,7 @@ def test_a_policy_in_words() -> None:
         "  limited: all end ports",
         "  full: the subnet manager's port",
         "Fast: partition 0x0005, at index 0 of its members",
-        "  full: 4 ports (0x0000000000000011, 0x0000000000000012, 0x0000000000000013, ...)",
+        "  full: 4 ports (0x0000000000000011, 0x0000000000000012, 0x0000000000000013 and 1 more; all of them: -f json)",
         "  full and limited: the subnet manager's port",
         "  IPoIB: broadcast group ff12:401b:8005::ffff:ffff, MTU 4096 bytes, rate 40 Gb/s, Q_Key 0x00000b1b, "
         "SL 3 (with QoS)",

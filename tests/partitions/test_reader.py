@@ -17,6 +17,7 @@ from ibkeys.partitions.model import Policy, Rule, broadcast_mgid
 from ibkeys.partitions.reader import MAX_LINE, parse_policy, read_policy
 from ibkeys.partitions.words import c_number, mtu_in_words, rate_in_words
 from tests import corpus
+from tests.partitions.mutating import mutate
 from tests.partitions.recordings import load, recordings
 
 POLICIES = corpus.files("policies/*.conf")
@@ -294,16 +295,6 @@ def test_a_file_that_is_not_there_or_a_folder_is_one_line(tmp_path: Path) -> Non
         with pytest.raises(FileFormatError, match=words) as caught:
             read_policy(path)
         assert "\n" not in str(caught.value)
-
-
-NASTY = (";", ":", ",", "=", "#", "\n", "\r", "\0", "0x", "09", "ALL", "mgid=", "mgid", "ff12::", " ", "\t", "-", "é")
-
-
-def mutate(text: str, rng: random.Random) -> str:
-    for _ in range(rng.randint(1, 4)):
-        at = rng.randrange(len(text) + 1)
-        text = text[:at] + rng.choice((*NASTY, "")) + text[at + rng.randint(0, 8) :]
-    return text
 
 
 @pytest.mark.parametrize("path", POLICIES, ids=corpus.label)

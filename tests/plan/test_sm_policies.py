@@ -31,7 +31,7 @@ from ibkeys.plan.layout import place
 from ibkeys.plan.model import SmOptions
 from ibkeys.plan.sm_policies import SmPolicies, policies_between
 from ibkeys.topology.port_id import PortId
-from tests.plan.test_steps import Rules, on_the_way
+from tests.plan.walking import Rules, on_the_way
 
 SM, A, B, SWITCH, ROUTER, AWAY = 0x101, 0x102, 0x103, 0x104, 0x105, 0xDEAD
 KINDS: Mapping[int, Any] = {SM: "ca", A: "ca", B: "ca", SWITCH: "switch", ROUTER: "router"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import combinations, pairwise, permutations, product
 from random import Random
 
@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 
 from ibkeys.keys.pkey import PKey
 from ibkeys.plan.steps import Steps, steps_between
-
-Keys = frozenset[PKey]
-Policy = Mapping[str, Keys]
+from tests.plan.walking import Keys, Policy, Rules, on_the_way
 
 
 def policy(**ports: str) -> dict[str, Keys]:
@@ -26,51 +24,6 @@ def policy(**ports: str) -> dict[str, Keys]:
 
 
 # --- what the rules are, from IBA 10.9.3 and nothing else -------------------------------------------------------------
-
-
-def meet(one: Keys, other: Keys) -> set[int]:
-    """The partitions in which two ports may talk."""
-    return {a.partition for a, b in product(one, other) if a.partition == b.partition and (a.is_full or b.is_full)}
-
-
-def passing(end: Keys, leaf: Keys) -> Keys:
-    """What counts of an end port behind an enforcing leaf port: what both have, with the lesser membership."""
-    found = set()
-    for base in {key.partition for key in end} & {key.partition for key in leaf}:
-        both_full = all(any(key == base | 0x8000 for key in keys) for keys in (end, leaf))
-        found.add(PKey(base | (0x8000 if both_full else 0)))
-    return frozenset(found)
-
-
-class Rules:
-    def __init__(self, before: Policy, after: Policy) -> None:
-        self.pairs = list(combinations(sorted(before), 2))
-        self.before = {(a, b): meet(before[a], before[b]) for a, b in self.pairs}
-        self.after = {(a, b): meet(after[a], after[b]) for a, b in self.pairs}
-
-    def gaps(self, state: Policy) -> set[tuple[str, str]]:
-        return {
-            pair
-            for pair in self.pairs
-            if self.before[pair] and self.after[pair]
-            if not (found := meet(*(state[port] for port in pair))) or self.before[pair] & self.after[pair] - found
-        }
-
-    def bridges(self, state: Policy) -> set[tuple[str, str]]:
-        return {
-            pair
-            for pair in self.pairs
-            if not self.before[pair] and not self.after[pair] and meet(*(state[port] for port in pair))
-        }
-
-
-def on_the_way(old: Policy, new: Policy, order: list[str]) -> Iterator[Policy]:
-    """Every state while the ports go from *old* to *new* one after the other, the end port before its leaf port."""
-    ends, leaves = dict(old), dict(old)
-    for port in order:
-        for tables in (ends, leaves):
-            tables[port] = new[port]
-            yield {each: passing(ends[each], leaves[each]) for each in ends}
 
 
 def sequence(before: Policy, found: Steps[str]) -> list[tuple[Policy, Policy]]:

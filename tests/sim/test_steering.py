@@ -166,6 +166,8 @@ def test_events_print_what_a_packet_held_as_it_is_written(subnet: Subnet) -> Non
     subnet.port(A, 1).m_key, subnet.port(A, 1).protect_bits = 5, 2
     subnet.process(build_smp(Method.GET, AttributeID.PORT_INFO, 1), SM, 1, subnet.port(A, 1).lid)
     assert " method=0x01 attribute=0x0015\n" in execute(subnet, "events")
+    execute(subnet, f'packet "{B}" "{A}" qkey=0x11 expects=0x12')
+    assert " q_key=0x00000011 " in execute(subnet, "events")
 
 
 def test_no_answer_shows_an_m_key(subnet: Subnet) -> None:

@@ -12,7 +12,7 @@ from ibkeys.sm import master_policy
 from ibkeys.sm.master_policy import MasterPolicy, policy_of_master, policy_of_only_one
 from ibkeys.topology.subnet_manager import SubnetManager
 from tests.sm.hosts import STARTED, MadeUpHost
-from tests.sm.test_report import ONE, TWO, sm_host
+from tests.sm.named_hosts import ONE, TWO, sm_host
 
 POLICY = "/etc/opensm/partitions.conf"
 MASTER = SubnetManager(1, "active", "the SM at LID 1 says it is master", ONE)

@@ -16,9 +16,7 @@ from ibkeys.sm.managers import Manager, managers_of
 from ibkeys.sm.report import Report, join, look_at_host
 from tests.corpus import DATA
 from tests.sm.hosts import BOOTED, KEY, STARTED, MadeUpHost
-
-ONE, TWO = 0x0002C903000A1011, 0x0002C903000A1021
-CONF = "/etc/opensm/opensm.conf"
+from tests.sm.named_hosts import CONF, ONE, TWO, add_port, sm_host
 
 
 @pytest.fixture(scope="module")
@@ -29,23 +27,6 @@ def managers() -> tuple[Manager, ...]:
         [master] = managers_of(found)
         other = next(port for port in found.end_ports() if port.guid == TWO)
     return master, Manager(other, TWO, "standby", 0, 5)
-
-
-def sm_host(name: str, guid: int, conf: str = "", policy: str = "Default=0x7fff : ALL=full ;\n") -> MadeUpHost:
-    host = MadeUpHost(name)
-    host.file(CONF, conf, 0o600)
-    host.file("/etc/opensm/partitions.conf", policy)
-    add_port(host, "mlx5_0", guid)
-    host.opensm(7)
-    return host
-
-
-def add_port(host: MadeUpHost, device: str, guid: int) -> None:
-    folder = f"/sys/class/infiniband/{device}/ports/1"
-    host.file(f"{folder}/link_layer", "InfiniBand\n")
-    words = ":".join(f"{guid >> shift & 0xFFFF:04x}" for shift in (48, 32, 16, 0))
-    host.file(f"{folder}/gids/0", f"fe80:0000:0000:0000:{words}\n")
-    host.file(f"{folder}/cap_mask", "0x0251484a\n")
 
 
 def report(managers: tuple[Manager, ...] | None, *hosts: MadeUpHost) -> Report:

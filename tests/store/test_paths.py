@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.store import paths
-from ibkeys.store.paths import StorePaths, default_directory, store_paths
+from ibkeys.store.paths import StorePaths, cache_directory, default_directory, store_paths
 
 
 def test_root_has_a_place_of_the_system() -> None:
@@ -25,6 +25,18 @@ def test_root_has_a_place_of_the_system() -> None:
 )
 def test_a_user_has_the_xdg_state_directory(environ: dict[str, str], expected: str) -> None:
     assert default_directory(environ, root=False) == Path(expected)
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"HOME": "/home/ada"}, "/home/ada/.cache/ibkeys"),
+        ({"HOME": "/home/ada", "XDG_CACHE_HOME": "/var/ada"}, "/var/ada/ibkeys"),
+        ({"HOME": "/home/ada", "XDG_CACHE_HOME": "relative"}, "/home/ada/.cache/ibkeys"),
+    ],
+)
+def test_everybody_has_the_xdg_cache_directory(environ: dict[str, str], expected: str) -> None:
+    assert cache_directory(environ) == Path(expected)
 
 
 def test_without_home_the_user_database_is_asked() -> None:

@@ -76,7 +76,7 @@ def test_of_a_folded_set_every_name_has_to_be_there_and_all_that_is_missing_is_s
     with pytest.raises(NotFound) as failure:
         directory.find_all(["node[05-08]", "node01", "tank*"])
     assert "'node[07-08]'" in str(failure.value)
-    assert "near it are node0" in str(failure.value)
+    assert "did you mean node0" in str(failure.value)
     assert "'tank*'" in str(failure.value)
     assert failure.value.words == ("node07", "node08", "tank*")
 

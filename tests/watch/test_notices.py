@@ -43,7 +43,7 @@ def test_a_wrong_p_key_names_sender_and_receiver() -> None:
     assert event.sender is not None
     assert (event.sender.port_guid, event.sender.lid) == (host(net, 2).guid, host(net, 2).lid)
     document = event.to_json()
-    assert (document["p_key"], document["partition"]) == ("0x8123", "0x0123")
+    assert (document["pkey"], document["partition"]) == ("0x8123", "0x0123")
     assert document["from"]["port_guid"] == f"0x{host(net, 2).guid:016x}"
     assert event.doubtful == ()
 

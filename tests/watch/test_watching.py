@@ -23,7 +23,7 @@ from ibkeys.topology.model import Topology
 from ibkeys.watch.following import FollowedFile
 from ibkeys.watch.saying import LIMITED
 from ibkeys.watch.watching import NAMES_AGAIN, Settings, Watch
-from tests.watch.test_opensm_log import M_KEY, Q_KEY
+from tests.watch.loglines import M_KEY, Q_KEY
 from tests.watch.watched import (
     OFFERED,
     START,

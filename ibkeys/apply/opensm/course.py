@@ -255,9 +255,9 @@ class Planning:
             course.objections.append(
                 Objection(
                     "drift",
-                    f"{counted(len(others), 'port')} would not have what it had before the operation, or has now, if "
-                    "the operation did not change it: the former policy says otherwise, and the port had drifted from "
-                    f"it, or is new: {named(others)}",
+                    f"{counted(len(others), 'port')} would not have what it had before the operation: {named(others)}",
+                    "The former policy says otherwise, and the port had drifted from it, or is new. A port that the "
+                    "operation did not change would not keep what it has now.",
                 )
             )
         if contents and self.settings.had_gaps and not self.settings.at_once:
@@ -285,10 +285,11 @@ class Planning:
         """Raise Refused: OpenSM reads a file that the operation did not write, and ports have what it gave them."""
         raise Refused(
             f"refused by interlock stale, which nothing overrides: {self.site.master.instance.name} reads "
-            f"{self.files[-1].name}, which the operation did not write (another file, or another master, since), so "
-            f"the change would stay: {named(others)}; nothing was changed. Let it read the former file again first, or "
-            "plan the former policy anew",
+            f"{self.files[-1].name}, which the operation did not write; nothing was changed: let it read the former "
+            "file again first, or plan the former policy anew",
             "stale",
+        ).explained(
+            "It is another file, or there is another master, since.", f"So the change would stay: {named(others)}."
         )
 
     def _ways(self, former: Former) -> dict[FileKey, Way]:

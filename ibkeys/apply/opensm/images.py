@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ibkeys.change.images import image_of
-from ibkeys.change.portinfo import ENFORCEMENT_BITS, without_key
+from ibkeys.change.portinfo import without_key
 from ibkeys.change.target import Target
 from ibkeys.change.wanted import Entries
 from ibkeys.discovery.tables import p_key_modifier
@@ -18,6 +18,7 @@ from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.plan.order import EnforcementStep, Phase
 from ibkeys.store.journal import Image
+from ibkeys.topology.enforcement import ENFORCEMENT_BITS
 from ibkeys.topology.port_id import PortKey
 
 _BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")

@@ -33,8 +33,8 @@ def objections_to_edits(site: Site, prediction: Prediction, is_ours: bool) -> It
     if edits:
         yield Objection(
             "stale",
-            f"{'; '.join(edits)}. The signal of this change would bring that edit into force too; let OpenSM read it "
-            "first, or take it back",
+            f"{'; '.join(edits)}: let OpenSM read it first, or take it back",
+            "The signal of this change would bring that edit into force too.",
         )
 
 
@@ -68,8 +68,8 @@ def objections_to_standbys(
     if texts:
         yield Objection(
             "standby-differs",
-            f"{named(texts)}. When another SM takes over, its own policy counts, and every table becomes what that "
-            "says; reach it with --sm-host, or give it the same file",
+            f"{named(texts)}; reach it with --sm-host, or give it the same file",
+            "When another SM takes over, its own policy counts, and every table becomes what that says.",
         )
 
 
@@ -87,8 +87,8 @@ def objections_to_self(site: Site, new: Policy) -> Iterator[Objection]:
     yield Objection(
         "self-takeover",
         f"the policy names SELF in {listed}, where it did not before, and {counted(site.others, 'other SM')} may take "
-        "over: SELF is that one's port then, and the master's port of today loses what SELF gave it; name both by "
-        "their GUIDs",
+        "over: name both ports by their GUIDs",
+        "SELF is the port of that one then, and the master's port of today loses what SELF gave it.",
     )
 
 
@@ -120,9 +120,9 @@ class Drift:
             yield Objection(
                 "drift",
                 f"{counted(count, 'port')} of this change {'does' if count == 1 else 'do'} not have what OpenSM's "
-                f"policy says. It takes {'it' if count == 1 else 'them'} for right and would not write "
-                f"{'it' if count == 1 else 'them'}: {named(self.lasting)}; --rewrite makes it write every table anew "
-                "first",
+                f"policy says: {named(self.lasting)}; --rewrite makes it write every table anew first",
+                f"OpenSM takes {'it' if count == 1 else 'them'} for right and would not write "
+                f"{'it' if count == 1 else 'them'}.",
             )
 
     def notes(self) -> Iterator[str]:

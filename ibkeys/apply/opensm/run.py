@@ -13,12 +13,12 @@ from ibkeys.apply.opensm.site import Site
 from ibkeys.apply.opensm.steps import PolicyStep, Prediction, expectations
 from ibkeys.apply.opensm.watch import Watch, Watched
 from ibkeys.change.clock import Clock
-from ibkeys.change.portinfo import ENFORCEMENT_BITS
 from ibkeys.errors import FileChanged, NotStored
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.plan.order import Phase
 from ibkeys.printable import named
 from ibkeys.store.journal import Entry, FileEntry, Operation
+from ibkeys.topology.enforcement import ENFORCEMENT_BITS
 from ibkeys.topology.port_id import PortId
 
 

@@ -22,9 +22,9 @@ def policy_for(plan: PartitionPlan, site: Site) -> Policy:
     FileFormatError for a policy that OpenSM would refuse."""
     if plan.options.disconnect_unconfigured:
         raise UsageError(
-            "the plan disconnects ports that no partition names, and OpenSM gives each port its default P_Key: that "
-            "cannot go through it; plan again without --disconnect-unconfigured"
-        )
+            "the plan disconnects ports that no partition names, which OpenSM cannot do: plan again without "
+            "--disconnect-unconfigured"
+        ).explained("OpenSM gives each port its default P_Key.")
     text, made_for = plan.policy.require_text(), plan.sm_options
     policy = parse_policy(text, plan.policy.file)
     policy.require_accepted()
@@ -33,10 +33,12 @@ def policy_for(plan: PartitionPlan, site: Site) -> Policy:
         site.options.allow_both_pkeys,
     ):
         raise UsageError(
-            f"the plan was made for enforcement {made_for.enforce} and allow_both_pkeys "
-            f"{str(made_for.allow_both_pkeys).upper()}; {site.master.instance.name} works with enforcement "
-            f"{site.options.enforce} and allow_both_pkeys {str(site.options.allow_both_pkeys).upper()}; plan again "
-            f"with --enforce {site.options.enforce}{' --allow-both-pkeys' if site.options.allow_both_pkeys else ''}"
+            f"the plan was made for other options than {site.master.instance.name} works with: plan again with "
+            f"--enforce {site.options.enforce}{' --allow-both-pkeys' if site.options.allow_both_pkeys else ''}"
+        ).explained(
+            f"The plan: enforcement {made_for.enforce}, allow_both_pkeys {str(made_for.allow_both_pkeys).upper()}.",
+            f"OpenSM: enforcement {site.options.enforce}, allow_both_pkeys "
+            f"{str(site.options.allow_both_pkeys).upper()}.",
         )
     return policy
 

@@ -67,7 +67,7 @@ def render_html(
 def verdict_of(report: Report, fail_on: Severity | None) -> dict[str, Any]:
     """Return the ``headline``, the ``sentences`` below it and their ``tone``: good, warn or bad."""
     summary, coverage = report.summary, report.coverage
-    failed = fail_on is not None and report.fails_at(fail_on)
+    failed = report.fails_at(fail_on)
     headline = "Failed" if failed else "Passed"
     tone = "bad" if failed else "good"
     if not coverage.is_complete:

@@ -1,9 +1,10 @@
 """JUnit XML: one suite for each group, one test case for each rule, as CI systems show it.
 
-A rule that fails is a failure with one line for each port. One that is unknown is skipped with the reason: it says
-nothing of the fabric, but a skip is no pass either. What could not be read is an error in a suite of its own, so that
-an audit of half a fabric is never green. JUnit has no schema that all agree on; this keeps to what Jenkins and GitLab
-read.
+A rule that fails at ``--fail-on`` or worse is a failure with one line for each port; one that fails below it passes,
+with the same lines in its output: a build is red when the exit status is 1, and not otherwise. A rule that is unknown
+is skipped with the reason: it says nothing of the fabric, but a skip is no pass either. What could not be read is an
+error in a suite of its own, so that an audit of half a fabric, exit status 3, is never green. JUnit has no schema that
+all agree on; this keeps to what Jenkins and GitLab read.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 from xml.etree import ElementTree
 
-from ibkeys.audit.findings import GROUPS, Report, RuleResult, Subject
+from ibkeys.audit.findings import GROUPS, Report, RuleResult, Severity, Subject
 from ibkeys.audit.formats import words
 from ibkeys.audit.formats.words import Texts
 from ibkeys.printable import clean
@@ -21,15 +22,16 @@ COVERAGE: Final = "coverage"
 """The suite that says whether everything was read."""
 
 
-def render_junit(report: Report, texts: Texts | None = None) -> str:
-    """Return *report* as JUnit XML. ``texts``: what there is to say of each rule; its ``why`` goes with a failure."""
+def render_junit(report: Report, texts: Texts | None = None, *, fail_on: Severity | None = "high") -> str:
+    """Return *report* as JUnit XML. ``texts``: what there is to say of each rule; its ``why`` goes with a failure;
+    ``fail_on``: the severity from which the audit fails, None for never."""
     root = ElementTree.Element("testsuites", name="ibkeys audit")
     for group, title in GROUPS.items():
         members = [each for each in report.results if each.group == group]
         if members:
             suite = _suite(root, report, f"{group} {title}")
             for result in members:
-                _rule(suite, result, texts or {})
+                _rule(suite, result, texts or {}, fail_on)
     _coverage(_suite(root, report, COVERAGE), report)
     _count(root)
     ElementTree.indent(root)
@@ -46,16 +48,20 @@ def _suite(root: ElementTree.Element, report: Report, name: str) -> ElementTree.
     return suite
 
 
-def _rule(suite: ElementTree.Element, result: RuleResult, texts: Texts) -> None:
+def _rule(suite: ElementTree.Element, result: RuleResult, texts: Texts, fail_on: Severity | None) -> None:
     case = ElementTree.SubElement(
         suite, "testcase", classname=f"ibkeys.{result.group}", name=clean(f"{result.rule} {result.title}"), time="0"
     )
     if result.result == "pass":
         return
-    if result.result == "fail":
-        element = ElementTree.SubElement(case, "failure", type=result.severity)
-        element.set("message", f"{result.severity}: {words.summary(result)}")
+    said = f"{result.severity}: {words.summary(result)}"
+    if result.fails_at(fail_on):
+        element = ElementTree.SubElement(case, "failure", type=result.severity, message=said)
         element.text = "\n".join(_lines(result, texts))
+    elif result.result == "fail":
+        below = f"no failure of the build: --fail-on {fail_on or 'never'}"
+        element = ElementTree.SubElement(case, "system-out")
+        element.text = "\n".join([f"{said} ({below})", *_lines(result, texts)])
     else:
         what = "not applicable" if result.result == "n/a" else result.result
         reason = result.note or "; ".join(_told(subject) for subject in result.subjects)

@@ -1,8 +1,11 @@
-"""SARIF 2.1.0 (OASIS, 27 March 2020): findings for code-scanning views and security dashboards.
+"""SARIF 2.1.0 (OASIS, 27 March 2020), as GitHub's code scanning takes it ("SARIF support for code scanning").
 
-One result for each subject, and one for each rule that has none. ``kind`` is the truth (3.27.9): ``fail``, ``open``
-for what is unknown, ``pass``, ``notApplicable``; ``level`` is none for all but ``fail`` (3.27.10). A waived finding is
-a suppressed failure. The invocation was successful when everything was read that should have been.
+One result for each subject that fails, the worst first. A code-scanning view makes an alert of every result, whatever
+its ``kind`` and whether it is suppressed; so what passes, does not apply or is waived is told in the properties of its
+rule, and what is unknown, as what could not be read, in the notifications of the invocation. The invocation was
+successful when everything was read that should have been.
+
+Every result has a place in a file, which views need: a line of the policy where that decides (`places.py`).
 """
 
 from __future__ import annotations
@@ -11,10 +14,12 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from ibkeys.audit.findings import GROUPS, Report, Result, RuleResult, Severity, Subject
+from ibkeys.audit.findings import GROUPS, SEVERITIES, Report, RuleResult, Severity, Subject
 from ibkeys.audit.formats import words
+from ibkeys.audit.formats.places import location_of, logical_location
 from ibkeys.audit.formats.words import Texts
 from ibkeys.printable import clean
 
@@ -26,35 +31,40 @@ LEVELS: Final[Mapping[Severity, str]] = {
     "low": "note",
     "info": "note",
 }
-KINDS: Final[Mapping[Result, str]] = {
-    "fail": "fail",
-    "waived": "fail",
-    "unknown": "open",
-    "pass": "pass",
-    "n/a": "notApplicable",
-}
-FINGERPRINT: Final = "ibkeysSubject/v1"
-"""The finding's name between runs: rule, port, and which of several at that port it is."""
+FINGERPRINTS: Final = ("ibkeysSubject/v1", "primaryLocationLineHash")
+"""The finding's name between runs: rule, port, and which of several at that port it is; GitHub reads the second one."""
 NOT_READ: Final = "not-read"
 """The notification for what could not be read."""
+UNKNOWN: Final = "unknown"
+"""The notification for a rule without an answer."""
+LEFT_OUT: Final = "left-out"
+"""The notification for more results than are taken."""
+MOST: Final = 25_000
+"""Results of one run: GitHub refuses a file with more."""
+_NOTIFICATIONS: Final[Mapping[str, str]] = {
+    NOT_READ: "Something that should have been read could not be",
+    UNKNOWN: "A rule has no answer, for all ports or for some; that is no pass",
+    LEFT_OUT: "There are more results than a code-scanning view takes",
+}
 
 _SCORES: Final[Mapping[Severity, str]] = {
     "critical": "9.5",
     "high": "8.0",
     "medium": "5.5",
     "low": "3.0",
-    "info": "0.0",
-}  # security-severity, by which GitHub sorts: the middle of the CVSS range that has the word
+    "info": "0.1",
+}  # security-severity, by which GitHub sorts: the middle of the CVSS range that has the word; 0.0 would be none at all
 _UTC: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
-def render_sarif(report: Report, texts: Texts | None = None, *, version: str, exit_code: int) -> str:
+def render_sarif(report: Report, texts: Texts | None = None, *, version: str, exit_code: int, root: str = "") -> str:
     """Return *report* as a SARIF log. ``texts``: what there is to say of each rule; ``version``: of ibkeys;
-    ``exit_code``: with which the command ends."""
+    ``exit_code``: with which the command ends; ``root``: the directory that paths of files are relative to."""
+    found = sorted(_failures(report), key=lambda one: SEVERITIES.index(one.severity))
     run = {
         "tool": {"driver": _driver(report, texts or {}, version)},
         "automationDetails": {"id": f"ibkeys/audit/{report.profile}/"},
-        "invocations": [_invocation(report, exit_code)],
+        "invocations": [_invocation(report, exit_code, max(len(found) - MOST, 0))],
         "properties": {
             "profile": report.profile,
             "policy": report.policy,
@@ -65,7 +75,7 @@ def render_sarif(report: Report, texts: Texts | None = None, *, version: str, ex
         },
     }
     # one line for each result: very many stay small, and grep finds them
-    results = ",\n".join(map(json.dumps, _results(report)))
+    results = ",\n".join(json.dumps(_result(one, root)) for one in found[:MOST])
     head = json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}).removesuffix("}]}")
     return f'{head}, "results": [\n{results}\n]}}]}}\n'
 
@@ -77,9 +87,7 @@ def _driver(report: Report, texts: Texts, version: str) -> dict[str, Any]:
         "version": version,
         "shortDescription": {"text": "Audits the P_Keys, M_Keys and Q_Keys of an InfiniBand fabric"},
         "rules": [_rule(result, report, words.texts_of(texts, result.rule)) for result in report.results],
-        "notifications": [
-            {"id": NOT_READ, "shortDescription": {"text": "Something that should have been read could not be"}}
-        ],
+        "notifications": [{"id": id, "shortDescription": {"text": text}} for id, text in _NOTIFICATIONS.items()],
     }
 
 
@@ -109,14 +117,23 @@ def _rule(result: RuleResult, report: Report, text: Mapping[str, Any]) -> dict[s
             "group": result.group,
             "result": result.result,
             "passed": result.passed,
-            "note": clean(result.note),
+            "note": clean(result.note) or None,
+            "waived": [_waived(subject) for subject in words.subjects(result, "waived")],
             "security-severity": _SCORES[result.severity],
             "tags": ["security", "infiniband", GROUPS[result.group]],
         },
     }
 
 
-def _invocation(report: Report, exit_code: int) -> dict[str, Any]:
+def _waived(subject: Subject) -> str:
+    """Return what is waived, where, why and until when."""
+    return clean(f"{words.place(subject.identity)}: {subject.message} ({subject.waiver or 'waived'})")
+
+
+# --- what is no finding -----------------------------------------------------------------------------------------------
+
+
+def _invocation(report: Report, exit_code: int, left_out: int) -> dict[str, Any]:
     return {
         # 0 and 1 are answers; anything else, and an audit of half a fabric, is not
         "executionSuccessful": report.coverage.is_complete and exit_code in (0, 1),
@@ -124,54 +141,102 @@ def _invocation(report: Report, exit_code: int) -> dict[str, Any]:
         # when the fabric was read: an audit of a snapshot is made of what was true then
         **({"startTimeUtc": report.taken} if _UTC.fullmatch(report.taken) else {}),
         "toolExecutionNotifications": [
-            {
-                "descriptor": {"id": NOT_READ, "index": 0},
-                "level": "error",
-                "message": {"text": words.trouble_text(trouble)},
-                **_locations(trouble),
-            }
-            for trouble in report.coverage.troubles
+            *_not_read(report),
+            *_unknown(report),
+            *_left_out(left_out),
         ],
     }
 
 
-def _results(report: Report) -> Iterator[dict[str, Any]]:
+def _notification(id: str, level: str, text: str) -> dict[str, Any]:
+    return {
+        "descriptor": {"id": id, "index": list(_NOTIFICATIONS).index(id)},
+        "level": level,
+        "message": {"text": text},
+    }
+
+
+def _not_read(report: Report) -> Iterator[dict[str, Any]]:
+    for trouble in report.coverage.troubles:
+        location = logical_location(trouble)
+        places = {"locations": [location]} if location else {}
+        yield _notification(NOT_READ, "error", words.trouble_text(trouble)) | places
+
+
+def _unknown(report: Report) -> Iterator[dict[str, Any]]:
+    """Yield a notification for each rule that is unknown, be it of some ports only."""
+    for index, result in enumerate(report.results):
+        if result.result == "unknown" or words.subjects(result, "unknown"):
+            reasons = "; ".join(words.unknown_reasons(result, "see the other notifications"))
+            text = clean(f"{result.rule} {result.title}: unknown: {reasons}")
+            yield _notification(UNKNOWN, "warning", text) | {"associatedRule": {"id": result.rule, "index": index}}
+
+
+def _left_out(count: int) -> Iterator[dict[str, Any]]:
+    if count:
+        text = f"{words.count(count, 'result')} left out, the least severe: GitHub takes {MOST:,}; -f json has all"
+        yield _notification(LEFT_OUT, "warning", text)
+
+
+# --- findings ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A subject that fails: its rule, the rule's ``index`` among all, its ``number`` among those at this port.
+    ``subject`` None: a rule that fails without naming any."""
+
+    result: RuleResult
+    index: int
+    subject: Subject | None
+    number: int
+
+    @property
+    def severity(self) -> Severity:
+        return words.severity_of(self.subject, self.result) if self.subject is not None else self.result.severity
+
+
+def _failures(report: Report) -> Iterator[_Failure]:
     for index, result in enumerate(report.results):
         counts: dict[str, int] = {}
-        for subject in result.subjects:
-            yield _of_subject(subject, result, index, counts)
-        if not result.subjects:
-            yield {
-                "ruleId": result.rule,
-                "ruleIndex": index,
-                "kind": KINDS[result.result],
-                "level": LEVELS[result.severity] if result.result == "fail" else "none",
-                "message": {"text": clean(f"{result.title}: {words.summary(result)}")},
-                "partialFingerprints": {FINGERPRINT: _digest(result.rule)},
-            }
+        for subject in words.subjects(result, "fail"):
+            name = _name(subject)
+            counts[name] = counts.get(name, 0) + 1
+            yield _Failure(result, index, subject, counts[name])
+        if result.result == "fail" and not result.subjects:
+            yield _Failure(result, index, None, 1)
 
 
-def _of_subject(subject: Subject, result: RuleResult, index: int, counts: dict[str, int]) -> dict[str, Any]:
-    kind = KINDS[subject.result]
-    severity = words.severity_of(subject, result)
+def _name(subject: Subject) -> str:
     # a file has no identity but its name, which the message begins with
-    name = words.qualified_name(subject.identity) or subject.message
-    counts[name] = counts.get(name, 0) + 1
+    return words.qualified_name(subject.identity) or subject.message
+
+
+def _result(one: _Failure, root: str) -> dict[str, Any]:
+    subject, rule = one.subject, one.result.rule
+    if subject is None:
+        digest = _digest(rule)
+        message = clean(f"{one.result.title}: {words.summary(one.result)}")
+    else:
+        digest = _digest(rule, _name(subject), str(one.number))
+        message = _message(subject)
     return {
-        "ruleId": result.rule,
-        "ruleIndex": index,
-        "kind": kind,
-        "level": LEVELS[severity] if kind == "fail" else "none",
-        "message": {"text": _message(subject)},
-        **_locations(subject.identity),
-        "partialFingerprints": {FINGERPRINT: _digest(result.rule, name, str(counts[name]))},
-        **({"suppressions": [_suppression(subject)]} if subject.result == "waived" else {}),
-        "properties": {
-            "severity": severity,
-            "evidence": {attribute: dict(fields) for attribute, fields in subject.evidence.items()},
-            "time": subject.time,
-            "m_key_used": subject.m_key_used,
-        },
+        "ruleId": rule,
+        "ruleIndex": one.index,
+        "kind": "fail",
+        "level": LEVELS[one.severity],
+        "message": {"text": message},
+        "locations": [location_of(subject, root)],
+        "partialFingerprints": dict.fromkeys(FINGERPRINTS, digest),
+        "properties": {"severity": one.severity, **(_read(subject) if subject is not None else {})},
+    }
+
+
+def _read(subject: Subject) -> dict[str, Any]:
+    return {
+        "evidence": {attribute: dict(fields) for attribute, fields in subject.evidence.items()},
+        "time": subject.time,
+        "m_key_used": subject.m_key_used,
     }
 
 
@@ -179,25 +244,6 @@ def _message(subject: Subject) -> str:
     """Return what was found, then where: viewers put together what begins with the same words."""
     at = words.place(subject.identity)
     return clean(subject.message if at == words.FABRIC_OR_HOST else f"{subject.message} ({at})")
-
-
-def _suppression(subject: Subject) -> dict[str, str]:
-    return {"kind": "external", "status": "accepted", "justification": clean(subject.waiver or "waived")}
-
-
-def _locations(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the logical location of a port, as ``node_guid/port``; nothing for what is none."""
-    name = words.qualified_name(identity)
-    if name is None:
-        return {}
-    port = identity.get("port")
-    location = {
-        "name": "node" if port is None else f"port {port}",
-        "fullyQualifiedName": name,
-        "kind": "node" if port is None else "port",
-    }
-    known = {key: identity.get(key) for key in ("node_desc", "node_type", "port_guid", "lid")}
-    return {"locations": [{"logicalLocations": [location], "properties": known}]}
 
 
 def _digest(*parts: str) -> str:

@@ -7,6 +7,7 @@ from typing import Final
 from ibkeys.audit.inputs import AuditInput, number
 from ibkeys.audit.rule import Verdict, port_info, rule
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
+from ibkeys.topology.enforcement import as_shown
 from ibkeys.topology.model import Port
 
 BITS: Final = (PortInfo.partition_enforcement_inbound, PortInfo.partition_enforcement_outbound)
@@ -50,7 +51,7 @@ def off(data: AuditInput) -> Verdict:
             verdict.passed += 1
             continue
         evidence = port_info(data, leaf, *BITS)
-        evidence[SwitchInfo.name] = {cap.attr: cap.decode(info.raw) for cap in _CAPS}
+        evidence[SwitchInfo.name] = {cap.attr: as_shown(cap.attr, cap.decode(info.raw)) for cap in _CAPS}
         words = " and ".join(row.name.removeprefix("PartitionEnforcement").lower() for row in missing)
         verdict.fail(
             leaf,
@@ -100,14 +101,18 @@ def tables_differ(data: AuditInput) -> Verdict:
             continue
         parts = [f"{_listed(missing)} missing"] if missing else []
         parts += [f"{_listed(extra)} too much"] if extra else []
-        evidence = {"P_KeyTable": {"leaf": _listed(mine.packed), "node": _listed(theirs.packed)}}
+        evidence = {"P_KeyTable": {"leaf": _p_keys(mine.packed), "node": _p_keys(theirs.packed)}}
         verdict.fail(leaf, f"its table is not that of {port}: {', '.join(parts)}", evidence)
     verdict.note = "" if verdict.passed or verdict.drafts else "no leaf port enforces, so no leaf table has an effect"
     return verdict
 
 
 def _listed(keys: frozenset[int]) -> str:
-    return " ".join(f"0x{key:04x}" for key in sorted(keys)) or "nothing"
+    return " ".join(_p_keys(keys)) or "nothing"
+
+
+def _p_keys(keys: frozenset[int]) -> list[str]:
+    return [f"0x{key:04x}" for key in sorted(keys)]
 
 
 @rule(

@@ -47,19 +47,33 @@ def _why_uncertain(data: AuditInput, bases: Iterable[int]) -> str:
     return _LEFT_OPEN if is_open else _UNLESS_SM
 
 
-def _judge(verdict: Verdict, port: Port, wrong: list[tuple[int, int]], message: str) -> None:
-    """Fail a port for (index, P_Key) entries; it is unknown where it is not known who belongs there."""
+def _judge(
+    verdict: Verdict, port: Port, wrong: list[tuple[int, int]], message: str, *, in_policy: bool = False
+) -> None:
+    """Fail a port for (index, P_Key) entries; it is unknown where it is not known who belongs there.
+
+    *in_policy*: the policy defines their partitions, and the evidence says in which line.
+    """
     uncertain = verdict.data.uncertain_bases
     certain = [(index, key) for index, key in wrong if key & PARTITION_MASK not in uncertain]
     listed = ", ".join(f"0x{key:04x}" for _, key in certain or wrong)
+    evidence = p_keys(*(certain or wrong))
+    if in_policy and wrong:
+        evidence["policy"] = _line_of(verdict.data, (certain or wrong)[0][1])
     if certain:
-        verdict.fail(port, f"{listed}: {message}", p_keys(*certain))
+        verdict.fail(port, f"{listed}: {message}", evidence)
     elif wrong:
-        verdict.unknown(
-            port, f"{listed}: {message}{_why_uncertain(verdict.data, (key for _, key in wrong))}", p_keys(*wrong)
-        )
+        why = _why_uncertain(verdict.data, (key for _, key in wrong))
+        verdict.unknown(port, f"{listed}: {message}{why}", evidence)
     else:
         verdict.passed += 1
+
+
+def _line_of(data: AuditInput, key: int) -> dict[str, Any]:
+    """Return where the policy defines the partition of a P_Key."""
+    assert data.policy is not None
+    partition = data.policy.partition(key & PARTITION_MASK)
+    return {"file": data.policy.path, "line": partition.definitions[0].line if partition is not None else None}
 
 
 @rule(
@@ -106,8 +120,9 @@ def missing(data: AuditInput) -> Verdict:
         if not gone:
             verdict.passed += 1
             continue
-        listed = ", ".join(f"0x{key:04x}" for key in gone)
-        evidence = {**p_keys(*table.entries.items()), "policy": {"missing": listed}}
+        lacking = [f"0x{key:04x}" for key in gone]
+        listed = ", ".join(lacking)
+        evidence = {**p_keys(*table.entries.items()), "policy": {**_line_of(data, gone[0]), "missing": lacking}}
         if all(key & PARTITION_MASK in data.uncertain_bases for key in gone):
             why = _why_uncertain(data, gone)
             verdict.unknown(port, f"{listed}: in the policy, and not in the table{why}", evidence)
@@ -142,7 +157,7 @@ def raised(data: AuditInput) -> Verdict:
             for index, key in table.entries.items()
             if key & FULL_BIT and key not in wanted and key & PARTITION_MASK in wanted
         ]
-        _judge(verdict, port, wrong, "full in the table, limited in the policy")
+        _judge(verdict, port, wrong, "full in the table, limited in the policy", in_policy=True)
     return verdict
 
 

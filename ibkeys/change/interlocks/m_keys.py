@@ -22,19 +22,17 @@ from ibkeys.topology.model import Port
 from ibkeys.topology.subnet_manager import SubnetManager
 
 LEVEL_BESIDE_SM = "OpenSM sets ProtectBits and lease as its own configuration says at every sweep"
-_LET_OPENSM = (
-    "let OpenSM give all ports one key (`ibkeys mkey-deploy --via opensm`, mkey-rotate where they have one), which "
-    "edits its opensm.conf, or stop every SM first"
-)
+_LET_OPENSM = "let OpenSM give all ports one key (`ibkeys mkey-deploy --via opensm`)"
+_ONLY_AT_START = "OpenSM reads its key files only when it starts."
 
 
 def objections_to_key_under_sm(writer: Writer, port: PortHandle) -> list[Objection]:
     """Return what ``mkey-under-sm`` says of a new key for one port, as a list of none or one."""
     return _under_sm(
         writer,
-        "",
-        f"an SM that does not know the new M_Key drops {port} and all behind it, and OpenSM reads its key files only "
-        f"when it starts; {_LET_OPENSM}",
+        f"an SM that does not know the new M_Key drops {port} and all behind it: {_LET_OPENSM}",
+        _ONLY_AT_START,
+        "That edits its opensm.conf; where the ports have a key, it is mkey-rotate. Or stop every SM first.",
     )
 
 
@@ -42,9 +40,10 @@ def objections_to_keys_under_sm(writer: Writer, managers: Sequence[Port]) -> lis
     """Return what ``mkey-under-sm`` says of new keys for a fabric. *managers*: the ports with IsSM."""
     return _under_sm(
         writer,
-        _is_sm_on(managers),
-        "an SM that does not know the new M_Keys drops those ports and all behind them, and OpenSM reads its key files "
-        "only when it starts: let OpenSM set the key (--via opensm), or stop every SM first (ibkeys-mkey-rotate(1))",
+        f"{_is_sm_on(managers)}; an SM that does not know the new M_Keys drops those ports and all behind them: let "
+        "OpenSM set the key (--via opensm)",
+        _ONLY_AT_START,
+        "Or stop every SM first (ibkeys-mkey-rotate(1)).",
     )
 
 
@@ -52,15 +51,15 @@ def objections_to_removal_under_sm(writer: Writer, managers: Sequence[Port]) -> 
     """Return what ``mkey-under-sm`` says of taking the keys of a fabric away. *managers*: the ports with IsSM."""
     return _under_sm(
         writer,
-        _is_sm_on(managers),
-        "OpenSM sets its own m_key, level and lease on every port at each sweep, so the keys come back: let OpenSM "
-        "take them away (--via opensm), or stop every SM first (ibkeys-mkey-remove(1))",
+        f"{_is_sm_on(managers)}; OpenSM sets its own m_key, level and lease on every port at each sweep, so the keys "
+        "come back: let OpenSM take them away (--via opensm)",
+        "Or stop every SM first (ibkeys-mkey-remove(1)).",
     )
 
 
 def _is_sm_on(managers: Sequence[Port]) -> str:
     seen = ", ".join(f"{port} (LID {port.lid})" for port in managers)
-    return f"; IsSM is set on {seen or 'no port that could be read'}"
+    return f"IsSM is set on {seen or 'no port that could be read'}"
 
 
 def objections_to_leases_under_sm(writer: Writer, managers: Sequence[Port]) -> list[Objection]:
@@ -68,9 +67,9 @@ def objections_to_leases_under_sm(writer: Writer, managers: Sequence[Port]) -> l
     names = ", ".join(map(str, managers))
     return _under_sm(
         writer,
-        f" (IsSM is set on {names})" if names else "",
-        "an SM that knows an M_Key stops the lease of its port with every SMP, so the port would never open: read the "
-        "keys from that SM (ibkeys mkey-import of its guid2mkey, or its m_key option), or stop every SM first",
+        f"{f'IsSM is set on {names}; ' if names else ''}an SM that knows an M_Key stops the lease of its port with "
+        "every SMP, so the port would never open: read the keys from that SM, or stop every SM first",
+        "The keys of that SM: `ibkeys mkey-import` of its guid2mkey, or its m_key option.",
     )
 
 
@@ -80,15 +79,17 @@ def objections_to_key_files_under_sm(manager: SubnetManager) -> list[Objection]:
     if not manager.may_be_master:
         return []
     text = (
-        f"{manager.evidence}; an SM that runs sets its own keys while these files are made, so they would not fit, and "
-        "a port that counts violations tells it so: stop every SM first, standbys too"
+        f"{manager.evidence}; an SM that runs sets its own keys while these files are made, so they would not fit: "
+        "stop every SM first, standbys too"
     )
-    return [Objection("mkey-under-sm", text)]
+    return [Objection("mkey-under-sm", text, "A port that counts violations tells the SM so.")]
 
 
-def _under_sm(writer: Writer, more: str, what: str) -> list[Objection]:
+def _under_sm(writer: Writer, what: str, *more: str) -> list[Objection]:
     manager = writer.ask_subnet_manager()
-    return [Objection("mkey-under-sm", f"{manager.evidence}{more}; {what}")] if manager.may_be_master else []
+    if not manager.may_be_master:
+        return []
+    return [Objection("mkey-under-sm", f"{manager.evidence}; {what}", "\n".join(filter(None, more)))]
 
 
 def objections_to_lease(who: str, wanted: KeySetting, sweep_interval: int | None) -> list[Objection]:
@@ -161,17 +162,19 @@ def objections_to_opensm(fabric: Fabric, key: MKey | None, named: Path | None, g
             continue
         wrong = problems(data, None if key is None else KeyLines(key))
         if wrong:
-            found.append(Objection("sm-wipes-keys", f"{path}: {'; '.join(wrong)}; {_way(path, key, generated)}"))
+            way, more = _way(key, generated)
+            found.append(Objection("sm-wipes-keys", f"{path}: {'; '.join(wrong)}; {way}", more))
     return found
 
 
-def _way(path: Path, key: MKey | None, generated: bool) -> str:
+def _way(key: MKey | None, generated: bool) -> tuple[str, str]:
+    """Return what to do, and what explains it."""
     if key is None:
-        return "with --same all ports get one key, which can stand there"
+        return "with --same all ports get one key, which can stand there", ""
     given = "make the key first (ibkeys mkey-gen, then --new-m-key @FILE) and put" if generated else "put"
     return (
-        f"{given} it there as m_key, with level and lease, before an SM starts with the file "
-        "(`ibkeys mkey-export DIR --write-opensm-conf FILE` does it when the ports have the key)"
+        f"{given} it there as m_key, with level and lease, before an SM starts with the file",
+        "`ibkeys mkey-export DIR --write-opensm-conf FILE` does it when the ports have the key.",
     )
 
 
@@ -236,9 +239,9 @@ def _state(port: Port) -> int:
 def _about_links(what: str) -> Objection:
     return Objection(
         "links-initialize",
-        f"{what} over links that no SM has brought up (Initialize): later commands cannot prove that these links still "
-        "lead there, and do not ask there without --trust-topology: let an SM bring the subnet up first, or begin "
-        "with --protect 1",
+        f"{what} over links that no SM has brought up (Initialize): let an SM bring the subnet up first, or begin with "
+        "--protect 1",
+        "Later commands cannot prove that these links still lead there, and do not ask there without --trust-topology.",
     )
 
 

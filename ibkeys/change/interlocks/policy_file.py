@@ -27,9 +27,10 @@ def objections_to_edit(
         if used is not None and _is_same(used, path):
             yield Objection(
                 "active-sm",
-                f"{path} is the policy of {instance.name}, which reads it at its next heavy sweep and writes the "
-                "tables in its own order; write the new one elsewhere (--out), and let `ibkeys plan` and "
-                "`ibkeys apply --via opensm` bring it in",
+                f"{path} is the policy of {instance.name}, which reads it at its next heavy sweep: write the new one "
+                "elsewhere (--out)",
+                "OpenSM would write the tables in its own order.\n"
+                "`ibkeys plan` and `ibkeys apply --via opensm` bring the new one in without cutting anybody.",
             )
     owner = manager_of(path, data)
     if owner is not None:

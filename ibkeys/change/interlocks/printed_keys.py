@@ -21,7 +21,8 @@ def objections_to_listeners(opensms: Iterable[Running]) -> list[Objection]:
     return [
         Objection(
             "sm-prints-keys",
-            "OpenSM prints each changed value of its options file, keys too, and others than root can read that: "
-            f"{named(shown)}; close these (mode, logrotate's mode), or send the unit's output elsewhere",
+            f"OpenSM prints keys that change where others than root can read them: {named(shown)}; close these, or "
+            "send the unit's output elsewhere",
+            "OpenSM prints each changed value of its options file. A log is closed by its mode and logrotate's.",
         )
     ]

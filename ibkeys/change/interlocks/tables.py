@@ -21,7 +21,6 @@ from ibkeys.change.interlocks.passing import (
     far_end_by_sweep,
     port_in_sweep,
 )
-from ibkeys.change.portinfo import ENFORCEMENT_BITS
 from ibkeys.change.target import Target
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange, moves
 from ibkeys.change.writer import Writer
@@ -32,6 +31,7 @@ from ibkeys.keys.pkey import DEFAULT_FULL, PKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
 from ibkeys.mad.const import NodeType, PortPhysicalState
 from ibkeys.printable import counted, named
+from ibkeys.topology.enforcement import ENFORCEMENT_BITS
 from ibkeys.topology.model import Port
 from ibkeys.topology.port_id import PortId, PortKey
 

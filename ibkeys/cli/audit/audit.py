@@ -22,9 +22,11 @@ from ibkeys.cli.audit.compared import (
 )
 from ibkeys.cli.audit.formats import FOR_OTHERS, code_of, write_for_others
 from ibkeys.cli.audit.shared_options import FAIL_ON, PROFILE, WAIVERS, fail_on_of
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import errors_of, finish
+from ibkeys.printable import NAMED
 
 if TYPE_CHECKING:
     from ibkeys.audit.findings import Report
@@ -60,7 +62,7 @@ _choice: Final = options.group(
 )
 
 
-@click.command("audit")
+@command("audit")
 @compare
 @_choice
 @click.option("--explain", metavar="ID", help="Say what there is to know of a rule, and read no fabric.")
@@ -123,9 +125,10 @@ def _say_unmatched(data: AuditInput) -> None:
     """Say which GUIDs of the policy are on no port: those of another fabric, or written wrong."""
     unmatched = data.resolution.unmatched if data.resolution is not None else ()
     if unmatched:
-        named = ", ".join(str(rule) for rule in unmatched[:4]) + (", ..." if len(unmatched) > 4 else "")
         what = "GUID that is" if len(unmatched) == 1 else "GUIDs that are"
-        exits.warn(f"the policy names {len(unmatched)} {what} not on this fabric: {named}", "note")
+        more = f" and {len(unmatched) - NAMED} more (`ibkeys plan` names them all)" if len(unmatched) > NAMED else ""
+        listed = ", ".join(map(str, unmatched[:NAMED])) + more
+        exits.warn(f"the policy names {len(unmatched)} {what} not on this fabric: {listed}", "note")
 
 
 def _write(report: Report, format: str, with_remedy: bool) -> None:

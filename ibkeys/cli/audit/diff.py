@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import write, write_exact
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import load
 from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, schema, write_csv, write_json
+from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import guid_of
 from ibkeys.errors import UsageError
 
@@ -24,19 +26,19 @@ if TYPE_CHECKING:
     from ibkeys.reach.difference import Change, Gain, ReachComparison
     from ibkeys.topology.model import Node, Port
 
-_COLUMNS: Final = (*IDENTITY, "kind", "index", "pkey", "field", "before", "after")
+_COLUMNS: Final = (*IDENTITY, "kind", "index", "pkey", "field", "before", "after", "delta")
 _LISTED: Final = 8
 """Ports of a group that a table names."""
 
 
-@click.command("diff")
+@command("diff")
 @click.argument("a")
 @click.argument("b", required=False)
 @click.option("--reach", is_flag=True, help="Show pairs of ports that gained or lost reach, also one way.")
 @click.option("--pairs", is_flag=True, help="With --reach: list every pair.")
 @options.inbound_check
 @options.format
-@options.version
+@options.common
 def diff(a: str, b: str | None, reach: bool, pairs: bool, inbound_check: InboundCheck, format: str) -> int:
     """Show what changed between two snapshots.
 
@@ -141,21 +143,39 @@ def _write_table(found: Comparison) -> None:
         for node in nodes:
             if node not in found.moves.nodes:
                 name = exits.clean(node.description or "name not readable")
-                write(f"{title}: {name} ({node.type_name} 0x{node.guid:016x})")
+                write(f"{_title(title)}: {name} ({node.type_name} 0x{node.guid:016x})")
     for title, links in (("link added", found.links_added), ("link removed", found.links_removed)):
         for ends in links:
             if not found.moves.explains(ends):
-                write(f"{title}: {_end(ends[0])} - {_end(ends[1])}")
+                write(f"{_title(title)}: {_end(ends[0])} - {_end(ends[1])}")
     port: Port | None = None
     for each in found.changes:
         if each.port is not port:
             port = each.port
             write(heading_of(port.identity()))
-        write(f"  {in_words(each)}")
+        write(f"  {in_colour(each)}")
+
+
+def _title(title: str) -> str:
+    """Return ``node added`` in the colour of its last word."""
+    return paint(title, title.rpartition(" ")[2])
 
 
 def _end(port: Port) -> str:
     return exits.clean(f"{port.node.description or f'0x{port.node.guid:016x}'} port {port.num}")
+
+
+def in_colour(each: Difference | Event) -> str:
+    """Return `in_words` with the colour of what happened."""
+    return paint(in_words(each), _ROLES.get(each.kind, "changed"))
+
+
+_ROLES: Final[Mapping[str, str]] = {
+    "appeared": "added",
+    "disappeared": "removed",
+    "pkey-added": "added",
+    "pkey-removed": "removed",
+}
 
 
 def in_words(each: Difference | Event) -> str:
@@ -179,7 +199,7 @@ def in_words(each: Difference | Event) -> str:
         return f"{_name(each)}: {each.before} -> {each.after} ({each.after - each.before:+d})"
     if each.kind == "m_key":
         return f"M_Key: {each.before} -> {each.after}"
-    return f"{_name(each)}: {each.before} -> {each.after}"
+    return f"{_name(each)}: {int(each.before)} -> {int(each.after)}"
 
 
 def _name(each: Difference | Event) -> str:
@@ -198,6 +218,7 @@ _IN_WORDS: Final[Mapping[Change, tuple[str, str]]] = {
     "one-way-lost": ("pair is no longer one way", "pairs are no longer one way"),
 }
 """What happened to one pair, to several."""
+_REACH_ROLES: Final[Mapping[str, str]] = {"gained": "added", "lost": "removed"}
 _ONE_WAY: Final = ("one-way-gained", "one-way-lost")
 
 
@@ -216,7 +237,7 @@ def _write_reach(about: dict[str, Any], found: ReachComparison, pairs: bool, for
     else:
         for change, count in counts.items():
             if count or change not in _ONE_WAY:
-                write(f"{count} {_IN_WORDS[change][count != 1]}")
+                write(paint(f"{count} {_IN_WORDS[change][count != 1]}", _REACH_ROLES.get(change, "changed")))
             if pairs:
                 for each, one, other in _pairs(found):
                     if each == change:
@@ -232,12 +253,12 @@ def _write_reach_json(document: dict[str, Any], changes: Iterable[dict[str, Any]
     import json
 
     head = json.dumps({"schema": schema("diff"), **document})
-    write(head.removesuffix("}}") + ', "changes": [')
+    write_exact(head.removesuffix("}}") + ', "changes": [')
     separator = ""
     for each in changes:
-        write(separator + json.dumps(each))
+        write_exact(separator + json.dumps(each))
         separator = ","
-    write("]}}")
+    write_exact("]}}")
 
 
 def _pairs(found: ReachComparison) -> Any:

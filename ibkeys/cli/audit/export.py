@@ -11,12 +11,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from ibkeys.audit.findings import Profile
 from ibkeys.cli import exits, options
 from ibkeys.cli.audit.compared import Compare, compare, refuse_what_asks
 from ibkeys.cli.audit.shared_options import PROFILE, WAIVERS
+from ibkeys.cli.help.command import command
 from ibkeys.cli.options import Where
 from ibkeys.cli.secrets import read_token
 from ibkeys.cli.types import DURATION
@@ -65,7 +64,7 @@ _target: Final = options.group(
 )
 
 
-@click.command("export")
+@command("export")
 @_target
 @options.option("--all-ports", is_flag=True, help="Violation counters of each port, also those that are 0.")
 @options.option("--port-info", is_flag=True, help="Name each port in a metric of its own.")

@@ -99,9 +99,8 @@ class Reader:
         age = time.time() - finished
         if age < -_CLOCKS_APART:
             raise StoreError(
-                f"{path}: says it was taken at {about.finished}, which is not yet: a clock was wrong. It would be the "
-                "newest until then: move it away"
-            )
+                f"{path}: says it was taken at {about.finished}, which is not yet, so a clock was wrong: move it away"
+            ).explained("It would be the newest until then.")
         if self._max_age is not None and age > self._max_age.total_seconds():
             raise StoreError(
                 f"{path}: was taken {age / 3600:.1f} hours ago, at {about.finished}, and --max-age is "

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ibkeys.cli import exits
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import write_exact
 from ibkeys.version import __version__
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def code_of(report: Report, fail_on: Severity | None) -> int:
     """Return the exit code of an audit that fails from *fail_on* on; None: never."""
     if not report.coverage.is_complete:
         return exits.NOT_COMPLETED
-    return exits.SAYS_NO if fail_on is not None and report.fails_at(fail_on) else exits.DONE
+    return exits.SAYS_NO if report.fails_at(fail_on) else exits.DONE
 
 
 def write_for_others(
@@ -34,13 +35,13 @@ def write_for_others(
     if format == "junit":
         from ibkeys.audit.formats.junit import render_junit
 
-        text = render_junit(report, texts)
+        text = render_junit(report, texts, fail_on=fail_on)
     elif format == "sarif":
         from ibkeys.audit.formats.sarif import render_sarif
 
-        text = render_sarif(report, texts, version=__version__, exit_code=code)
+        text = render_sarif(report, texts, version=__version__, exit_code=code, root=os.getcwd())
     else:
         from ibkeys.audit.formats.html import render_html
 
         text = render_html(report, texts, fail_on=fail_on, version=__version__)
-    write(text.rstrip("\n"))
+    write_exact(text.rstrip("\n"))

@@ -12,9 +12,11 @@ from ibkeys.cli.audit.goal import Goal, GoalAudit, goal
 from ibkeys.cli.changing import ShownChange, writer_of
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.given import given_options
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import is_simulated, open_fabric
 from ibkeys.cli.options import Changing, SmHosts, Where
 from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.policy import is_opensm
 from ibkeys.errors import UsageError
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 _COLUMNS: Final = ("rule", "title", "severity", "result", "in_power", "to_do")
 
 
-@click.command("harden")
+@command("harden")
 @options.option(
     "--via",
     env=False,
@@ -165,7 +167,7 @@ class _ShownHardening(ShownChange):
     def say_refusals(self) -> None:
         """Say what would refuse the plan: a step that cannot be made as things are, and interlocks."""
         for refusal in self.plan.refusals:
-            exits.warn(str(refusal), "would be refused")
+            exits.warn(str(refusal), "would be refused", refusal.more)
         super().say_refusals()
 
     def apply(self) -> None:
@@ -240,4 +242,4 @@ def _show_step(number: int, each: PlannedStep, put: Callable[[str], None]) -> No
 def _show_left(left: list[Left], put: Callable[[str], None]) -> None:
     for each in left:
         found = each.finding
-        put(f"  {found.rule}  {found.severity}  {found.title}: {each.why}")
+        put(f"  {found.rule}  {paint(found.severity, found.severity)}  {found.title}: {each.why}")

@@ -11,8 +11,9 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.addresses import parse_portnum
-from ibkeys.cli.audit.diff import in_words
+from ibkeys.cli.audit.diff import in_colour
 from ibkeys.cli.exits import write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import load
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
 from ibkeys.cli.types import parse_p_key
@@ -28,10 +29,10 @@ _LISTED: Final = 8
 """Ports that could not be read of which each is named in a table."""
 
 
-@click.command("history")
+@command("history")
 @click.argument("words", nargs=-1, required=True, metavar="WHAT [PORTNUM] DIR")
 @options.format
-@options.version
+@options.common
 def history(words: tuple[str, ...], format: str) -> int:
     """Tell when the keys of a port or the members of a partition changed.
 
@@ -117,7 +118,7 @@ def _write_table(about: dict[str, Any], events: Sequence[Event]) -> None:
         if each.port.key != last:
             last = each.port.key
             write(heading_of(each.port.to_json()))
-        write(f"  {each.since} .. {each.taken}  {in_words(each)}")
+        write(f"  {each.since} .. {each.taken}  {in_colour(each)}")
 
 
 def _finish(found: History) -> int:

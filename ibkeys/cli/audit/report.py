@@ -22,6 +22,7 @@ from ibkeys.cli.audit.compared import (
 from ibkeys.cli.audit.formats import code_of
 from ibkeys.cli.audit.shared_options import FAIL_ON, PROFILE, WAIVERS, fail_on_of
 from ibkeys.cli.exits import write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric, stores_of
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import errors_of, finish
@@ -36,7 +37,7 @@ Page = tuple[str, str, str]
 """A file of the folder, its title, what is in it."""
 
 
-@click.command("report")
+@command("report")
 @click.argument("folder", metavar="DIR")
 @compare
 @PROFILE

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 import ibkeys
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric, open_sa
 from ibkeys.cli.options import AskSa, Where
 from ibkeys.cli.render import write_csv, write_json
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ibkeys.fabric.snapshot_folder import SnapshotFolder
 
 
-@click.command("snapshot")
+@command("snapshot")
 @click.argument("file", required=False)
 @options.option("--into", metavar="DIR", help="Folder that names the file by its time and links the newest as latest.")
 @options.option("--keep", type=DURATION, metavar="TIME", help="With --into: remove older snapshots (30d, 12h, 8w).")
@@ -103,7 +104,7 @@ def _report(taken: Snapshot, file: str, removed: list[str], with_keys: bool, for
         keys = "with its M_Keys" if with_keys else "M_Keys as fingerprints"
         write(
             f"{file}: {summary['nodes']} nodes, {summary['ports']} ports, {summary['links']} links, "
-            f"{summary['p_keys']} P_Keys; {keys}"
+            f"{summary['pkeys']} P_Keys; {keys}"
         )
         if removed:
             write(f"removed, for their age: {', '.join(removed)}")
@@ -135,5 +136,5 @@ def _summary(taken: Snapshot, with_keys: bool) -> dict[str, Any]:
         "ports": len(ports),
         "links": sum(port.peer is not None for port in ports) // 2,
         "port_counters_unread": sum(errors.error is not None for errors in taken.constraint_errors.values()),
-        "p_keys": sum(len(port.occupied or ()) for port in ports),
+        "pkeys": sum(len(port.occupied or ()) for port in ports),
     }

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-import textwrap
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.audit.findings import SEVERITIES
 from ibkeys.audit.formats import words
+from ibkeys.cli import exits
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.listing.causes import lines_by_cause
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
+from ibkeys.cli.screen.colour import paint
+from ibkeys.cli.screen.lines import folded, width_of
 
 if TYPE_CHECKING:
     from ibkeys.audit.findings import Report, RuleResult, Subject
@@ -60,7 +64,7 @@ def write_table_report(report: Report, with_remedy: bool) -> None:
     for severity in SEVERITIES:
         failed = [each for each in report.results if each.result == "fail" and each.severity == severity]
         if failed:
-            write(f"\n{severity.upper()}")
+            write("\n" + paint(severity.upper(), severity))
         for result in failed:
             _write_failure(result, with_remedy)
     _write_not_read(report)
@@ -82,7 +86,7 @@ def write_table_report(report: Report, with_remedy: bool) -> None:
 def _verdict(report: Report) -> str:
     failed = [each for each in report.results if each.result == "fail"]
     counts = [(severity, sum(each.severity == severity for each in failed)) for severity in SEVERITIES]
-    listed = ", ".join(f"{count} {severity}" for severity, count in counts if count)
+    listed = ", ".join(paint(f"{count} {severity}", severity) for severity, count in counts if count)
     text = (
         f"{_count(len(failed), 'rule')} fail{'s' if len(failed) == 1 else ''}: {listed}" if failed else "No rule fails"
     )
@@ -135,10 +139,11 @@ def _write_not_read(report: Report) -> None:
     troubles = report.coverage.troubles
     if troubles:
         write("\nNOT READ")
-    for trouble in troubles[:LISTED]:
-        write(clean(f"  {heading_of(trouble)}: {trouble['error']}"))
-    if len(troubles) > LISTED:
-        write(f"  and {len(troubles) - LISTED} more{_ALL_OF_THEM}")
+    causes = lines_by_cause([(trouble, trouble["error"]) for trouble in troubles], exits.says_all())
+    for line, _ in causes[:LISTED]:
+        write(clean(f"  {line}"))
+    if len(causes) > LISTED:
+        write(f"  and {_count(len(causes) - LISTED, 'other reason')} (all of them: -v, or -f json)")
 
 
 def _write_not_evaluated(report: Report) -> None:
@@ -181,9 +186,7 @@ def _write_waived(report: Report) -> None:
 
 
 def _write_wrapped(first: str, text: str) -> None:
-    lines = textwrap.wrap(text, _WIDTH - len(first), break_long_words=False, break_on_hyphens=False)
-    for at, line in enumerate(lines):
-        write((first if at == 0 else " " * len(first)) + line)
+    write(folded(first + text, width_of(sys.stdout) or _WIDTH, len(first)))
 
 
 # --- a rule by itself -------------------------------------------------------------------------------------------------
@@ -197,18 +200,19 @@ def write_explanation(rule: Rule, format: str) -> None:
         return
     severities: Mapping[str, str] = explanation["severity"]
     sources: Sequence[str] = explanation["sources"]
+    if format == "csv":
+        by_profile = ", ".join(f"{profile} {severity}" for profile, severity in severities.items())
+        write_csv(list(explanation), [{**explanation, "severity": by_profile, "sources": "; ".join(sources)}])
+        return
     texts = {
         "Group": explanation["group"],
-        "Severity": ", ".join(f"{profile} {severity}" for profile, severity in severities.items()),
+        "Severity": ", ".join(f"{profile} {paint(each, each)}" for profile, each in severities.items()),
         "Looks at": rule.evidence,
         "Why": rule.why,
         "Remedy": rule.remedy,
         "May be wrong": rule.false_positives,
         "Sources": "; ".join(sources),
     }
-    if format == "csv":
-        write_csv(["rule", "title", *texts], [{"rule": rule.id, "title": rule.title, **texts}])
-        return
     write(f"{rule.id}  {rule.title}")
     for name, text in texts.items():
         _write_wrapped(f"  {name + ':':<14}", text)

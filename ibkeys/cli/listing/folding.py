@@ -6,7 +6,6 @@ All are named, and unfolding gives each of them back.
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -14,12 +13,13 @@ from typing import Any, Final
 from ibkeys.cli.exits import write
 from ibkeys.cli.options import Folding
 from ibkeys.cli.render import Row, table_lines
+from ibkeys.cli.screen.lines import NARROW, width_of
 from ibkeys.errors import UsageError
 from ibkeys.topology.folded_names import FoldedNames, in_order
 
 _INDENT: Final = " " * 4
-NARROW: Final = 80
-"""Columns of what is no terminal."""
+_WITH_GUID: Final = re.compile(r"(?P<name>.*)\((?P<guid>0x[0-9a-f]{16})\)(?P<ports>(?: port [0-9,-]+)?)", re.DOTALL)
+"""A word of a node that needs its GUID: see `FoldedNames.words`."""
 
 
 def is_folded(folding: Folding, format: str) -> bool:
@@ -34,7 +34,7 @@ def is_folded(folding: Folding, format: str) -> bool:
 
 def width_of_output() -> int:
     """Return how many columns a line may have."""
-    return shutil.get_terminal_size((NARROW, 24)).columns if sys.stdout.isatty() else NARROW
+    return width_of(sys.stdout) or NARROW
 
 
 def fold_rows(rows: Sequence[Row], said: Callable[[Row], Hashable]) -> list[list[Row]]:
@@ -67,9 +67,23 @@ def folded_lines(
 
 
 def indented(names: FoldedNames, rows: Iterable[Row]) -> list[str]:
-    """Return the words of *rows* as lines below something: each on one of its own, or more where it is long."""
+    """Return the words of *rows* as lines below something: each on one of its own, or more where it is long. Nodes of
+    one name stand together, with all their GUIDs."""
     width = width_of_output() - len(_INDENT)
-    return [_INDENT + line for word in names.words(rows) for line in _wrapped(word, width)]
+    return [_INDENT + line for word in _together(names.words(rows)) for line in _wrapped(word, width)]
+
+
+def _together(words: Iterable[str]) -> list[str]:
+    """Return *words* with those that differ by a GUID only as one: ``NAME (0x...01,0x...02) port 3``."""
+    guids: dict[tuple[str, str], list[str]] = {}
+    others: list[str] = []
+    for word in words:
+        found = _WITH_GUID.fullmatch(word)
+        if found is None:
+            others.append(word)
+        else:
+            guids.setdefault((found["name"], found["ports"]), []).append(found["guid"])
+    return [*others, *(f"{name}({','.join(several)}){ports}" for (name, ports), several in guids.items())]
 
 
 def _wrapped(word: str, width: int) -> list[str]:

@@ -96,9 +96,9 @@ def _refuse_closed_store(where: Where, path: Path) -> None:
         is_encrypted = store.is_encrypted
     if is_encrypted and not (where.keystore_passphrase or "").startswith("@"):
         raise UsageError(
-            "the key store is encrypted, and the process that lowers the level when this one has died has no terminal "
-            "to ask for the passphrase: with --confirm-within give --keystore-passphrase @FILE"
-        )
+            "the key store is encrypted, and with --confirm-within nobody can be asked for the passphrase later: give "
+            "--keystore-passphrase @FILE"
+        ).explained("The process that lowers the level when this one has died has no terminal.")
 
 
 def confirm(where: Where, command: str, run: int) -> int:

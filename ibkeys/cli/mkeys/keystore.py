@@ -11,6 +11,7 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric, open_keystore
 from ibkeys.cli.options import Store, Where
 from ibkeys.cli.render import NOTHING, write_csv, write_json, write_table
@@ -47,7 +48,7 @@ _RESULT_TEXT: Final = {
 }
 
 
-@click.command("mkey-list")
+@command("mkey-list")
 @options.option(
     "--settle", env=False, is_flag=True, help="Find ports that moved or vanished, and keep where they are now."
 )
@@ -72,7 +73,7 @@ def mkey_list(where: Where, settle: bool, yes: bool, format: str) -> int:
         shown = _shown_keys(keys, where) if where.show_keys else None
         rows = [_row(row, shown and shown[0].get(row.ref)) for row in keys.outline()]
         subnet_keys = [
-            {"m_key": shown[1][at] if shown else None, "since": since, "note": note}
+            {"m_key": shown[1][at] if shown else None, "since": since, "note": note or None}
             for at, (since, note) in enumerate(keys.subnet_key_outline())
         ]
         sm_keys = [_sm_key(row, shown and shown[2].get(row.ref)) for row in SmKeys(keys).outline()]
@@ -119,12 +120,12 @@ def _row(row: KeyRow, key: str | None) -> dict[str, Any]:
         "m_key_protect_bits": row.m_key_protect_bits,
         "m_key_lease_period": row.m_key_lease_period,
         "since": row.since,
-        "note": row.note,
+        "note": row.note or None,
     }
 
 
 def _sm_key(row: SmKeyRow, key: str | None) -> dict[str, Any]:
-    return {"kind": row.kind, "key": key, "state": row.state, "since": row.since, "note": row.note}
+    return {"kind": row.kind, "key": key, "state": row.state, "since": row.since, "note": row.note or None}
 
 
 def _write_list(document: dict[str, Any], with_keys: bool) -> None:
@@ -142,11 +143,13 @@ def _write_list(document: dict[str, Any], with_keys: bool) -> None:
     }
     rows = document["keys"]
     if rows:
-        cells = ([NOTHING if row[name] is None else row[name] for name in columns] for row in rows)
+        empty = {name: "" if name == "note" else NOTHING for name in columns}
+        cells = ([empty[name] if row[name] is None else row[name] for name in columns] for row in rows)
         write_table([titles[name] for name in columns], cells)
     for each in document["subnet_keys"]:
         key = f" {each['m_key']}" if each["m_key"] else ""
-        write(f"key of the whole subnet:{key} {each['note']}, {each['since']}")
+        said = ", ".join(filter(None, (each["note"], each["since"])))
+        write(f"key of the whole subnet:{key} {said}")
     for each in document["sm_keys"]:
         what = "other key of an opensm.conf" if each["kind"] == "other" else each["kind"]
         said = ", ".join(filter(None, (each["state"], each["note"], each["since"])))
@@ -158,7 +161,7 @@ def _write_list(document: dict[str, Any], with_keys: bool) -> None:
     write(f"{_count(len(rows), 'key')} of {_count(ports, 'port')}, {links}, {_count(document['lids'], 'LID')}{sealed}")
 
 
-@click.command("mkey-encrypt")
+@command("mkey-encrypt")
 @click.option("--new-passphrase", metavar="@FILE|-", help="The new passphrase: '-' asks for it, @FILE reads it.")
 @click.option("--decrypt", is_flag=True, help="Store the keys in clear again.")
 @options.store
@@ -191,7 +194,7 @@ def mkey_encrypt(store: Store, new_passphrase: str | None, decrypt: bool) -> int
     return exits.DONE
 
 
-@click.command("mkey-import")
+@command("mkey-import")
 @click.argument("directory", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--opensm-conf", metavar="FILE", type=click.Path(path_type=Path), help="Take the m_key of an opensm.conf."
@@ -284,7 +287,7 @@ _conf_options: Final = options.group(
 )
 
 
-@click.command("mkey-export")
+@command("mkey-export")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--guid2lid", is_flag=True, help="Read the LIDs of the fabric now, and write them too.")
 @_conf_options
@@ -313,12 +316,12 @@ def mkey_export(where: Where, directory: Path, guid2lid: bool, conf: Conf, forma
             (done, checked), errors = _export(keys, directory, None, conf, where), []
     for note in done.notes:
         exits.warn(note, "note")
-    document = _export_document(done)
+    document = {"directory": str(directory), "keys": done.keys, "links": done.links, "lids": done.lids}
     if format == "json":
-        more = {"directory": str(directory), "opensm_conf": checked and _conf_document(checked), "errors": errors}
+        more = {"opensm_conf": checked and _conf_document(checked), "errors": errors}
         write_json("mkey-export", {**document, **more})
     elif format == "csv":
-        write_csv(("keys", "links", "lids"), [document])
+        write_csv(list(document), [document])
     else:
         lids = "" if done.lids is None else f", {_count(done.lids, 'LID')}"
         write(f"{directory}: {_count(done.keys, 'key')}, {_count(done.links, 'link')}{lids}")
@@ -359,10 +362,6 @@ def _export(
     for other in [] if is_simulated(where) else check_found(keys, named):
         done.notes += [f"{other.path} on this host: {problem}" for problem in other.problems]
     return done, checked
-
-
-def _export_document(done: Exported) -> dict[str, Any]:
-    return {"keys": done.keys, "links": done.links, "lids": done.lids}
 
 
 def _conf_document(checked: CheckedConf) -> dict[str, Any]:

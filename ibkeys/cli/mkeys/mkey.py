@@ -9,7 +9,8 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import change
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import write_exact
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Kind, Listing, Where
 from ibkeys.cli.render import Row, write_csv, write_json
@@ -30,7 +31,7 @@ _STATE_TEXT: Final = {
 }
 
 
-@click.command("mkey-show")
+@command("mkey-show")
 @options.every_port
 @options.address()
 @options.format
@@ -40,14 +41,16 @@ def mkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
     """Show M_Key state, ProtectBits, lease and violations.
 
     The M_Key is 'zero', 'set', 'hidden' (the port keeps it from those who do not send it) or 'unreadable'; -K prints
-    one that is set and readable. An external port of a switch has the M_Key of port 0, so the table of --all leaves
-    external ports out.
+    one that is set and readable. An external port of a switch has the M_Key of port 0, so --all lists port 0 alone;
+    --each adds the external ports to JSON and CSV.
     """
 
     def values(port: Port) -> dict[str, Any]:
         return _values(port, where.show_keys)
 
     sheet = read_sheet(where, kind, words, every_port, listing, lambda handle: handle.read_port_info(), values)
+    if sheet.is_sweep and not (listing.each and format != "table"):
+        sheet.ports = [row for row in sheet.ports if row["node_type"] != "switch" or row["port"] == 0]
     brief = sheet.is_sweep and format == "table"
     columns = [
         Column("m_key_state", "M_Key", _key if brief else _key_in_words),
@@ -58,9 +61,7 @@ def mkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
     ]
     if format == "table":
         del columns[1]
-    return show(
-        "mkey-show", sheet, columns, format, listing, lambda row: row["node_type"] != "switch" or row["port"] == 0
-    )
+    return show("mkey-show", sheet, columns, format, listing, lambda row: True)
 
 
 def _values(port: Port, show_keys: bool) -> dict[str, Any]:
@@ -101,7 +102,7 @@ def _lease(row: Row) -> str | None:
     return "0 (never expires)" if seconds == 0 else f"{seconds} s"
 
 
-@click.command("mkey-set")
+@command("mkey-set")
 @options.address()
 @click.option("--new-m-key", metavar="@FILE|-", help="The new M_Key: @FILE reads it, '-' asks for it without echo.")
 @click.option("--protect", type=Number(0, 3), metavar="0..3", help="M_KeyProtectBits.")
@@ -140,10 +141,10 @@ def mkey_set(
         )
 
 
-@click.command("mkey-gen")
+@command("mkey-gen")
 @click.option("-n", "--number", type=Number(1, 1_000_000), default=1, metavar="N", help="How many.  [default: 1]")
 @options.format
-@options.version
+@options.common
 def mkey_gen(number: int, format: str) -> int:
     """Generate M_Keys from the system's random source.
 
@@ -155,5 +156,5 @@ def mkey_gen(number: int, format: str) -> int:
     elif format == "csv":
         write_csv(["m_key"], [{"m_key": key} for key in keys])
     else:
-        write("\n".join(keys))
+        write_exact("\n".join(keys))
     return exits.DONE

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.changing import confirm, writer_of
-from ibkeys.cli.exits import write
+from ibkeys.cli.changing import confirm, say_would_be_refused, writer_of
+from ibkeys.cli.exits import write, write_exact
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import load, open_fabric
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import IDENTITY, UNREADABLE, heading_of, schema, write_csv, write_json
+from ibkeys.cli.screen.colour import bar_console
 from ibkeys.cli.secrets import read_m_key, read_m_keys
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
@@ -27,13 +29,13 @@ if TYPE_CHECKING:
     from ibkeys.mkeys.recovery.recover import Recovery
     from ibkeys.mkeys.recovery.result import OnStatus, RecoveryResult, Status
     from ibkeys.mkeys.recovery.wishes import Wishes
-    from ibkeys.topology.model import LinkEnd
+from ibkeys.topology.model import LinkEnd
 
 _COMMAND = "mkey-recover"
 _AGAIN = "leases that were started run on: run the same command again, it goes on from there"
 
 
-@click.command(_COMMAND)
+@command(_COMMAND)
 @options.topology
 @options.try_keys
 @options.tries
@@ -140,10 +142,7 @@ def _ports(count: int) -> str:
 
 def _dry_run(writer: Any, recovery: Recovery, outlook: Outlook, format: str) -> int:
     objections = [each for each in recovery.objections() if not writer.consent.covers(each.interlock)]
-    for objection in objections:
-        exits.warn(
-            f"by interlock {objection.interlock}: {objection.message} ({objection.how_to_override})", "would be refused"
-        )
+    say_would_be_refused(objections)
     if format == "json":
         interlocks = [objection.interlock for objection in objections]
         write_json(_COMMAND, {"dry_run": True, **outlook.to_json(), "interlocks": interlocks})
@@ -177,7 +176,7 @@ def _run(where: Where, recovery: Recovery, format: str) -> int:
     def on_result(result: RecoveryResult) -> None:
         row = {**result.port, "result": result.result, "reason": result.reason}
         if format == "json":
-            write(json.dumps(row))
+            write_exact(json.dumps(row))
         elif format == "table":
             write(f"{result.result}: {_heading(result)}: {result.reason}")
         results.append(result)
@@ -204,7 +203,7 @@ def _finish(recovery: Recovery, results: list[RecoveryResult], format: str) -> i
     summary = recovery.summary
     document = {name: getattr(summary, name) for name in summary.__slots__}
     if format == "json":
-        write(json.dumps({"schema": schema(_COMMAND), "summary": document}))
+        write_exact(json.dumps({"schema": schema(_COMMAND), "summary": document}))
     elif format == "csv":
         rows = [{**result.port, "result": result.result, "reason": result.reason} for result in results]
         write_csv([*IDENTITY, "result", "reason"], rows)
@@ -229,11 +228,10 @@ def _progress(where: Where) -> Iterator[OnStatus | None]:
     if where.debug or not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Progress(*columns, console=bar_console(), transient=True) as bars:
         task = bars.add_task("waiting for leases", total=None)
 
         def show(status: Status) -> None:

@@ -12,6 +12,7 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import writer_of
+from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import rollout_options
 from ibkeys.cli.mkeys.confirming import Awaiting, awaiting, confirm, lower
 from ibkeys.cli.mkeys.rollout_options import AT_ONCE, MAX_FAILURES, Confirming, Course, Keys, Way
@@ -81,7 +82,7 @@ class _Asked:
         )
 
 
-@click.command("mkey-deploy")
+@command("mkey-deploy")
 @rollout_options.keys
 @rollout_options.course
 @rollout_options.way
@@ -110,7 +111,7 @@ def mkey_deploy(
     return _give_keys(keys, _Asked("mkey-deploy", where, course, way, sm_hosts, confirming, consent, format, conf))
 
 
-@click.command("mkey-rotate")
+@command("mkey-rotate")
 @rollout_options.keys
 @rollout_options.course
 @rollout_options.way
@@ -140,7 +141,7 @@ def mkey_rotate(
     return _give_keys(keys, _Asked("mkey-rotate", where, course, way, sm_hosts, confirming, consent, format, conf))
 
 
-@click.command("mkey-remove")
+@command("mkey-remove")
 @rollout_options.course
 @rollout_options.way
 @rollout_options.confirming

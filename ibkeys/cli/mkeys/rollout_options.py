@@ -57,8 +57,10 @@ class Keys:
             raise UsageError("--same and --per-port exclude each other")
         if not (course.is_of_an_earlier_run or self.same or self.per_port):
             raise UsageError(
-                "say whether all ports get one key or each its own: --same is what stock OpenSM can keep (its m_key), "
-                "--per-port lasts only where no SM runs or one that has m_key_per_port"
+                "say whether all ports get one key (--same, which stock OpenSM can keep) or each its own (--per-port)"
+            ).explained(
+                "Stock OpenSM keeps one key for the subnet, its m_key.",
+                "--per-port lasts only where no SM runs, or one that has m_key_per_port.",
             )
 
     def _check_through_opensm(self) -> None:
@@ -229,9 +231,8 @@ class Confirming:
         """Raise UsageError: what takes keys away raises no level."""
         if self.confirm_within is not None:
             raise UsageError(
-                "without a confirmation only a raised level goes back, never a key, and mkey-remove raises none: leave "
-                "--confirm-within out; --abort gives the keys back"
-            )
+                "mkey-remove raises no level that could go back without a confirmation: leave --confirm-within out"
+            ).explained("A key never goes back by itself; --abort gives the keys back.")
 
 
 _CONFIRMING: Final = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits
 from ibkeys.cli.changing import name_of
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.render import IDENTITY, heading_of, schema, write_csv
 from ibkeys.cli.showing import LISTED_TROUBLES
 
@@ -107,7 +107,7 @@ class RunOutput:
             exits.warn(f"{heading_of(result.port)}: {result.reason}", "failed")
 
     def _line(self, document: dict[str, Any]) -> None:
-        write(json.dumps(document))
+        write_exact(json.dumps(document))
         exits.flush()
 
     def write_summary(self, dry_run: bool = False) -> None:
@@ -116,8 +116,9 @@ class RunOutput:
         if self._format == "json":
             way = self._run.way.name if self._run.way is not None else "direct"
             summary = {"unreached": self._run.found.unreached, "via": way, **account.to_json()}
-            extra = {"interlocks": [o.interlock for o in self._run.plan.objections]} if dry_run else {}
-            self._line({"schema": schema(self._command), "dry_run": dry_run, "summary": summary, **extra})
+            interlocks = [each.interlock for each in self._run.plan.objections]
+            head = {"schema": schema(self._command), "dry_run": dry_run}
+            self._line({**head, "summary": summary, "interlocks": interlocks})
             return
         if self._format == "csv":
             write_csv([*IDENTITY, "result", "reason"], self._rows)

@@ -12,6 +12,7 @@ from ibkeys.cli.changing import ShownChange
 from ibkeys.cli.mkeys.confirming import Awaiting
 from ibkeys.cli.mkeys.rollout_output import RunOutput
 from ibkeys.cli.options import Changing, Where
+from ibkeys.cli.screen.colour import bar_console
 from ibkeys.cli.showing import say_notes
 
 if TYPE_CHECKING:
@@ -87,10 +88,9 @@ def _bar(where: Where, run: PlannedRun) -> Iterator[Callable[[], None]]:
     if where.debug or not sys.stderr.isatty():
         yield lambda: None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("ports"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=bar_console(), transient=True) as bar:
         task = bar.add_task("", total=len(run.jobs) + len(run.already_set) + len(run.skipped))
         yield lambda: bar.advance(task)

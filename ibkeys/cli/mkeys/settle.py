@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits
-from ibkeys.cli.changing import confirm, say, writer_of
-from ibkeys.cli.exits import write
+from ibkeys.cli.changing import confirm, writer_of
+from ibkeys.cli.exits import say, write
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import write_json

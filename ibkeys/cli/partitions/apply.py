@@ -14,6 +14,7 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import writer_of
 from ibkeys.cli.guarding import MOST_SECONDS, command_for_child, wait_for_enter
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import journal_of, open_fabric, stores_of
 from ibkeys.cli.options import Changing, Folding, SmHosts, Through, Where
 from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from ibkeys.store.paths import StorePaths
 
 
-@click.command("apply")
+@command("apply")
 @click.argument("plan", required=False, type=click.Path(path_type=Path), metavar="[PLAN]")
 @options.option(
     "--allow-removals", env=False, is_flag=True, help="Remove P_Keys where the plan says so; full to limited is one."

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from ibkeys.cli import options
+from ibkeys.cli.help.command import command
 from ibkeys.cli.options import Kind, Listing, Where
 from ibkeys.cli.render import NOTHING
 from ibkeys.cli.showing import Column, read_sheet, show
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 _SWITCH_CAPS = ("partition_enforcement_cap", "inbound_enforcement_cap", "outbound_enforcement_cap")
 
 
-@click.command("caps-show")
+@command("caps-show")
 @options.every_port
 @options.address()
 @options.format
@@ -60,12 +59,13 @@ def _column(key: str, title: str) -> Column:
 
 def _values(port: Port) -> dict[str, Any]:
     from ibkeys.mad.const import CapabilityMask
+    from ibkeys.topology.enforcement import as_shown
 
     switch, info = port.node.switch_info, port.end_port.port_info
     mask = info.capability_mask if info is not None else None
     return {
         "partition_cap": port.node.node_info.partition_cap,
-        **{key: getattr(switch, key) if switch is not None else None for key in _SWITCH_CAPS},
+        **{key: as_shown(key, getattr(switch, key)) if switch is not None else None for key in _SWITCH_CAPS},
         "is_m_key_nvram": None if mask is None else bool(mask & CapabilityMask.IS_M_KEY_NVRAM),
         "is_p_key_nvram": None if mask is None else bool(mask & CapabilityMask.IS_P_KEY_NVRAM),
     }

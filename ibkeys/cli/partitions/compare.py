@@ -10,10 +10,12 @@ from click.core import ParameterSource
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import open_fabric, open_recorded, open_sa
 from ibkeys.cli.options import AskSa, Folding, SmHosts, Where
-from ibkeys.cli.render import IDENTITY, Row, write_csv, write_json, write_table
+from ibkeys.cli.render import IDENTITY, Painted, Row, write_csv, write_json, write_table
+from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, progress_bar, say_notes
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.policy import is_opensm, read_accepted
@@ -33,7 +35,7 @@ _SHOWN: Final = ("what", "policy", "sm_file", "sa", "node", "causes")
 _WITHOUT_SA: Final = "the snapshot was taken without --sa: what the SA said is not known"
 
 
-@click.command("compare")
+@command("compare")
 @options.option(
     "--policy",
     metavar="FILE|opensm|ufm:URL",
@@ -145,9 +147,14 @@ def _write_words(seen: Agreement, listed: Sequence[Value], folded: bool) -> None
     elif rows:
         write_table((*NAMING, *_TITLES), ([*naming(row), *_cells(row)] for row in rows))
     counts = seen.counts()
-    write(f"{len(seen.values)} values compared: " + ", ".join(f"{counts[state]} {_STATES[state]}" for state in _STATES))
+    write(f"{len(seen.values)} values compared: " + ", ".join(_counted(state, counts[state]) for state in _STATES))
     for cause, count in seen.causes().items():
         write(clean(f"  {count}: {IN_WORDS[cause]}"))
+
+
+def _counted(state: State, count: int) -> str:
+    text = f"{count} {_STATES[state]}"
+    return paint(text, "changed") if state == "differs" and count else text
 
 
 def _row(value: Value) -> dict[str, Any]:
@@ -161,11 +168,12 @@ def _row(value: Value) -> dict[str, Any]:
 
 
 def _cells(row: Row) -> list[Any]:
-    return [row[name] for name in _SHOWN]
+    said = [row[name] for name in _SHOWN if name != "causes"]
+    return [*said, [Painted(cause, "changed") if row["state"] == "differs" else cause for cause in row["causes"]]]
 
 
 _WHAT: Final[Mapping[What, str]] = {
-    "p_key": "P_Key",
+    "pkey": "P_Key",
     "enforcement": "enforcement",
     "m_key_protection": "M_Key level",
 }

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from ibkeys.cli import options
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import change
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Kind, Listing, Where
+from ibkeys.cli.render import NOTHING, Row
 from ibkeys.cli.showing import Column, read_sheet, show
 from ibkeys.errors import UsageError
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from ibkeys.topology.model import Port
 
 
-@click.command("enforce-show")
+@command("enforce-show")
 @options.every_port
 @options.address()
 @options.format
@@ -34,8 +36,8 @@ def enforce_show(
     """
     sheet = read_sheet(where, kind, words, every_port, listing, lambda handle: handle.read_port_info(), _values)
     columns = [
-        Column("partition_enforcement_inbound", "Inbound", lambda row: _word(row["partition_enforcement_inbound"])),
-        Column("partition_enforcement_outbound", "Outbound", lambda row: _word(row["partition_enforcement_outbound"])),
+        _column("partition_enforcement_inbound", "Inbound"),
+        _column("partition_enforcement_outbound", "Outbound"),
     ]
     return show(
         "enforce-show", sheet, columns, format, listing, lambda row: row["node_type"] == "switch" and row["port"] != 0
@@ -43,21 +45,27 @@ def enforce_show(
 
 
 def _values(port: Port) -> dict[str, Any]:
-    info = port.port_info
-    return {
-        "partition_enforcement_inbound": info.partition_enforcement_inbound if info is not None else None,
-        "partition_enforcement_outbound": info.partition_enforcement_outbound if info is not None else None,
-    }
+    from ibkeys.topology.enforcement import ENFORCEMENT_BITS
+
+    info = port.port_info if port.is_external else None
+    return {name: bool(getattr(info, name)) if info is not None else None for name in ENFORCEMENT_BITS}
 
 
-def _word(bit: int | None) -> str | None:
-    return None if bit is None else "on" if bit else "off"
+def _column(name: str, title: str) -> Column:
+    # What only external ports of switches have is another thing than one of theirs that could not be read.
+    def word(row: Row) -> str | None:
+        return _WORDS[row[name]] if row["node_type"] == "switch" and row["port"] else NOTHING
+
+    return Column(name, title, word)
+
+
+_WORDS: Final = {True: "on", False: "off", None: None}
 
 
 _SWITCH = click.Choice(["on", "off"])
 
 
-@click.command("enforce-set")
+@command("enforce-set")
 @options.address("ADDR PORTNUM", required=True)
 @click.option("--inbound", type=_SWITCH, help="What comes into the switch from the attached node.")
 @click.option("--outbound", type=_SWITCH, help="What leaves the switch towards the attached node.")

@@ -9,6 +9,7 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import NOTHING, write_csv, write_json, write_table
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ibkeys.partitions.ipoib import GroupFinding
     from ibkeys.partitions.model import Policy
 
-_VALUES: Final = ("p_key", "mtu", "rate", "sl", "q_key", "t_class", "flow_label")
+_VALUES: Final = ("pkey", "mtu", "rate", "sl", "q_key", "t_class", "flow_label")
 _COLUMNS: Final = (
     *("partition", "name", "mgid", "broadcast", "state"),
     *(f"{which}_{value}" for value in _VALUES for which in ("planned", "found")),
@@ -37,7 +38,7 @@ _WORDS: Final = {
 }
 
 
-@click.command("ipoib-check")
+@command("ipoib-check")
 @click.argument("file")
 @options.sm_port
 @options.pkey_idx

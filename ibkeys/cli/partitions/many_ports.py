@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.cli import exits
 from ibkeys.cli.changing import ShownChange
 from ibkeys.cli.exits import write
+from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.options import Changing, Folding
 from ibkeys.cli.partitions.changed_ports import changed_ports
 from ibkeys.cli.render import write_csv, write_json
-from ibkeys.cli.showing import LISTED_TROUBLES
+from ibkeys.cli.screen.colour import bar_console
 from ibkeys.errors import IbkeysError, Refused
 from ibkeys.printable import counted
 
@@ -104,7 +105,7 @@ class ManyPortsChange(ShownChange):
     def say_refusals(self) -> None:
         """Say what would refuse the plan: permissions that were not given, and interlocks."""
         for refusal in self.plan.refusals:
-            exits.warn(str(refusal), "would be refused")
+            exits.warn(str(refusal), "would be refused", refusal.more)
         super().say_refusals()
 
     def apply(self) -> None:
@@ -138,13 +139,9 @@ class ManyPortsChange(ShownChange):
 
     def _say_failed(self) -> None:
         failed = self.plan.failed
-        listed = failed if self.format != "table" else failed[:LISTED_TROUBLES]
-        for port, error in listed:
-            text, _, details = error.partition("\n") if port is None else (error, "", "")
-            exits.warn(f"{port}: {text}" if port is not None else text, "not written")
-            exits.show_details(details)
-        if len(failed) > len(listed):
-            exits.warn(f"and {len(failed) - len(listed)} more (all of them: -f json)", "not written")
+        say_by_cause(
+            [(port.to_json() if port is not None else None, text) for port, text in failed], "not written", self.format
+        )
 
     def _write_result(self, applied: bool) -> None:
         plan, command, dry_run = self.plan, self.writer.command, self.consent.dry_run
@@ -192,11 +189,10 @@ class Bar:
             self._is_wanted, self._bar = False, None
 
     def _start(self) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        console = Console(stderr=True)
+        console = bar_console()
         self._bar = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
         self._task = self._bar.add_task("", total=None)
         self._bar.start()

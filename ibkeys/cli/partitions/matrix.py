@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import write, write_exact
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
-from ibkeys.cli.render import CsvLines, write_csv, write_json, write_table
+from ibkeys.cli.render import IDENTITY, CsvLines, schema, write_csv, write_json, write_table
 from ibkeys.cli.showing import (
     errors_of,
     finish,
@@ -35,7 +36,7 @@ _LISTED: Final = 6
 """Members of a partition that a table names."""
 
 
-@click.command("matrix")
+@command("matrix")
 @click.option("--partition", "partitions", metavar="P_KEY", multiple=True, help="Only this partition; repeatable.")
 @click.option("--pairs", is_flag=True, help="List every pair of ports that can talk, or one way, and by which P_Keys.")
 @options.option("--policy", metavar="FILE", help="Take the partitions' names from a partitions.conf.")
@@ -81,14 +82,13 @@ def matrix(
     reach = Reach(found, inbound_check=inbound_check)
     memberships = [each for each in reach.memberships() if not chosen or each.partition in chosen]
     if format in _PICTURES:
-        write(_PICTURES[format](_Shown(found, reach, names, chosen, color_by)).rstrip("\n"))
+        write_exact(_PICTURES[format](_Shown(found, reach, names, chosen, color_by)).rstrip("\n"))
     elif pairs:
         _write_pairs(found, reach, chosen, format)
     elif format == "json":
         write_json("matrix", _document(found, reach, memberships, names, chosen))
     elif format == "csv":
-        columns = ("partition", "name", "port_guid", "node_guid", "node_desc", "port", "membership")
-        write_csv(columns, _csv_rows(memberships, names))
+        write_csv((*IDENTITY, "partition", "name", "membership"), _csv_rows(memberships, names))
     else:
         _write_table(reach, memberships, names, chosen)
     empty = sorted(chosen - {each.partition for each in memberships})
@@ -128,8 +128,8 @@ def _document(
             {
                 "partition": f"0x{each.partition:04x}",
                 "name": names.get(each.partition),
-                "full": [guid_of(port) for port in each.full],
-                "limited": [guid_of(port) for port in each.limited],
+                "full": [port.identity() for port in each.full],
+                "limited": [port.identity() for port in each.limited],
                 "stopped": [stop_document(stop) for stop in reach.stops_in(each)],
             }
             for each in memberships
@@ -201,11 +201,11 @@ def _write_pairs(found: Topology, reach: Reach, chosen: set[int], format: str) -
     if format == "json":
         import json
 
-        write('{"schema": "ibkeys.matrix/1", "pairs": [')
+        write_exact(f'{{"schema": "{schema("matrix")}", "pairs": [')
         _write_json_pairs(talking)
-        write('], "one_way": [')
+        write_exact('], "one_way": [')
         _write_json_pairs(one_way)
-        write(f'], "inbound_check": "{reach.inbound_check}", ' + json.dumps(_missing(found, reach))[1:])
+        write_exact(f'], "inbound_check": "{reach.inbound_check}", ' + json.dumps(_missing(found, reach))[1:])
     elif format == "csv":
         lines = CsvLines()
         lines.write(("a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc", "a_pkey", "b_pkey", "way"))
@@ -227,7 +227,7 @@ def _write_json_pairs(pairs: Iterator[Pair]) -> None:
 
     separator = ""
     for a, b, matches in pairs:
-        write(separator + json.dumps({"a": a.identity(), "b": b.identity(), "by": _by(matches)}))
+        write_exact(separator + json.dumps({"a": a.identity(), "b": b.identity(), "by": _by(matches)}))
         separator = ","
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
-
-import click
 
 from ibkeys.cli import options
 from ibkeys.cli.addresses import GivenPort, parse_address, parse_portnum
 from ibkeys.cli.changing import change
 from ibkeys.cli.exits import write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import fold_rows, indented, is_folded, width_of_output
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Kind, Listing, Where
 from ibkeys.cli.render import IDENTITY, UNREADABLE, Row, heading_of, write_csv, write_json, write_table
+from ibkeys.cli.screen.lines import folded
 from ibkeys.cli.showing import NAMING, Sheet, finish, naming, read_sheet, write_unreached
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import EncodeError, UsageError
@@ -34,7 +33,7 @@ PER_LINE: Final = 8
 _LIKE_A_PORT: Final = re.compile("0[xX][0-9a-fA-F]{1,2}")
 
 
-@click.command("pkey-show")
+@command("pkey-show")
 @options.every_port
 @options.address()
 @options.format
@@ -65,7 +64,7 @@ def pkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
             keys = row["pkeys"]
             if keys:
                 write_table(["Index", "P_Key", "Partition", "Membership"], ([*key.values()] for key in keys))
-    return finish(sheet.errors, format)
+    return finish(sheet.errors, format, each=listing.each)
 
 
 def _read(handle: ReadablePort) -> None:
@@ -115,13 +114,12 @@ def _write_folded(sheet: Sheet) -> None:
         first = rows[0]
         keys = " ".join(_indexed(first)) if first["pkeys"] is not None else UNREADABLE
         heading = f"{counted(len(rows), 'port')}, {_used(first)} P_Keys used (index:P_Key): {keys or 'none'}"
-        for line in textwrap.wrap(heading, width, subsequent_indent="  ", break_on_hyphens=False):
-            write(line)
+        write(folded(heading, width))
         for line in indented(names, rows):
             write(line)
 
 
-@click.command("pkey-set")
+@command("pkey-set")
 @options.address("[ADDR] [PORTNUM] INDEX=PKEY...", required=True)
 @options.changing
 @options.format
@@ -141,7 +139,7 @@ def pkey_set(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing
         return change(fabric, "pkey-set", consent, format, lambda writer: plan_set(writer, given.open(fabric), entries))
 
 
-@click.command("pkey-add")
+@command("pkey-add")
 @options.address("[ADDR] [PORTNUM] PKEY...", required=True)
 @options.changing
 @options.format
@@ -160,7 +158,7 @@ def pkey_add(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing
         return change(fabric, "pkey-add", consent, format, lambda writer: plan_add(writer, given.open(fabric), keys))
 
 
-@click.command("pkey-remove")
+@command("pkey-remove")
 @options.address("[ADDR] [PORTNUM] PKEY...", required=True)
 @options.changing
 @options.format

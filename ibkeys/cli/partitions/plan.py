@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ibkeys.cli import exits, options, typed
-from ibkeys.cli.exits import clean, write, write_as_is
+from ibkeys.cli import exits, options
+from ibkeys.cli.exits import clean, write, write_as_is, write_exact
+from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Folding, Where
 from ibkeys.cli.partitions.changed_ports import changed_ports
 from ibkeys.cli.render import IDENTITY, write_csv
+from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
 from ibkeys.cli.sm.policy import master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
-from ibkeys.cli.types import PKEY, Number
+from ibkeys.cli.types import GUID, PKEY
 from ibkeys.errors import UsageError
 from ibkeys.printable import counted
 from ibkeys.topology.folded_names import FoldedNames
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from ibkeys.topology.port_id import PortId
 
 
-@click.command("plan")
+@command("plan")
 @options.option(
     "--policy",
     "policy_file",
@@ -59,9 +61,7 @@ if TYPE_CHECKING:
     metavar="PARTITION",
     help="P_Keys of it may move; repeatable, or all.",
 )
-@options.option(
-    "--sm-guid", env=False, type=Number(1, (1 << 64) - 1), metavar="GUID", help="The subnet manager's port, for SELF."
-)
+@options.option("--sm-guid", env=False, type=GUID, metavar="GUID", help="The subnet manager's port, for SELF.")
 @options.option("--full", env=False, is_flag=True, help="List the tables that stay as they are too.")
 @options.option("--force", env=False, is_flag=True, help="Plan to disconnect although a subnet manager may be master.")
 @options.option(
@@ -133,7 +133,6 @@ def plan(
     say_notes(found)
     manager = shown_subnet_manager(found)
     if sm_guid is not None:
-        typed.is_a_guid(sm_guid)
         manager = replace(manager, port_guid=sm_guid)
     made = make_plan(policy, found, chosen, manager, full=full or script is not None, force=force)
     if out is not None:
@@ -141,12 +140,12 @@ def plan(
     if script is not None:
         _write_script(made, script, copy, manager.port_guid, allow_break)
     elif format == "json":
-        write(dumps(made).rstrip("\n"))
+        write_exact(dumps(made).rstrip("\n"))
     elif format == "csv":
-        write_csv([*IDENTITY, "what", "index", "before", "after"], _rows(made))
+        write_csv([*IDENTITY, "kind", "index", "before", "after"], _rows(made))
     else:
         _write_words(made, policy, folding.each)
-    return finish(errors_of(found), format) or (exits.SAYS_NO if made.pending else exits.DONE)
+    return finish(errors_of(found), format, each=folding.each) or (exits.SAYS_NO if made.pending else exits.DONE)
 
 
 def _write_script(made: PartitionPlan, way: str, present: Policy | None, sm_port_guid: int | None, gaps: bool) -> None:
@@ -176,6 +175,7 @@ def _partitions(policy: Policy, texts: Sequence[str]) -> tuple[int, ...]:
     """Return the numbers of the partitions that may move: each named as in the policy, or by its P_Key. Raises
     UsageError for a name that the policy does not have."""
     from ibkeys.errors import UsageError
+    from ibkeys.near import did_you_mean
     from ibkeys.partitions.model import DEFAULT_NAME, DEFAULT_PARTITION
 
     names = {DEFAULT_NAME: DEFAULT_PARTITION, **{each.name: each.base for each in policy.partitions}}
@@ -190,6 +190,7 @@ def _partitions(policy: Policy, texts: Sequence[str]) -> tuple[int, ...]:
         else:
             raise UsageError(
                 f"--allow-index-moves {text}: the policy has no partition of that name, and it is no P_Key"
+                f"{did_you_mean(text, names)}"
             )
     return tuple(sorted(found))
 
@@ -206,13 +207,13 @@ def _write_words(made: PartitionPlan, policy: Policy, each: bool) -> None:
         write(line)
     _write_moves(made.index_moves, each)
     for cut in made.breaks:
-        write(clean(f"BREAK: {cut.message}; apply needs --allow-break"))
+        write(paint("BREAK", "high") + clean(f": {cut.message}; apply needs --allow-break"))
     for title, numbers in (("born", made.partitions.born), ("dying", made.partitions.dying)):
         if numbers:
             listed = ", ".join(
                 f"0x{number:04x}" + (f" {names[number]}" if number in names else "") for number in numbers
             )
-            write(clean(f"partitions {title}: {listed}"))
+            write(paint(clean(f"partitions {title}: {listed}"), "added" if title == "born" else "removed"))
     write(f"pairs of end ports that gain each other: {made.reach.gained}; that lose each other: {made.reach.lost}")
     write(f"digest of the plan: {plan_digest(made)}")
     write(f"digest of the policy (SHA-256 of its file): {made.policy.digest}")
@@ -265,15 +266,14 @@ def _write_said(said: Sequence[tuple[str, PortId | None, str]], each: bool) -> N
 
 
 def _rows(made: PartitionPlan) -> Iterator[dict[str, Any]]:
+    from ibkeys.topology.enforcement import ENFORCEMENT_BITS
+
     for table in made.tables:
         for index in sorted({*table.before, *table.after}):
             before, after = table.before.get(index), table.after.get(index)
             if before != after:
-                yield {**table.port.to_json(), "what": "pkey", "index": index, "before": before, "after": after}
+                yield {**table.port.to_json(), "kind": "pkey", "index": index, "before": before, "after": after}
     for change in made.enforcement:
-        yield {
-            **change.port.to_json(),
-            "what": "enforcement",
-            "before": str(change.before),
-            "after": str(change.after),
-        }
+        for name, was, now in zip(ENFORCEMENT_BITS, change.before.bits, change.after.bits, strict=True):
+            if was != now:
+                yield {**change.port.to_json(), "kind": name, "index": None, "before": was, "after": now}

@@ -9,6 +9,7 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write, write_as_is
+from ibkeys.cli.help.command import command
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.sm.policy import is_opensm, only_policy
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options, ufm_policy
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _COLUMNS: Final = ("file", "line", "column", "severity", "code", "message")
 
 
-@click.command("policy-check")
+@command("policy-check")
 @click.argument("file")
 @options.option("--pin", env=False, is_flag=True, help="Write out the P_Keys that OpenSM would pick by itself.")
 @options.option("--pin-random", env=False, is_flag=True, help="Write out random free P_Keys in their place.")
@@ -33,7 +34,7 @@ _COLUMNS: Final = ("file", "line", "column", "severity", "code", "message")
     help="Form of the output; conf is the policy itself.  [default: table; conf with --pin]",
 )
 @ufm_options
-@options.version
+@options.common
 def policy_check(ufm: UfmOptions, file: str, pin: bool, pin_random: bool, format: str | None) -> int:
     """Check a partition policy, the partitions.conf of OpenSM.
 

@@ -8,6 +8,7 @@ import click
 
 from ibkeys.cli import options
 from ibkeys.cli.changing import writer_of
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Folding, SmHosts, Where
 from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange
@@ -16,7 +17,7 @@ from ibkeys.cli.sm.ufm import UfmOptions, open_ufm, ufm_options
 from ibkeys.cli.types import Number
 
 
-@click.command("undo")
+@command("undo")
 @click.argument("operation", required=False, type=Number(1, 2**31), metavar="[ID]")
 @options.option("--allow-break", env=False, is_flag=True, help="Cut the pairs that it names for a moment.")
 @options.option(

@@ -10,6 +10,7 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.addresses import parse_address, parse_portnum
 from ibkeys.cli.exits import write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Kind, Where
 from ibkeys.cli.render import heading_of, write_csv, write_json
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ibkeys.topology.model import Node, Port
 
 
-@click.command("why")
+@command("why")
 @options.kind
 @click.argument("a")
 @click.argument("b")

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ibkeys.cli import exits, options, typed
+from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Folding, Where
-from ibkeys.cli.render import IDENTITY, NOTHING, Row, write_csv, write_json, write_table
+from ibkeys.cli.render import IDENTITY, NOTHING, Painted, Row, write_csv, write_json, write_table
+from ibkeys.cli.screen.colour import paint, role_of_change
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, sweep
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
-from ibkeys.cli.types import Number
+from ibkeys.cli.types import GUID
 from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
@@ -26,17 +28,16 @@ if TYPE_CHECKING:
 
 _TITLES: Final = ("Partition", "Name", "Change")
 _CHANGES: Final = {"joins": "joins as {after}", "leaves": "leaves, was {before}", "membership": "{before} -> {after}"}
+_ROLES: Final = {"joins": "added", "leaves": "removed"}
 
 
-@click.command("policy-diff")
+@command("policy-diff")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @options.option(
     "--allow-both-pkeys", env=False, is_flag=True, help="A port may have the full and the limited P_Key of a partition."
 )
-@options.option(
-    "--sm-guid", env=False, type=Number(1, (1 << 64) - 1), metavar="GUID", help="The subnet manager's port, for SELF."
-)
+@options.option("--sm-guid", env=False, type=GUID, metavar="GUID", help="The subnet manager's port, for SELF.")
 @ufm_options
 @options.folding
 @options.format
@@ -68,8 +69,6 @@ def policy_diff(
         before, after = (policy if policy is not None else master_policy(source).policy for policy in given)
         found = sweep(source, where, wanted=Wanted(sm_info=True))
     guid = shown_subnet_manager(found).port_guid if sm_guid is None else sm_guid
-    if sm_guid is not None:
-        typed.is_a_guid(sm_guid)
     compared = compare_policies(before, after, found, guid, allow_both_pkeys)
     _say_unmatched(compared, before, after)
     if format == "json":
@@ -177,7 +176,8 @@ def _write_words(compared: PolicyComparison, found: Topology, each: bool) -> Non
     for partition in compared.partitions:
         for what, before, after in _other(partition):
             about = f"partition 0x{partition.base:04x} {partition.name}"
-            write(clean(f"{about}: {what}: {before or NOTHING} -> {after or NOTHING}"))
+            change = clean(f"{what}: {before or NOTHING} -> {after or NOTHING}")
+            write(f"{clean(about)}: {paint(change, role_of_change(before, after))}")
     write(
         f"pairs of end ports that gain each other: {compared.reach.gained}; that lose each other: {compared.reach.lost}"
     )
@@ -195,4 +195,4 @@ def _member_rows(compared: PolicyComparison) -> Iterator[dict[str, Any]]:
 
 
 def _cells(row: Row) -> list[Any]:
-    return [row["partition"], row["name"], row["change"]]
+    return [row["partition"], row["name"], Painted(row["change"], _ROLES.get(row["what"], "changed"))]

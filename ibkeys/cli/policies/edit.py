@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.help.command import command
 from ibkeys.cli.options import Where
 from ibkeys.errors import UsageError
 
@@ -45,7 +46,7 @@ _limited = options.option(
 )
 
 
-@click.command("policy-add")
+@command("policy-add")
 @click.argument("file")
 @click.argument("partition")
 @_full
@@ -83,7 +84,7 @@ def policy_add(
     return _carry_out("policy-add", where, file, list(memberships), editing, format, edit)
 
 
-@click.command("policy-remove")
+@command("policy-remove")
 @click.argument("file")
 @click.argument("partition")
 @click.argument("words", nargs=-1, required=True, metavar="WHO...")
@@ -111,7 +112,7 @@ def policy_remove(
     return _carry_out("policy-remove", where, file, words, editing, format, edit)
 
 
-@click.command("policy-move")
+@command("policy-move")
 @click.argument("file")
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")

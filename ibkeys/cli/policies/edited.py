@@ -87,7 +87,7 @@ def refuse_what_objects(place: PolicyFile, force: bool, override: tuple[str, ...
             continue
         if not only_say:
             raise objection.refusal()
-        exits.warn(f"by interlock {objection.interlock}: {objection.message}", "would be refused")
+        exits.warn(f"by interlock {objection.interlock}: {objection.message}", "would be refused", objection.more)
 
 
 def report(

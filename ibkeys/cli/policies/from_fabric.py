@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ibkeys.cli import exits, options, typed
+from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write, write_as_is
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, write_csv, write_json
 from ibkeys.cli.showing import errors_of, finish, sweep
-from ibkeys.cli.types import Number
+from ibkeys.cli.types import GUID
 from ibkeys.topology.folded_names import FoldedNames
 from ibkeys.version import __version__
 
@@ -24,13 +25,11 @@ if TYPE_CHECKING:
     from ibkeys.topology.model import Topology
 
 
-@click.command("policy-from")
+@command("policy-from")
 @options.option(
     "--policy", metavar="FILE", help="Take names, flags and groups of partitions from this policy; no P_Key tells them."
 )
-@options.option(
-    "--sm-guid", env=False, type=Number(1, (1 << 64) - 1), metavar="GUID", help="The subnet manager's port, for SELF."
-)
+@options.option("--sm-guid", env=False, type=GUID, metavar="GUID", help="The subnet manager's port, for SELF.")
 @options.option("--out", env=False, metavar="FILE", help="Write the policy to this file.")
 @options.option("--force", env=False, is_flag=True, help="Replace a policy that an OpenSM on this host reads.")
 @options.option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable.")
@@ -71,7 +70,6 @@ def policy_from(
         found = sweep(source, where, wanted=Wanted(p_keys=True, sm_info=True))
     manager = shown_subnet_manager(found)
     if sm_guid is not None:
-        typed.is_a_guid(sm_guid)
         manager = replace(manager, port_guid=sm_guid)
     labels = known_ports(found.end_ports()).labels
     made = made_from(found, manager, heads, labels, _about(where, found, policy))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 from ibkeys.cli import exits
 from ibkeys.cli.tools.names import say_guids
 from ibkeys.errors import UsageError
+from ibkeys.keys.guid import is_spelled_as_guid
 from ibkeys.printable import clean, named
 from ibkeys.topology.folded_names import FoldedNames
 
@@ -93,7 +94,7 @@ def keywords_of(words: Iterable[str]) -> list[Keyword]:
 def _absent_guid(directory: Directory, word: str) -> int | None:
     from ibkeys.client.address import parse_guid
 
-    if not word.lower().startswith("0x") or len(word) <= 6 or ":" in word:
+    if not is_spelled_as_guid(word):
         return None
     guid = parse_guid(word).guid
     return None if directory.fabric.find_guid(guid) else guid
@@ -121,7 +122,7 @@ def _say_what_is_meant(ports: dict[str, list[Port]], names: FoldedNames) -> None
         for port in listed:
             hosts.setdefault((port.node.description or "").split(" ")[0], []).append(port)
         several = [port.identity() for own in hosts.values() if len(own) > 1 for port in own]
-        if several and not word.lower().startswith("0x"):
+        if several and not (word.lower().startswith("0x") or is_spelled_as_guid(word)):
             shown = ", ".join(names.words(several))
             exits.warn(f"{word}: hosts with several ports, all of which are meant: {shown}", "note")
     switches = {port: port.identity() for listed in ports.values() for port in listed if port.node.is_switch}

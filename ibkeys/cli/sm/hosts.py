@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from ibkeys.cli.exits import clean, write
+from ibkeys.cli.exits import clean, write, write_exact
 from ibkeys.cli.opening import is_simulated
 from ibkeys.cli.options import SmHosts, Where
 from ibkeys.errors import UsageError
@@ -62,6 +62,6 @@ def write_dry_run(where: Where, hosts: Sequence[SmHost]) -> None:
     if any(host.ssh is not None for host in hosts):
         if where.verbose:
             write("the program, which reads and changes nothing:")
-            write(program().rstrip("\n"))
+            write_exact(program().rstrip("\n"))
         else:
             write("(-v shows the program)")

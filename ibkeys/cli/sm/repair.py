@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.changing import confirm, say, writer_of
-from ibkeys.cli.exits import clean, write
+from ibkeys.cli.changing import confirm, say_would_be_refused, writer_of
+from ibkeys.cli.exits import clean, say, write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
@@ -32,7 +33,7 @@ _CACHE_VARIABLE: Final = "OSM_CACHE_DIR"
 _VALUES: Final = ("result", "key", "m_key", "m_key_protect_bits", "m_key_lease_period", "m_key_violations", "reason")
 
 
-@click.command(_COMMAND)
+@command(_COMMAND)
 @options.option(
     "--cache-dir",
     metavar="DIR",
@@ -149,8 +150,7 @@ def _ports(count: int) -> str:
 
 def _dry_run(writer: Writer, repair: Repair, outlook: RepairOutlook, format: str) -> int:
     refused = [each for each in repair.objections() if not writer.consent.covers(each.interlock)]
-    for each in refused:
-        exits.warn(f"by interlock {each.interlock}: {each.message} ({each.how_to_override})", "would be refused")
+    say_would_be_refused(refused)
     document = outlook.to_json()
     if format == "json":
         more = {"cache_dir": str(repair.directory), "interlocks": [each.interlock for each in refused]}
@@ -259,6 +259,8 @@ def _finish(done: Repaired, confs: list[ConfAdvice], errors: list[dict[str, Any]
         exits.warn(f"and {len(done.kept) - len(listed)} more (all of them: -f json)", "not answered")
     for error in errors[:LISTED_TROUBLES]:
         exits.warn(exits.clean(f"{error['node_desc'] or error['node_guid']}: {error['error']}"), "not read")
+    if len(errors) > LISTED_TROUBLES:
+        exits.warn(f"and {len(errors) - LISTED_TROUBLES} more (all of them: -f json)", "not read")
     problems = [(conf.path, problem) for conf in confs for problem in conf.problems]
     for path, problem in problems:
         exits.warn(f"{path}: {problem}", "keys would be lost")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import SmHosts, Where
 from ibkeys.cli.render import write_json
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _USAGE = (UsageError, AddressError, EncodeError, FileFormatError)
 
 
-@click.command("sm-show")
+@command("sm-show")
 @options.option(
     "-f",
     "--format",
@@ -55,7 +56,7 @@ def sm_show(where: Where, sm_hosts: SmHosts, dry_run: bool, format: str) -> int:
     errors = errors_of(found) if found is not None else []
     if format == "json":
         unreached = found.unreached if found is not None else None
-        write_json("sm", {**to_json(report, dangers), "errors": errors, "unreached": unreached})
+        write_json("sm-show", {**to_json(report, dangers), "errors": errors, "unreached": unreached})
     else:
         write_words(report, dangers)
     return _finish(report, finish(errors, format))

@@ -11,6 +11,7 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import ShownChange, writer_of
 from ibkeys.cli.exits import write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, SmHosts, Where
 from ibkeys.cli.render import write_csv, write_json
@@ -29,7 +30,7 @@ _COLUMNS: Final = ("host", "path", "sm_key", "sa_key")
 _KINDS: Final[tuple[Kind, ...]] = ("sm_key", "sa_key")
 
 
-@click.command("smkey-rotate")
+@command("smkey-rotate")
 @options.option(
     "--via",
     env=False,

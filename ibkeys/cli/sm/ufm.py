@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.help.common import UFM
 from ibkeys.cli.secrets import check_private_key, read_ufm_token
 from ibkeys.errors import UsageError
 
@@ -41,12 +42,12 @@ class UfmOptions:
 ufm_options: Final = options.group(
     "ufm",
     UfmOptions,
-    options.option("--ufm-token", metavar="@FILE", help="For ufm:URL: the file with the access token."),
-    options.option("--ufm-cert", metavar="FILE", help="For ufm:URL: a client certificate (PEM)."),
-    options.option("--ufm-key", metavar="FILE", help="Its private key (PEM), where it is another file."),
-    options.option("--ufm-ca", metavar="FILE", help="For ufm:URL: the CA that signed its certificate (PEM)."),
-    options.option("--ufm-insecure", env=False, is_flag=True, help="For ufm:URL: do not check its certificate."),
-    options.option("--ufm-proxy", env=False, metavar="URL", help="For ufm:URL: a proxy.  [default: none]"),
+    options.shared(UFM, "--ufm-token", metavar="@FILE", help="For ufm:URL: the file with the access token."),
+    options.shared(UFM, "--ufm-cert", metavar="FILE", help="For ufm:URL: a client certificate (PEM)."),
+    options.shared(UFM, "--ufm-key", metavar="FILE", help="Its private key (PEM), where it is another file."),
+    options.shared(UFM, "--ufm-ca", metavar="FILE", help="For ufm:URL: the CA that signed its certificate (PEM)."),
+    options.shared(UFM, "--ufm-insecure", env=False, is_flag=True, help="For ufm:URL: do not check its certificate."),
+    options.shared(UFM, "--ufm-proxy", env=False, metavar="URL", help="For ufm:URL: a proxy.  [default: none]"),
 )
 """For commands that take ufm:URL."""
 

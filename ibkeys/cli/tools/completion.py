@@ -6,12 +6,14 @@ import click
 from click.shell_completion import get_completion_class
 
 from ibkeys.cli import COMPLETE_VARIABLE, PROG_NAME, exits, main, options
-from ibkeys.cli.exits import write
+from ibkeys.cli.completing import shells
+from ibkeys.cli.exits import write_exact
+from ibkeys.cli.help.command import command
 
 
-@click.command("completion")
+@command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@options.version
+@options.common
 def completion(shell: str) -> int:
     """Print the completion script of a shell.
 
@@ -20,7 +22,8 @@ def completion(shell: str) -> int:
     zsh:  eval "$(ibkeys completion zsh)" in ~/.zshrc
     fish: ibkeys completion fish > ~/.config/fish/completions/ibkeys.fish
     """
+    shells.register()
     script = get_completion_class(shell)
     assert script is not None, "click knows all three"
-    write(script(main, {}, PROG_NAME, COMPLETE_VARIABLE).source())
+    write_exact(script(main, {}, PROG_NAME, COMPLETE_VARIABLE).source())
     return exits.DONE

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from ibkeys.cli import options
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import Missing, change
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Kind, Listing, Where
 from ibkeys.cli.showing import Column, errors_of, finish, read_sheet, show, sweep
@@ -25,7 +24,7 @@ COUNTERS: Final = {
 }
 
 
-@click.command("counters-show")
+@command("counters-show")
 @options.every_port
 @options.address()
 @options.format
@@ -48,7 +47,7 @@ def _values(port: Port) -> dict[str, Any]:
     return {key: getattr(info, key) if info is not None else None for key in COUNTERS}
 
 
-@click.command("counters-clear")
+@command("counters-clear")
 @options.every_port
 @options.address()
 @options.changing

@@ -10,7 +10,8 @@ from typing import Any, Final
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import write, write_exact
+from ibkeys.cli.help.command import command
 from ibkeys.cli.render import NOTHING, schema, write_csv, write_details, write_json
 from ibkeys.errors import EncodeError, MalformedMad, UsageError
 
@@ -19,12 +20,12 @@ _BETWEEN: Final = str.maketrans(":,", "  ")
 _MASKED: Final = "_masked"
 
 
-@click.command("decode")
+@command("decode")
 @click.argument("hexes", metavar="HEX|-", nargs=-1, required=True)
 @click.option("--attribute", metavar="NAME", help="What a bare payload is, as PortInfo.")
 @options.format
 @options.show_keys
-@options.version
+@options.common
 def decode(hexes: tuple[str, ...], attribute: str | None, format: str, show_keys: bool) -> int:
     """Decode a MAD or a bare attribute, given in hex.
 
@@ -100,7 +101,7 @@ def _decode_lines(attribute: str | None, show_keys: bool) -> int:
         except (MalformedMad, EncodeError) as error:
             failed += 1
             document = {"error": f"line {number}: {error}"}
-        write(json.dumps({"schema": schema("decode"), **document}))
+        write_exact(json.dumps({"schema": schema("decode"), **document}))
         if exits.stdout_failure() is not None:
             break  # the input may have no end
     if failed:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from ibkeys.cli import options
 from ibkeys.cli.exits import write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 _CSV_COLUMNS: Final = (*IDENTITY, "num_ports", "state", "phys_state", "peer_node_guid", "peer_port")
 
 
-@click.command("discover")
+@command("discover")
 @options.format
 @options.reading
 def discover(where: Where, format: str) -> int:

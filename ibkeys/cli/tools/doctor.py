@@ -9,10 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import is_simulated, open_fabric
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import write_csv, write_json
@@ -27,7 +26,7 @@ _COLUMNS: Final = ("name", "ok", "detail", "advice")
 MKEY_FILE: Final = "guid2mkey"
 
 
-@click.command("doctor")
+@command("doctor")
 @options.format
 @options.fabric
 def doctor(where: Where, format: str) -> int:
@@ -38,7 +37,9 @@ def doctor(where: Where, format: str) -> int:
     """
     checks = [_without_keys(check) for check in _checks(where)]
     problems = sum(check.ok is False for check in checks)
-    rows = [{name: getattr(check, name) for name in _COLUMNS} for check in checks]
+    rows = [
+        {"name": check.name, "ok": check.ok, "detail": check.detail, "advice": check.advice or None} for check in checks
+    ]
     if format == "json":
         write_json("doctor", {"checks": rows, "problems": problems})
     elif format == "csv":

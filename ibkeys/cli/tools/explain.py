@@ -6,17 +6,18 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.types import PKEY, Number
 from ibkeys.keys.pkey import PKey, explain, explain_match
 from ibkeys.keys.qkey import classify
 
 
-@click.command("pkey-check")
+@command("pkey-check")
 @click.argument("a", type=PKEY, metavar="PKEY")
 @click.argument("b", type=PKEY, metavar="PKEY")
 @options.format
-@options.version
+@options.common
 def pkey_check(a: PKey, b: PKey, format: str) -> int:
     """Say whether ports with these two P_Keys may talk, and by which rule.
 
@@ -28,10 +29,10 @@ def pkey_check(a: PKey, b: PKey, format: str) -> int:
     return exits.DONE if a.matches(b) else exits.SAYS_NO
 
 
-@click.command("pkey-explain")
+@command("pkey-explain")
 @click.argument("value", type=PKEY)
 @options.format
-@options.version
+@options.common
 def pkey_explain(value: PKey, format: str) -> int:
     """Say what a P_Key means.
 
@@ -50,10 +51,10 @@ def pkey_explain(value: PKey, format: str) -> int:
     return exits.DONE
 
 
-@click.command("qkey-explain")
+@command("qkey-explain")
 @click.argument("value", type=Number(0, 0xFFFFFFFF))
 @options.format
-@options.version
+@options.common
 def qkey_explain(value: int, format: str) -> int:
     """Say what a Q_Key may be used for.
 

@@ -8,6 +8,7 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import journal_of
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, write_csv, write_json, write_table
@@ -22,7 +23,7 @@ _COLUMNS: Final = (
 )
 
 
-@click.command("journal")
+@command("journal")
 @click.argument("operation", required=False, type=Number(1, 2**31), metavar="[ID]")
 @options.format
 @options.fabric
@@ -150,6 +151,8 @@ def _write(
         host = f" on {file['host']}" if file["host"] else ""
         proven = "" if file["status"] == "done" else f" ({file['status']})"
         write(clean(f"file {file['path']}{host}: {' -> '.join(sizes)}{proven}"))
+    from ibkeys.change.plan import value_in_words
+
     heading = ""
     for row in rows:
         if heading_of(row) != heading:
@@ -157,7 +160,7 @@ def _write(
             write(heading)
         index = f"[{row['index']}]" if row["index"] is not None else ""
         proven = "" if row["status"] == "done" else f" ({row['status']})"
-        write(f"  {row['kind']}{index}: {_cell(row['before'])} -> {_cell(row['after'])}{proven}")
+        write(f"  {row['kind']}{index}: {value_in_words(row['before'])} -> {value_in_words(row['after'])}{proven}")
 
 
 def in_one_line(operation: dict[str, Any]) -> dict[str, Any]:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import options, typed
-from ibkeys.cli.exits import clean, write
+from ibkeys.cli.exits import clean, write_exact
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
 from ibkeys.cli.showing import errors_of, finish, guid_of, sweep, write_unreached
+from ibkeys.keys.guid import is_spelled_as_guid
 
 if TYPE_CHECKING:
     from ibkeys.topology.directory import Directory
@@ -29,7 +31,7 @@ _ONE: Final[dict[str, Callable[[Directory, Port], Any]]] = {
 }
 
 
-@click.command("names")
+@command("names")
 @click.argument("words", nargs=-1, metavar="[WHO]...")
 @options.option(
     "--only", env=False, type=click.Choice(list(_ONE)), help="Print this alone, one line for each port, for scripts."
@@ -55,12 +57,12 @@ def names(where: Where, words: tuple[str, ...], only: str | None, format: str) -
     if only is not None:
         for port in ports:
             value = _ONE[only](directory, port)
-            write(NOTHING if value in (None, "") else clean(str(value)))
+            write_exact(NOTHING if value in (None, "") else clean(str(value)))
     elif format == "json":
         listed = [_document(port) for port in ports]
         write_json("names", {"ports": listed, "errors": errors, "unreached": found.unreached})
     elif format == "csv":
-        write_csv([*IDENTITY, *_PEER], (_row(port) for port in ports))
+        write_csv([*IDENTITY, "host", *_PEER], (_row(port) for port in ports))
     else:
         titles = ("Name", "Port", "LID", "Port GUID", "Switch port")
         write_table(titles, (_cells(directory, port) for port in ports))
@@ -75,8 +77,8 @@ def say_guids(words: Iterable[str]) -> None:
     from ibkeys.errors import AddressError
 
     for word in words:
-        guid, _, _ = word.partition(":")
-        if guid.lower().startswith("0x") and len(guid) > 6:
+        guid = word if is_spelled_as_guid(word) else word.rpartition(":")[0]  # the latter: a switch and its port
+        if is_spelled_as_guid(guid):
             try:
                 typed.is_a_guid(parse_guid(guid).guid)
             except AddressError:
@@ -108,7 +110,7 @@ def _document(port: Port) -> dict[str, Any]:
 
 def _row(port: Port) -> dict[str, Any]:
     peer = _peer(port) or {}
-    return {**port.identity(), **{f"peer_{key}": value for key, value in peer.items()}}
+    return {**port.identity(), "host": _host(port), **{f"peer_{key}": value for key, value in peer.items()}}
 
 
 def _cells(directory: Directory, port: Port) -> list[Any]:

@@ -14,7 +14,8 @@ import click
 
 from ibkeys import files
 from ibkeys.cli import exits, options
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import write, write_exact
+from ibkeys.cli.help.command import CommandGroup
 from ibkeys.cli.types import Number
 from ibkeys.errors import IbkeysError, UsageError
 
@@ -39,8 +40,8 @@ _socket: Final = click.option(
 )
 
 
-@click.group("sim")
-@options.version
+@click.group("sim", cls=CommandGroup)
+@options.common
 def sim() -> None:
     """Serve a simulated subnet to any libibumad program; steer it.
 
@@ -84,7 +85,7 @@ def sim() -> None:
     "--pcap", envvar="IBKEYS_PCAP", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."
 )
 @options.show_keys
-@options.version
+@options.common
 def serve(
     file: str | None,
     name: str,
@@ -145,10 +146,11 @@ def serve(
         for number in (signal.SIGTERM, signal.SIGINT):
             before = signal.signal(number, lambda *_: server.stop())
             stack.callback(signal.signal, number, before)
+        _keep_names(server, stack)
         if script and events is not None:
             _play(server, events, script)
         for line in _welcome(server, file or "the demo fabric", where):
-            write(exits.clean(line))
+            write_exact(exits.clean(line))
         exits.require_stdout()
         server.serve()
     if failures:
@@ -159,7 +161,7 @@ def serve(
 @sim.command("ctl", context_settings={"ignore_unknown_options": True})
 @_socket
 @click.argument("words", nargs=-1, required=True, metavar="COMMAND...", type=click.UNPROCESSED)
-@options.version
+@options.common
 def ctl(name: str, words: tuple[str, ...]) -> int:
     """Steer a simulated subnet that is being served.
 
@@ -244,6 +246,19 @@ def _all(watchers: list[Callable[[Seen], None]], seen: Seen) -> None:
         except (OSError, ValueError, IbkeysError, exits.StdoutFailed) as error:
             watchers.remove(watcher)
             _say(f"what was shown or captured ends here: {error}")
+
+
+def _keep_names(server: Server, stack: ExitStack) -> None:
+    """Keep what nodes are called for the completion of `sim ctl`, until the server ends."""
+    from ibkeys.cli.completing import names
+
+    try:
+        which = names.served(server.name)
+        names.keep(which, (name for node in server.subnet.nodes for name in (node.node_id, node.description)))
+    except (OSError, RuntimeError) as error:
+        _say(f"names of nodes are not kept for completion: {error}")
+    else:
+        stack.callback(names.forget, which)
 
 
 def _print_mad(seen: Seen) -> None:

@@ -54,7 +54,7 @@ class Outlet:
             while not (room := exits.takes_more(0 if self._is_ending else TURN)) and not self._is_ending:
                 self.turn()
             if room:
-                exits.write(line)
+                (exits.write_exact if self._is_json else exits.write)(line)
                 exits.flush()
             self._untold += not room
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric, sm_key_of
 from ibkeys.cli.options import AskSa, Where
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
@@ -37,7 +38,7 @@ COMMAND: Final = "watch"
 _UNTRUSTED: Final = (0x0200, 0x0700)
 
 
-@click.command(COMMAND)
+@command(COMMAND)
 @options.option("--all-traps", is_flag=True, help="Also ports and groups that come and go, and links that change.")
 @options.option(
     "--interval",

@@ -138,11 +138,11 @@ def refuse_hidden_keys(writer: Writer, run: PlannedRun, key_files: Sequence[KeyF
     if not hidden:
         return
     ways = [file.way_in for file in key_files if any(port.port_guid in file.keys for port in hidden)]
-    imported = f"take over what OpenSM has: {ways[0]}; " if ways else ""
+    way = f"take over what OpenSM has: {ways[0]}" if ways else "`ibkeys mkey-recover` opens them"
+    also = "A key that nobody knows, not even OpenSM: `ibkeys mkey-recover`." if ways else ""
     hide = "hides" if len(hidden) == 1 else "hide"
     raise Refused(
         f"{counted(len(hidden), 'port')} {hide} an M_Key that is not in the key store: "
-        f"{named([str(port) for port in hidden])}; {imported}a key that nobody knows: `ibkeys mkey-recover`; nothing "
-        "was changed",
+        f"{named([str(port) for port in hidden])}; nothing was changed: {way}",
         UNKNOWN,
-    )
+    ).explained(also)

@@ -50,9 +50,9 @@ def refuse_another_subnet(writer: Writer, found: Topology) -> None:
     if not (found.troubles and is_swapped):
         raise UsageError(f"{none} is on this subnet, so it is another one: {another}")
     first = found.troubles[0]
-    raise UsageError(
-        f"{none} was found by the sweep, which ended at {first.port}: {first.error}. Where the adapter of this host "
-        f"was swapped that is the way on; where this is another subnet, {another}"
+    raise UsageError(f"{none} was found by the sweep, which ended at {first.port}: {first.error}").explained(
+        "Where the adapter of this host was swapped, what is said of that port is the way on.",
+        f"Where this is another subnet, {another}.",
     )
 
 

@@ -235,11 +235,10 @@ class KeyRun:
     def _not_in_key_file(self, left: Collection[int]) -> NotStored:
         master = self.around.managers.master
         return NotStored(
-            f"every port shows the key, and {master.cache}/guid2mkey has another one or none for "
-            f"{counted(len(left), 'port')} ({named([f'0x{guid:016x}' for guid in sorted(left)])}) after "
-            f"{self.around.wait:g} s: a restart of {master.name} now would lose them; look into its log, then go on "
-            "with --resume"
-        )
+            f"{master.cache}/guid2mkey has another key or none for {counted(len(left), 'port')} "
+            f"({named([f'0x{guid:016x}' for guid in sorted(left)])}) after {self.around.wait:g} s: look into OpenSM's "
+            "log, then go on with --resume"
+        ).explained(f"Every port shows the new key, so a restart of {master.name} now would lose these ports.")
 
     def _not_made(self, number: int, seen: Seen, entries: list[FileEntry]) -> NotStored:
         """Return the error for a step that not all ports took. Where none did, OpenSM may not read its file: the file
@@ -255,10 +254,13 @@ class KeyRun:
                 if (back := file.put(former, around.operation, around.writer.keystore)) is not None:
                     back.done()
             return NotStored(
-                f"{words}: {master.name} was told twice, and for {around.wait:g} s (--wait) no port came to have it "
-                f"({ports}). Either it does not read {master.conf.name}, which has its former values again: one that "
-                "was not there when OpenSM started is never read. Or its sweep takes longer, and may set it yet: go on "
-                "with --resume, and a longer --wait"
+                f"{words}: {master.name} was told twice, and for {around.wait:g} s (--wait) no port came to have it: "
+                "go on with --resume, and a longer --wait"
+            ).explained(
+                f"The ports: {ports}.",
+                f"Either it does not read {master.conf.name}, which has its former values again: one that was not "
+                "there when OpenSM started is never read.",
+                "Or its sweep takes longer, and it may set it yet.",
             )
         return NotStored(
             f"{words}: {counted(len(seen.wrong), 'port')} did not take it within {around.wait:g} s, OpenSM "

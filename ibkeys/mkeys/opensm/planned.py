@@ -211,11 +211,10 @@ def _what_all_have(run: PlannedRun) -> KeySetting | None:
     have = [f"they have {counted(keys, 'key')}, {named(levels)}"]
     have += [f"{counted(len(left_alone), 'port')}: {left_alone[0].reason}"] if left_alone else []
     raise Refused(
-        "OpenSM knows one M_Key, level and lease for the subnet, and the ports do not have the same: "
-        f"{'; '.join(have)}; let OpenSM set its own on all of them first (SIGHUP), or look at `ibkeys mkey-show "
-        "--all`; nothing was changed",
+        f"the ports do not have one M_Key, level and lease: {'; '.join(have)}; nothing was changed: let OpenSM set its "
+        "own on all of them first (SIGHUP)",
         MIXED,
-    )
+    ).explained("OpenSM knows one M_Key, level and lease for the subnet.", "`ibkeys mkey-show --all` shows them.")
 
 
 def _refuse_other_options(managers: KeyManagers, now: KeySetting) -> None:
@@ -225,10 +224,10 @@ def _refuse_other_options(managers: KeyManagers, now: KeySetting) -> None:
         what = "another M_Key" if said.key != now.key else f"level {said.protect}, lease {said.lease} s"
         raise Refused(
             f"{managers.master.conf.name} says {what}, and the ports have "
-            f"{'none' if now.key.is_zero else f'level {now.protect}, lease {now.lease} s'}: OpenSM has not set what "
-            "its file says, or somebody else changed the ports; let it (SIGHUP), and begin again; nothing was changed",
+            f"{'none' if now.key.is_zero else f'level {now.protect}, lease {now.lease} s'}; nothing was changed: let "
+            "OpenSM set what its file says (SIGHUP), and begin again",
             MIXED,
-        )
+        ).explained("OpenSM has not set what its file says, or somebody else changed the ports.")
 
 
 # --- an earlier run ---------------------------------------------------------------------------------------------------

@@ -171,10 +171,10 @@ class Standbys:
             if not waiting.lasts(1):
                 raise HostRefused(
                     f"{standby.name} was to be started, and after {self.wait:g} s it "
-                    f"{'does not answer' if state is None else f'is {state}'}; the M_Key is set, the level was not "
-                    f"raised: start it ({standby.command}), then go on with --resume",
+                    f"{'does not answer' if state is None else f'is {state}'}: start it ({standby.command}), then go "
+                    "on with --resume",
                     standby.host,
-                )
+                ).explained("The M_Key is set, the level was not raised.")
         self._watch(standby)
 
     def _watch(self, standby: Standby) -> None:

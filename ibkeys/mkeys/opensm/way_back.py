@@ -100,8 +100,7 @@ def note_awaited(record: RunRecord, is_awaited: bool) -> None:
     back."""
     if is_awaited and raising_step(record) is None:
         raise UsageError(
-            f"without a confirmation only a level goes back that was raised above level {level_to_fall_to(record)}, "
-            "never a key, and this run raises none: leave --confirm-within out (--abort gives back what was there "
-            "before); nothing was changed"
-        )
+            f"this run raises no level above {level_to_fall_to(record)} that could go back without a confirmation; "
+            "nothing was changed: leave --confirm-within out"
+        ).explained("A key never goes back by itself; --abort gives back what was there before.")
     record.stage = "running" if is_awaited else None

@@ -128,10 +128,13 @@ def _refuse_folder_of_others(directory: Path) -> None:
     if directory.exists() and directory.stat().st_uid != os.geteuid():
         user = directory.stat().st_uid
         raise Refused(
-            f"{directory} belongs to another user (UID {user}): an OpenSM of that user could not read what is written "
-            f"there; nothing was sent: run this as that user, or name a folder of your own (--cache-dir FOLDER), type "
-            f"`chown -R {user} FOLDER` when it is done, and start OpenSM with it (OSM_CACHE_DIR)",
+            f"{directory} belongs to another user (UID {user}); nothing was sent: run this as that user, or name a "
+            "folder of your own (--cache-dir FOLDER)",
             "foreign-folder",
+        ).explained(
+            "An OpenSM of that user could not read what is written there.",
+            f"A folder of your own: type `chown -R {user} FOLDER` when this is done, and start OpenSM with it "
+            "(OSM_CACHE_DIR).",
         )
     if directory.exists() and (hindrance := hindrance_to_closing(directory, stat_file(directory), os.geteuid())):
         raise Refused(f"{hindrance}; nothing was sent", "foreign-folder")

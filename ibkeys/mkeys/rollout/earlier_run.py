@@ -65,11 +65,10 @@ def refuse_while_open(store: KeyStore) -> None:
         return
     if last.state != "open":
         raise Refused(
-            f"{name_of(last)} goes back unless somebody confirms it: --confirm {last.id} or --resume keeps it, "
-            f"--unconfirmed {last.id} lowers its level, --abort gives back what was there before; no other run begins "
-            "before",
+            f"{name_of(last)} goes back unless somebody confirms it, and no other run begins before: --confirm "
+            f"{last.id} or --resume keeps it",
             "open-run",
-        )
+        ).explained(f"--unconfirmed {last.id} lowers its level; --abort gives back what was there before.")
     ways = "--continue goes on, --abort goes back" if last.options.first else "--resume finishes it, --abort goes back"
     raise Refused(f"{name_of(last)} is not finished: {ways}; no other run begins before", "open-run")
 

@@ -59,7 +59,7 @@ class Account:
     def to_json(self) -> dict[str, Any]:
         """Return the counts by their names."""
         return {
-            "run": self.run,
+            "run": self.run or None,
             "done": self.done,
             "skipped": self.skipped,
             "failed": self.failed,

@@ -10,7 +10,7 @@ from ibkeys.partitions.editing.adding import append_definition, append_items, ch
 from ibkeys.partitions.editing.partition_name import (
     PartitionName,
     find_partition,
-    listed_partitions,
+    no_partition,
     require_partition,
 )
 from ibkeys.partitions.editing.proof import what_else_changed
@@ -215,10 +215,7 @@ def _first_that_fits(
 def _new_partition(policy: Policy, where: PartitionName, rules: Sequence[Rule], ports: KnownPorts) -> EditedPolicy:
     base = DEFAULT_PARTITION if where.name == DEFAULT_NAME else where.base
     if base is None:
-        raise UsageError(
-            f"{policy.path}: there is no partition {where}; there are {listed_partitions(policy)}; to make one, give "
-            f"its P_Key too: {where}=0x21"
-        )
+        raise no_partition(policy, where, f" (to make one, give its P_Key too: {where}=0x21)")
     name = where.name or (DEFAULT_NAME if base == DEFAULT_PARTITION else "")
     text = PolicyText(policy)
     head = f"{name}=0x{base:04x}"

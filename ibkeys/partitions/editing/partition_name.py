@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ibkeys.errors import UsageError
+from ibkeys.near import did_you_mean
 from ibkeys.partitions.model import DEFAULT_NAME, DEFAULT_PARTITION, Partition, Policy
 from ibkeys.printable import clean, named
 
@@ -49,10 +50,13 @@ def require_partition(policy: Policy, where: PartitionName) -> Partition:
     """Return the partition that is meant. Raises UsageError where the policy has none, and as `find_partition`."""
     found = find_partition(policy, where)
     if found is None:
-        raise UsageError(f"{policy.path}: there is no partition {where}; there are {listed_partitions(policy)}")
+        raise no_partition(policy, where)
     return found
 
 
-def listed_partitions(policy: Policy) -> str:
-    """Return the first partitions of a policy, for a message about one that is not there."""
-    return named([f"{clean(each.name)}=0x{each.base:04x}" for each in policy.partitions])
+def no_partition(policy: Policy, where: PartitionName, otherwise: str = "") -> UsageError:
+    """Return the error for a partition that is not there: it names those that are near, else the first that there are.
+    *otherwise* ends it."""
+    near = did_you_mean(where.name or str(where), (each.name for each in policy.partitions))
+    there = named([f"{clean(each.name)}=0x{each.base:04x}" for each in policy.partitions])
+    return UsageError(f"{policy.path}: there is no partition {where}{otherwise}{near or f'; there are {there}'}")

@@ -105,7 +105,7 @@ class Attachments:
         try:
             node = self._subnet.node(info.node) if info.node else self._home
         except AddressError as error:
-            self._log(f"refused {info.ident}: SIM_HOST: {error}")
+            self._log(f"refused {info.ident}, for SIM_HOST in its environment does not fit: {error}")
             return None
         former = self._clients.same(info.ident, address)
         if former is not None:

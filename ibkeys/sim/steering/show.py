@@ -57,7 +57,7 @@ def port_lines(port: Port) -> list[str]:
     return lines
 
 
-_HEX: Final = {"p_key": 4, "method": 2, "attribute": 4}
+_HEX: Final = {"p_key": 4, "q_key": 8, "method": 2, "attribute": 4}
 """How many hexadecimal digits are printed of what an event says of a packet."""
 
 

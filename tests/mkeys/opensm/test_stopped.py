@@ -12,21 +12,15 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ibkeys.errors import FileChanged, NotStored, Refused, UsageError
-from tests.mkeys.opensm.madeup import CONF, Bench, MadeUpOpensm
+from tests.mkeys.opensm.madeup import CONF, Bench
+from tests.mkeys.opensm.stopping import THEN, bench_in, go_back, stop_at
 
 NO_KEY = b"m_key 0x0000000000000000\nm_key_protection_level 0\nm_key_lease_period 0\n"
-_serial = count()
 
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     return bench_in(tmp_path, monkeypatch)
-
-
-def bench_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    place = folder / f"{next(_serial)}" / "opensm"
-    place.mkdir(parents=True)
-    return Bench(MadeUpOpensm(place), monkeypatch)
 
 
 def test_no_key_then_one_then_another_then_none(bench: Bench) -> None:
@@ -52,49 +46,6 @@ RUNS: dict[str, Callable[[Bench], None]] = {
     "rotate, open": lambda bench: bench.rotate(open_while_rotating=True),
     "remove": Bench.remove,
 }
-
-
-def stop_at(bench: Bench, run: Callable[[Bench], object], moment: int) -> bool:
-    """Stop *run* at its pause or signal with this number; return whether it got there."""
-    try:
-        interrupt_at(bench, run, moment)
-    except KeyboardInterrupt:
-        return True
-    return False
-
-
-def interrupt_at(bench: Bench, run: Callable[[Bench], object], moment: int) -> None:
-    """As `stop_at`; raises what *run* makes of the interrupt."""
-    passed = count()
-
-    def stop(word: str) -> None:
-        if next(passed) == moment:
-            raise KeyboardInterrupt(word)
-
-    bench.opensm.before_each = stop
-    try:
-        run(bench)
-    finally:
-        bench.opensm.before_each = lambda word: None
-
-
-def go_back(bench: Bench) -> bool:
-    """Go back; return False where keys are mixed, and that is refused."""
-    try:
-        bench.abort()
-    except Refused as refused:
-        if refused.interlock != "mixed-keys":
-            raise
-        return False
-    return True
-
-
-THEN: dict[str, Callable[[Bench], None]] = {
-    "stands still": lambda bench: None,
-    "finishes its sweep": lambda bench: bench.opensm.finish(),
-    "is started again": lambda bench: bench.opensm.restart(),
-}
-"""What OpenSM does after the run was stopped."""
 
 
 @given(
@@ -161,7 +112,9 @@ def test_a_run_goes_on_after_the_adapter_of_its_host_was_swapped(bench: Bench) -
     [port] = [port for port in node.end_ports if port.is_up]
     port.guid, port.m_key, port.protect_bits, port.lease_period = 0x5001, 0, 0, 0
     for way_on in (bench.resume, bench.abort):
-        with pytest.raises(UsageError, match=r"was found by the sweep.*mkey-list --settle.*another subnet.*\(-C, -P\)"):
+        with pytest.raises(
+            UsageError, match=r"(?s)was found by the sweep.*mkey-list --settle.*another subnet.*\(-C, -P\)"
+        ):
             way_on()
     bench.settle()
     bench.resume()
@@ -178,7 +131,7 @@ def test_lost_signals_arm_nothing_and_resume_finishes(bench: Bench) -> None:
     bench.deploy()
     before, key = bench.opensm.conf.read_bytes(), bench.opensm.key()
     bench.opensm.is_deaf = True
-    with pytest.raises(NotStored, match=r"which has its former values again.*Or its sweep takes longer.*--resume"):
+    with pytest.raises(NotStored, match=r"(?s)--resume.*which has its former values again.*Or its sweep takes longer"):
         bench.rotate()
     assert (bench.opensm.conf.read_bytes(), bench.opensm.key()) == (before, key)
     with pytest.raises(Refused, match="is not finished"):

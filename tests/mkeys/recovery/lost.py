@@ -18,9 +18,9 @@ from ibkeys.sim.routing import forwarding_table
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.paths import StorePaths
-from tests.change.test_pkeys import sent
 from tests.fabricsim import tool, writer
 from tests.fattree import fat_tree
+from tests.spy import spy
 
 LEASE = 15
 SMALL = (3, 3, 2, 2, 3)
@@ -67,7 +67,7 @@ class Run:
                 fabric.stores = stores
                 fabric.reload_keys()
             before(fabric)
-            self.wire = sent(net, fabric)
+            self.wire = spy(fabric)
             with writer(fabric, *overrides) as w:
                 recovery = plan_recovery(w, known, wishes)
                 self.outlook: Outlook = recovery.outlook()

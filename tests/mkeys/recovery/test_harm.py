@@ -15,7 +15,6 @@ from ibkeys.mkeys.recovery.wishes import Wishes
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.paths import StorePaths
-from tests.change.test_pkeys import sent
 from tests.fabricsim import subnet, tool, writer
 from tests.mkeys.recovery.lost import (
     FIRST_KEY,
@@ -26,6 +25,7 @@ from tests.mkeys.recovery.lost import (
     tree,
     violations,
 )
+from tests.spy import spy
 
 
 @pytest.mark.parametrize("with_links", [True, False])
@@ -66,7 +66,7 @@ def test_under_a_master_sm_it_refuses_and_says_which_ports_run_one() -> None:
     with tool(net) as fabric, writer(fabric) as w:
         recovery = plan_recovery(w)
         counted = violations(net)
-        with pytest.raises(Refused, match=r"mkey-under-sm.*node03 mlx4_0") as refused:
+        with pytest.raises(Refused, match=r"(?s)mkey-under-sm.*node03 mlx4_0") as refused:
             recovery.run(lambda result: None)
         assert w.keystore.rows() == []
     assert refused.value.interlock == "mkey-under-sm"
@@ -88,7 +88,7 @@ def test_a_dry_run_sends_gets_only_and_stores_nothing(tmp_path: Path) -> None:
     net, known = tree()
     with tool(net) as fabric:
         fabric.stores = StorePaths(tmp_path / "keys.db", tmp_path / "journal.db")
-        wire = sent(net, fabric)
+        wire = spy(fabric)
         with writer(fabric, dry_run=True) as w:
             outlook = plan_recovery(w, known).outlook()
     assert {mad[3] for mad in wire} == {Method.GET}

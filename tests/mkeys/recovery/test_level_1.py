@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from ibkeys.fabric.live import Fabric
 from ibkeys.mad.const import AttributeID, Method
@@ -19,16 +18,12 @@ from tests.mkeys.recovery.lost import (
     lock,
     methods,
 )
+from tests.spy import LOST, spy
 
 
 def without_trap_repress(fabric: Fabric) -> None:
     """Let no TrapRepress arrive anywhere, as where agents ignore it."""
-    send = fabric.umad.send
-
-    def filtered(batch: Any) -> Any:
-        return send([each for each in batch if each.mad[3] != Method.TRAP_REPRESS])
-
-    fabric.umad.send = filtered  # type: ignore[method-assign]
+    spy(fabric, refuse=lambda out: LOST if out.mad[3] == Method.TRAP_REPRESS else 0)
 
 
 def test_an_agent_that_ignores_trap_repress_is_made_to_refuse_the_p_keys_it_has(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from ibkeys.plan.model import Options
 from ibkeys.plan.planner import make_plan
 from ibkeys.plan.policies.compare import PolicyComparison, compare_policies
 from ibkeys.sim.subnet import Subnet
+from tests.plan.generated import NETS, policies
 from tests.plan.planning import NODE02, NODE03, NODE04, SM, TWO_SWITCH, perform, sm_at, sweep, swept
-from tests.plan.test_planner_properties import NETS, policies
 
 BASE = "Default : ALL=limited, SELF=full ;\n"
 

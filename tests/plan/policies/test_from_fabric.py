@@ -13,8 +13,8 @@ from ibkeys.plan.model import Options
 from ibkeys.plan.planner import make_plan
 from ibkeys.plan.policies.from_fabric import MadePolicy, policy_from
 from ibkeys.sim.subnet import Subnet
+from tests.plan.generated import NETS, TABLES, policies
 from tests.plan.planning import NODE02, NODE03, SM, TWO_SWITCH, perform, sm_at, sweep, swept
-from tests.plan.test_planner_properties import NETS, TABLES, policies
 
 
 def made_by(text: str, *, enforce: str = "both", both: bool = False, **tables: list[int]) -> tuple[Subnet, MadePolicy]:

@@ -1,0 +1,75 @@
+"""Where a finding stands, as SARIF has it: a line of a file, which code-scanning views need, and the port by its name.
+
+The file is the policy where one of its lines decides, and the host's file where that is at fault. A port is in no file:
+its path ``fabric/NODE-GUID/port-N`` is made up. It is the same in every run, of a fabric and of a snapshot, whatever
+node and snapshot are called: views take a finding at another path for another finding.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from ibkeys.audit.findings import Subject
+from ibkeys.audit.formats import words
+
+FABRIC: Final = "fabric"
+"""Where ports are; also the path of what concerns no single port."""
+HOST: Final = "host"
+"""Where files of the host are that are not below the directory that paths are relative to."""
+
+
+def location_of(subject: Subject | None, root: str) -> dict[str, Any]:
+    """Return the location of a finding (SARIF 2.1.0, 3.28), None: of the whole fabric.
+
+    *root*: the absolute directory that paths of files are relative to, as a rule the checkout that the policy is in; ""
+    where none is known.
+    """
+    if subject is None:
+        return _in_file(FABRIC, 1)
+    policy, file = subject.evidence.get("policy", {}), subject.evidence.get("file", {})
+    if policy.get("file") and policy.get("line"):
+        location = _in_file(_relative(policy["file"], root), policy["line"])
+    elif file.get("path"):
+        location = _in_file(_relative(file["path"], root), 1)
+    else:
+        location = _in_file(_path_of(subject.identity), 1)
+    return location | logical_location(subject.identity)
+
+
+def _in_file(path: str, line: int) -> dict[str, Any]:
+    uri = quote(path.encode("utf-8", "surrogateescape"))
+    return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": line}}}
+
+
+def _path_of(identity: Mapping[str, Any]) -> str:
+    guid, port = identity.get("node_guid"), identity.get("port")
+    if guid is None:
+        return FABRIC
+    return f"{FABRIC}/{guid}" if port is None else f"{FABRIC}/{guid}/port-{port}"
+
+
+def _relative(path: str, root: str) -> str:
+    """Return *path* below *root*, or below `HOST` where it is elsewhere: a view takes relative paths alone."""
+    whole = posixpath.normpath(posixpath.join(root, path))
+    below = posixpath.relpath(whole, root) if root else whole
+    if below.startswith(("/", "../")):
+        return f"{HOST}/{whole.lstrip('/')}"
+    return below
+
+
+def logical_location(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a port as ``node_guid/port`` with what else is known of it; nothing for what is none."""
+    name = words.qualified_name(identity)
+    if name is None:
+        return {}
+    port = identity.get("port")
+    logical = {
+        "name": "node" if port is None else f"port {port}",
+        "fullyQualifiedName": name,
+        "kind": "node" if port is None else "port",
+    }
+    known = {key: identity.get(key) for key in ("node_desc", "node_type", "port_guid", "lid")}
+    return {"logicalLocations": [logical], "properties": known}

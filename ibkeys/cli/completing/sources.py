@@ -1,0 +1,152 @@
+"""What parameters can be. Each function gets the context of the command as far as it was typed, and the word to
+complete; its own imports come late, so that completing one thing does not load another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ibkeys.cli.completing.offers import Item, offer, offer_directories, offer_files, offer_list
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LARGEST_POLICY: Final = 1 << 18
+"""Bytes: a larger one takes longer to read than a shell should wait."""
+
+
+def files(ctx: click.Context, incomplete: str) -> list[Item]:
+    """Files, by the shell."""
+    return offer_files(incomplete)
+
+
+def directories(ctx: click.Context, incomplete: str) -> list[Item]:
+    """Directories, by the shell."""
+    return offer_directories(incomplete)
+
+
+def rules(ctx: click.Context, incomplete: str) -> list[Item]:
+    """The audit's rules, with their titles; several with commas between them."""
+    from ibkeys.audit.catalogue import CATALOGUE
+
+    return offer_list({rule.id: rule.title for rule in CATALOGUE}, incomplete)
+
+
+def groups(ctx: click.Context, incomplete: str) -> list[Item]:
+    """The groups of the audit's rules; several with commas between them."""
+    from ibkeys.audit.findings import GROUPS
+
+    return offer_list(GROUPS, incomplete)
+
+
+def interlocks(ctx: click.Context, incomplete: str) -> list[Item]:
+    """The interlocks, with what they refuse."""
+    from ibkeys.change.consent import INTERLOCKS
+
+    return offer(INTERLOCKS, incomplete)
+
+
+def nodes(ctx: click.Context, incomplete: str) -> list[Item]:
+    """The nodes of the last sweep by their whole names."""
+    return offer(_node_names(ctx), incomplete)
+
+
+def simulated_nodes(ctx: click.Context, incomplete: str) -> list[Item]:
+    """The nodes of the last sweep of a simulated subnet."""
+    from ibkeys.cli.completing.names import SIMULATED_NODES, kept
+
+    return offer(kept(SIMULATED_NODES), incomplete)
+
+
+def hosts(ctx: click.Context, incomplete: str) -> list[Item]:
+    """The nodes of the last sweep without their devices: a name without one takes all devices of the host."""
+    from ibkeys.topology.name_patterns import split_description
+
+    return offer({split_description(name)[0] for name in _node_names(ctx)}, incomplete)
+
+
+def address(ctx: click.Context, incomplete: str) -> list[Item]:
+    """A node's name in the place of ADDR, after -N."""
+    return nodes(ctx, incomplete) if ctx.params.get("name") and not ctx.params.get("words") else []
+
+
+def address_or_directory(ctx: click.Context, incomplete: str) -> list[Item]:
+    """A node's name as `address`; else a directory."""
+    return address(ctx, incomplete) or offer_directories(incomplete)
+
+
+def pair(ctx: click.Context, incomplete: str) -> list[Item]:
+    """One of two: nodes where the command can be given -N, else files."""
+    if "name" not in ctx.params:
+        return offer_files(incomplete)
+    return nodes(ctx, incomplete) if ctx.params["name"] else []
+
+
+def operations(ctx: click.Context, incomplete: str) -> list[Item]:
+    """The operations of the journal; for `undo` those that are not undone."""
+    from ibkeys.store.journal import Journal
+    from ibkeys.umad.simulated import stores_of
+
+    path = stores_of(ctx.params["backend"], journal=ctx.params["journal"]).journal
+    if path is None or not path.exists():
+        return []
+    with Journal.read(path) as stored:
+        records = stored.list_operations()
+    return offer(
+        {
+            str(record.id): f"{record.command}, {record.started}, {record.state}"
+            for record in records
+            if ctx.command.name != "undo" or record.state != "undone"
+        },
+        incomplete,
+    )
+
+
+def partitions(ctx: click.Context, incomplete: str) -> list[Item]:
+    """The partitions of the policy file that the command line names."""
+    from ibkeys.partitions.reader import read_policy
+
+    path = Path(ctx.params.get("file") or ctx.params.get("policy_file") or "")
+    if not path.is_file() or path.stat().st_size > _LARGEST_POLICY:
+        return []
+    return offer({each.name: f"{each.base:#06x}" for each in read_policy(path).partitions}, incomplete)
+
+
+def steering(ctx: click.Context, incomplete: str) -> list[Item]:
+    """The words of `sim ctl`, from its grammar, and the nodes of the simulator that has this socket name."""
+    from ibkeys.sim.steering.commands import GRAMMAR
+
+    verb, *before = ctx.params.get("words") or ("",)
+    usages = [(words, text) for words, text in _usages(GRAMMAR) if not verb or words[0] == verb]
+    if not verb:
+        return offer({words[0]: text for words, text in usages}, incomplete)
+    found: set[str] = set()
+    for words, _text in usages:
+        if len(before) + 1 < len(words):
+            found.update(_alternatives(words[len(before) + 1], ctx.params.get("name")))
+    return offer(found, incomplete)
+
+
+def _usages(grammar: str) -> Iterator[tuple[list[str], str]]:
+    """Yield the words of each command and what it does: a line of the grammar, up to two blanks, and the rest."""
+    for line in grammar.split("\n\n")[0].splitlines():
+        if not line.startswith(" "):
+            usage, _, text = line.partition("  ")
+            yield usage.split(), text.strip()
+
+
+def _alternatives(word: str, socket: Any) -> list[str]:
+    """Return what a word of the grammar can be; NODE, A and B are nodes, other capitals anything."""
+    from ibkeys.cli.completing.names import kept, served
+
+    if word in ("A", "B") or word.startswith("NODE"):
+        return kept(served(socket))
+    return [each for each in word.strip("[]").split("|") if each == each.lower() and each.isalpha()]
+
+
+def _node_names(ctx: click.Context) -> list[str]:
+    from ibkeys.cli.completing.names import NODES, SIMULATED_NODES, kept
+
+    return kept(SIMULATED_NODES if (ctx.params.get("backend") or "").startswith("sim:") else NODES)

@@ -1,0 +1,84 @@
+"""Which parameter completes to what: by the name and the word for its value, which are the same in all commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ibkeys.cli.completing import sources
+
+if TYPE_CHECKING:
+    from ibkeys.cli.completing.offers import Item
+
+    _ParamType = click.ParamType[Any]
+else:  # no generic class before click 8.4
+    _ParamType = click.ParamType
+
+Source = Callable[[click.Context, str], "list[Item]"]
+
+_BY_METAVAR: Final[dict[str, Source]] = {
+    "FILE": sources.files,
+    "[FILE]": sources.files,
+    "FILE|opensm": sources.files,
+    "PATH": sources.files,
+    "PLAN": sources.files,
+    "[PLAN]": sources.files,
+    "SNAPSHOT": sources.files,
+    "DIR": sources.directories,
+    "[DIR]": sources.directories,
+    "ID[,ID...]": sources.rules,
+    "GROUP[,...]": sources.groups,
+    "GLOB": sources.hosts,
+    "WHO": sources.hosts,
+    "WHO...": sources.hosts,
+    "[WHO]...": sources.hosts,
+    "NODE": sources.simulated_nodes,
+    "ADDR PORTNUM": sources.address,
+    "[ADDR] [PORTNUM]": sources.address,
+    "[ADDR] [PORTNUM] INDEX=PKEY...": sources.address,
+    "[ADDR] [PORTNUM] PKEY...": sources.address,
+    "WHAT [PORTNUM] DIR": sources.address_or_directory,
+    "PARTITION": sources.partitions,
+    "COMMAND...": sources.steering,
+}
+_BY_NAME: Final[dict[tuple[str, str | None], Source]] = {
+    ("file", None): sources.files,
+    ("a", None): sources.pair,
+    ("b", None): sources.pair,
+    ("a", "A"): sources.files,
+    ("b", "B"): sources.files,
+    ("override", "NAME"): sources.interlocks,
+    ("explain", "ID"): sources.rules,
+    ("operation", "[ID]"): sources.operations,
+    ("partition", None): sources.partitions,
+    ("source", "FROM"): sources.partitions,
+    ("target", "TO"): sources.partitions,
+}
+"""Where the word for the value says too little."""
+
+
+class Completed(_ParamType):
+    """A type whose values a shell completes from *source*; all else is that of the type *inner*."""
+
+    def __init__(self, inner: _ParamType, source: Source) -> None:
+        self.name = inner.name
+        self.inner = inner
+        self.source = source
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read the value."""
+        return self.inner.convert(value, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:
+        """Return what the value can be."""
+        return self.source(ctx, incomplete)
+
+
+def let_complete(param: click.Parameter) -> None:
+    """Give *param* what it completes to, where the tables have it."""
+    key = (param.name or "", param.metavar)
+    source = _BY_NAME.get(key) or _BY_METAVAR.get(param.metavar or "")
+    if source is not None:
+        param.type = Completed(param.type, source)

@@ -1,0 +1,83 @@
+"""What went wrong at many ports for one reason: said once, with how many they are and who.
+
+``40 ports: SubnGet(PortInfo): no reply after 3 attempts: stage[1-40] mlx5_0``; with -v each port has a line of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ibkeys.cli import exits
+from ibkeys.cli.render import Row, heading_of
+from ibkeys.printable import counted
+from ibkeys.topology.folded_names import FoldedNames
+
+LISTED: Final = 10
+"""More causes than this are only counted where a table is written; JSON lists all."""
+_NAMED: Final = 8
+"""So many words (each of them may stand for many ports) name the ports of one cause; the rest is counted."""
+_OF_ONE_PORT: Final = re.compile(
+    r" to (?:route [0-9,]+|LID [0-9]+)(?=: )|, modifier 0x[0-9a-f]+(?=\))| \(route [0-9,]+\)(?=: )"
+)
+"""What a message says of the one request that failed: where it went, which block or port it asked about."""
+
+
+def say_by_cause(
+    troubles: Sequence[tuple[Row | None, str]],
+    kind: str,
+    format: str,
+    names: FoldedNames | None = None,
+    each: bool = False,
+) -> None:
+    """Say on standard error what went wrong at which port: a port's identity and the reason, None for no port.
+
+    Reasons that differ only in the route, LID or modifier of a request are one. Where a *format* other than the table
+    is written, no cause is left out. *names*: how ports are called; else only these ports are known. *each*: a line for
+    each port, as with -v.
+    """
+    each = each or exits.says_all()
+    lines = lines_by_cause(troubles, each, names)
+    listed = lines if format != "table" or each else lines[:LISTED]
+    for line, details in listed:
+        exits.warn(line, kind)
+        exits.show_details(details)
+    if len(lines) > len(listed):
+        exits.warn(f"and {counted(len(lines) - len(listed), 'other reason')} (all of them: -v, or -f json)", kind)
+
+
+def lines_by_cause(
+    troubles: Sequence[tuple[Row | None, str]], each: bool, names: FoldedNames | None = None
+) -> list[tuple[str, str]]:
+    """Return a line for each cause, in the order in which they were met, or for *each* port, with the details (what
+    stands after the first line of a reason) to be shown below it."""
+    if names is None:
+        names = FoldedNames(row for row, _ in troubles if row is not None)
+    groups: dict[Any, list[tuple[Row | None, str]]] = {}
+    for at, (row, text) in enumerate(troubles):
+        key = at if each or row is None else cause_of(row, text)
+        groups.setdefault(key, []).append((row, text))
+    return [_line(group, names) for group in groups.values()]
+
+
+def cause_of(row: Row, text: str) -> str:
+    """Return a reason without what it says of the one request, and of the one port: ``SubnGet(PortInfo): no reply
+    after 3 attempts``."""
+    port = f"{row['node_desc']!r} {row['node_guid']} port {row['port']}" if row["node_desc"] else None
+    return _OF_ONE_PORT.sub("", text.replace(f"{port}: ", "") if port is not None else text)
+
+
+def _line(group: Sequence[tuple[Row | None, str]], names: FoldedNames) -> tuple[str, str]:
+    row, text = group[0]
+    text, _, details = text.partition("\n")
+    if row is None:
+        return text, details
+    if len(group) == 1:
+        return f"{heading_of(row)}: {text}", details
+    ports = {(each["node_guid"], each["port"]): each for each, _ in group if each is not None}
+    if len(ports) == 1:
+        return f"{heading_of(row)}: {len(group)} times: {cause_of(row, text)}", details
+    words = names.words(ports.values())
+    more = f" and {len(words) - _NAMED} more (all of them: -v)" if len(words) > _NAMED else ""
+    return f"{counted(len(ports), 'port')}: {cause_of(row, text)}: {', '.join(words[:_NAMED])}{more}", details

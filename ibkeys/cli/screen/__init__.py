@@ -1,0 +1,1 @@
+"""What a terminal is: how wide, with colour or without. Lines and tables are made to fit it."""

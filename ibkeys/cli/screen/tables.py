@@ -1,0 +1,167 @@
+"""A table that fits: columns as wide as their widest cell where there is room; else, in this order, columns that say
+the same in every row are said once, cells are folded within their column, and a row takes several lines.
+
+Nothing is left out, and no name, GUID or value is broken that fits a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import repeat, zip_longest
+from typing import Final, NamedTuple
+
+from ibkeys.cli.screen.colour import paint
+from ibkeys.cli.screen.lines import columns, folded, pieces
+
+_GAP: Final = 2
+_INDENT: Final = 4
+"""Before the further lines of a row."""
+
+
+class Line(NamedTuple):
+    """A line of a cell, cleaned. ``role``: what gives it its colour (`colour.paint`)."""
+
+    text: str
+    role: str = ""
+
+
+Cell = tuple[Line, ...]
+Rows = Sequence[Sequence[Cell]]
+_EMPTY: Final = Line("")
+
+
+def _within(cell: Cell, width: int) -> Cell:
+    """Return the lines of *cell*, folded to *width*."""
+    for text, _ in cell:
+        if _width(text) > width:
+            break
+    else:
+        return cell
+    return tuple(Line(each, line.role) for line in cell for each in folded(line.text, width, 0).split("\n"))
+
+
+def _width(text: str) -> int:
+    """Return `columns` of a cleaned text without colour; tables may have very many."""
+    return len(text) if text.isascii() else columns(text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sheet:
+    """A table that is to be laid out. ``rows`` may have columns that none of the tiers shows."""
+
+    titles: Sequence[Cell]
+    rows: Rows
+    numeric: Sequence[bool]
+
+    def natural(self, at: int) -> int:
+        """Return the width that a column would have."""
+        return max(_width(text) for row in (self.titles, *self.rows) for text, _ in row[at])
+
+    def least(self, at: int) -> int:
+        """Return the width of what a column has that cannot be folded."""
+        parts = (part for row in (self.titles, *self.rows) for line in row[at] for part in pieces(line.text))
+        return max((columns(part.lstrip(" ")) for part in parts), default=0)
+
+
+_Tiers = list[list[tuple[int, int]]]
+"""For each line of a row its columns: which, how wide."""
+
+
+def laid_out(
+    titles: Sequence[str],
+    rows: Rows,
+    numeric: Sequence[bool],
+    below: Iterable[Sequence[str]] | None,
+    width: int | None,
+) -> Iterator[str]:
+    """Yield the lines of a table with *titles*, of at most *width* columns; None: as wide as it is.
+
+    *numeric*: which columns stand at the right. *below*: lines that follow each row, as they are.
+    """
+    sheet = _Sheet([(Line(title),) for title in titles], rows, numeric)
+    every = [(at, sheet.natural(at)) for at in range(len(titles))]
+    tiers: _Tiers = [every]
+    if width is not None and _width_of(every) > width:
+        shared = _shared(rows)
+        if shared:
+            said = "; ".join(f"{titles[at]} {_in_prose(rows[0][at])}" for at in shared)
+            yield from folded(f"the same in every row: {said}", width).split("\n")
+        tiers = _fitted(sheet, [each for each in every if each[0] not in shared], width)
+    yield from _lines_of_row(sheet.titles, tiers, numeric)
+    for row, further in zip(rows, repeat(()) if below is None else below, strict=False):
+        yield from _lines_of_row(row, tiers, numeric)
+        yield from further
+
+
+def _width_of(tier: Sequence[tuple[int, int]]) -> int:
+    return sum(width for _, width in tier) + _GAP * (len(tier) - 1)
+
+
+def _shared(rows: Rows) -> list[int]:
+    """Return the columns but the first that say the same in each of several rows."""
+    if len(rows) < 2:
+        return []
+    return [at for at in range(1, len(rows[0])) if all(row[at] == rows[0][at] for row in rows)]
+
+
+def _in_prose(cell: Cell) -> str:
+    return " ".join(paint(line.text, line.role) for line in cell if line.text) or "-"
+
+
+def _fitted(sheet: _Sheet, natural: Sequence[tuple[int, int]], width: int) -> _Tiers:
+    """Return the tiers by which the table has fewest lines: columns as wide as they are, or with folded cells."""
+    room = width - _INDENT
+    wide = _in_tiers([(at, min(wanted, room)) for at, wanted in natural], width)
+    if len(wide) == 1 and all(wanted <= room for _, wanted in natural):
+        return wide
+    least = {at: min(sheet.least(at), room) for at, _ in natural}
+    narrow = [
+        _widened(tier, dict(natural), width - (_INDENT if number else 0))
+        for number, tier in enumerate(_in_tiers([*least.items()], width))
+    ]
+    return min((narrow, wide), key=lambda tiers: _height(sheet, tiers))
+
+
+def _in_tiers(sized: Sequence[tuple[int, int]], width: int) -> _Tiers:
+    tiers: _Tiers = [[]]
+    for each in sized:
+        room = width - (_INDENT if len(tiers) > 1 else 0)
+        if tiers[-1] and _width_of([*tiers[-1], each]) > room:
+            tiers.append([])
+        tiers[-1].append(each)
+    return tiers
+
+
+def _widened(tier: list[tuple[int, int]], natural: dict[int, int], room: int) -> list[tuple[int, int]]:
+    """Return *tier* with the room that is left given to its columns, first to those that need least."""
+    left = room - _width_of(tier)
+    widths = dict(tier)
+    order = sorted(widths, key=lambda at: natural[at] - widths[at])
+    for number, at in enumerate(order):
+        more = min(natural[at] - widths[at], left // (len(order) - number))
+        widths[at] += max(more, 0)
+        left -= max(more, 0)
+    return [(at, widths[at]) for at, _ in tier]
+
+
+def _height(sheet: _Sheet, tiers: _Tiers) -> int:
+    return sum(
+        max(len(_within(row[at], width)) for at, width in tier) for row in (sheet.titles, *sheet.rows) for tier in tiers
+    )
+
+
+def _lines_of_row(row: Sequence[Cell], tiers: _Tiers, numeric: Sequence[bool]) -> Iterator[str]:
+    for number, tier in enumerate(tiers):
+        before = " " * _INDENT if number else ""
+        for lines in zip_longest(*[_within(row[at], width) for at, width in tier], fillvalue=_EMPTY):
+            parts = [_padded(line, width, numeric[at]) for line, (at, width) in zip(lines, tier, strict=True)]
+            yield (before + (" " * _GAP).join(parts)).rstrip()
+
+
+def _padded(line: Line, width: int, right: bool) -> str:
+    text, role = line
+    blanks = " " * (width - _width(text))
+    if role:
+        text = paint(text, role)
+    return blanks + text if right else text + blanks

@@ -1,0 +1,50 @@
+"""How GUIDs are written: ``0x24be05ffff98aba1``, as other tools print them, and as sysfs does."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ibkeys.errors import EncodeError
+from ibkeys.keys.number import NOT_SHOWN, parse_number
+
+_GROUPS: Final = r"[0-9a-fA-F]{4}(?::[0-9a-fA-F]{4})"
+_OF_SYSFS: Final = re.compile(rf"{_GROUPS}{{3}}", re.ASCII)
+"""node_guid, sys_image_guid in /sys/class/infiniband/CA."""
+_GID: Final = re.compile(rf"{_GROUPS}{{7}}", re.ASCII)
+"""ports/N/gids/N there. Its last 64 bits are the port's GUID, for all but a multicast GID (IBA 4.1.1)."""
+_PLAIN: Final = re.compile(r"[0-9a-fA-F]{16}", re.ASCII)
+
+
+def parse_guid(text: str) -> int:
+    """Read a GUID that is not 0.
+
+    ``0x24be05ffff98aba1``, ``24be05ffff98aba1``, ``24be:05ff:ff98:aba1``, or a whole GID as
+    ``fe80:0000:0000:0000:24be:05ff:ff98:aba1``, of which the GUID is taken. Raises EncodeError.
+    """
+    text = text.strip()
+    if _GID.fullmatch(text):
+        if text[:2].lower() == "ff":
+            raise EncodeError(f"GUID {NOT_SHOWN} is a multicast GID: it is no port's")
+        text = text[20:]
+    if _OF_SYSFS.fullmatch(text):
+        text = text.replace(":", "")
+    number = int(text, 16) if _PLAIN.fullmatch(text) else _number(text)
+    if not 0 < number < 1 << 64:
+        raise EncodeError(f"GUID {NOT_SHOWN if number else 0} is no GUID: it must be 64 bits and not 0")
+    return number
+
+
+def is_spelled_as_guid(text: str) -> bool:
+    """Whether *text*, where a name or a LID could stand too, is a GUID: ``0x`` and more than four digits, or groups of
+    four as sysfs has them. A switch port (``leaf1:3``) has three digits at most after its colon."""
+    if _OF_SYSFS.fullmatch(text) or _GID.fullmatch(text):
+        return True
+    return text.lower().startswith("0x") and len(text) > 6 and ":" not in text
+
+
+def _number(text: str) -> int:
+    try:
+        return parse_number(text, "GUID")
+    except EncodeError as error:
+        raise EncodeError(f"{error}; a GUID is 0x and hex digits, or 24be:05ff:ff98:aba1 as sysfs has it") from None

@@ -1,0 +1,67 @@
+"""Names that are near one that is not there: ``; did you mean gpu-a03?``."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from ibkeys.printable import clean
+
+_NEAR: Final = 3
+_CUTOFF: Final = 0.6
+_MUCH: Final = 0.05
+"""A name that is less like the word than the nearest one, by so much of the measure of difflib, is left out."""
+_ZEROS: Final = re.compile(r"(?<![0-9])0+(?=[0-9])")
+
+
+def did_you_mean(word: str, known: Iterable[str], most: int = _NEAR) -> str:
+    """Return ``; did you mean a, b or c?`` for the end of a message, "" where nothing of *known* is near *word*."""
+    return did_you_mean_any([word], known, most)
+
+
+def did_you_mean_any(words: Iterable[str], known: Iterable[str], most: int = _NEAR) -> str:
+    """Return `did_you_mean` for several words that are not there."""
+    names = list(known)
+    return did_you_mean_one_of([name for word in words for name in near_names(word, names, most)], most)
+
+
+def did_you_mean_one_of(near: Iterable[str], most: int = _NEAR) -> str:
+    """Return the question about names that were found near; one with a blank stands in quotes. "" for none."""
+    shown = [repr(name) if " " in name else clean(name) for name in list(dict.fromkeys(near))[:most]]
+    if not shown:
+        return ""
+    last = shown.pop()
+    return f"; did you mean {', '.join(shown)} or {last}?" if shown else f"; did you mean {last}?"
+
+
+def near_names(word: str, known: Iterable[str], most: int = _NEAR) -> list[str]:
+    """Return at most *most* of *known* that are like *word*, the nearest first.
+
+    Names that differ only in case or in zeros before a number (``gpu-a3`` and ``gpu-a03``) are the only ones then:
+    difflib alone finds gpu-a30 as near.
+    """
+    spellings: dict[str, list[str]] = {}
+    for name in dict.fromkeys(known):
+        spellings.setdefault(_plain(name), []).append(name)
+    same = spellings.get(_plain(word))
+    if same:
+        return same[:most]
+    near = difflib.get_close_matches(_plain(word), spellings, most, _CUTOFF)
+    ratios = [difflib.SequenceMatcher(None, plain, _plain(word)).ratio() for plain in near]
+    near = [plain for plain, ratio in zip(near, ratios, strict=True) if ratio > ratios[0] - _MUCH]
+    return [name for plain in near for name in spellings[plain]][:most]
+
+
+def near_nodes(word: str, descriptions: Iterable[str]) -> list[str]:
+    """Return those of *descriptions* (``gpu-a03 mlx5_0``) that *word* may mean, with the device or without."""
+    named: dict[str, dict[str, None]] = {}
+    for description in descriptions:
+        for name in (description, description.partition(" ")[0]):
+            named.setdefault(name, {})[description] = None
+    return list(dict.fromkeys(each for name in near_names(word, named) for each in named[name]))
+
+
+def _plain(name: str) -> str:
+    return _ZEROS.sub("", name).casefold()

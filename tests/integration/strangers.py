@@ -1,0 +1,26 @@
+"""Subnet managers that nobody named."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from tests.integration import opensms
+from tests.integration.ibsim import RUN_TIMEOUT
+from tests.integration.subnet import Subnet
+
+NODES = {
+    "node01 mlx4_0": 0x2C903000A1011,
+    "node05 mlx4_0": 0x2C903000A1051,
+    "node06 mlx4_0": 0x2C903000A1061,
+}
+
+
+def stranger(served: Subnet, stack: ExitStack, node: str) -> None:
+    """Start a standby under another name: nobody sees that it is an OpenSM, as if it ran on another host."""
+    renamed = ("bash", "-c", 'exec -a sm "$0" "$@"')
+    words = ["opensm", "-f", "stdout", "-D", "0x07"]
+    other, log = opensms.start(served, words, served.folder, node, before=renamed)
+    stack.callback(log.close)
+    stack.callback(other.wait, RUN_TIMEOUT)
+    stack.callback(other.kill)
+    log.wait("ENTERING SM STANDBY STATE")

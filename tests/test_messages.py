@@ -1,0 +1,59 @@
+"""What an error says on one line is one sentence; the rest explains it, and waits for -v."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ibkeys import errors
+from ibkeys.errors import IbkeysError, NoRoom
+
+ROOT = Path(errors.__file__).parent
+KINDS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, IbkeysError)}
+LONGEST = 195
+"""Characters of a message before its names and numbers are put in."""
+_NEXT_SENTENCE = re.compile(r"\w[)`]?\. +[A-Z]")
+
+
+def fixed_text(node: ast.expr) -> str:
+    """The text of a message as it stands in the source, with a letter for each value."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(fixed_text(each) if isinstance(each, ast.Constant) else "X" for each in node.values)
+    if isinstance(node, ast.BinOp):
+        return fixed_text(node.left) + fixed_text(node.right)
+    return "X"
+
+
+def messages() -> Iterator[tuple[str, str]]:
+    """Yield where each error and each objection of an interlock is made, and its text."""
+    for path in sorted(ROOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or not node.args:
+                continue
+            at = 1 if node.func.id == "Objection" else 0 if node.func.id in KINDS else None
+            if at is not None and len(node.args) > at:
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", fixed_text(node.args[at])
+
+
+def test_each_message_is_one_sentence() -> None:
+    assert [where for where, text in messages() if _NEXT_SENTENCE.search(text)] == []
+
+
+def test_no_message_is_longer_than_people_read() -> None:
+    assert [(where, len(text)) for where, text in messages() if len(text) > LONGEST] == []
+
+
+def test_there_are_messages_to_look_at() -> None:
+    assert len(list(messages())) > 300
+
+
+def test_what_explains_an_error_is_beside_it_for_scripts_and_in_a_traceback() -> None:
+    error = NoRoom("full").explained("Why it is so.", "", "What else.")
+    assert str(error) == "full"
+    assert error.more == "Why it is so.\nWhat else."
+    assert error.__notes__ == [error.more]
+    assert NoRoom("full").more == NoRoom("full").explained("").more == ""
