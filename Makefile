@@ -12,7 +12,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 DEBIAN := gcc libc6-dev pkg-config python3-dev python3-venv libibumad-dev \
   ibsim-utils libumad2sim0 opensm infiniband-diags man-db openssh-client openssh-server tshark \
-  logrotate openssl prometheus systemd
+  curl logrotate openssl prometheus systemd
 CORPUS := $(abspath $(wildcard ../shared))
 # Each processor runs tests; one that has none left takes some of another's. ARGS=-n0 runs them one after the other.
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -59,8 +60,7 @@ def test_a_ufm_that_says_yes_and_never_syncs_ends_with_exit_3_and_names_the_port
         over.mock.syncs, over.wait = False, 1
         done = over.apply()
         assert done.returncode == 3
-        assert "'node02 mlx4_0' 0x0002c903000a1020 port 1" in done.stderr
-        assert "'node03 mlx4_0' 0x0002c903000a1030 port 1" in done.stderr
+        assert ": node[02-03] mlx4_0, MF0;switch-a:IS5023/U1 port 2-3\n" in done.stderr
         assert "1 s without progress, though UFM has it stored" in done.stderr
         assert "node04" not in done.stderr
         assert (stored(over.mock), sets(over)) == ({0x10: {2: "full", 3: "full"}}, before)
@@ -94,7 +94,7 @@ def test_a_ufm_that_loses_half_is_found_out_by_reading_back() -> None:
         over.mock.loses_half = True
         done = over.apply()
         assert done.returncode == 3
-        assert "'node03 mlx4_0' 0x0002c903000a1030 port 1" in done.stderr
+        assert "node03 mlx4_0 (ca 0x0002c903000a1030) port 1" in done.stderr
         assert "answered with success and has GUID 0002c903000a1031 as no member of 0x10, not as full" in done.stderr
         assert "node02" not in done.stderr
         over.mock.loses_half = False
@@ -138,6 +138,34 @@ def test_what_another_stored_since_the_plan_is_named() -> None:
         assert "interlock stale" in done.stderr
         assert "is full of 0x10 in UFM and none on the wire" in done.stderr
         assert over.mock.changes == 0
+
+
+def test_what_ufm_has_and_its_sm_never_wrote_is_drift() -> None:
+    with ufmed({0x10: {2: "full"}}) as over:
+        over.mock.syncs = False
+        over.mock.partitions[0x10].members[NODES[3]] = ("full", False)
+        plan = over.served.folder / "plan.json"
+        done = over.ibkeys("plan", "--policy", over.url, "--out", plan)
+        assert done.returncode == 1, done.stdout + done.stderr
+        done = over.apply()
+        assert done.returncode == 4
+        assert "refused by interlock drift" in done.stderr
+        assert "is full of 0x10 in UFM and none on the wire" in done.stderr
+        assert over.mock.changes == 0
+
+
+def test_the_journal_says_which_way_it_went_and_has_no_token() -> None:
+    with ufmed({}) as over:
+        over.plan(policy({0x10: {2: "full"}}))
+        assert over.apply().returncode == 0
+        document = json.loads(over.served.ibkeys("journal", "1", "-f", "json").stdout)
+        assert f"--via {over.url}" in document["operations"][0]["options"]
+        assert "--ufm-token" in document["operations"][0]["options"]
+        [file] = document["files"]
+        assert (file["host"], file["path"]) == (f"{over.url}/ufmRestV3", "/resources/pkeys/0x10")
+        done = over.served.ibkeys("undo", "--yes")
+        assert done.returncode == 2
+        assert "--ufm-token @FILE" in done.stderr, "who asks is not in the journal"
 
 
 def test_after_an_undo_those_who_came_since_stay() -> None:

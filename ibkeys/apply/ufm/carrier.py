@@ -53,8 +53,9 @@ class UfmCarrier:
     @property
     def way(self) -> str:
         """The UFM, and the partitions whose members change."""
-        listed = named([f"{base:#x}" for base in self._course.stored])
-        return f"through UFM at {self._ufm.url}: {f'partitions {listed}' if listed else 'no partition changes'}"
+        bases = [f"{base:#x}" for base in self._course.stored]
+        word = "partition" if len(bases) == 1 else "partitions"
+        return f"through UFM at {self._ufm.url}: {f'{word} {named(bases)}' if bases else 'no partition changes'}"
 
     # --- planning ----------------------------------------------------------------------------------------------------
 
