@@ -87,7 +87,11 @@ class UfmClient:
         answer = self._ask(method, path, None, body)
         self._require_success(method, path, answer, self._reason(answer))
         if answer.is_page:
-            raise UfmNotReached(f"{self.url}{path}: {method} was answered with a page for people: not made", self.url)
+            raise UfmNotReached(
+                f"{self.url}{path}: {method} was answered with a page for people; whether the change was made is not "
+                "known",
+                self.url,
+            )
         return answer
 
     def _require_success(self, method: Method, path: str, answer: Answer, reason: str) -> None:

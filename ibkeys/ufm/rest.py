@@ -70,6 +70,21 @@ def removing(base: int, guids: Collection[int]) -> Iterator[Call]:
         yield Call("DELETE", f"{resource(base)}/guids/{listed}")
 
 
+def changing(
+    base: int, before: Mapping[int, Word], after: Mapping[int, Word], *, ip_over_ib: bool, index0: bool
+) -> list[Call]:
+    """Return the calls after which *after* are the members of a partition that has *before*; which ones, and why: see
+    above."""
+    gone = [guid for guid in before if guid not in after]
+    new = [guid for guid in after if guid not in before]
+    changed = [guid for guid, word in after.items() if before.get(guid, word) != word]
+    if not new and not changed:
+        return list(removing(base, gone)) if gone else []
+    if not changed and not gone and set(after.values()) == {"full"}:
+        return [adding(base, new, ip_over_ib=ip_over_ib, index0=index0)]
+    return [replacing(base, after, ip_over_ib=ip_over_ib, index0=index0)]
+
+
 def _body(base: int, guids: Sequence[int], ip_over_ib: bool, index0: bool) -> dict[str, Any]:
     # Both have defaults that would change a partition unasked: index0 false, ip_over_ib true.
     return {

@@ -20,7 +20,7 @@ from ibkeys.change.wanted import Entries
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.keys.pkey import FULL_BIT, PKey
 from ibkeys.partitions.explicit import explicit_policy
-from ibkeys.partitions.model import DEFAULT_PARTITION, Policy
+from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.kinds import levels
 from ibkeys.plan.model import Break, PartitionPlan
@@ -29,6 +29,7 @@ from ibkeys.plan.steps import one_partition_at_a_time, steps_between
 from ibkeys.printable import counted, named
 from ibkeys.topology.port_id import PortKey
 from ibkeys.ufm.answers import UfmPartition, Word
+from ibkeys.ufm.limits import refuse_impossible
 
 State = Mapping[int, frozenset[PKey]]
 """Port GUID → P_Keys."""
@@ -124,23 +125,6 @@ class Planning:
                 "again with the --enforce that the fabric has"
             )
 
-    def _refuse_default(self, had: State, gets: State) -> None:
-        changed = [guid for guid in had if _of(had[guid], DEFAULT_PARTITION) != _of(gets[guid], DEFAULT_PARTITION)]
-        if changed:
-            raise UsageError(
-                f"the plan changes who is in the default partition ({named(self._names(changed))}), which UFM decides "
-                "by itself (gv.cfg default_membership): no call of its REST interface changes that; plan again from a "
-                "policy that leaves it as it is"
-            )
-
-    def _refuse_both(self, gets: State, guids: Collection[int]) -> None:
-        both = [guid for guid in guids if any(PKey(key ^ FULL_BIT) in gets[guid] for key in gets[guid])]
-        if both:
-            raise UsageError(
-                f"{named(self._names(both))} would have the full and the limited P_Key of a partition: UFM knows one "
-                "membership of each GUID"
-            )
-
     def _refuse_unknown(self, base: int, had: State) -> None:
         """Raise UsageError for a partition whose members UFM does not tell, though ports have it."""
         entry = self.partitions.get(base)
@@ -164,10 +148,8 @@ class Planning:
         gets: State,
         earlier: Collection[tuple[int, int]],
     ) -> None:
-        self._refuse_default(had, gets)
-        changing = [guid for guid in had if had[guid] != gets[guid]]
-        self._refuse_both(gets, changing)
-        changed = {guid: {key.partition for key in had[guid] ^ gets[guid]} for guid in changing}
+        refuse_impossible(had, gets, self._names)
+        changed = {guid: {key.partition for key in had[guid] ^ gets[guid]} for guid in had if had[guid] != gets[guid]}
         wire = {base for bases in changed.values() for base in bases}
         for base in sorted(wire):
             if not any(each == base for each, _ in earlier):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ibkeys.apply.carrier import Carried, OnStep, Written
-from ibkeys.apply.opensm.images import images_of, table_image
+from ibkeys.apply.opensm.images import images_as_found, images_of
 from ibkeys.apply.opensm.steps import PolicyStep, Prediction, expectations
 from ibkeys.apply.opensm.watch import Watch, Watched
 from ibkeys.apply.ufm.course import UfmCourse
@@ -14,7 +14,6 @@ from ibkeys.apply.ufm.stored import Words, differing
 from ibkeys.change.clock import Clock, Patience
 from ibkeys.change.writer import Writer
 from ibkeys.errors import NotStored, Refused, UfmRefused
-from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.plan.order import Phase
 from ibkeys.printable import named
 from ibkeys.store.journal import Entry, FileEntry, Operation
@@ -185,16 +184,14 @@ class Run:
     def _id(self, key: PortKey) -> PortId:
         return self.prediction.survey.targets[key].id
 
+    def _counts(self, key: PortKey) -> bool:
+        return key not in self.carried.failed and not self.prediction.is_aside(key)
+
     def _settle(self, number: int, entries: list[Entry], written: list[FileEntry]) -> None:
         """Note in the journal that a step is proven, and each table as it came out."""
         step, before = self.course.steps[number], self.course.before(number)
         targets = self.prediction.survey.targets
-        late = []
-        for key, after in step.tables.items():
-            now = targets[key].table
-            if now != after and key not in self.carried.failed and not self.prediction.is_aside(key):
-                blocks = {index // P_KEYS_PER_BLOCK for index in {*now, *after} if now.get(index) != after.get(index)}
-                late += [table_image(targets[key], block, before[key], now) for block in sorted(blocks)]
+        late = images_as_found(step.tables, before, targets, self._counts)
         entries += self.operation.record_all(late)
         self.operation.record_all((), done=entries)
         for entry in written:

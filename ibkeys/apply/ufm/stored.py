@@ -16,7 +16,7 @@ from ibkeys.partitions.model import Policy
 from ibkeys.store.journal import FileImage
 from ibkeys.ufm.access import PREFIX
 from ibkeys.ufm.answers import UfmPartition, Word, p_key_base
-from ibkeys.ufm.rest import Call, adding, removing, replacing, resource
+from ibkeys.ufm.rest import Call, changing, resource
 
 Words = Mapping[int, Word]
 """GUID → membership."""
@@ -65,21 +65,13 @@ class Stored:
     def calls_to(self, words: Words) -> list[Call]:
         """Return the calls after which *words* are its members. Raises UsageError where none keeps what the others
         have."""
-        gone = [guid for guid in self.words if guid not in words]
-        new = [guid for guid in words if guid not in self.words]
-        changed = [guid for guid, word in words.items() if self.words.get(guid, word) != word]
-        if not (gone or new or changed):
-            return []
-        if not changed and not new:
-            return list(removing(self.base, gone))
-        if not changed and not gone and set(words.values()) == {"full"}:
-            return [adding(self.base, new, ip_over_ib=self.ip_over_ib, index0=bool(self.index0))]
-        if self.index0 is None:
+        calls = changing(self.base, self.words, words, ip_over_ib=self.ip_over_ib, index0=bool(self.index0))
+        if self.index0 is None and any(call.method == "PUT" for call in calls):
             raise UsageError(
                 f"UFM has members with and without index0 in partition {self.base:#x}, and the only call that sets "
                 "memberships gives all the same: make them equal in UFM first"
             )
-        return [replacing(self.base, words, ip_over_ib=self.ip_over_ib, index0=self.index0)]
+        return calls
 
     # --- the journal -------------------------------------------------------------------------------------------------
 

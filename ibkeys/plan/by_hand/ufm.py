@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ibkeys.errors import FileFormatError, UsageError
-from ibkeys.keys.pkey import FULL_BIT, PKey
-from ibkeys.partitions.model import DEFAULT_PARTITION, Policy
+from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.by_hand.script import HandScript, HandStep, State, heading, ports_by_guid, shown_after, states_of
 from ibkeys.plan.digest import plan_digest
@@ -18,7 +17,8 @@ from ibkeys.plan.model import PartitionPlan
 from ibkeys.plan.steps import one_partition_at_a_time, steps_between
 from ibkeys.printable import counted, named
 from ibkeys.ufm.answers import Word
-from ibkeys.ufm.rest import Call, adding, removing, replacing, resource
+from ibkeys.ufm.limits import refuse_impossible
+from ibkeys.ufm.rest import Call, changing, resource
 
 _CURL: Final = 'curl --fail --silent --show-error --header @"$HEADER"'
 _HEAD: Final = (
@@ -40,7 +40,12 @@ def ufm_script(plan: PartitionPlan, gaps: bool) -> HandScript:
     """
     had, gets = states_of(plan)
     ports = ports_by_guid(plan)
-    _refuse(plan, had, gets)
+    refuse_impossible(had, gets, lambda guids: [str(ports[guid]) for guid in guids])
+    if plan.enforcement:
+        raise UsageError(
+            f"the plan changes what {counted(len(plan.enforcement), 'leaf port')} enforces, and no call of UFM's REST "
+            "interface does that; plan with the --enforce that the fabric has"
+        )
     rooms = {table.port.port_guid or 0: table.capacity for table in plan.tables if not table.port.is_external}
     found = steps_between(had, gets, rooms, gaps=gaps)
     if found.circles and not gaps:
@@ -60,27 +65,6 @@ def ufm_script(plan: PartitionPlan, gaps: bool) -> HandScript:
     return HandScript(heading(plan, plan_digest(plan), _HEAD), tuple(steps), _BACK)
 
 
-def _refuse(plan: PartitionPlan, had: State, gets: State) -> None:
-    ports = ports_by_guid(plan)
-    changed = [guid for guid in had if _of(had[guid], DEFAULT_PARTITION) != _of(gets[guid], DEFAULT_PARTITION)]
-    if changed:
-        raise UsageError(
-            f"the plan changes who is in the default partition ({named([str(ports[each]) for each in changed])}), and "
-            "no call of UFM's REST interface does that"
-        )
-    both = [guid for guid in had if any(PKey(key ^ FULL_BIT) in gets[guid] for key in gets[guid] - had[guid])]
-    if both:
-        raise UsageError(
-            f"{named([str(ports[each]) for each in both])} would have the full and the limited P_Key of a partition: "
-            "UFM knows one membership of each GUID"
-        )
-    if plan.enforcement:
-        raise UsageError(
-            f"the plan changes what {counted(len(plan.enforcement), 'leaf port')} enforces, and no call of UFM's REST "
-            "interface does that; plan with the --enforce that the fabric has"
-        )
-
-
 def _calls(before: State, after: State, policy: Policy | None) -> Iterator[str]:
     bases = sorted({key.partition for guid in after for key in before[guid] ^ after[guid]})
     for base in bases:
@@ -91,19 +75,11 @@ def _calls(before: State, after: State, policy: Policy | None) -> Iterator[str]:
         planned = policy.partition(base) if policy is not None else None
         if planned is not None:
             flags = {"ip_over_ib": planned.ipoib, "index0": planned.indx0}
-        new = [guid for guid in will if guid not in was]
-        changed = [guid for guid, word in will.items() if was.get(guid, word) != word]
-        gone = [guid for guid in was if guid not in will]
-        calls: list[Call]
-        if gone and not new and not changed:
-            calls = list(removing(base, gone))
-        elif not gone and not changed and set(will.values()) == {"full"}:
-            calls = [adding(base, new, **flags)]
-        else:
+        calls = changing(base, was, will, **flags)
+        if any(call.method == "PUT" for call in calls):
             listed = ", ".join(f"{guid:016x} {word}" for guid, word in sorted(was.items())) or "nobody"
             yield f"# that has to be: {listed}"
             yield "# others there, as hosts to come: put them into guids and memberships below, or PUT takes them out"
-            calls = [replacing(base, will, **flags)]
         if any(call.body is not None for call in calls):
             yield "# where it is there already: put its ip_over_ib and index0 into the place of those below"
         yield from map(_typed, calls)
@@ -127,7 +103,3 @@ def _words(state: State, base: int) -> Mapping[int, Word]:
     names: dict[int, Word] = {1: "limited", 2: "full"}
     found = ((guid, levels(keys).get(base, 0)) for guid, keys in state.items())
     return {guid: names[level] for guid, level in found if level}
-
-
-def _of(keys: frozenset[PKey], base: int) -> frozenset[PKey]:
-    return frozenset(key for key in keys if key.partition == base)
