@@ -218,7 +218,7 @@ class AuditInput:
     @cached_property
     def sm_ports(self) -> frozenset[Port]:
         """Ports that run a subnet manager: their IsSM bit is set, or they have a LID that ports name as MasterSMLID."""
-        lids = {int.from_bytes(port.info[18:20]) for port in self.end_ports if port.info is not None}
+        lids = {PortInfo(port.info).master_sm_lid for port in self.end_ports if port.info is not None}
         masters = (self.fabric.find_lid(lid) for lid in lids if lid)
         return frozenset(port for port in self.end_ports if port.is_sm) | {port for port in masters if port is not None}
 
@@ -286,4 +286,4 @@ def protect_bits(port: Port) -> int:
 def key_number(port: Port) -> int:
     """Return the number in the place of the M_Key: the key or its fingerprint, 0 for none and for a hidden one."""
     assert port.info is not None
-    return int.from_bytes(port.info[:8])
+    return PortInfo(port.info).m_key

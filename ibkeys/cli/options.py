@@ -378,8 +378,12 @@ _folding_options: Final[tuple[Callable[..., Any], ...]] = (
 )
 folding: Final = group("folding", Folding, *_folding_options)
 """For commands with a row for each port."""
+filters: Final = group("filters", Filters, *_filter_options)
+"""For commands that look at a sweep, and may be asked to look at a part of it."""
 listing: Final = group("listing", Listing, *_filter_options, *_folding_options)
 """For commands with a row for each port of a sweep."""
+listing_as_is: Final = group("listing", Listing, *_filter_options[:-1], *_folding_options)
+"""The same for commands that cannot choose by an earlier snapshot."""
 
 inbound_check: Final = option(
     "--inbound-check",

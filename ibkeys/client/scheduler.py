@@ -32,6 +32,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Final
 
+from ibkeys.mad import offsets as at
 from ibkeys.mad.const import Method
 from ibkeys.umad.port import Outgoing
 
@@ -54,6 +55,8 @@ SMI: Final = (0, 0, 0, 0)
 
 _TID_MASK: Final = 0xFFFF_FFFF
 _SUBN_SET: Final = int(Method.SET)
+_CLASS: Final = slice(at.MGMT_CLASS, at.MGMT_CLASS + 1)
+_AFTER_TID: Final = slice(at.TID.stop, None)
 # A MAD with another TransactionID: the first 12 bytes of it, the ID, what follows the ID.
 _WITH_TID: Final = struct.Struct(">12sI240s").pack
 # One call less than Outgoing(...) for each MAD.
@@ -289,9 +292,9 @@ class Scheduler:
                 timeout = request.timeout
                 timeout_ms = int(timeout * 1000)
             mad = request.mad
-            attribute = mad[16:18] if request.to is SMI else mad[1:2] + mad[16:18]
+            attribute = mad[at.ATTRIBUTE_ID] if request.to is SMI else mad[_CLASS] + mad[at.ATTRIBUTE_ID]
             by_attribute[attribute] = by_attribute.get(attribute, 0) + 1
-            mad = _WITH_TID(mad, tid, mad[16:])
+            mad = _WITH_TID(mad, tid, mad[_AFTER_TID])
             batch.append((tid, _new_tuple(Outgoing, (mad, request.lid, timeout_ms, *request.to))))
         self._tid = tid
         statistics = self.statistics
@@ -307,7 +310,11 @@ class Scheduler:
         if request is None:
             attempts = self._overdue
             request = attempts.get(tid)
-        if request is None or not (mad[3] & 0x80 and mad[1] == request.mad[1] and mad[16:24] == request.mad[16:24]):
+        if request is None or not (
+            mad[at.METHOD] & at.RESPONSE
+            and mad[at.MGMT_CLASS] == request.mad[at.MGMT_CLASS]
+            and mad[at.ASKED] == request.mad[at.ASKED]
+        ):
             # nothing asked with that ID, or not its answer: a request, another class, attribute or modifier
             self.statistics.strays += 1
             return None
@@ -425,7 +432,7 @@ class Scheduler:
             return
         node.taken -= 1
         self._finish(request, Failure(request.attempts))
-        if node.alive_at < request.first_sent and not node.silent and request.mad[3] != _SUBN_SET:
+        if node.alive_at < request.first_sent and not node.silent and request.mad[at.METHOD] != _SUBN_SET:
             self._give_up(node)
         self._serve(node)
 

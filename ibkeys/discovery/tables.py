@@ -8,7 +8,7 @@ from ibkeys.client.scheduler import PER_NODE, Request
 from ibkeys.client.smp import Outcome, SmpClient, Task
 from ibkeys.errors import IbkeysError, NoReply
 from ibkeys.keys.mkey import MKey
-from ibkeys.mad.attributes import GUIDInfo, PKeyTable
+from ibkeys.mad.attributes import GUIDInfo, PKeyTable, PortInfo
 from ibkeys.mad.const import GUIDS_PER_BLOCK, P_KEYS_PER_BLOCK
 from ibkeys.topology.model import Port
 
@@ -45,7 +45,7 @@ def read_guid_info(client: SmpClient, port: Port, path: tuple[int, ...]) -> Task
     Returns None, or the first error. The length is PortInfo.GUIDCap, which must have been read; 0 sends nothing.
     """
     assert port.info is not None
-    count = port.info[50]
+    count = PortInfo(port.info).guid_cap
     if not count:
         return None
     raw: Outcome = yield from _read_blocks(

@@ -57,7 +57,7 @@ class PortHandle(NamedPort):
         """A port at level 1 hides its key from a wrong one, which counts nothing there: try the others it may have."""
         for other in self.fabric.ring.others_for(own.guid, own.m_key):
             info = self.fabric.get(PortInfo, own.num, self.route, other)
-            if any(info[:8]):
+            if PortInfo(info).m_key:
                 own.info, own.m_key = info, other
                 return
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from ibkeys.fabric.probes import ConstraintErrors
+from ibkeys.discovery.port_counters import ConstraintErrors
 from ibkeys.topology.model import Port, Topology
 from ibkeys.watch.event import End, Event, Kind
 

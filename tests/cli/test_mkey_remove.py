@@ -27,6 +27,9 @@ def test_as_a_person_sees_it(cli: Cli) -> None:
     assert result.code == 0
     assert result.out == (
         "8 ports in change, at most 64 at once\n"
+        "    node[01-06] mlx4_0\n"
+        "    Infiniscale-IV Mellanox Technologies port 0\n"
+        "    MF0;switch-a:IS5023/U1 port 0\n"
         "  M_Key: set -> zero on 8 ports\n"
         "  M_KeyProtectBits: 2 -> 0 on 8 ports\n"
         "  M_KeyLeasePeriod: 60 -> 0 on 8 ports\n"

@@ -14,7 +14,7 @@ import pytest
 
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.server.traffic import Seen
+from ibkeys.sim.server.outbox import Seen
 from tests.corpus import DATA
 from tests.fattree import fat_tree
 from tests.integration.ibsim import RUN_TIMEOUT

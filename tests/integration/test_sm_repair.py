@@ -18,7 +18,7 @@ import pytest
 
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.server.traffic import Seen
+from ibkeys.sim.server.outbox import Seen
 from ibkeys.store.opensm import read_key_files
 from tests.fattree import fat_tree
 from tests.integration import opensms

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 import ibkeys
-from ibkeys.fabric.probes import ConstraintErrors, read_constraint_errors
+from ibkeys.discovery.port_counters import ConstraintErrors
+from ibkeys.fabric.probes import read_constraint_errors
 from ibkeys.scripting import Fabric
 from ibkeys.topology.model import Port, Topology
 from ibkeys.watch.counters import KEPT_ROUNDS, Counters

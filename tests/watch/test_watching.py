@@ -17,7 +17,7 @@ from ibkeys.fabric.live import Fabric
 from ibkeys.mad.const import Method
 from ibkeys.mad.notice import BadPKeyDetails, Notice
 from ibkeys.mad.sa import build_sa
-from ibkeys.sim.receivers import Delivery
+from ibkeys.sim.deliveries import Delivery
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
 from ibkeys.watch.following import FollowedFile

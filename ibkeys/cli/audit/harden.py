@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -221,7 +222,7 @@ class _ShownHardening(ShownChange):
         from ibkeys.cli.audit.text import write_table_report
 
         write("")
-        write_table_report(self._report, with_remedy=False)
+        write_table_report(self._report, with_remedy=False, folded=sys.stdout.isatty())
         severity = self._audit.goal.fail_on
         write(f"\nleft, {severity} or worse:" if left else f"\nnothing is left that is {severity} or worse")
         _show_left(left, write)

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from ibkeys.audit.formats.report_pages import Table, Text
 from ibkeys.audit.formats.words import count, time_text
-from ibkeys.cli.audit.diff import in_words
+from ibkeys.cli.comparing.words import in_words
 from ibkeys.cli.tools.journal import in_one_line, operation_document
 from ibkeys.fabric.compare import Comparison, compare
 from ibkeys.fabric.snapshot import Snapshot

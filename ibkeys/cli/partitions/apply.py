@@ -15,6 +15,7 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.changing import writer_of
 from ibkeys.cli.guarding import MOST_SECONDS, command_for_child, wait_for_enter
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.opening import journal_of, open_fabric, stores_of
 from ibkeys.cli.options import Changing, Folding, SmHosts, Through, Where
 from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange
@@ -105,9 +106,10 @@ def apply(
         raise UsageError("--first counts leaf switches, and OpenSM and UFM take members for all of them: leave it out")
     if rewrite and through.via != "opensm" and not resume:
         raise UsageError("--rewrite goes with --via opensm")
+    each = gives_each(folding, format)
     permissions = Permissions(allow_removals, allow_break, first)
     return _apply(
-        _Asked(where, consent, folding, format, plan, permissions, resume, through, rewrite, sm_hosts, ufm),
+        _Asked(where, consent, each, format, plan, permissions, resume, through, rewrite, sm_hosts, ufm),
         confirm_within,
     )
 
@@ -118,7 +120,7 @@ class _Asked:
 
     where: Where
     consent: Changing
-    folding: Folding
+    each: bool
     format: str
     path: Path | None
     permissions: Permissions
@@ -193,7 +195,7 @@ def _apply(asked: _Asked, confirm_within: int | None) -> int:
                 _arm(run, confirm_within, interrupts, bar, guardian)
             with writer_of(fabric, "apply", consent) as writer:
                 apply_plan = _plan(asked, writer, document, run)
-                shown = ManyPortsChange(writer, apply_plan, consent, asked.format, asked.folding, interrupts, bar)
+                shown = ManyPortsChange(writer, apply_plan, consent, asked.format, asked.each, interrupts, bar)
                 return shown.carry_out()
     finally:
         if guardian is not None:

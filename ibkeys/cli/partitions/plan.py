@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write, write_as_is, write_exact
 from ibkeys.cli.help.command import command
-from ibkeys.cli.listing.folding import indented
+from ibkeys.cli.listing.folding import indented, is_folded
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Folding, Where
 from ibkeys.cli.partitions.changed_ports import changed_ports
@@ -107,6 +107,7 @@ def plan(
     from ibkeys.plan.planner import enforcement_as_is, make_plan
     from ibkeys.topology.subnet_manager import shown_subnet_manager
 
+    folded = is_folded(folding, format)
     if script is None and (present is not None or allow_break):
         raise UsageError("--present and --allow-break go with --script")
     if script is not None and format != "table":
@@ -144,7 +145,7 @@ def plan(
     elif format == "csv":
         write_csv([*IDENTITY, "kind", "index", "before", "after"], _rows(made))
     else:
-        _write_words(made, policy, folding.each)
+        _write_words(made, policy, not folded)
     return finish(errors_of(found), format, each=folding.each) or (exits.SAYS_NO if made.pending else exits.DONE)
 
 

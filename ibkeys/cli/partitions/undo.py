@@ -9,6 +9,7 @@ import click
 from ibkeys.cli import options
 from ibkeys.cli.changing import writer_of
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Folding, SmHosts, Where
 from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange
@@ -58,10 +59,11 @@ def undo(
     from ibkeys.apply.undo import plan_undo
     from ibkeys.change.interrupts import Interrupts
 
+    each = gives_each(folding, format)
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, "undo", consent) as writer:
         interrupts, bar = Interrupts(), Bar(where.debug)
         settings = Settings(sm_wait, allow_break, at_once=at_once)
         via = Via(None, settings, hosts_of(where, sm_hosts), open_ufm=partial(open_ufm, given=ufm))
         hooks = ApplyHooks(interrupts.check, bar)
         apply_plan = plan_undo(writer, operation, hooks, via=via, breaks=allow_break)
-        return ManyPortsChange(writer, apply_plan, consent, format, folding, interrupts, bar).carry_out()
+        return ManyPortsChange(writer, apply_plan, consent, format, each, interrupts, bar).carry_out()

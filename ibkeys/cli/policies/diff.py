@@ -63,7 +63,7 @@ def policy_diff(
     from ibkeys.plan.policies.compare import compare_policies
     from ibkeys.topology.subnet_manager import shown_subnet_manager
 
-    is_folded(folding, format)  # refuses what does not go together; here every port is named, so folding is the default
+    folded = is_folded(folding, format)
     given = [read_accepted(name, ufm) for name in (a, b)]  # before anything is asked
     with open_source(where) as source:
         before, after = (policy if policy is not None else master_policy(source).policy for policy in given)
@@ -76,7 +76,7 @@ def policy_diff(
     elif format == "csv":
         write_csv([*IDENTITY, "partition", "name", "what", "before", "after"], _rows(compared))
     else:
-        _write_words(compared, found, folding.each)
+        _write_words(compared, found, folded)
     return finish(errors_of(found), format) or (exits.SAYS_NO if compared.differs else exits.DONE)
 
 
@@ -167,9 +167,9 @@ def _group(group: dict[str, Any] | None, other: dict[str, Any] | None) -> str | 
 # --- in words ---------------------------------------------------------------------------------------------------------
 
 
-def _write_words(compared: PolicyComparison, found: Topology, each: bool) -> None:
+def _write_words(compared: PolicyComparison, found: Topology, folded: bool) -> None:
     rows = list(_member_rows(compared))
-    if rows and each:
+    if rows and not folded:
         write_table((*NAMING, *_TITLES), ([*naming(row), *_cells(row)] for row in rows))
     elif rows:
         write_folded(FoldedNames(port.identity() for port in found.end_ports()), rows, _TITLES, _cells)
