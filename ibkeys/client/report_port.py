@@ -59,7 +59,7 @@ class ReportPort:
 
     Its `recv` returns what is no Report, so it may return [] before the time is over. Reports of other senders are not
     believed: ``strangers`` counts them. ``repeats``: Reports that had come before; ``lost``: those beyond
-    `MOST_WAITING`. Not thread-safe, as the port itself.
+    `MOST_WAITING`; ``seen``: what is kept to know a repeat. Not thread-safe, as the port itself.
     """
 
     def __init__(self, inner: UmadPort, pkey_index: int | None = None) -> None:
@@ -72,14 +72,14 @@ class ReportPort:
         self._path: GmpPath | None = None
         self._is_registered = False
         self._waiting: deque[Report] = deque()
-        self._seen: OrderedDict[tuple[int, bytes, bytes], float] = OrderedDict()
+        self.seen: OrderedDict[tuple[int, bytes, bytes], float] = OrderedDict()
 
     def expect(self, sm_lid: int) -> None:
         """Take Reports from the SA at *sm_lid* from now on. It may have been started anew: what came before is no
         repeat any more. Raises UsageError and Unreachable as `ibkeys.client.gmp.gmp_path`."""
         self._path = gmp_path(self.inner.attributes(), self._pkey_index)
         self.sm_lid = sm_lid
-        self._seen.clear()
+        self.seen.clear()
 
     def take(self) -> list[Report]:
         """Return the Reports that have come since the last call, in their order. Receives nothing."""
@@ -138,7 +138,7 @@ class ReportPort:
             self._waiting.append(Report(reported.notice, reported.issuer_gid, came.lid, now))
 
     def _is_repeat(self, key: tuple[int, bytes, bytes], now: float) -> bool:
-        seen = self._seen
+        seen = self.seen
         while seen and (len(seen) > _MOST_SEEN or now - next(iter(seen.values())) > REPEATED_FOR):
             seen.popitem(last=False)
         if key in seen:

@@ -84,9 +84,9 @@ class SaClient:
         self.limits = limits or Limits()
         self.statistics = Statistics()
         self._umad = umad
-        self._sm_key = sm_key
-        self._sm_lid = sm_lid
-        self._pkey_index = pkey_index
+        self.sm_key = sm_key
+        self.sm_lid = sm_lid
+        self.pkey_index = pkey_index
         self._way: tuple[GmpPath, int] | None = None
         self._tid = random.getrandbits(31)
         self._finished: dict[int, Receiver] = {}
@@ -148,7 +148,7 @@ class SaClient:
     def _ask(
         self, method: int, attribute_id: int, mask: int, data: bytes, what: str, sm_key: SMKey | None = None
     ) -> _Answer:
-        sm_key = sm_key or self._sm_key
+        sm_key = sm_key or self.sm_key
         path, lid = self._where()
         what = f"SubnAdm{method_name(method)}({what}) to LID {lid}"
         mad = build_sa(method, attribute_id, data=data, sm_key=sm_key.reveal(), component_mask=mask)
@@ -173,13 +173,13 @@ class SaClient:
     def _where(self) -> tuple[GmpPath, int]:
         if self._way is None:
             local = self._umad.attributes()
-            lid = self._sm_lid if self._sm_lid is not None else local.sm_lid
+            lid = self.sm_lid if self.sm_lid is not None else local.sm_lid
             if not lid:
                 raise Unreachable(
                     f"{local.ca_name} port {local.port} knows no subnet manager (its MasterSMLID is 0), so there is no "
                     "SA to ask: is one running? --sm_port names the LID of one"
                 )
-            path = gmp_path(local, self._pkey_index)
+            path = gmp_path(local, self.pkey_index)
             self._umad.register(MgmtClass.SUBN_ADM, SA_CLASS_VERSION)
             self._way = path, lid
         return self._way

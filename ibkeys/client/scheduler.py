@@ -176,6 +176,8 @@ class Scheduler:
 
     ``deadline`` and ``most_sent``: from that time, or that count of SMPs in ``statistics``, nothing is sent any more,
     and ``ended`` is the name of the limit that this is.
+
+    ``flying`` and ``overdue``: what was sent and not answered yet, by TransactionID.
     """
 
     def __init__(
@@ -197,10 +199,10 @@ class Scheduler:
         self._tid = random.getrandbits(31) if first_tid is None else first_tid
         self._nodes: dict[Hashable, _Node] = {}
         # A submitted request is in one of four places: in the queue of its node, in _ready, or by TransactionID and in
-        # the order of sending in _flying (it fills the window) or _overdue (it waited longer than patience).
+        # the order of sending in flying (it fills the window) or overdue (it waited longer than patience).
         self._ready: deque[Request] = deque()
-        self._flying: dict[int, Request] = {}
-        self._overdue: dict[int, Request] = {}
+        self.flying: dict[int, Request] = {}
+        self.overdue: dict[int, Request] = {}
         self._open = 0
         self._smoothed_rtt = 0.0
         self._narrowed_at = -1.0
@@ -221,7 +223,7 @@ class Scheduler:
     @property
     def moving(self) -> int:
         """Requests that are not finished and have not waited longer than ``patience``: what is to be heard of soon."""
-        return self._open - len(self._overdue)
+        return self._open - len(self.overdue)
 
     @property
     def backlog(self) -> int:
@@ -270,7 +272,7 @@ class Scheduler:
             return []
         self._let_go_of_old_ones(now)
         batch: list[tuple[int, Outgoing]] = []
-        flying, ready, tid = self._flying, self._ready, self._tid
+        flying, ready, tid = self.flying, self._ready, self._tid
         timeout, timeout_ms = 0.0, 0
         by_attribute = self.statistics.by_attribute
         room = int(self._window) - len(flying)
@@ -305,10 +307,10 @@ class Scheduler:
     def received(self, tid: int, mad: bytes, now: float) -> Request | None:
         """Take a reply. Returns its request, which is finished, or None for a stray."""
         tid &= _TID_MASK
-        attempts = self._flying
+        attempts = self.flying
         request = attempts.get(tid)
         if request is None:
-            attempts = self._overdue
+            attempts = self.overdue
             request = attempts.get(tid)
         if request is None or not (
             mad[at.METHOD] & at.RESPONSE
@@ -373,7 +375,7 @@ class Scheduler:
     def expire(self, now: float) -> None:
         """End every attempt whose timeout and grace are over although the kernel never spoke."""
         over = []
-        for attempts in (self._overdue, self._flying):
+        for attempts in (self.overdue, self.flying):
             for tid, request in attempts.items():
                 if request.sent + request.timeout + GRACE <= now:
                     over.append(tid)
@@ -389,28 +391,28 @@ class Scheduler:
         """Return the seconds that may be waited before `expire` or `to_send` has something to do; 0 or more."""
         if self.finished:
             return 0.0
-        oldest = islice(chain(self._overdue.values(), self._flying.values()), 8)
+        oldest = islice(chain(self.overdue.values(), self.flying.values()), 8)
         waits = [request.sent + request.timeout + GRACE for request in oldest]
-        if self._ready and self._flying:
-            waits.append(next(iter(self._flying.values())).sent + self.patience)
+        if self._ready and self.flying:
+            waits.append(next(iter(self.flying.values())).sent + self.patience)
         if self._ready and now < self._not_before:
-            waits = [*waits, self._not_before] if self._flying or self._overdue else [self._not_before]
+            waits = [*waits, self._not_before] if self.flying or self.overdue else [self._not_before]
         return max(0.0, min(waits, default=now) - now)
 
     def _let_go_of_old_ones(self, now: float) -> None:
         patience = self.patience
         old = []
-        for tid, request in self._flying.items():
+        for tid, request in self.flying.items():
             if request.sent + patience > now:  # rounded as in next_deadline, or a virtual clock would stand still
                 break
             old.append(tid)
         for tid in old:
-            self._overdue[tid] = self._flying.pop(tid)
+            self.overdue[tid] = self.flying.pop(tid)
 
     def _land(self, tid: int) -> Request | None:
         """An attempt is over: take it out of the window and return its request."""
-        request = self._flying.pop(tid, None)
-        return request if request is not None else self._overdue.pop(tid, None)
+        request = self.flying.pop(tid, None)
+        return request if request is not None else self.overdue.pop(tid, None)
 
     def _serve(self, node: _Node) -> None:
         """Let the next requests of a node go, as many as it may have in flight."""

@@ -148,11 +148,6 @@ class Partition:
         """The ``mgid=`` lines of all definitions in order, those that OpenSM leaves out included."""
         return tuple(group for definition in self.definitions for group in definition.groups)
 
-    @property
-    def wants_both(self) -> bool:
-        """Whether an item asks for full and limited membership at once."""
-        return any(rule.membership == "both" for rule in self.rules)
-
 
 @dataclass(frozen=True)
 class Policy:

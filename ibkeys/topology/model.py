@@ -47,8 +47,10 @@ _PARTITION_CAP: Final = NodeInfo.partition_cap.span
 _ENFORCEMENT_CAP: Final = SwitchInfo.partition_enforcement_cap.span
 _M_KEY: Final = PortInfo.m_key.span
 _LID: Final = PortInfo.lid.span
-_port_state: Final = PortInfo.port_state.decode
-_physical_state: Final = PortInfo.port_physical_state.decode
+_STATE: Final = PortInfo.port_state.byte
+_STATE_BITS: Final = PortInfo.port_state.bits
+_PHYSICAL_STATE: Final = PortInfo.port_physical_state.byte
+_PHYSICAL_STATE_SHIFT: Final = PortInfo.port_physical_state.shift
 
 
 class Node:
@@ -193,17 +195,17 @@ class Port:
     @property
     def is_linked(self) -> bool:
         """Whether the physical link is up."""
-        return self.info is not None and _physical_state(self.info) == _LINK_UP
+        return self.info is not None and self.info[_PHYSICAL_STATE] >> _PHYSICAL_STATE_SHIFT == _LINK_UP
 
     @property
     def is_active(self) -> bool:
         """Whether PortState, as it was read, is Active."""
-        return self.info is not None and _port_state(self.info) == PortState.ACTIVE
+        return self.info is not None and self.info[_STATE] & _STATE_BITS == PortState.ACTIVE
 
     @property
     def state_name(self) -> str:
         """The name of PortState as it was read."""
-        state = _port_state(self.info) if self.info is not None else 0
+        state = self.info[_STATE] & _STATE_BITS if self.info is not None else 0
         return PORT_STATE_NAMES[PortState(state)] if state in set(PortState) else f"in state {state}"
 
     @property

@@ -180,13 +180,14 @@ class SimulatedPort:
             if self.local_refusal == "silent":
                 return True
         if out.timeout_ms > 0:
-            self._outstanding[key] = (self._push(now + out.timeout_ms / 1000, key), mad[:HEADER_SIZE])
+            self._outstanding[key] = (self.push(now + out.timeout_ms / 1000, key), mad[:HEADER_SIZE])
         if not isinstance(outcome, Drop):
             for delay, reply, slid in outcome:
-                self._push(now + delay, Incoming(reply, 0, slid, out.qpn))
+                self.push(now + delay, Incoming(reply, 0, slid, out.qpn))
         return True
 
-    def _push(self, when: float, what: Incoming | tuple[int, int]) -> int:
+    def push(self, when: float, what: Incoming | tuple[int, int]) -> int:
+        """Let a MAD, or the timeout of a request, come in at *when*. Returns its number in the order of coming."""
         self._sequence += 1
         heapq.heappush(self._queue, (when, self._sequence, what))
         return self._sequence
@@ -198,7 +199,7 @@ class SimulatedPort:
         is_mine = _is_answer(mad) and (mgmt_class, int.from_bytes(mad[at.TID])) in self._outstanding
         if wanted or is_mine or (_is_segment(mad) and mgmt_class in self._methods):
             qpn = 0 if mgmt_class in SMP_CLASSES else 1
-            self._push(self.subnet.now + delivery.delay, Incoming(mad, 0, delivery.slid, qpn))
+            self.push(self.subnet.now + delivery.delay, Incoming(mad, 0, delivery.slid, qpn))
 
     def recv(self, timeout: float) -> list[Incoming]:
         """Return what arrived, else wait in virtual time up to *timeout* seconds. Raises ClosedError, DeviceGone."""

@@ -95,7 +95,7 @@ def crash_everywhere(kind: str, directory: Path, stride: int) -> None:
         connection.set_trace_callback(step)
         return connection
 
-    sqlite._connect = traced  # type: ignore[assignment]
+    sqlite.connect = traced  # type: ignore[assignment]
     for number in count(0, stride):
         place = directory / str(number)
         place.mkdir()

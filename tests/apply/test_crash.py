@@ -64,7 +64,7 @@ def run(lab: Lab, journal: Path, make: Any) -> None:
 
 def states(journal: Path) -> list[str]:
     with Journal(journal, create=False) as stored:
-        assert stored._database.query("PRAGMA integrity_check") == [("ok",)]
+        assert stored.database.query("PRAGMA integrity_check") == [("ok",)]
         return [record.state for record in stored.list_operations()]
 
 

@@ -242,7 +242,7 @@ def test_a_signal_at_the_question_ends_it_and_changes_nothing(
         os.kill(os.getpid(), signal.SIGINT)
         return "y\n"
 
-    monkeypatch.setattr("ibkeys.cli.changing._is_a_terminal", lambda: True)
+    monkeypatch.setattr("ibkeys.cli.changing.is_a_terminal", lambda: True)
     monkeypatch.setattr("tests.cli.conftest.io.StringIO", type("Input", (io.StringIO,), {"readline": interrupted}))
     result = cli("apply", plan, "--allow-removals")
     assert result.code == 130

@@ -49,7 +49,7 @@ def test_without_yes_and_terminal_nothing_is_changed(cli: Cli) -> None:
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("yes\n", 0), ("n\n", 4), ("\n", 4), ("", 4)])
 def test_a_terminal_is_asked(cli: Cli, monkeypatch: pytest.MonkeyPatch, answer: str, code: int) -> None:
-    monkeypatch.setattr("ibkeys.cli.changing._is_a_terminal", lambda: True)
+    monkeypatch.setattr("ibkeys.cli.changing.is_a_terminal", lambda: True)
     result = cli("pkey-set", 2, "3=0x8010", "-f", "json", stdin=answer)
     assert result.code == code
     assert "P_Key[3]: - -> 0x8010\nMake this change? [y/N] " in result.err

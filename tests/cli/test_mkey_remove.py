@@ -82,7 +82,7 @@ def test_a_dry_run_says_what_would_be_asked(cli: Cli) -> None:
 def test_on_a_terminal_the_open_fabric_is_a_question_of_its_own(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], answers: str, code: int, asks: int
 ) -> None:
-    monkeypatch.setattr("ibkeys.cli.changing._is_a_terminal", lambda: True)
+    monkeypatch.setattr("ibkeys.cli.changing.is_a_terminal", lambda: True)
     result = cli("mkey-remove", *options, stdin=answers)
     assert result.code == code
     assert result.err.count("Is that meant? [y/N] ") == asks

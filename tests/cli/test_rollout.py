@@ -240,7 +240,7 @@ def test_a_first_key_that_everybody_can_read_is_asked_about(cli: Cli, format: st
 def test_on_a_terminal_level_0_is_a_question_of_its_own(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, answers: str, code: int
 ) -> None:
-    monkeypatch.setattr("ibkeys.cli.changing._is_a_terminal", lambda: True)
+    monkeypatch.setattr("ibkeys.cli.changing.is_a_terminal", lambda: True)
     result = cli("mkey-deploy", "--per-port", stdin=answers)
     assert result.code == code
     assert "Is that meant? [y/N] " in result.err
@@ -256,7 +256,7 @@ def test_without_yes_and_terminal_nothing_is_changed(cli: Cli) -> None:
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 4)])
 def test_a_terminal_is_asked(cli: Cli, monkeypatch: pytest.MonkeyPatch, answer: str, code: int) -> None:
-    monkeypatch.setattr("ibkeys.cli.changing._is_a_terminal", lambda: True)
+    monkeypatch.setattr("ibkeys.cli.changing.is_a_terminal", lambda: True)
     result = cli("mkey-deploy", "--per-port", *LEVEL_2, "-f", "json", stdin=answer)
     assert result.code == code
     assert "M_Key, each its own: zero -> set on 8 ports\n" in result.err

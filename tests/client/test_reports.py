@@ -145,7 +145,7 @@ def test_the_offered_m_key_is_nowhere_in_a_report() -> None:
         for text in (repr(report), str(report), repr(details), str(report.notice.to_json(show_keys=True))):
             assert f"{OFFERED:x}" not in text
             assert str(OFFERED) not in text
-        assert OFFERED.to_bytes(8) not in b"".join(b"".join(map(_bytes, key)) for key in subscriber.port._seen)
+        assert OFFERED.to_bytes(8) not in b"".join(b"".join(map(_bytes, key)) for key in subscriber.port.seen)
 
 
 def _bytes(part: Any) -> bytes:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.bench.fattree import fat_tree
 from tests.corpus import DATA
+from tests.fattree import fat_tree
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
 from tests.integration.policy_opensm import running_opensm
 from tests.integration.served import Served

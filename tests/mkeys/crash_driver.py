@@ -40,8 +40,8 @@ from ibkeys.sim.state.document import dump_state, load_state
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions, Runs
-from tests.bench.fattree import fat_tree
 from tests.fabricsim import tool, writer
+from tests.fattree import fat_tree
 
 NET = fat_tree(leaves=4, hosts=11, spines=2)
 MODES = {"count": 1, "kill": 2, "full": 3, "sync": 4}

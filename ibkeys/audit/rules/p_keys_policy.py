@@ -17,7 +17,7 @@ from ibkeys.topology.model import Port
 NO_POLICY: Final = "no policy to compare with (--policy)"
 LISTED_PAIRS: Final = 1000
 """Up to so many forbidden pairs are named one by one; of more, each port with those that it can talk to."""
-_NAMED_PARTNERS: Final = 4
+NAMED_PARTNERS: Final = 4
 _NAMED_PARTITIONS: Final = 8
 WAYS: Final[tuple[Way, ...]] = get_args(Way)
 NO_TENANT: Final = "-"
@@ -221,7 +221,7 @@ def _say(verdict: Verdict, each: Deviating, port: Port, partners: Partners, way:
     """Say that *port*, of the class *each*, reaches *partners* that way, and in which partitions."""
     data = verdict.data
     bases = data.reach.meeting(each.profile, partners.places, way)
-    named = list(itertools.islice(partners, _NAMED_PARTNERS))
+    named = list(itertools.islice(partners, NAMED_PARTNERS))
     more = len(partners) - len(named)
     listed = ", ".join(map(str, named)) + (f" and {more} more" if more else "")
     where = ", ".join(f"0x{base:04x}" for base in bases[:_NAMED_PARTITIONS])

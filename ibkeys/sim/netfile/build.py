@@ -57,6 +57,12 @@ _SWITCH_PORT0: Final = _COMMON.replace(
 )
 _EXTERNAL_PORT: Final = _COMMON.replace(neighbor_mtu=4, mtu_cap=4, vl_stall_count=7)
 _IS_CAPABILITY_MASK_NOTICE_SUPPORTED: Final = 1 << 22
+# Plain numbers: to calculate with the enums costs more than all else that is done for a port.
+_HAS_MASK2: Final = int(CapabilityMask.IS_CAPABILITY_MASK2_SUPPORTED)
+_NDR: Final = int(CapabilityMask2.IS_LINK_SPEED_NDR_SUPPORTED)
+_DOWN: Final = int(PortState.DOWN)
+_POLLING: Final = int(PortPhysicalState.POLLING)
+_LINK_UP: Final = int(PortPhysicalState.LINK_UP)
 
 #             LinkSpeedEnabled, LinkSpeedExtSupported, LinkSpeedExtEnabled
 _SPEEDS: Final = {
@@ -76,14 +82,14 @@ _WIDTHS: Final = {1: 1, 2: 17, 4: 3, 8: 7, 12: 11}
 def build(history: History, file: NetFile, port_guids: PortGuids, links: Links) -> list[Node]:
     """Return the nodes of *file*, cabled, in the state that *links* names."""
     nodes = [_node(history, index, record, port_guids) for index, record in enumerate(file.nodes)]
+    state = int(PortState.ACTIVE if links == "active" else PortState.INITIALIZE)
     for (a, p), (b, q) in file.links:
         port, peer = nodes[a].ports[p], nodes[b].ports[q]
         port.peer = port.first_peer = peer
         peer.peer = peer.first_peer = port
         negotiate(port, peer)
         for end in (port, peer):
-            state = PortState.ACTIVE if links == "active" else PortState.INITIALIZE
-            end.set_states(state, PortPhysicalState.LINK_UP)
+            end.set_states(state, _LINK_UP)
     if links == "active":
         _as_a_subnet_manager_leaves_it(nodes)
     _switch_capacities(nodes, links)
@@ -150,8 +156,8 @@ def _listed(template: PortInfo, line: FilePort, shared: dict[object, bytes], on_
 def _down(info: bytes) -> bytes:
     up = PortInfo(info)
     down = up.replace(
-        port_state=PortState.DOWN,
-        port_physical_state=PortPhysicalState.POLLING,
+        port_state=_DOWN,
+        port_physical_state=_POLLING,
         capability_mask=up.capability_mask & ~_IS_CAPABILITY_MASK_NOTICE_SUPPORTED,
     )
     return down.raw
@@ -170,9 +176,8 @@ def _with_rate(info: PortInfo, line: FilePort | None, enabled: dict[str, int]) -
     )
     if line is None or line.speed not in ("NDR", "XDR"):
         return rated.raw
-    if rated.capability_mask & CapabilityMask.IS_CAPABILITY_MASK2_SUPPORTED:
-        ndr = CapabilityMask2.IS_LINK_SPEED_NDR_SUPPORTED
-        rated = rated.replace(capability_mask2=rated.capability_mask2 | ndr)
+    if rated.capability_mask & _HAS_MASK2:
+        rated = rated.replace(capability_mask2=rated.capability_mask2 | _NDR)
     if line.speed == "XDR":
         return SpeedsAboveNdr(rated.raw).replace(link_speed_ext_supported2=1, link_speed_ext_enabled2=1).raw
     return rated.raw
