@@ -118,7 +118,7 @@ SHOWN = {
 @pytest.mark.parametrize("command", SHOWN)
 def test_commands_show_what_smpquery_prints(fabric: Topology, command: str) -> None:
     attribute, names = SHOWN[command]
-    rows = json.loads(fabric.ibsim.ibkeys(command, "--all", "-K", "-f", "json", check=True).stdout)["ports"]
+    rows = json.loads(fabric.ibsim.ibkeys(command, "--all", "--each", "-K", "-f", "json", check=True).stdout)["ports"]
     by_place = {(row["node_guid"], row["port"]): row for row in rows}
     assert len(by_place) == len(rows) == len(fabric.ports)
     for (_, num), port in fabric.ports.items():
