@@ -80,7 +80,7 @@ def _wanted(what: str, portnum: int | None, files: Sequence[Path]) -> Callable[[
     Raises AddressError: no address, or one that several nodes have there.
     """
     from ibkeys.client.address import GuidAddress, as_address
-    from ibkeys.topology.find import find_ports
+    from ibkeys.topology.find import SeveralNodes, find_ports
     from ibkeys.topology.matching import match_key
 
     address = as_address(what)
@@ -89,7 +89,10 @@ def _wanted(what: str, portnum: int | None, files: Sequence[Path]) -> Callable[[
         return lambda port: guid in (port.node.guid, port.port_guid) and portnum in (None, port.num)
     for file in reversed(files):
         fabric = load(file).fabric
-        ends = find_ports(fabric, address)
+        try:
+            ends = find_ports(fabric, address)
+        except SeveralNodes as several:
+            ends = several.ports
         keys = {match_key(port) for port in fabric.ports() if port.end_port in ends and portnum in (None, port.num)}
         if keys:
             return lambda port: match_key(port) in keys
