@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ibkeys.agreement.causes import Cause, Facts, ReadByTheSm, State, Verdict, Words, judge
-from ibkeys.agreement.said import NOTHING, Said, said_by_node, said_by_sa
+from ibkeys.agreement.causes import Cause, Facts, FourViews, ReadByTheSm, State, Verdict, judge
+from ibkeys.agreement.said import NOTHING, PortView, said_by_node, said_by_sa
 from ibkeys.agreement.sm_file import SmFile
-from ibkeys.agreement.wanted import Means, wanted
+from ibkeys.agreement.wanted import SmContext, wanted
 from ibkeys.fabric.sa_view import SaView
 from ibkeys.mad.records import PKeyTableRecord
 from ibkeys.partitions.model import Policy
@@ -34,7 +34,7 @@ class Value:
     port: Port
     what: What
     partition: int | None
-    words: Words
+    words: FourViews
     verdict: Verdict
 
 
@@ -100,12 +100,12 @@ def _values(inputs: Inputs) -> Iterator[Value]:
     sm_guid = sm.sm_port_guid if sm is not None else shown_subnet_manager(found).port_guid
     enforce = sm.enforce if sm is not None else None
     both = inputs.allow_both or (sm is not None and sm.allow_both)
-    policy: Mapping[Port, Said] = {}
+    policy: Mapping[Port, PortView] = {}
     if inputs.policy is not None:
-        policy = wanted(inputs.policy, found, Means(sm_guid, both, enforce))
-    file: Mapping[Port, Said] = {}
+        policy = wanted(inputs.policy, found, SmContext(sm_guid, both, enforce))
+    file: Mapping[Port, PortView] = {}
     if sm is not None:
-        file = wanted(sm.policy, found, Means(sm_guid, sm.allow_both, enforce, sm.protection))
+        file = wanted(sm.policy, found, SmContext(sm_guid, sm.allow_both, enforce, sm.protection))
     leaves = {leaf for port in found.end_ports() if (leaf := leaf_of(port)) is not None}
     for port in found.ports():
         said = _Four(
@@ -124,27 +124,27 @@ def _values(inputs: Inputs) -> Iterator[Value]:
 class _Four:
     """What the four say of one port."""
 
-    policy: Said
-    sm_file: Said
-    sa: Said
-    node: Said
+    policy: PortView
+    sm_file: PortView
+    sa: PortView
+    node: PortView
 
-    def members(self, partition: int) -> Words:
-        return Words(*(said.of(partition) for said in self._all))
+    def members(self, partition: int) -> FourViews:
+        return FourViews(*(said.of(partition) for said in self._all))
 
     def partitions(self) -> list[int]:
         """Return the partitions of which somebody says something."""
         return sorted({partition for said in self._all for partition in (*(said.keys or ()), *said.uncertain)})
 
-    def enforcement(self) -> Words:
+    def enforcement(self) -> FourViews:
         """Return the words on the enforcement bits; they are an option of the SM, of which no policy says anything."""
-        return Words(None, self.sm_file.enforcement, self.sa.enforcement, self.node.enforcement)
+        return FourViews(None, self.sm_file.enforcement, self.sa.enforcement, self.node.enforcement)
 
-    def protection(self) -> Words:
-        return Words(None, self.sm_file.protection, self.sa.protection, self.node.protection)
+    def protection(self) -> FourViews:
+        return FourViews(None, self.sm_file.protection, self.sa.protection, self.node.protection)
 
     @property
-    def _all(self) -> tuple[Said, Said, Said, Said]:
+    def _all(self) -> tuple[PortView, PortView, PortView, PortView]:
         return self.policy, self.sm_file, self.sa, self.node
 
 
@@ -159,12 +159,12 @@ def _p_keys(port: Port, said: _Four, file: ReadByTheSm) -> Iterator[Value]:
             yield Value(port, "pkey", partition, words, judge(words, facts))
 
 
-def _option(port: Port, what: What, words: Words, facts: Facts) -> Iterator[Value]:
+def _option(port: Port, what: What, words: FourViews, facts: Facts) -> Iterator[Value]:
     if _is_comparable(words):
         yield Value(port, what, None, words, judge(words, facts))
 
 
-def _is_comparable(words: Words) -> bool:
+def _is_comparable(words: FourViews) -> bool:
     """Whether two know a value. Where nobody needs to manage it, it is left out otherwise; a port that was not read has
     its P_Keys to say so."""
     return sum(word is not None for word in words) > 1

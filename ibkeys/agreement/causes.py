@@ -46,7 +46,7 @@ IN_WORDS: Final[Mapping[Cause, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class FourViews:
     """What is said of one value; None is not known, which is no value."""
 
     policy: Hashable | None
@@ -64,7 +64,7 @@ class Words:
         return "".join("?" if word is None else letters.setdefault(word, "abcd"[len(letters)]) for word in self)
 
     @property
-    def apart(self) -> tuple[Column, ...]:
+    def differing(self) -> tuple[Column, ...]:
         """Who differs from the SM's file; where that is not known from the policy, else from the SA."""
         order = (self.sm_file, self.policy, self.sa, self.node)
         reference = next((word for word in order if word is not None), None)
@@ -86,7 +86,7 @@ class Verdict:
     """Whether the words on one value agree, who differs, and why."""
 
     state: State
-    apart: tuple[Column, ...]
+    differing: tuple[Column, ...]
     causes: tuple[Cause, ...]
 
 
@@ -186,13 +186,13 @@ _BY_FILE: Final[Mapping[Gap, Mapping[ReadByTheSm, Cause]]] = {
 }
 
 
-def judge(words: Words, facts: Facts) -> Verdict:
+def judge(words: FourViews, facts: Facts) -> Verdict:
     """Say whether *words* agree, who differs, and why. Pure; every pattern of words is a row of `TABLE`."""
     causes = tuple(dict.fromkeys(_cause(gap, facts) for gap in TABLE[words.pattern]))
     if not causes:
         return Verdict("agree", (), ())
-    apart = words.apart
-    return Verdict("differs" if apart else "unknown", apart, causes)
+    differing = words.differing
+    return Verdict("differs" if differing else "unknown", differing, causes)
 
 
 def _cause(gap: Gap, facts: Facts) -> Cause:

@@ -280,6 +280,6 @@ def protect_bits(port: Port) -> int:
 
 
 def key_number(port: Port) -> int:
-    """Return the number in the place of the M_Key: the key or its fingerprint, 0 for none and for a hidden one."""
+    """Return the number in place of the M_Key: the key or its fingerprint, 0 for none and for a hidden one."""
     assert port.info is not None
     return PortInfo(port.info).m_key

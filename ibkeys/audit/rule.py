@@ -47,7 +47,7 @@ _ONE_LOWER: Final[Mapping[Severity, Severity]] = {"critical": "high", "high": "m
 NO_IDENTITY: Final[Mapping[str, None]] = dict.fromkeys(
     ("node_guid", "port_guid", "node_desc", "node_type", "port", "lid")
 )
-"""Of a subject that is no port."""
+"""Of a subject that is not a port."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ LONGEST_PAUSE: Final = 1.0
 """Seconds between two looks, which grow from the first to the second while nothing comes nearer."""
 
 
-class Patience:
+class ProgressTimeout:
     """Waiting for something that comes nearer step by step, and giving it up after *seconds* without a step."""
 
     def __init__(self, clock: Clock, seconds: float) -> None:

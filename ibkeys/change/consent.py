@@ -36,7 +36,8 @@ INTERLOCKS: Final = {
 @dataclass(frozen=True, slots=True)
 class Consent:
     """What the user agreed to beforehand. ``force`` covers active-sm and nothing else; every other interlock needs its
-    name in ``overrides``. Raises UsageError for a name that is no interlock."""
+    name in ``overrides``. Raises UsageError for a name that is not an interlock.
+    """
 
     force: bool = False
     overrides: frozenset[str] = frozenset()

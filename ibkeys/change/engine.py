@@ -62,7 +62,7 @@ class EngineHooks:
         """Hear, once, that a port did not answer or could not be changed; more may still be tried."""
 
     def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:
-        """Hear what became of a Set; *not_noted*: why that is not on disk, None when it is."""
+        """Hear the outcome for a Set; *not_noted*: why that is not on disk, None when it is."""
 
 
 class Engine:
@@ -313,7 +313,7 @@ class Engine:
         yield from self._look(each.target)
         now: bytes = yield self._get(each)
         each.read_at = self._now()
-        if each.edit.moved_on(each.before, now):
+        if each.edit.changed_meanwhile(each.before, now):
             message = f"{each.target.port}: {each.edit.name} changed since it was read"
             raise Objection("stale", f"{message}; somebody else writes this port").refusal()
 
@@ -352,8 +352,8 @@ class Engine:
             self._in_change -= 1
             self._note_failure(each)
             return
-        if isinstance(each.answer, MadStatusError) and proof.error is not None and proof.took_nothing:
-            image = each.edit.instead(each.after)
+        if isinstance(each.answer, MadStatusError) and proof.error is not None and proof.changed_nothing:
+            image = each.edit.fallback(each.after)
             if image is not None:
                 each.after = image
                 self._ready.append(each)
@@ -424,8 +424,9 @@ def in_order(items: Iterable[tuple[Item, int]]) -> Iterator[list[Item]]:
 
 
 def rank_of(writer: Writer, port: Port) -> int:
-    """Return 2 for the own port and its leaf port, 1 for those of the SM, 0 for every other: the order of writing, so
-    that the tool can still back out while they work as before."""
+    """Return 2 for the local port and its leaf port, 1 for those of the SM, 0 for every other: the order of writing, so
+    that the tool can still back out while they work as before.
+    """
     return max(_rank(writer, each) for each in (port, port.peer) if each is port or (each and each.is_end_port))
 
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Explained(KeyboardInterrupt):
+class ExplainedInterrupt(KeyboardInterrupt):
     """An interrupt whose text says all: what state things are in, and what the user can do."""
 
 

@@ -1,4 +1,4 @@
-"""A Set that is to be made at one port: what it changes, how it is proven, and what became of it."""
+"""A Set that is to be made at one port: what it changes, how it is proven, and the outcome for it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ibkeys.store.journal import Entry
 class Proof:
     """What was found after a Set. ``error``: what is not as it was sent, None where all is.
 
-    ``took_nothing``: the Set changed nothing. ``never_arrived``: it was lost on its way, as a read proved, so that it
-    may be sent once more. ``is_silent``: nothing answered, so that nothing is known.
+    ``changed_nothing``: the Set changed nothing. ``never_arrived``: a read proved that the Set was
+    lost, so it may be sent again. ``is_silent``: the port did not answer, so the result is unknown.
     """
 
     error: IbkeysError | None = None
-    took_nothing: bool = False
+    changed_nothing: bool = False
     never_arrived: bool = False
     is_silent: bool = False
 
@@ -72,7 +72,7 @@ class Edit(Protocol):
         """
         ...
 
-    def moved_on(self, read: bytes, now: bytes) -> bool:
+    def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
         """Whether more changed from one read to the next than changes by itself."""
         ...
 
@@ -80,7 +80,7 @@ class Edit(Protocol):
         """Return what the journal may keep of it."""
         ...
 
-    def instead(self, sent: bytes) -> bytes | None:
+    def fallback(self, sent: bytes) -> bytes | None:
         """Return what to send where an agent refused *sent* and nothing took effect; None where nothing else may."""
         ...
 

@@ -51,7 +51,7 @@ def set_image(read: PortInfo, m_key: MKey, **changes: Any) -> PortInfo:
 
 
 def with_valid_lids(image: PortInfo) -> PortInfo:
-    """Return *image* with a stand-in for LID and MasterSMLID where they are no unicast LIDs.
+    """Return *image* with a stand-in for LID and MasterSMLID where they are not unicast LIDs.
 
     A port that no SM has configured reads 0 there, and agents refuse a Set with it. ibportstate sends the
     same stand-in.

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from ibkeys.change.consent import Consent, Objection
-from ibkeys.change.interrupts import Explained
+from ibkeys.change.interrupts import ExplainedInterrupt
 from ibkeys.errors import NoReply, Refused
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import Fabric
@@ -108,7 +108,7 @@ class Writer:
         return this_process(self.consent.overridden, self.options)
 
     def ask_subnet_manager(self, own_answers: bool = True, retries: int | None = None) -> SubnetManager:
-        """Ask who the master SM is, of the own port and those that are to be changed; asked once in a command.
+        """Ask who the master SM is, of the local port and those that are to be changed; asked once in a command.
 
         *own_answers*, *retries*: see `find_subnet_manager`.
         """
@@ -125,7 +125,7 @@ class Writer:
         return info is not None and bool(lid) and info.lid <= lid < info.lid + (1 << info.lmc)
 
     def note_master_sm_lid(self, port: PortHandle) -> None:
-        """Let PortInfo of *port*, as it was read, say where the master SM is: the own port may not know."""
+        """Let PortInfo of *port*, as it was read, say where the master SM is: the local port may not know."""
         info = port.port.end_port.port_info
         if info is not None:
             self.master_sm_lids.append(info.master_sm_lid)
@@ -183,7 +183,7 @@ class Writer:
         with self.journaled(plan) as operation:
             try:
                 plan.perform(self, operation)
-            except Explained:
+            except ExplainedInterrupt:
                 raise
             except KeyboardInterrupt as error:
                 why = str(error)

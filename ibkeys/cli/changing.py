@@ -87,7 +87,7 @@ class ShownChange(ABC):
 
     @abstractmethod
     def report(self, applied: bool) -> int:
-        """Say what became of the change, *applied* or not, and return the exit code."""
+        """Say the outcome for the change, *applied* or not, and return the exit code."""
 
 
 def writer_of(fabric: Fabric, command: str, consent: Changing) -> Writer:

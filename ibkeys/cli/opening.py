@@ -41,7 +41,7 @@ def open_fabric(
     """Open the fabric that the options mean; say on standard error what its user should hear.
 
     A *changing* command makes the key store that is named where it is missing; to any other that is worth a warning.
-    *around*: returns what is to be used in the place of the local port.
+    *around*: returns what is to be used in place of the local port.
     """
     if where.debug:
         exits.show_frames()

@@ -62,7 +62,7 @@ def _read_key(kind: type[_K], text: str, option: str, from_environment: bool, co
 
 
 def check_passphrase_option(text: str | None, option: str, from_environment: bool = False) -> None:
-    """Raise UsageError for a passphrase in clear: neither command line nor environment is a place for one."""
+    """Raise UsageError for a passphrase in plain text: neither command line nor environment is a place for one."""
     if text is None or text.startswith("@") or (text == "-" and not from_environment):
         return
     if from_environment:

@@ -152,7 +152,7 @@ def _row(port: Port, values: Callable[[Port], dict[str, Any]]) -> dict[str, Any]
 
 
 def sweep(source: Source, where: Where, p_keys: bool = False, wanted: Wanted | None = None) -> Topology:
-    """Discover with a progress bar, and say what a reader should know. *wanted* stands in the place of *p_keys*."""
+    """Discover with a progress bar, and say what a reader should know. *wanted* stands in place of *p_keys*."""
     with progress_bar(where) as progress:
         found = source.sweep(p_keys=p_keys, progress=progress, wanted=wanted)
     say_notes(found)
@@ -274,7 +274,7 @@ def stop_document(stop: Check) -> dict[str, Any]:
 
 
 def note_enforcing_between_switches(ports: Iterable[Port]) -> None:
-    """Say which ports enforce on links between switches: who reaches whom is reckoned without them."""
+    """Say which ports enforce on links between switches: who reaches whom is computed without them."""
     for port in ports:
         exits.warn(f"{port} enforces partitions towards another switch: what it stops depends on the route", "note")
 

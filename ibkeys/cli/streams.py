@@ -2,8 +2,8 @@
 
 Where a write fails (the reader of a pipe has gone, a disk is full, the terminal was closed), what follows is thrown
 away and the command goes on: a change must not stop half way because nobody listens, and the interpreter, which flushes
-both at its end, must find nothing to complain of (it would put 120 in the place of the exit code). What failed is kept,
-for those who decide about the exit code.
+both at its end, must find nothing to complain of (it would put 120 in place of the exit code). What failed is kept, for
+those who decide about the exit code.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ class _Server(ThreadingHTTPServer):
             self.shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a client that goes away in the middle is no event, and a header may hold a token."""
+        """Say nothing: a client that goes away in the middle is not an event, and a header may hold a token."""
 
 
 @contextmanager

@@ -143,7 +143,7 @@ def _only_in(
 ) -> tuple[list[Node], list[tuple[Port, Port]]]:
     """Return the nodes and links of *fabric* that *other*, the snapshot *which*, does not have and would have seen.
 
-    What hung behind a port of which *other* could not ask the far end is unknown, but for a link whose other end is
+    What hung behind a port of which *other* could not ask the far end is unknown, except for a link whose other end is
     linked elsewhere there.
     """
     theirs, links, unseen = nodes_of(other), _links(other), unseen_in(other, fabric)

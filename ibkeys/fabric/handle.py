@@ -69,7 +69,7 @@ class PortHandle(NamedPort):
             return None
 
     def read_switch_info(self) -> SwitchInfo | None:
-        """Get SwitchInfo; None when the node is no switch."""
+        """Get SwitchInfo; None when the node is not a switch."""
         node = self.port.node
         if node.is_switch:
             node.switch_info_raw = self.get(SwitchInfo)
@@ -104,7 +104,7 @@ class PortHandle(NamedPort):
         return self.port.p_keys or ()
 
     def _ask_blocks(self, count: int) -> Task:
-        """Task: get the first *count* blocks of the P_Key table, or what stands in the place of each."""
+        """Task: get the first *count* blocks of the P_Key table, or what stands in place of each."""
         client, first = self.fabric.client, p_key_modifier(self.port, 0)
         node = self.port.node
         return (

@@ -18,7 +18,7 @@ from ibkeys.mad.records import NodeRecord, PortInfoRecord
 from ibkeys.topology.model import Port, Topology
 
 WITH_DEFAULT_KEY: Final = "port-info-sm-key-1"
-"""The question: Get(PortInfoRecord) of the own port with SM_Key 1, OpenSM's default."""
+"""The question: Get(PortInfoRecord) of the local port with SM_Key 1, OpenSM's default."""
 WITHOUT_KEY: Final = "port-info-sm-key-0"
 """The question: the same with SM_Key 0. Whether the SA answers at all shows in it."""
 BULK: Final = "node-records-sm-key-0"

@@ -1,4 +1,4 @@
-"""A snapshot in the place of an open fabric, for whoever only reads. Nothing is sent."""
+"""A snapshot in place of an open fabric, for whoever only reads. Nothing is sent."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class RecordedPort(NamedPort):
         return PortInfo(self.port.info)
 
     def read_switch_info(self) -> SwitchInfo | None:
-        """Return SwitchInfo; None when the node is no switch."""
+        """Return SwitchInfo; None when the node is not a switch."""
         if self.port.node.is_switch and self.port.node.switch_info is None:
             raise self._missing("SwitchInfo", self.port.end_port)
         return self.port.node.switch_info

@@ -57,7 +57,8 @@ class SaView:
 def ask_sa_view(sa: SaClient, found: Topology) -> SaView:
     """Ask the SA for PortInfoRecord and P_KeyTableRecord of all ports. Nothing is raised: see ``SaView.answers``.
 
-    OpenSM shows only ports that share a P_Key with the asker, and P_KeyTableRecords only to one that has its sa_key.
+    OpenSM shows only ports that share a P_Key with the requester, and P_KeyTableRecords only to one that has its
+    sa_key.
     """
     view, ports = SaView(), _by_place(found.ports())
     is_there = _ask(sa, PortInfoRecord, view, lambda records: _take_port_infos(records, view, ports))

@@ -50,7 +50,7 @@ _READ: Final[dict[bool, Reading]] = {True: "with-key", False: "without-key"}
 
 
 def save_snapshot(path: Path, snapshot: Snapshot, with_keys: bool = False) -> None:
-    """Write *snapshot* to *path* at one stroke; *with_keys* puts the M_Keys themselves in it. Raises StoreError."""
+    """Write *snapshot* to *path* atomically; *with_keys* puts the M_Keys themselves in it. Raises StoreError."""
     if not snapshot.about.has_keys or snapshot.fingerprints is None:
         raise StoreError(f"{path}: a snapshot that was read from a file is copied, not written anew")
     fabric = snapshot.fabric

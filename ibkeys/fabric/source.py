@@ -96,7 +96,7 @@ class ReadablePort(Protocol):
         """Return PortInfo."""
 
     def read_switch_info(self) -> SwitchInfo | None:
-        """Return SwitchInfo; None when the node is no switch."""
+        """Return SwitchInfo; None when the node is not a switch."""
 
     def read_capacity(self) -> int:
         """Return how many entries the P_Key table has; 0 where there is none."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ibkeys.apply.survey import read_again
-from ibkeys.change.clock import REAL_TIME, Clock, Patience
+from ibkeys.change.clock import REAL_TIME, Clock, ProgressTimeout
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.plan import Plan
 from ibkeys.change.target import Target
@@ -68,9 +68,10 @@ class OptionsChange:
 @dataclass(slots=True, kw_only=True)
 class EnforcementPlan(Plan):
     """A change of part_enforce. ``files``: those of all OpenSMs, that of the master last; ``leaves``: the switch ports;
-    ``wait``: seconds without progress after which OpenSM is told once more, and then given up; ``say``: told what lies
+    ``wait``: seconds without progress after which OpenSM is signalled again, and then given up; ``say``: told what lies
     beside a file and is none of ours; ``silent``: leaf ports that did not answer at the end; ``cut_off``: the operation
-    of the journal that this one goes on with."""
+    of the journal that this one goes on with.
+    """
 
     seen: Seen
     wait: float
@@ -128,7 +129,7 @@ class EnforcementPlan(Plan):
             each.conf.verify("OpenSM was not told to read it")
         for opensm in [opensm for each in self.files for opensm in each.opensms]:
             opensm.hands.signal(opensm.instance.process)
-        waiting = Patience(self.clock, self.wait)
+        waiting = ProgressTimeout(self.clock, self.wait)
         while True:
             interrupts.check()
             self.seen.master.verify_process()

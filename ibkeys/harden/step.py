@@ -15,7 +15,7 @@ from ibkeys.change.consent import Objection, Question
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused
 from ibkeys.harden.findings import StepName
-from ibkeys.mkeys.opensm.way import Telling
+from ibkeys.mkeys.opensm.way import RunListener
 from ibkeys.partitions.model import Policy
 from ibkeys.sm.hosts import SmHost
 
@@ -32,7 +32,7 @@ class Asked:
     lease: int = 60
     policy: Policy | None = None
     permissions: Permissions = field(default_factory=Permissions)
-    telling: Telling = field(default_factory=Telling)
+    telling: RunListener = field(default_factory=RunListener)
     say: Callable[[str], None] = lambda text: None
 
 

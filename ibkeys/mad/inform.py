@@ -45,7 +45,7 @@ class InformInfo(Layout):
 
 
 class InformInfoRecord(SaRecord):
-    """InformInfoRecord (IBA 15.2.5.12): one subscription that the SA has. OpenSM gives it to trusted askers."""
+    """InformInfoRecord (IBA 15.2.5.12): one subscription that the SA has. OpenSM gives it to trusted requesters."""
 
     __slots__ = ()
     size = 60

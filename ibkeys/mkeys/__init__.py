@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ibkeys.mkeys.recovery.recover import Recovery, plan_recovery
+    from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
     from ibkeys.mkeys.recovery.result import RecoveryResult, RecoverySummary, Status
-    from ibkeys.mkeys.recovery.wishes import Wishes
     from ibkeys.mkeys.rollout.going_back import plan_return
     from ibkeys.mkeys.rollout.new_keys import plan_run
     from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
@@ -28,11 +28,11 @@ __all__ = [
     "PlannedRun",
     "PortResult",
     "Recovery",
+    "RecoveryOptions",
     "RecoveryResult",
     "RecoverySummary",
     "RunOptions",
     "Status",
-    "Wishes",
     "carry_out",
     "plan_recovery",
     "plan_removal",
@@ -47,7 +47,7 @@ _HOMES = {
     "RecoveryResult": "mkeys.recovery.result",
     "RecoverySummary": "mkeys.recovery.result",
     "Status": "mkeys.recovery.result",
-    "Wishes": "mkeys.recovery.wishes",
+    "RecoveryOptions": "mkeys.recovery.recovery_options",
     "PlannedRun": "mkeys.rollout.planned_run",
     "carry_out": "mkeys.rollout.planned_run",
     "plan_removal": "mkeys.rollout.removal",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ibkeys.change.confirming.waiting import Decision, await_confirmation
-from ibkeys.change.interrupts import Explained
+from ibkeys.change.interrupts import ExplainedInterrupt
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, StoreError
 from ibkeys.mkeys.opensm.earlier import record_of_last_run
@@ -102,7 +102,7 @@ def _still_to_go_back(command: str, run: int) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise Explained(f"while the level went back: {way_on}") from None
+        raise ExplainedInterrupt(f"while the level went back: {way_on}") from None
     except IbkeysError as error:
         error.args = (f"{error}; {way_on}", *error.args[1:])
         raise

@@ -106,7 +106,7 @@ class KeyEdit:
         self.target.m_key = key
         return set_image(info, self.wanted.key, **self.wanted.fields()).raw
 
-    def moved_on(self, read: bytes, now: bytes) -> bool:
+    def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
         """Whether more changed than states, speeds and counters."""
         return without_volatile_fields(PortInfo(read)) != without_volatile_fields(PortInfo(now))
 
@@ -114,7 +114,7 @@ class KeyEdit:
         """PortInfo without its M_Key."""
         return without_key(PortInfo(raw))
 
-    def instead(self, sent: bytes) -> bytes | None:
+    def fallback(self, sent: bytes) -> bytes | None:
         """An agent that no SM has configured refuses a Set with its own LID 0: ibportstate sends a stand-in too."""
         image = with_valid_lids(PortInfo(sent)).raw
         return None if image == sent else image
@@ -148,19 +148,19 @@ class KeyEdit:
         self.has = "old"
         if isinstance(error, NoReply):
             self.sets_lost += 1
-            # What may be sent again was made of another Get than this one: it must say the same, but for what a Set
+            # What may be sent again was made of another Get than this one: it must say the same, except for what a Set
             # leaves alone.
             if changed := what_changed(PortInfo(each.before), answer.info):
                 return self._not_stored(f"the Set was lost, then PortInfo changed ({changed})")
             rest = " each time; its old M_Key stays" if self.at_most > 1 else "; it still has its old M_Key: try again"
             return self._not_stored(f"Set(PortInfo) was lost on its way{rest}", never_arrived=True)
         if error is not None:
-            return self._not_stored(f"{error}; its old M_Key stays", took_nothing=True)
+            return self._not_stored(f"{error}; its old M_Key stays", changed_nothing=True)
         missing = "; ".join(filter(None, ("" if self.keeps_key else "M_Key is the old one", wrong)))
         return self._not_stored(f"Set(PortInfo) was accepted but not stored: {missing}")
 
-    def _not_stored(self, why: str, took_nothing: bool = False, never_arrived: bool = False) -> Proof:
-        return Proof(NotStored(self.who + why), took_nothing, never_arrived)
+    def _not_stored(self, why: str, changed_nothing: bool = False, never_arrived: bool = False) -> Proof:
+        return Proof(NotStored(self.who + why), changed_nothing, never_arrived)
 
     def _who_answers(self, client: SmpClient, replied: bool) -> Task:
         """Task: return the `Answer` of the port after a Set, or None when it answers to neither key.

@@ -21,7 +21,7 @@ class KeyKeeper(EngineHooks):
 
     def keep(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
         """Note with one sync what became of *ended*, and put the keys of *ready* into the store."""
-        with self._store.together():
+        with self._store.in_one_transaction():
             for each in ended:
                 self.note(each, _edit_of(each))
             for each in ready:

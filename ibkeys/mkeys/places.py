@@ -88,7 +88,7 @@ def settle(writer: Writer, places: Places) -> None:
     links = [(*each.near.link_end, *each.end) for each in places.moved]
     links += [(*each.near.link_end, *each.now) for each in places.replaced]
     counters = {near.link_end: near.link_downed for near in places.nears() if near.link_downed is not None}
-    with store.together():
+    with store.in_one_transaction():
         store.put_links(links, link_downed=counters)
         store.unsettle(each.end[0] for each in places.moved)
         store.settle(places.vanished)

@@ -158,7 +158,7 @@ class _Tables:
         self.add(base, guids, rule.membership, indx0)
 
     def add(self, base: int, guids: frozenset[int], membership: MemberWord, indx0: bool) -> None:
-        """Make *guids* members; each was so named last, so an earlier membership goes, but for ``both``."""
+        """Make *guids* members; each was so named last, so an earlier membership goes, except for ``both``."""
         full, limited = self.table(base)
         if membership == "both" and self.allow_both:
             full |= guids

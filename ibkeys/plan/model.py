@@ -44,7 +44,7 @@ class Break:
 
     ``kind`` ``no-room``: because tables are full; ``ports`` are those. ``circle``: because ports wait for each other
     (`ibkeys.plan.steps`); ``ports`` are those that leave ``partition`` too early, and those that enter it then.
-    ``pairs``: port GUIDs of end ports that may talk before and after, and cannot for a moment in between.
+    ``pairs``: port GUIDs of end ports that may talk before and after, and but briefly cannot in between.
     """
 
     partition: int
@@ -118,7 +118,7 @@ class SmOptions:
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """Partitions that come into being, and those that have no member afterwards, by number."""
+    """Partitions that are created, and those that have no member afterwards, by number."""
 
     born: tuple[int, ...] = ()
     dying: tuple[int, ...] = ()
@@ -129,7 +129,7 @@ class PartitionPlan:
     """The whole document. ``sm_options`` is None in a plan that an earlier version made.
 
     Raises FileFormatError for a port named twice, an index or P_Key that its table cannot have, enforcement of a port
-    that is no external port of a switch, a policy's text that is not the one of its digest, options of the subnet
+    that is not an external port of a switch, a policy's text that is not the one of its digest, options of the subnet
     manager that do not lead to what was planned.
     """
 

@@ -8,9 +8,9 @@ least what it will have, and no table shrinks before all have grown. So no order
 Grown tables join strangers where one leaves a partition that another enters. Such a plan is made in stages
 (`ibkeys.plan.stages`), each with phases of its own: those who leave do so in an earlier stage than those who enter.
 
-A P_Key whose planned index is still taken by another waits at a free index: it is there twice for a moment, never not
-at all. Where no index is free the table cannot grow; it is *swapped*, block by block, after all others have grown and
-before any shrinks. One such table between two ports cuts nobody, because a block is written at once; two of them may:
+A P_Key whose planned index is still taken by another waits at a free index: it is briefly duplicated, never absent.
+Where no index is free the table cannot grow; it is *swapped*, block by block, after all others have grown and before
+any shrinks. One such table between two ports cuts nobody, because a block is written at once; two of them may:
 `find_breaks` names the ports and pairs.
 
 Pure: tables in, phases out. Sources: IBA 10.9.3 (membership), 14.2.5.7 (one Set writes 32 entries).

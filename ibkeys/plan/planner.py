@@ -112,7 +112,7 @@ class _Planner:
             tuple(self.tables if full else changed),
             tuple(self.enforcement),
             tuple(self.problems),
-            _born_and_dying(known),
+            _new_and_removed(known),
             count_reach([(frozenset(table.before.values()), frozenset(table.after.values())) for table in known]),
             self.options,
             tuple(self.moves),
@@ -368,7 +368,7 @@ def _key(port: Port) -> PortKey:
     return port.node.guid, port.num
 
 
-def _born_and_dying(tables: list[TableChange]) -> Partitions:
+def _new_and_removed(tables: list[TableChange]) -> Partitions:
     """Return the partitions that nobody was in before, and those that nobody is in after."""
 
     def bases(entries: Mapping[int, PKey]) -> set[int]:

@@ -7,7 +7,7 @@ from ibkeys.mad.performance import PortCounters, PortCountersExtended
 
 
 class Counters:
-    """The counters of one port. They come into being with the first event that counts."""
+    """The counters of one port. They are created with the first event that counts."""
 
     __slots__ = ("basic", "extended")
 

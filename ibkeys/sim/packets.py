@@ -29,7 +29,7 @@ OUTBOUND: Final = PortInfo.partition_enforcement_outbound, SwitchInfo.outbound_e
 
 
 def carry(packet: Packet, inbound_check: InboundCheck, traps: Traps, expected_q_key: int | None = None) -> str:
-    """Let *packet* go its way, move the counters, send the traps; returns in words what became of it.
+    """Let *packet* go its way, move the counters, send the traps; returns in words the outcome for it.
 
     Without *expected_q_key*, the Q_Key of the receiving QP, the packet's own is taken for right.
     """

@@ -188,7 +188,7 @@ class Subnet:
         power.reset(found, self.traps)
 
     def packet(self, packet: Packet, expected_q_key: int | None = None) -> str:
-        """Let a data packet go its way and return in words what became of it (see `ibkeys.sim.packets`)."""
+        """Let a data packet go its way and return in words the outcome for it (see `ibkeys.sim.packets`)."""
         return packets.carry(packet, self.inbound_check, self.traps, expected_q_key)
 
     def silence(self, node: Node | str | int, on: bool = True, *, forwards: bool = True) -> None:

@@ -23,5 +23,5 @@ def halfway(done: str) -> Iterator[None]:
 
 
 def told_halfway(text: str, done: str) -> str:
-    """Return the *text* of an error with what was *done* in the place of that nothing was changed, if it ends so."""
+    """Return the *text* of an error with what was *done* in place of that nothing was changed, if it ends so."""
     return f"{text.removesuffix(_NOTHING)}; {done}" if text.endswith(_NOTHING) else text

@@ -150,7 +150,7 @@ class _Look:
         )
 
     def at(self, role: Role, path: Path, place: Path, source: Source, certain: bool) -> InstanceFile:
-        """Return a file that is at *place* to whoever looks. Raises HostNotReached."""
+        """Return a file that is at *place* to anyone who looks. Raises HostNotReached."""
         found = self._found(role, path, place, source, certain)
         return found if self.process.view != "unknown" else replace(found, is_certain=False, doubt=HOSTS_OWN)
 

@@ -29,8 +29,9 @@ SHOWN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One option. ``value``: None is no text, or not known where ``source`` says so. ``is_certain``: whether nothing
-    that could be seen speaks against this value being in force."""
+    """One option. ``value``: None is not a text, or not known where ``source`` says so. ``is_certain``: whether nothing
+    that could be seen speaks against this value being in force.
+    """
 
     name: str
     value: Value

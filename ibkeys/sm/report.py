@@ -24,7 +24,7 @@ _ASKED_FOR: Final = (1 << 64) - 1
 
 
 MOST_OPENSMS: Final = 64
-"""So many run on another host at most; each costs some fifty questions."""
+"""So many run on another host at most; each costs about fifty questions."""
 
 
 @dataclass(frozen=True, slots=True)

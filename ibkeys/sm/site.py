@@ -140,7 +140,9 @@ def to_json(reached: Iterable[Reached]) -> list[dict[str, Any]]:
 
 
 def hosts_in(kept: Mapping[str, Any]) -> list[SmHost]:
-    """Return the hosts that the journal kept. Raises UsageError for what is no host, StoreError for what is no list."""
+    """Return the hosts that the journal kept. Raises UsageError for what is not a host, StoreError for what is not a
+    list.
+    """
     try:
         return [
             SmHost(SshHost(str(each["name"]), each["sudo"] is True, each["ssh_config"]))

@@ -131,7 +131,7 @@ def _fit(running: Running) -> Running:
 
 
 def _seconds(polling: Mapping[str, Setting]) -> float:
-    """Return for how long a standby with these options asks a master in vain before it takes over."""
+    """Return for how long a standby with these options asks a master without success before it takes over."""
     retries, milliseconds = (polling[name].value for name in _POLLING)
     assert isinstance(retries, int)
     assert isinstance(milliseconds, int)

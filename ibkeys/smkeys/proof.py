@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.change.clock import LONGEST_PAUSE, Clock, Patience
+from ibkeys.change.clock import LONGEST_PAUSE, Clock, ProgressTimeout
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.sweep import Wanted
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply
@@ -42,7 +42,7 @@ class Proof:
 
     def until_trusted(self, key: SMKey) -> bool:
         """Return whether the SA of the master comes to answer who shows *key*, within the patience."""
-        waiting = Patience(self.clock, self.wait)
+        waiting = ProgressTimeout(self.clock, self.wait)
         while True:
             self.check()
             if self.is_trusted(key):
@@ -71,8 +71,9 @@ class Proof:
 
     def until_read(self, key: SMKey) -> str:
         """Return "" when no SM shows another sm_key than *key* in its SMInfo, within the patience; else which do, in
-        words. An SM shows it to who knows its M_Key, and to everybody where that is 0; 0 shows nothing."""
-        waiting = Patience(self.clock, self.wait)
+        words. An SM shows it to a requester that knows its M_Key, and to everybody where that is 0; 0 shows nothing.
+        """
+        waiting = ProgressTimeout(self.clock, self.wait)
         while True:
             self.check()
             others = [str(each.port) for each in self.managers if self._shows_another(each, key)]
@@ -92,7 +93,7 @@ class Proof:
         was wrong last, in words."""
         seconds = seconds + _MARGIN if seconds else 0.0
         end = self.clock.now() + self.wait + 2 * seconds
-        waiting = Patience(self.clock, self.wait)
+        waiting = ProgressTimeout(self.clock, self.wait)
         since: float | None = None
         while True:
             self.check()
@@ -105,7 +106,7 @@ class Proof:
             since = now if since is None else since
             if now - since >= seconds:
                 return self._strangers()
-            waiting = Patience(self.clock, self.wait)
+            waiting = ProgressTimeout(self.clock, self.wait)
             self.clock.sleep(min(LONGEST_PAUSE, since + seconds - now))
 
     def _wrong(self) -> str:

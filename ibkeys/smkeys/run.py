@@ -1,4 +1,4 @@
-"""One change of the keys: every file is ready beside the old one first, then all take their places within seconds.
+"""One change of the keys: every file is ready next to the old one first, then all take their places within seconds.
 
 A standby that has another sm_key than the master takes over after its polling time, so what takes long or may fail is
 done before the first rename. If something fails after it, the files that have the new keys get the former ones back,
@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from ibkeys.change.clock import Clock
-from ibkeys.change.interrupts import Explained
+from ibkeys.change.interrupts import ExplainedInterrupt
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Incomplete
 from ibkeys.host.conf.edit import NewValue, with_options
@@ -78,7 +78,7 @@ class Run:
             self._signal(self.managers.opensms)
             self._prove()
         except KeyboardInterrupt as error:
-            raise Explained(f"{error}; {self._what_stands()}: {AGAIN}") from None
+            raise ExplainedInterrupt(f"{error}; {self._what_stands()}: {AGAIN}") from None
         except IbkeysError as error:
             self._end_in_vain(error)
         self._end_well()
@@ -92,7 +92,7 @@ class Run:
     def _store_keys(self) -> None:
         """Have the new keys in the key store, on disk, before any file has them."""
         keys = SmKeys(self._keystore)
-        with self._keystore.together():
+        with self._keystore.in_one_transaction():
             known = {(row.kind, row.sm_key): row.ref for row in keys.rows() if row.state == "pending"}
             self._refs = [known.get((kind, key)) or keys.put_pending(kind, key) for kind, key in self.new.items()]
 
@@ -117,7 +117,7 @@ class Run:
         return key_references(self._keystore)
 
     def _stage(self, stack: ExitStack) -> list[tuple[KeyFile, bytes, Staged]]:
-        """Return the files that are to be replaced, with their new bytes: complete, on disk, beside the old ones."""
+        """Return the files that are to be replaced, with their new bytes: complete, on disk, next to the old ones."""
         ready = []
         values: dict[str, NewValue] = {str(kind): key for kind, key in self.new.items()}
         for file in self.managers.files:
@@ -206,7 +206,7 @@ class Run:
     def _end_well(self) -> None:
         journal, operation = self.operation.journal, self.operation.id
         if operation is not None:
-            with journal.together():
+            with journal.in_one_transaction():
                 for entry in journal.files(operation):
                     if entry.status != "failed":
                         entry.done()
@@ -214,7 +214,7 @@ class Run:
                 each.entry.status = "done"
             self.operation.outcome = "done"
         keys = SmKeys(self._keystore)
-        with self._keystore.together():
+        with self._keystore.in_one_transaction():
             for ref in self._refs:
                 keys.promote(ref)
 
@@ -272,7 +272,7 @@ class Run:
             self.operation.journal.set_state(self.operation.id, "undone")
             self.operation.has_ended = True
         keys = SmKeys(self._keystore)
-        with self._keystore.together():
+        with self._keystore.in_one_transaction():
             for ref in self._refs:
                 keys.abandon(ref, "its change went back")
 

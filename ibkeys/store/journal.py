@@ -102,14 +102,15 @@ class Operation:
     def record_all(
         self, images: Iterable[Image], done: Sequence[Entry] = (), failed: Sequence[Entry] = ()
     ) -> list[Entry]:
-        """Put many images on disk, and what became of earlier Sets, with one sync; the Sets of *images* may be sent
-        when this returns."""
+        """Put many images on disk, and the outcome for earlier Sets, with one sync; the Sets of *images* may be sent
+        when this returns.
+        """
         images = list(images)
         entries: list[Entry] = []
         operation = self.id
         if not images and not done and not failed:
             return entries
-        with self._journal.together():
+        with self._journal.in_one_transaction():
             if done:
                 self._journal.set_status(done, "done")
             if failed:
@@ -124,7 +125,7 @@ class Operation:
 
     def record_file(self, image: FileImage) -> FileEntry:
         """Put what a file holds on disk; it may be replaced when this returns. Raises StoreError."""
-        with self._journal.together():
+        with self._journal.in_one_transaction():
             operation = self.id
             if operation is None:
                 operation = self._journal.begin_operation(self.command, self._origin)
@@ -194,7 +195,7 @@ class Journal(Store):
         """
         origin = origin or this_process()
         record = self.find(operation)
-        with self.together():
+        with self.in_one_transaction():
             self.set_state(operation, "open")
             self.set_stage(operation, "running")
             self._note_start(operation, origin, self.now())
@@ -203,9 +204,9 @@ class Journal(Store):
     def undo_of(self, operation: int, origin: Origin | None = None) -> Operation:
         """Return the operation that gives *operation* back, to be used in a ``with`` statement: one of its own.
 
-        An undo of it that was cut off is gone on with, else a new one begins; it is on disk when this returns, and
-        nobody can confirm *operation* any more. When it is ``done``, *operation* is ``undone``; where *operation* was
-        an undo itself, what that gave back is in effect again. Raises StoreError for an unknown id.
+        An undo of it that was cut off is resumed, else a new one begins; it is on disk when this returns, and nobody
+        can confirm *operation* any more. When it is ``done``, *operation* is ``undone``; where *operation* was an undo
+        itself, what that gave back is in effect again. Raises StoreError for an unknown id.
         """
         origin = origin or this_process()
         self._require(operation)

@@ -82,7 +82,7 @@ class FileImage:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One start of an operation: when it began, or was gone on with, and by whom."""
+    """One start of an operation: when it began, or was resumed, and by whom."""
 
     started: str
     origin: Origin

@@ -187,7 +187,7 @@ def is_snapshot(path: Path) -> bool:
 
 
 def write_snapshot(path: Path, contents: Mapping[str, Iterable[Row]]) -> None:
-    """Write the rows of every table into *path*, of mode 0600, at one stroke.
+    """Write the rows of every table into *path*, of mode 0600, atomically.
 
     Whoever looks at *path* sees the file that was there before or the whole new one, also when this process is killed:
     it is written beside it, synced, and renamed. A symbolic link of the user's own stays, and the file that it leads to

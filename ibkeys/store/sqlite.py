@@ -179,7 +179,7 @@ class Database:
         return self._connection
 
     def _check_kind(self) -> None:
-        """Refuse what is no database of this schema, or holds anything but the tables of its version."""
+        """Refuse what is not a database of this schema, or holds anything but the tables of its version."""
         connection, schema = self._open_connection(), self._schema
         joins = connection.in_transaction
         if not joins:
@@ -296,7 +296,7 @@ class Store:
         return timestamp(self._clock)
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def in_one_transaction(self) -> Iterator[None]:
         """Let all that is written inside come on disk together, with one sync, when the block ends; or none of it."""
         with self.database.transaction():
             yield
@@ -357,9 +357,10 @@ def create_private_file(path: Path) -> None:
 
 
 def replace_private_file(path: Path, data: bytes) -> None:
-    """Write a file of mode 0600 and put it in the place of *path* at once, all synced: a crash leaves the old file or
-    the new one. Directories are made as `create_private_file` makes them. Raises OSError, also for a *path* that is
-    there and is no regular file."""
+    """Write a file of mode 0600 and put it in place of *path* at once, all synced: a crash leaves the old file or the
+    new one. Directories are made as `create_private_file` makes them. Raises OSError, also for a *path* that is there
+    and is not a regular file.
+    """
     make_directory(path.parent)
     check_output(path)
     replace_file(path, data, FILE_MODE)

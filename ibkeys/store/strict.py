@@ -54,7 +54,7 @@ def check_file(path: Path, status: os.stat_result, what: str) -> None:
 
 
 def check_folders(path: Path, what: str) -> None:
-    """Raise StoreError where another user could put another file in the place of *path*. Raises OSError."""
+    """Raise StoreError where another user could put another file in place of *path*. Raises OSError."""
     users = trusted_users()
     steps, parent = _steps(path)
     for folder, status in steps:
@@ -120,8 +120,9 @@ def _others_write(status: os.stat_result, users: frozenset[int]) -> bool:
 
 
 def is_private_group(gid: int, users: frozenset[int]) -> bool:
-    """Whether nobody but *users* is in the group, as where each user has one of his own name (as Debian's sshd asks).
-    A group that no user is in is for programs that give it to whoever runs them."""
+    """Whether nobody but *users* is in the group, as where each user has one of his own name (as Debian's sshd asks). A
+    group that no user is in is for programs that give it to anyone who runs them.
+    """
     import grp
     import pwd
 

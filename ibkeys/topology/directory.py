@@ -51,7 +51,7 @@ class Directory:
         (`ibkeys.topology.name_patterns`). A whole node description is taken as it is. Every name of a folded set has
         to be there.
 
-        Raises NotFound, with names that are near; AddressError for what is no address or pattern.
+        Raises NotFound, with names that are near; AddressError for what is not an address or pattern.
         """
         if word in self.by_description:
             return list(self.by_description[word])

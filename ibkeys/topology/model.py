@@ -54,7 +54,7 @@ _PHYSICAL_STATE_SHIFT: Final = PortInfo.port_physical_state.shift
 
 
 class Node:
-    """One node. ``path`` is the directed route it was first reached by (ports to leave by, () is the own node).
+    """One node. ``path`` is the directed route it was first reached by (ports to leave by, () is the local node).
 
     Two nodes with one GUID are two objects; ``twin`` counts them from 0.
     """
@@ -318,7 +318,7 @@ class Unasked:
 class Topology:
     """All that one sweep found.
 
-    ``nodes``: the own node first, the others as `put_in_order` has them. ``troubles``: what could not be read.
+    ``nodes``: the local node first, the others as `put_in_order` has them. ``troubles``: what could not be read.
     ``notes``: what a reader should know (duplicate GUIDs, violations that this sweep counted). ``unasked``: places
     behind which nobody was asked. ``doubtful``: ports whose GUID is not believed, for another place is known for it;
     why, in words. They get no key by that GUID. ``missing``: GUIDs of ports that are known as protected and were not
@@ -333,8 +333,8 @@ class Topology:
     missing: frozenset[int] = frozenset()
 
     def put_in_order(self) -> None:
-        """Order nodes and troubles by the links alone: breadth first from the own node, lower port numbers first. Nodes
-        with one GUID are counted in that order too.
+        """Order nodes and troubles by the links alone: breadth first from the local node, lower port numbers first.
+        Nodes with one GUID are counted in that order too.
 
         Answers come in any order, and two sweeps of one fabric should read the same.
         """

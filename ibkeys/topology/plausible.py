@@ -29,7 +29,7 @@ _PORT_STATES: Final = frozenset(map(int, PortState)) - {PortState.NO_CHANGE}
 
 
 def node_problems(said: NodeInfo) -> list[Problem]:
-    """Return what is impossible in NodeInfo, but for the port of it that was reached. Source: IBA 14.2.5.3."""
+    """Return what is impossible in NodeInfo, except for the port of it that was reached. Source: IBA 14.2.5.3."""
     found: list[Problem] = []
     kind, ports = said.raw[_NODE_TYPE], said.raw[_NUM_PORTS]
     if kind not in _NODE_TYPES:

@@ -60,8 +60,9 @@ def _manager(port: Port | None, presence: Presence, evidence: str) -> SubnetMana
 
 
 def find_sm_port(found: Topology) -> Port | None:
-    """Return the end port that the fabric's PortInfo names as the SM's: by the own port's MasterSMLID, else by the one
-    that most ports have. None when there is none, or nobody has that LID."""
+    """Return the end port that the fabric's PortInfo names as the SM's: by the local port's MasterSMLID, else by the
+    one that most ports have. None when there is none, or nobody has that LID.
+    """
     lids: Counter[int] = Counter()
     own = 0
     for port in found.end_ports():

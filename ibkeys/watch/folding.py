@@ -71,7 +71,7 @@ class Folder:
         self._folded.move_to_end(key)
 
     def _place_for(self, event: Event, key: _Key, now: float) -> tuple[Event, _Key]:
-        """Return what is folded in the place of a new *event* where too many are told apart already."""
+        """Return what is folded in place of a new *event* where too many are told apart already."""
         if self._of_pair.get(_pair(event), 0) >= MOST_OF_A_PAIR:
             event = replace(
                 event, p_key=None, q_key=None, partition_name=None, policy_line=None, attribute=None, modifier=None,

@@ -22,7 +22,7 @@ class Names:
         self._ends: dict[Port, End] = {}
 
     def learn(self, found: Topology) -> None:
-        """Take what a sweep found in the place of what was known. A port that is not believed comes last."""
+        """Take what a sweep found in place of what was known. A port that is not believed comes last."""
         self.misses = 0
         self._by_lid, self._by_guid, self._ends = {}, {}, {}
         for port in sorted(found.end_ports(), key=lambda each: each not in found.doubtful):

@@ -36,7 +36,7 @@ class Notifier:
         self._send(f"STATUS={status}")
 
     def alive(self) -> None:
-        """Give a sign of life, if one is due: twice in each WatchdogSec=."""
+        """Give a keep-alive, if one is due: twice in each WatchdogSec=."""
         if self._each is not None and self._now() - self._last >= self._each:
             self._last = self._now()
             self._send("WATCHDOG=1")
@@ -62,11 +62,11 @@ class SignsOfLife:
         self._notifier = notifier
 
     def sent(self, mad: Outgoing, errno: int) -> None:
-        """A MAD was sent: give a sign of life."""
+        """A MAD was sent: give a keep-alive."""
         self._notifier.alive()
 
     def received(self, mad: Incoming) -> None:
-        """A MAD came in, or a timeout: give a sign of life."""
+        """A MAD came in, or a timeout: give a keep-alive."""
         self._notifier.alive()
 
     def close(self) -> None:

@@ -41,7 +41,7 @@ AT_ONCE: Final = 1000
 """Reports that are told of before the port is looked at again: a few hundredths of a second."""
 
 
-class Outlet(Protocol):
+class EventSink(Protocol):
     """Where a watch tells what it sees."""
 
     def tell(self, event: Event) -> None:
@@ -90,7 +90,7 @@ class Watch:
     def __init__(
         self,
         fabric: Fabric,
-        outlet: Outlet,
+        outlet: EventSink,
         settings: Settings,
         subscriber: Subscriber | None = None,
         log: FollowedFile | None = None,
@@ -112,9 +112,9 @@ class Watch:
         self._take_sweep(self._sweep())
 
     def run(self) -> None:
-        """Watch until the settings say that it is enough, or `Outlet.turn` raises.
+        """Watch until the settings say that it is enough, or `EventSink.turn` raises.
 
-        Raises TransportError and ClosedError: the own port is of no use any more.
+        Raises TransportError and ClosedError: the local port is of no use any more.
         """
         while not self._is_over():
             self._outlet.turn()

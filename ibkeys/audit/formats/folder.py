@@ -53,7 +53,7 @@ def check_folder(place: Path) -> None:
 
 
 def write_folder(place: Path, pages: Mapping[str, str]) -> None:
-    """Write *pages* (name → text) as the folder *place*, in the stead of an earlier report. Raises StoreError."""
+    """Write *pages* (name → text) as the folder *place*, in place of an earlier report. Raises StoreError."""
     check_folder(place)
     try:
         made = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.absolute().parent))
@@ -90,7 +90,7 @@ def _put_in_place(made: Path, place: Path) -> None:
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Exchange two names at one stroke (Linux 3.15). Raises OSError; EINVAL where the file system cannot."""
+    """Exchange two names atomically (Linux 3.15). Raises OSError; EINVAL where the file system cannot."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE):
         number = ctypes.get_errno()
@@ -98,7 +98,7 @@ def exchange(one: Path, other: Path) -> None:
 
 
 def exchange_in_steps(made: Path, place: Path) -> None:
-    """As `exchange`, on NFS and the like: for a moment there is no *place*; an error gives the earlier one back."""
+    """As `exchange`, on NFS and the like: briefly there is no *place*; an error gives the earlier one back."""
     aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.absolute().parent))
     os.rename(place, aside)
     try:

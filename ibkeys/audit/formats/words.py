@@ -28,7 +28,7 @@ def place(identity: Mapping[str, Any]) -> str:
 
 
 def qualified_name(identity: Mapping[str, Any]) -> str | None:
-    """Return ``node_guid/port``, which names a port for good; None for what is no port."""
+    """Return ``node_guid/port``, which names a port for good; None for what is not a port."""
     guid, port = identity.get("node_guid"), identity.get("port")
     if guid is None:
         return None

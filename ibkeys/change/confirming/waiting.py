@@ -14,7 +14,7 @@ POLL: Final = 0.5
 Decision = Literal["confirmed", "going-back"]
 
 
-class Awaited(Protocol):
+class Confirmable(Protocol):
     """A change whose stage lasts in a store, so that other processes can confirm it."""
 
     @property
@@ -29,7 +29,7 @@ class Awaited(Protocol):
 
 
 def await_confirmation(
-    awaited: Awaited, seconds: float, now: Callable[[], float], wait: Callable[[float], bool]
+    awaited: Confirmable, seconds: float, now: Callable[[], float], wait: Callable[[float], bool]
 ) -> Literal["", "here", "elsewhere"]:
     """Wait until *awaited* is confirmed, and return where that was done; "" when *seconds* are over, and nobody can
     confirm it any more.

@@ -136,7 +136,7 @@ def objections_to_key(writer: Writer, key: MKey, guids: Collection[int]) -> list
 
 
 def known_guids(fabric: Fabric) -> set[int]:
-    """Return the GUIDs of nodes and ports that key store and key files name, and the own port's."""
+    """Return the GUIDs of nodes and ports that key store and key files name, and the local port's."""
     ring = fabric.ring
     ends = {guid for near, far in ring.neighbors.items() for guid in (near[0], far[0])}
     return ends | ring.by_guid.keys() | ring.lids.keys() | {fabric.own_guid}

@@ -36,7 +36,7 @@ MEANING: Final[dict[Cut, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Passing:
+class SaReachability:
     """Enforcement of a switch port, and its membership in the default partition: 0 none, 1 limited, 2 full."""
 
     inbound: bool
@@ -44,12 +44,12 @@ class Passing:
     level: int
 
     @classmethod
-    def of(cls, inbound: bool, outbound: bool, table: Iterable[PKey]) -> Passing:
+    def of(cls, inbound: bool, outbound: bool, table: Iterable[PKey]) -> SaReachability:
         """Return what a table and the enforcement bits come to."""
         return cls(inbound, outbound, max((2 if key.is_full else 1 for key in table if key.is_default), default=0))
 
 
-def cuts(before: Passing, after: Passing, far: Callable[[], FarEnd]) -> list[Cut]:
+def cuts(before: SaReachability, after: SaReachability, far: Callable[[], FarEnd]) -> list[Cut]:
     """Return what a change cuts off that was not cut off before. *far* is asked only where it matters."""
     enforces = after.inbound or after.outbound
     enables = (after.inbound and not before.inbound) or (after.outbound and not before.outbound)

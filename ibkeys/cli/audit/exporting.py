@@ -51,7 +51,7 @@ class Reading:
 
 
 class Reader:
-    """Reads the fabric that the options mean, again and again. *max_age*: an older snapshot is no reading."""
+    """Reads the fabric that the options mean, again and again. *max_age*: an older snapshot is not a reading."""
 
     def __init__(self, where: Where, audited: Audited, choice: Choice, max_age: timedelta | None) -> None:
         self._where = where

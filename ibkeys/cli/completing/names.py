@@ -24,7 +24,7 @@ _LARGEST: Final = MOST_NAMES * (LONGEST + 1)
 
 
 def served(socket: str) -> str:
-    """Return the name of the list of a simulator that is being served. Raises OSError where its own is no file's."""
+    """Return the name of the list of a simulator that is being served. Raises OSError where its own is not a file's."""
     if not is_plain(socket):
         raise OSError(f"{socket!r} is no name for a file")
     return f"served-{socket}"

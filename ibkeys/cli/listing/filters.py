@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class PortFilter:
     """What the options ask for. A port has to fit each kind that was given, and one value of that kind.
 
-    What could not be read fits no value: it stays among the errors. Raises UsageError for what is no P_Key.
+    What could not be read fits no value: it stays among the errors. Raises UsageError for what is not a P_Key.
     """
 
     def __init__(self, filters: Filters) -> None:

@@ -114,7 +114,7 @@ class RunOutput:
             write(f"{heading_of(port)}: {listed}")
 
     def report(self, result: PortResult) -> None:
-        """Say what became of one port."""
+        """Say the outcome for one port."""
         row = {**result.port, "result": result.result, "reason": result.reason}
         if self._format == "json":
             self._line(row)

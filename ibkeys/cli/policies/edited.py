@@ -1,4 +1,4 @@
-"""The file of a policy that is edited: read, refused, written; and what became of it."""
+"""The file of a policy that is edited: read, refused, written; and the outcome for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``opensm`` in the place of a policy's file name: the policy that the master on this host really uses."""
+"""``opensm`` in place of a policy's file name: the policy that the master on this host really uses."""
 
 from __future__ import annotations
 

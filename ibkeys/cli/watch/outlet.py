@@ -20,11 +20,11 @@ from ibkeys.watch.watching import TURN, Summary
 SCHEMA: Final = schema("watch")
 
 
-class Enough(Exception):
+class ReaderGone(Exception):
     """Nobody reads what is written any more."""
 
 
-class Outlet:
+class EventSink:
     """Writes events to standard output, hands them to commands, and says the rest on standard error."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Outlet:
         if self._commands is not None:
             self._commands.tend()
         elif exits.stdout_failure() is not None:
-            raise Enough
+            raise ReaderGone
 
     def end(self, summary: Summary) -> None:
         """Say what was done, and wait for commands that still run."""

@@ -59,7 +59,7 @@ class KeyFile:
 
 
 def read_key_files(reached: Sequence[Reached], own_guid: int) -> list[KeyFile]:
-    """Return the guid2mkey of each OpenSM of these hosts that has one. *own_guid*: the GUID of the own port.
+    """Return the guid2mkey of each OpenSM of these hosts that has one. *own_guid*: the GUID of the local port.
 
     Of an OpenSM that may be of another subnet than that port only what can be read counts: where the sweep finds it to
     be of this one, its files are looked at again. Raises what `Running.place_of` raises, FileFormatError,
@@ -79,8 +79,9 @@ def read_key_files(reached: Sequence[Reached], own_guid: int) -> list[KeyFile]:
 
 
 def _may_be_of_another_subnet(host: HostReport, instance: Instance, own_guid: int) -> bool:
-    """Whether an OpenSM may be none of the subnet of the own port: on this host one that uses another port, on a host
-    that the user named one of several."""
+    """Whether an OpenSM may be none of the subnet of the local port: on this host one that uses another port, on a host
+    that the user named one of several.
+    """
     return len(host.instances) > 1 if host.name else instance.port_guid not in (None, own_guid)
 
 
@@ -113,7 +114,7 @@ def take_keys_that_opensm_gave(writer: Writer, key_files: Sequence[KeyFile]) -> 
 def refuse_without_keys(writer: Writer, key_files: Sequence[KeyFile]) -> None:
     """Raise Refused (`UNKNOWN`) where OpenSM has keys and none is at hand: a sweep would only count violations.
 
-    An OpenSM of another subnet, which does not know the own port, says nothing about this one.
+    An OpenSM of another subnet, which does not know the local port, says nothing about this one.
     """
     ring = writer.fabric.ring
     if ring.for_all is not None or not ring.fallback.is_zero or ring.has_keys:

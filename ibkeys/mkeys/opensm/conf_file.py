@@ -19,8 +19,8 @@ class KeyConf(ConfFile):
     def put(self, setting: KeySetting, operation: Operation, store: KeyStore) -> FileEntry | None:
         """Let it say *setting*, in explicit lines, every other byte as it was; None where it says so already.
 
-        The journal gets references to the key store in the place of keys. Raises FileChanged where somebody else
-        changed it, FileFormatError, FileError, HostNotReached, StoreError.
+        The journal gets references to the key store in place of keys. Raises FileChanged where somebody else changed
+        it, FileFormatError, FileError, HostNotReached, StoreError.
         """
         try:
             new = with_lines(self.data, KeyLines(setting.key, setting.protect, setting.lease))

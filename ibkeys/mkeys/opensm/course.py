@@ -39,7 +39,7 @@ class KeyStep:
 
     @classmethod
     def of_json(cls, kept: Mapping[str, Any]) -> KeyStep:
-        """Return what was kept. Raises StoreError for what is no step."""
+        """Return what was kept. Raises StoreError for what is not a step."""
         try:
             step = cls(kept["kind"], kept["key"], int(kept["protect"]), int(kept["lease"]), bool(kept["standbys"]))
         except (KeyError, TypeError, ValueError):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ibkeys.change.clock import Clock, Patience
+from ibkeys.change.clock import Clock, ProgressTimeout
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, NotStored, Unreachable
 from ibkeys.fabric.handle import PortHandle
@@ -32,15 +32,15 @@ from ibkeys.sm.site import Reached, verify_master
 from ibkeys.store.journal import FileEntry, Operation
 
 OnStep = Callable[[str, int, int], None]
-"""Called with (step in words, ports that are as it wants, ports in all)."""
+"""Called with (step in words, ports that are as it wants, ports in total)."""
 
 
 @dataclass(slots=True)
-class Surroundings:
+class RunContext:
     """What a run needs besides its record.
 
     ``reached``: the hosts; ``ports``: end ports that were found, by port GUID; ``wait``: seconds without progress after
-    which OpenSM is told once more, and after which it is given up; ``steady``: seconds that a standby has to be one;
+    which OpenSM is signalled again, and after which it is given up; ``steady``: seconds that a standby has to be one;
     ``note``: keeps the record, on disk when it returns; ``proven``: told of the ports that showed a setting; ``check``:
     called often, raises to stop; ``say``: tells the user.
     """
@@ -66,7 +66,7 @@ class KeyRun:
     step before the key changed, and why: they may have the former key at level 2 or 3, and are asked no more."""
 
     record: RunRecord
-    around: Surroundings
+    around: RunContext
     last: Seen = field(default_factory=Seen)
     _running: list[KeyManager] = field(default_factory=list)
     _behind: dict[int, IbkeysError] = field(default_factory=dict)
@@ -224,7 +224,7 @@ class KeyRun:
     def _wait_for_key_file(self, key: MKey, guids: Collection[int]) -> set[int]:
         """Wait until OpenSM's guid2mkey, which it would start with, has the key of these ports; return those left."""
         around = self.around
-        waiting = Patience(around.clock, around.wait)
+        waiting = ProgressTimeout(around.clock, around.wait)
         while left := not_in_key_file(around.managers.master, key, guids):
             self._look_around()
             around.progress("guid2mkey", len(guids) - len(left), len(guids))

@@ -17,7 +17,7 @@ from ibkeys.mkeys.opensm.earlier import refuse_another_subnet
 from ibkeys.mkeys.opensm.key_run import KeyRun
 from ibkeys.mkeys.opensm.planned import READING, Through, reach_again, way_again
 from ibkeys.mkeys.opensm.record import RunRecord
-from ibkeys.mkeys.opensm.way import OpensmWay
+from ibkeys.mkeys.opensm.way import OpensmMethod
 from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to, lower_level
 from ibkeys.mkeys.rollout.earlier_run import last_run
 from ibkeys.mkeys.rollout.found_ports import reachable_ports
@@ -37,7 +37,7 @@ class Lowering:
     looks_itself = True
     pending = True
 
-    def __init__(self, way: OpensmWay, last: Run, ports: _RunPorts) -> None:
+    def __init__(self, way: OpensmMethod, last: Run, ports: _RunPorts) -> None:
         self.way = way
         self.level = level_to_fall_to(way.record)
         self.unproven = dict(ports.lost)
@@ -58,19 +58,20 @@ class Lowering:
 
     def perform(self, writer: Writer, operation: Operation) -> None:
         """Lower the level through OpenSM, and prove it on every port. Raises what a `KeyRun` raises: from there, too,
-        the run can be gone on with, or go back."""
+        the run can be resumed, or go back.
+        """
         record, store, last = self.way.record, writer.keystore, self._last
         runs, number = Runs(store), lower_level(record)
 
         def note(record: RunRecord) -> None:
             runs.note_via(last.id, record.to_json(store))
 
-        with store.together():
+        with store.in_one_transaction():
             runs.reopen(last.id, last.options)
             note(record)
             for each in self._ports.begun:
                 runs.mark(last.id, each.sequence, "sent", _REASON)
-        key_run = KeyRun(record, self.way.surroundings(writer, operation, self._ports.found, note))
+        key_run = KeyRun(record, self.way.run_context(writer, operation, self._ports.found, note))
         key_run.make(number + 1)
         record.stage = "gone-back"
         note(record)
@@ -122,7 +123,7 @@ class _RunPorts:
         return cls(begun, found, lost)
 
 
-def _is_above(level: int, ports: Iterable[Port], way: OpensmWay) -> bool:
+def _is_above(level: int, ports: Iterable[Port], way: OpensmMethod) -> bool:
     """Whether a port is above *level*, or an options file says so: then OpenSM raises it with its next sweep."""
     infos = [port.port_info for port in ports]
     shown = [info.m_key_protect_bits for info in infos if info is not None]

@@ -37,7 +37,7 @@ from ibkeys.mkeys.opensm.earlier import away, away_result, record_of_last_run, r
 from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, MIXED, KeyManagers, find_key_managers
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
-from ibkeys.mkeys.opensm.way import OpensmWay, Telling
+from ibkeys.mkeys.opensm.way import OpensmMethod, RunListener
 from ibkeys.mkeys.opensm.way_back import note_awaited, refuse_going_back, refuse_mixed_keys, turn_back
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
 from ibkeys.mkeys.rollout.new_keys import not_for
@@ -64,7 +64,7 @@ class Through:
     hosts: Sequence[SmHost]
     wait: float
     open: bool = False
-    telling: Telling = field(default_factory=Telling)
+    telling: RunListener = field(default_factory=RunListener)
     confirm: bool = False
 
 
@@ -128,7 +128,7 @@ def _plan_new(
     _refuse_other_options(managers, now)
     record = RunRecord(Keys(now, wanted(now)), course(now, wanted(now), through.open), to_json(reached))
     note_awaited(record, through.confirm)
-    run.way = OpensmWay(reached, managers, record, through.wait, through.telling)
+    run.way = OpensmMethod(reached, managers, record, through.wait, through.telling)
     with writer.open_store() as store:
         run.away = list(away(store, run.found))
     run.skipped += [away_result(each) for each in run.away]
@@ -249,7 +249,7 @@ def way_again(
     reached: Sequence[Reached],
     through: Through,
     goal: KeySetting,
-) -> OpensmWay:
+) -> OpensmMethod:
     """Return the way of an earlier run through the OpenSMs that are there now. *found*: a sweep that has `READING`;
     *goal*: what all ports shall have. Raises what `find_key_managers` raises."""
     try:
@@ -259,13 +259,13 @@ def way_again(
             where = "if OpenSM died in the middle of the run, type `ibkeys sm-repair` on its host"
             error.args = (f"{error}; {where}: {AFTER_REPAIR}",)
         raise
-    return OpensmWay(reached, managers, record, through.wait, through.telling)
+    return OpensmMethod(reached, managers, record, through.wait, through.telling)
 
 
 # --- what is said of it -----------------------------------------------------------------------------------------------
 
 
-def _describe(writer: Writer, run: PlannedRun, way: OpensmWay) -> None:
+def _describe(writer: Writer, run: PlannedRun, way: OpensmMethod) -> None:
     """Fill in the plan: changes, notes and interlocks."""
     plan, record, managers = run.plan, way.record, way.managers
     jobs = [*run.jobs, *run.already_set]

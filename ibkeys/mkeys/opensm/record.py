@@ -54,7 +54,8 @@ class RunRecord:
 
     def to_json(self, store: KeyStore) -> dict[str, Any]:
         """Return it as the key store keeps it; keys get rows of their own there, and this has their numbers. The wanted
-        key is the newest of the subnet from now on, so a port of which nothing is known is asked with it."""
+        key is the newest of the subnet from now on, so a port about which nothing is known is asked with it.
+        """
         return {
             "name": NAME,
             KEPT_HOSTS: self.hosts,

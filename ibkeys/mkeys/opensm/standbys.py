@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ibkeys.change.clock import LONGEST_PAUSE, Clock, Patience
+from ibkeys.change.clock import LONGEST_PAUSE, Clock, ProgressTimeout
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
 from ibkeys.errors import HostNotReached, HostRefused, IbkeysError, StoreError
@@ -96,7 +96,7 @@ class Standby:
 
     @classmethod
     def of_json(cls, kept: Mapping[str, Any]) -> Standby:
-        """Return what was kept. Raises StoreError for what is no standby."""
+        """Return what was kept. Raises StoreError for what is not a standby."""
         try:
             words = [str(kept[name]) for name in ("host", "unit", "command", "conf", "cache")]
             paths = Path(words[3]), Path(words[4])
@@ -123,7 +123,7 @@ class Standbys:
         self._end(manager.hands, manager.running.instance.process, manager.name)
 
     def _end(self, hands: SmHands, process: OpensmProcess, name: str) -> None:
-        waiting = Patience(self.clock, self.wait)
+        waiting = ProgressTimeout(self.clock, self.wait)
         hands.stop(process)
         while hands.is_running(process):
             self.check()
@@ -165,7 +165,7 @@ class Standbys:
             where = f" on {standby.host}" if standby.host else " on this host"
             when = "once more: it was started before its key files were there" if again else "now"
             self.say(f"start {standby.name} {when}, within {self.wait:g} s (--wait); type{where}: {standby.command}")
-        waiting = Patience(self.clock, self.wait)
+        waiting = ProgressTimeout(self.clock, self.wait)
         while (state := self.state_of(standby)) != STANDBY:
             self.check()
             if not waiting.lasts(1):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from ibkeys.change.clock import Clock, Patience
+from ibkeys.change.clock import Clock, ProgressTimeout
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
 from ibkeys.errors import IbkeysError, Unreachable
@@ -49,7 +49,7 @@ class KeyWatch:
     def until(self, wanted: KeySetting, key: MKey, patience: float) -> Seen:
         """Return when every port shows *wanted*, or nothing came nearer for *patience* seconds. What is silent is not
         waited for longer than the others. *key*: asked with."""
-        waiting, left, infos = Patience(self.clock, patience), list(self.ports), dict[int, PortInfo]()
+        waiting, left, infos = ProgressTimeout(self.clock, patience), list(self.ports), dict[int, PortInfo]()
         while True:
             self.check()
             seen = self.look(wanted, key, left)

@@ -25,11 +25,11 @@ from ibkeys.change.writer import Writer
 from ibkeys.discovery.bounds import limit_notes
 from ibkeys.mkeys.recovery.found_keys import FoundKeys
 from ibkeys.mkeys.recovery.outlook import Outlook, outlook_of
+from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 from ibkeys.mkeys.recovery.result import OnResult, OnStatus, RecoveryResult, RecoverySummary, Status
 from ibkeys.mkeys.recovery.routes import Links
 from ibkeys.mkeys.recovery.search import Search
 from ibkeys.mkeys.recovery.still_closed import StillClosed
-from ibkeys.mkeys.recovery.wishes import Wishes
 from ibkeys.store.journal import Entry, Operation
 from ibkeys.topology.model import Port
 
@@ -42,15 +42,15 @@ _TICK: Final = 1.0
 class Recovery:
     """One recovery; made by `plan_recovery`, which has done the survey."""
 
-    def __init__(self, writer: Writer, links: Links, wishes: Wishes) -> None:
+    def __init__(self, writer: Writer, links: Links, options: RecoveryOptions) -> None:
         fabric = writer.fabric
         self.writer = writer
-        self.wishes = wishes
-        self.search = Search(fabric.client, fabric.ring, links, fabric.node_names, wishes.wait)
+        self.options = options
+        self.search = Search(fabric.client, fabric.ring, links, fabric.node_names, options.wait)
         self.summary = RecoverySummary()
         self._started = self.search.now
         self._spares = fabric.ring.spares
-        self._keys = FoundKeys(writer, self.search.waiting, wishes)
+        self._keys = FoundKeys(writer, self.search.waiting, options)
 
     # --- before ------------------------------------------------------------------------------------------------------
 
@@ -80,12 +80,12 @@ class Recovery:
     def outlook(self) -> Outlook:
         """Return what `run` would do, and what it would cost at most."""
         spares = max(map(len, self._spares.values()), default=0)
-        return outlook_of(self.search, self.wishes, self._keys.count_new(), spares)
+        return outlook_of(self.search, self.options, self._keys.count_new(), spares)
 
     def objections(self) -> list[Objection]:
         """Return the interlocks that it sets off: none while no lease is needed and nothing is set."""
         waiting, writer = self.search.waiting, self.writer
-        if not (waiting.silent or waiting.hiding or (self.wishes.sets_something and not self.outlook().is_empty)):
+        if not (waiting.silent or waiting.hiding or (self.options.sets_something and not self.outlook().is_empty)):
             return []
         for port in waiting.found.end_ports():
             writer.note_master_sm_lid(writer.fabric.handle(port))
@@ -104,12 +104,12 @@ class Recovery:
         """
         self.writer.check(Plan(self.writer.command, objections=self.objections()))
         summary, ring = self.summary, self.writer.fabric.ring
-        ring.spares = {guid: keys[: self.wishes.tries] for guid, keys in self._spares.items()}
+        ring.spares = {guid: keys[: self.options.tries] for guid, keys in self._spares.items()}
         try:
             with self.writer.journaled() as operation:
                 journal_block = partial(_journal_block, operation)
                 self._count(self._keys.store_new(), on_result)
-                self.search.given = self.wishes.try_keys[: self.wishes.tries]
+                self.search.given = self.options.try_keys[: self.options.tries]
                 self.search.try_keys()
                 self._count(self._keys.store_new(), on_result)
                 self.search.start_leases(journal_block)
@@ -126,7 +126,7 @@ class Recovery:
             ring.spares = self._spares
             self._keys.store_links()
         self._count(self._keys.unchanged(), on_result)
-        self._count(StillClosed(self.search.waiting, self.wishes, summary.interrupted).results(), on_result)
+        self._count(StillClosed(self.search.waiting, self.options, summary.interrupted).results(), on_result)
         summary.smps = self.search.smps
         summary.violations = self.search.violations
         summary.seconds = self.search.now - self._started
@@ -161,9 +161,9 @@ def _journal_block(operation: Operation, port: Port, block: bytes) -> Entry:
     return operation.record_all([image_of(port, "P_KeyTable", 0, block, block)])[0]
 
 
-def plan_recovery(writer: Writer, links: Links | None = None, wishes: Wishes | None = None) -> Recovery:
+def plan_recovery(writer: Writer, links: Links | None = None, options: RecoveryOptions | None = None) -> Recovery:
     """Survey the subnet for ports whose M_Key is not known. *links*: see `ibkeys.mkeys.recovery.routes`; by default
     those of the key ring. Sends only Gets, each once to a silent port. Raises TransportError, StoreError."""
-    recovery = Recovery(writer, writer.fabric.ring.neighbors if links is None else links, wishes or Wishes())
+    recovery = Recovery(writer, writer.fabric.ring.neighbors if links is None else links, options or RecoveryOptions())
     recovery.survey()
     return recovery

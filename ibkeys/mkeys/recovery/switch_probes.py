@@ -1,4 +1,4 @@
-"""Looking behind closed switches of which nothing is known: probes through their ports, one after the other.
+"""Looking behind closed switches about which nothing is known: probes through their ports, one after the other.
 
 A closed switch forwards directed-route SMPs and does not tell how many ports it has. A probe is Get(NodeInfo) without a
 key: who is open answers it, who is closed starts its lease.

@@ -2,7 +2,7 @@
 
 OpenSM writes guid2mkey at the end of a sweep only, and reads it only when it starts. After a crash in between the file
 does not say what the ports have, and at level 2 and 3 OpenSM then cannot read even its own port. Here each port is
-asked once with each key that the key store says that it can have, the own port first of all. What answered goes into
+asked once with each key that the key store says that it can have, the local port first of all. What answered goes into
 the key store, and then into the files. No SMP of this module changes a port.
 
 Source: opensm osm_state_mgr.c (do_sweep), osm_lid_mgr.c; observed with opensm 3.3.23.
@@ -63,10 +63,10 @@ class Repair:
         return objections_to_key_files_under_sm(find_master(self.writer.fabric))
 
     def run(self, progress: OnFound | None = None) -> Repaired:
-        """Ask the ports, store their keys, write the files, and return what became of each port.
+        """Ask the ports, store their keys, write the files, and return the outcome for each port.
 
-        Raises Refused (an SM shows itself, an OpenSM was started meanwhile), NoReply or SendRefused where the own port
-        answers to none of its keys: nothing is written then. Raises TransportError, StoreError, FileFormatError.
+        Raises Refused (an SM shows itself, an OpenSM was started meanwhile), NoReply or SendRefused where the local
+        port answers to none of its keys: nothing is written then. Raises TransportError, StoreError, FileFormatError.
         """
         fabric, store = self.writer.fabric, self._store
         kinds = {guid: {each.m_key: each.origin for each in keys} for guid, keys in self.candidates.items()}
@@ -91,7 +91,7 @@ class Repair:
 
     def _keep(self, done: Repaired) -> None:
         """Put into the key store what the ports have, as their current keys: before it is in any file."""
-        with self._store.together():
+        with self._store.in_one_transaction():
             for each in done.answers:
                 guid = each.port_guid
                 if each.key == "none" and guid not in self.candidates:

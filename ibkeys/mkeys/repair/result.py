@@ -44,8 +44,9 @@ class PortKept:
 
 @dataclass(slots=True)
 class Repaired:
-    """What a repair found and wrote. ``answers``: the own port first. ``troubles``: what else could not be read, of
-    places where the key store knows nobody. ``notes``: lines for the user."""
+    """What a repair found and wrote. ``answers``: the local port first. ``troubles``: what else could not be read, of
+    places where the key store knows nobody. ``notes``: lines for the user.
+    """
 
     answers: list[PortAnswer] = field(default_factory=list)
     kept: list[PortKept] = field(default_factory=list)

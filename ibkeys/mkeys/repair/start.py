@@ -15,7 +15,7 @@ from ibkeys.mkeys.repair.result import Repaired
 @dataclass(slots=True)
 class ConfAdvice:
     """An opensm.conf beside what the ports have. ``holds``: ports that have its m_key, of ``ports`` that have a key;
-    ``is_most``: no other key is on more of them. ``own_has_it``: the own port is one of them. ``problems``: why no
+    ``is_most``: no other key is on more of them. ``own_has_it``: the local port is one of them. ``problems``: why no
     OpenSM should start with it, in words.
     """
 

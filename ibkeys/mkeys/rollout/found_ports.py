@@ -77,7 +77,8 @@ def has_it_already(job: Job) -> bool:
 
 
 def put_in_stages(writer: Writer, run: PlannedRun, jobs: Iterable[Job]) -> None:
-    """Sort *jobs* into stages: all ports but those of the SMs and the own one; then the SMs'; the own port last of all.
+    """Sort *jobs* into stages: all ports but those of the SMs and the own one; then the SMs'; the local port last of
+    all.
 
     So local tools without the new keys work as long as possible, and so does the way back.
     """

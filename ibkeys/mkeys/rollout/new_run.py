@@ -24,7 +24,7 @@ from ibkeys.store.keys.runs import RunOptions
 from ibkeys.topology.model import Port
 
 Order = Literal["farthest", "nearest"]
-"""Which ports come first, by hops from the own port."""
+"""Which ports come first, by hops from the local port."""
 
 
 def plan_new_run(

@@ -15,7 +15,7 @@ from ibkeys.change.interlocks.m_keys import (
     objections_to_opensm,
     objections_to_removal_under_sm,
 )
-from ibkeys.change.interrupts import Explained, Interrupts
+from ibkeys.change.interrupts import ExplainedInterrupt, Interrupts
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.host.opensm_here import known_sweep_interval
@@ -34,7 +34,7 @@ from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Port, Topology
 
 
-class RunWay(Protocol):
+class RunMethod(Protocol):
     """A way on which a run gets to the ports that is not by Sets of our own: see `ibkeys.mkeys.opensm`."""
 
     @property
@@ -47,8 +47,9 @@ class RunWay(Protocol):
         ...
 
     def begin(self, store: KeyStore) -> Mapping[str, Any]:
-        """Return what the key store has to remember of a new run, so that it can be gone on with: JSON, no key in it.
-        Keys get rows of their own in *store*."""
+        """Return what the key store has to remember of a new run, so that it can be resumed: JSON, no key in it. Keys
+        get rows of their own in *store*.
+        """
         ...
 
     def carry_out(
@@ -73,10 +74,9 @@ class PlannedRun:
     ``stages``: the jobs in the order of change; a stage begins when the one before is done with. ``already_set``: ports
     that have what they shall have, of which only the store is to be told. ``skipped``: ports that are left alone, and
     why. ``later``: ports of the run whose turn it is not yet (``--first``). ``procedure``: under a subnet manager, what
-    to do instead. ``is_open``: the store does not know yet that the run has ended. ``account``: what became of the
-    ports, while it is carried out and afterwards. ``beginning``: how it begins.
-    ``away``: ports that have a key and were not found, which get theirs later. ``way``: how it gets to the ports; None:
-    by Sets of our own.
+    to do instead. ``is_open``: the store does not know yet that the run has ended. ``account``: the outcome for the
+    ports, while it is carried out and afterwards. ``beginning``: how it begins. ``away``: ports that have a key and
+    were not found, which get theirs later. ``way``: how it gets to the ports; None: by Sets of our own.
     """
 
     plan: Plan
@@ -91,7 +91,7 @@ class PlannedRun:
     is_open: bool = False
     account: Account = field(default_factory=Account)
     away: list[NewRunPort] = field(default_factory=list)
-    way: RunWay | None = None
+    way: RunMethod | None = None
     beginning: Beginning = field(kw_only=True)
 
     @property
@@ -224,7 +224,7 @@ class RunPlan:
         return self._run.plan.ports()
 
     def begin(self, journal: Journal, origin: Origin) -> Operation | None:
-        """A run is a new operation of the journal each time that it is gone on with."""
+        """A run is a new operation of the journal each time that it is resumed."""
         return None
 
     def perform(self, writer: Writer, operation: Operation) -> None:
@@ -243,7 +243,7 @@ class RunPlan:
                     rollout = Rollout(writer, operation, number, run.options, self._report, account, interrupts)
                     rollout.carry_out(run.stages, run.already_set)
         except KeyboardInterrupt as interrupt:
-            raise Explained(
+            raise ExplainedInterrupt(
                 f"{interrupt or 'in the middle'}: run {number} is not finished, and every key is in the key store; "
                 "--resume finishes it, --abort goes back"
             ) from None

@@ -1,6 +1,6 @@
 """Carrying out a run: many ports get their new M_Keys by the engine, each on its own way, none waiting for another.
 
-What is a run's own: its table in the key store notes what became of each port, ports that fall silent are asked once
+What is a run's own: its table in the key store notes the outcome for each port, ports that fall silent are asked once
 more at the end, and too many failures stop it.
 """
 
@@ -95,7 +95,7 @@ class Rollout(KeyKeeper):
         self._runs.mark(self._run, edit.sequence, "sent")
 
     def note(self, each: PendingSet, edit: KeyEdit) -> None:
-        """Note in key store and run what became of a port."""
+        """Note in key store and run the outcome for a port."""
         assert isinstance(edit, Job)
         if edit.has == "wanted" and edit.ref is None and not edit.goes_back:  # it was found to have this key already
             keep_keys(self._store, self._runs, self._run, edit)
@@ -114,7 +114,7 @@ class Rollout(KeyKeeper):
             self._engine.stop()
 
     def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:
-        """Report what became of a port."""
+        """Report the outcome for a port."""
         super().ended(each, not_noted)
         job, reason = each.edit, _reason_of(each)
         assert isinstance(job, Job)

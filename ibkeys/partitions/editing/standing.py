@@ -16,7 +16,7 @@ _KINDS: Final[dict[str, tuple[PortKind, ...]]] = {
 }
 
 
-class Standings:
+class DecidingItems:
     """The items of *partition* by the ports that they name. *kinds*: of ports that are known; others count as CA ports.
 
     ``SELF`` is not looked at: which port it is, the file does not say.

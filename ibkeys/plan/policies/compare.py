@@ -20,7 +20,7 @@ from ibkeys.topology.shared_guids import shared_port_guids
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class MembershipChange:
     """The membership of a port in one partition by both policies; None: none."""
 
     port: Port
@@ -35,7 +35,7 @@ class PartitionDifference:
 
     base: int
     names: tuple[str | None, str | None]
-    standings: tuple[Standing, ...]
+    standings: tuple[MembershipChange, ...]
     groups: tuple[tuple[dict[str, Any], ...], tuple[dict[str, Any], ...]]
 
     @property
@@ -129,9 +129,11 @@ def _words(resolution: Resolution) -> dict[int, dict[int, MemberWord]]:
 
 def _standings(
     ports: Mapping[int, Port], old: Mapping[int, MemberWord], new: Mapping[int, MemberWord]
-) -> Iterator[Standing]:
+) -> Iterator[MembershipChange]:
     return (
-        Standing(port, old.get(guid), new.get(guid)) for guid, port in ports.items() if old.get(guid) != new.get(guid)
+        MembershipChange(port, old.get(guid), new.get(guid))
+        for guid, port in ports.items()
+        if old.get(guid) != new.get(guid)
     )
 
 

@@ -75,7 +75,7 @@ def _keys(port: Port) -> frozenset[PKey]:
 
 
 def _pinned(port: Port) -> PKey | None:
-    """Return the P_Key that is at index 0 in the place of the default one."""
+    """Return the P_Key that is at index 0 in place of the default one."""
     first = next((key for index, key in port.occupied or () if index == 0), None)
     return first if first is not None and not first.is_default else None
 

@@ -1,4 +1,4 @@
-"""What goes out to the programs: written to their sockets, kept while they do not read, shown to whoever watches."""
+"""What goes out to the programs: written to their sockets, kept while they do not read, shown to anyone who watches."""
 
 from __future__ import annotations
 

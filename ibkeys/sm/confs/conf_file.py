@@ -77,9 +77,8 @@ class ConfFile:
     def write(self, new: bytes, operation: Operation, store: KeyStore) -> FileEntry | None:
         """Let it say *new*; None where it says so already.
 
-        The journal gets references to the key store in the place of keys. Raises FileChanged where somebody else
-        changed it, FileFormatError for a key that the journal could not give back, FileError, HostNotReached,
-        StoreError.
+        The journal gets references to the key store in place of keys. Raises FileChanged where somebody else changed
+        it, FileFormatError for a key that the journal could not give back, FileError, HostNotReached, StoreError.
         """
         if new == self.data or self._has_become(new):
             return None

@@ -1,6 +1,6 @@
 """Who can read the keys that an OpenSM prints when it gets new ones, and shutting them out.
 
-OpenSM prints each changed value of its options file in clear, to its standard output and to syslog, and under
+OpenSM prints each changed value of its options file in plain text, to its standard output and to syslog, and under
 ``--daemon`` to its log. Source: opensm osm_subnet.c (opts_parse); a running OpenSM, observed.
 """
 

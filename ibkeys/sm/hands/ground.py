@@ -14,7 +14,7 @@ from ibkeys.sm.hands.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class FolderFacts:
     """What the host says of the folder of a file, and of the file. ``mount``, ``own_mount``: the kernel's numbers, ""
     where they cannot be told. ``system``: its line of mountinfo behind the number. ``flags``: what lsattr shows.
     ``has_acl``: whether the file has one beside its mode."""
@@ -31,7 +31,7 @@ class Ground:
     flags: str = ""
 
 
-def read_ground(writer: Writer, path: Path) -> Ground:
+def read_folder_facts(writer: Writer, path: Path) -> FolderFacts:
     """Return what the host says of *path* and its folder. Raises No, FileError, HostNotReached."""
     said: dict[str, str] = {}
     for line in writer.ask("ground", path=path):
@@ -40,7 +40,7 @@ def read_ground(writer: Writer, path: Path) -> Ground:
     talk = writer.conversation
     match said.get("folder", "").split(" "):
         case [mode, uid, device]:
-            return Ground(
+            return FolderFacts(
                 talk.kind_and_mode(mode),
                 talk.number(uid),
                 talk.number(device),
@@ -51,7 +51,7 @@ def read_ground(writer: Writer, path: Path) -> Ground:
     talk.end("its answer makes no sense (a folder)")
 
 
-def hindrance_of(seen: SeenFile, ground: Ground, user: int) -> str | None:
+def hindrance_of(seen: SeenFile, ground: FolderFacts, user: int) -> str | None:
     """Return why *user* cannot replace what was *seen* on this ground, None when nothing is known to hinder it."""
     if seen.found is not None and _is_mount_point(seen.found.device, ground):
         return (
@@ -83,7 +83,7 @@ def hindrance_of(seen: SeenFile, ground: Ground, user: int) -> str | None:
     return "is marked as immutable or append-only (chattr)" if _is_fixed(ground.flags) else None
 
 
-def _is_mount_point(device: int, ground: Ground) -> bool:
+def _is_mount_point(device: int, ground: FolderFacts) -> bool:
     if ground.mount and ground.own_mount:
         return ground.mount != ground.own_mount
     return device != ground.device

@@ -63,7 +63,7 @@ class ProcessesHere:
 
     def _hung_up(self, unit: str) -> bool:
         try:
-            self._systemd.hang_up(unit)
+            self._systemd.send_sighup(unit)
         except HostRefused:
             return False
         return True

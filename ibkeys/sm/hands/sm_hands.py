@@ -47,8 +47,9 @@ class RemoteGuard(Protocol):
         """Tell it a text that is about to be written: it may take the place of that. Raises HostRefused."""
 
     def alive(self) -> None:
-        """Give it a sign of life, at least every `ibkeys.sm.hands.remote_guard.QUIET_SECONDS` before `waiting`.
-        Everything else that is asked of the same host is one too, but not what is read through ``files``."""
+        """Send it a keep-alive, at least every `ibkeys.sm.hands.remote_guard.QUIET_SECONDS` before `waiting`.
+        Everything else that is asked of the same host is one too, but not what is read through ``files``.
+        """
 
     def waiting(self) -> None:
         """All is written: let the seconds run from now. Raises HostRefused when it is not there any more."""

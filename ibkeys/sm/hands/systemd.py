@@ -42,7 +42,7 @@ class Systemd:
             return None
         return unit if main.strip() == f"MainPID={process.pid}" else None
 
-    def hang_up(self, unit: str) -> None:
+    def send_sighup(self, unit: str) -> None:
         """Send SIGHUP to the main process of a unit. Raises HostRefused."""
         self._ask("kill", "--signal=HUP", "--kill-who=main", "--", unit)
 

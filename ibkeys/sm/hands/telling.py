@@ -30,7 +30,7 @@ class Processes(Protocol):
         """Start a unit."""
 
 
-class Telling(ABC):
+class ProcessControl(ABC):
     """The part of the hands that speaks to OpenSMs: see `ibkeys.sm.hands.sm_hands.SmHands`."""
 
     __slots__ = ()

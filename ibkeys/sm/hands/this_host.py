@@ -20,14 +20,14 @@ from ibkeys.host.replacing.staging import Staged, stage
 from ibkeys.sm.hands.other_root import refuse_other_root
 from ibkeys.sm.hands.processes_here import ProcessesHere
 from ibkeys.sm.hands.sm_hands import RemoteGuard
-from ibkeys.sm.hands.telling import Telling
+from ibkeys.sm.hands.telling import ProcessControl
 from ibkeys.store.journal import FileEntry, Operation
 
 _TOOLS: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 
 
 @dataclass(frozen=True, slots=True)
-class ThisHost(Telling):
+class ThisHost(ProcessControl):
     """The hands on this host: an `SmHands`. ``tools``: the environment of systemctl."""
 
     tools: dict[str, str]

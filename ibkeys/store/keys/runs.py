@@ -1,7 +1,7 @@
 """Runs of mkey-deploy, mkey-rotate and mkey-remove in the key store: one that was cut off can be finished or undone.
 
-A run is its options and its ports in the order of change. Of each port it keeps what became of it so far, and which
-rows of the key store are its new and its former key; keys themselves are in no table of this module.
+A run is its options and its ports in the order of change. For each port it keeps the outcome so far, and which rows of
+the key store are its new and its former key; keys themselves are in no table of this module.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class NewRunPort:
 
 class Runs:
     """The runs in an open key store. All methods raise StoreError; what they did is on disk when they return, or when
-    the store's `KeyStore.together` ends."""
+    the store's `KeyStore.in_one_transaction` ends."""
 
     def __init__(self, store: KeyStore) -> None:
         self._store = store
@@ -224,7 +224,7 @@ class Runs:
             )
 
     def mark(self, run: int, sequence: int, state: PortState, reason: str = "") -> None:
-        """Note what became of a port."""
+        """Note the outcome for a port."""
         with self._database.transaction() as connection:
             connection.execute(
                 "UPDATE run_ports SET state = ?, reason = ? WHERE run = ? AND sequence = ?",

@@ -121,8 +121,8 @@ KEYSTORE_SCHEMA: Final = Schema(
                 p INTEGER NOT NULL,
                 proof BLOB NOT NULL
             )""",
-            # A key in clear never gets into an encrypted store, whatever program writes it, and none comes sealed into
-            # another.
+            # A key in plain text never gets into an encrypted store, whatever program writes it, and none comes sealed
+            # into another.
             *(
                 f"""CREATE TRIGGER {table}_{event}_sealed BEFORE {statement} ON {table}
                 WHEN (length(NEW.m_key) = 8) = EXISTS (SELECT 1 FROM encryption)

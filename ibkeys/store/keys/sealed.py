@@ -76,7 +76,7 @@ class SealedStore(TopologyStore):
         self._passphrase = passphrase
 
     def decrypt(self) -> None:
-        """Store all keys in clear again."""
+        """Store all keys in plain text again."""
         self._reseal(None, None)
 
     def _reseal(self, seal: Seal | None, row: tuple[object, ...] | None) -> None:

@@ -44,7 +44,7 @@ class StoredSmKey(SmKeyRow):
 class SmKeys:
     """The keys of subnet managers in an open key store. All methods raise StoreError, and StoreSealed where they take
     or return a key of a store that is not opened; what they did is on disk when they return, or when the store's
-    `KeyStore.together` ends."""
+    `KeyStore.in_one_transaction` ends."""
 
     def __init__(self, store: KeyStore) -> None:
         self._store = store

@@ -14,7 +14,7 @@ MOST_TRIES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class RecoveryOptions:
     """What the user wants.
 
     ``set_new``: a new key for each port, ``new_key`` or else a generated one; ``protect`` (0..3) and ``lease`` (in
