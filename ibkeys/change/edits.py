@@ -1,4 +1,5 @@
-"""What one Set changes: entries of a P_KeyTable block, or fields of PortInfo. Built on a fresh read, proven by another.
+"""What one Set changes: entries of a P_KeyTable block, or fields of PortInfo. Built from a fresh read, verified by
+another.
 
 The engine reads, journals and sends; an edit says what is sent, what the journal keeps, and what is wrong with what was
 stored.
@@ -45,7 +46,7 @@ class _ReadBack(ABC):
 
     @abstractmethod
     def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
-        """Whether more changed from one read to the next than changes by itself."""
+        """Whether the attribute changed between two reads, apart from fields that change by themselves."""
 
     def changed_nothing(self, before: bytes, stored: bytes) -> bool:
         """Whether a Set that was not stored as sent changed nothing at all."""
@@ -131,7 +132,7 @@ class PKeyBlockEdit(_ReadBack):
         return "; ".join(parts[:_MOST_TOLD]) + more
 
     def fallback(self, sent: bytes) -> bytes | None:
-        """A table is sent as it shall be, or not at all."""
+        """None: a refused table has no alternative form."""
         return None
 
 

@@ -1,18 +1,18 @@
-"""The engine that makes all changes: read, journal, Set, prove, on many ports at once. One port is a batch of one.
+"""The engine that makes all changes: read, journal, Set, verify, on many ports at once. One port is a batch of one.
 
 Each port goes these steps, as a task of its own; none waits for another:
 
 1. each attribute is read right before its Set, which is made of what was read;
 2. what is overwritten goes into the journal, and a new M_Key before that into the key store; both are on disk;
 3. the Set is sent once;
-4. the edit proves it by what it reads back. Silence after a Set means nothing: only what is read back counts.
+4. the edit proves it by what it reads back. A missing reply to a Set proves nothing: only what is read back counts.
 
 Step 2 and the end of step 4 are synced for all ports at once that have come to them since the last sync; ports in other
 steps go on meanwhile. When a sync fails no further Set is begun, and what was sent is still proven.
 
 A Set is sent again only where it provably never arrived, and the edit allows it; or where the agent refused it and took
-nothing, and the edit has another form of it. What never left, because its node did not answer a Get before, is sent
-when the node has answered another.
+nothing, and the edit has another form of it. A Set that was not sent because its node missed a Get is sent when the
+node answers again.
 
 SMPs: for each Set two Gets; a look at the links on the way where M_Keys go over them; one NodeInfo for each port, where
 the arrival is checked; of an external port whose PortInfo is set also that of port 0, which shows the M_Key. What is

@@ -12,7 +12,7 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class ExplainedInterrupt(KeyboardInterrupt):
-    """An interrupt whose text says all: what state things are in, and what the user can do."""
+    """An interrupt whose message says in what state the change was left and what the user can do."""
 
 
 class Interrupts:

@@ -1,4 +1,4 @@
-"""A Set that is to be made at one port: what it changes, how it is proven, and the outcome for it."""
+"""A Set to be sent to one port: what it changes, how it is verified, and its outcome."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Edit(Protocol):
         ...
 
     def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
-        """Whether more changed from one read to the next than changes by itself."""
+        """Whether the attribute changed between two reads, apart from fields that change by themselves."""
         ...
 
     def kept(self, raw: bytes) -> bytes:
@@ -81,7 +81,7 @@ class Edit(Protocol):
         ...
 
     def fallback(self, sent: bytes) -> bytes | None:
-        """Return what to send where an agent refused *sent* and nothing took effect; None where nothing else may."""
+        """Return what to send after the agent refused *sent* and applied nothing; None when there is no alternative."""
         ...
 
     def prove(self, client: SmpClient, each: PendingSet) -> Task:

@@ -1,4 +1,4 @@
-"""The writer, the frame of every change: lock, interlocks, another look at the links, the operation of the journal.
+"""The writer, which wraps every change: lock, interlocks, a second check of the links, and the journal operation.
 
 A writer belongs to one changing command. It holds the lock on journal and key store, knows what the user consented to,
 and knows the subnet manager. A plan says what is changed; the engine reads, sets and proves.

@@ -1,16 +1,16 @@
-"""Setting M_Key, ProtectBits and lease of one port, so that no key is ever lost (IBA 14.2.4).
+"""Setting M_Key, ProtectBits and lease of one port without ever losing a key (IBA 14.2.4).
 
 What the engine's steps (`ibkeys.change.engine`) mean for a key:
 
 1. PortInfo is read right before the Set, and must be what was shown;
 2. the new key goes into the key store, and the old one stays there; the journal gets what is overwritten, without keys;
-3. the Set is sent with the old key in its header;
-4. it is proven by a Get with the new key. On silence the new key, then the old one is asked for, so that a lost reply
-   never counts a violation at a port that has taken the new key. Only where the old one answers, the Set provably never
-   arrived. Where the key is taken away (0), the old one alone is asked for: a port without a key accepts it, and its
-   PortInfo shows the 0, so neither course counts a violation.
+3. the Set carries the old key in its header;
+4. a Get with the new key verifies it. If the Set got no reply, the new key is tried first and the old one second, so a
+   lost reply never counts a violation at a port that took the new key. An answer to the old key proves that the Set
+   never arrived. When the key is removed (set to 0), only the old key is tried: a port without a key accepts it and
+   shows 0 in PortInfo, so neither outcome counts a violation.
 
-Wherever this stops, the store holds every key that the port can have.
+At every point the store holds every key that the port may have.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ASK_LATER = "both are in the key store: ask it again later with --keystore, whic
 
 @dataclass(slots=True, eq=False, repr=False)
 class KeyEdit:
-    """The M_Key, level and lease of one end port: what it has (``old``), what it shall have (``wanted``).
+    """The change of M_Key, level and lease of one end port, from ``old`` to ``wanted``.
 
     ``shown``: PortInfo as the plan was made on it. ``ref``: the row of the key store with the wanted key, None while it
     is not stored. ``takes_over``: PortInfo may have changed since it was shown. ``at_most``: see `Edit`. ``who``: what
@@ -107,7 +107,7 @@ class KeyEdit:
         return set_image(info, self.wanted.key, **self.wanted.fields()).raw
 
     def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
-        """Whether more changed than states, speeds and counters."""
+        """Whether more changed between two reads than states, speeds and counters."""
         return without_volatile_fields(PortInfo(read)) != without_volatile_fields(PortInfo(now))
 
     def kept(self, raw: bytes) -> bytes:
@@ -122,7 +122,7 @@ class KeyEdit:
     # --- the proof ---------------------------------------------------------------------------------------------------
 
     def prove(self, client: SmpClient, each: PendingSet) -> Task:
-        """Task: ask the port which of its two keys it has."""
+        """Task: find out which of its two keys the port has."""
         self.has = None
         replied = each.answer is None
         answer = yield from self._who_answers(client, replied)
@@ -195,7 +195,7 @@ class KeyEdit:
         try:
             return PortInfo((yield request))
         except (NoReply, MadStatusError, SendRefused):
-            return None  # a busy agent has not answered the question either
+            return None  # a busy status is no answer either
 
 
 @dataclass(frozen=True, slots=True)

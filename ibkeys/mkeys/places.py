@@ -1,8 +1,8 @@
-"""Ports that are not where they are known: which moved, which were replaced, which vanished, and keeping that.
+"""Ports that are not at their known place: finding which moved, were replaced or vanished, and storing that.
 
-A key is sent only to the place where its port is known (`ibkeys.discovery.link_proof`). When a port was moved on
-purpose, somebody has to say so: `survey` finds out what can be known without asking a protected port, `settle` keeps
-it in the key store. No key is deleted by it: a port that vanished keeps its keys, and is not waited for any more.
+A key is sent only to the known place of its port (`ibkeys.discovery.link_proof`), so the user has to confirm that a
+port was moved on purpose. `survey` finds what can be known without asking a protected port, and `settle` stores it. No
+key is deleted: a vanished port keeps its keys, and later runs no longer wait for it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What an enforcing switch port lets through to the SA, and which interlocks a change of that sets off.
+"""Whether an enforcing switch port lets default-partition packets through to the SA, and which interlocks a change
+triggers.
 
 Members of the default partition talk to the SA with 0xffff or 0x7fff. A switch port that enforces partitions drops what
 its own table does not match, by the rule of the end ports: two limited members do not talk (IBA 10.9.3, 18.2.4.2.1). So
@@ -45,7 +46,7 @@ class SaReachability:
 
     @classmethod
     def of(cls, inbound: bool, outbound: bool, table: Iterable[PKey]) -> SaReachability:
-        """Return what a table and the enforcement bits come to."""
+        """Return the reachability that a table and the enforcement bits give."""
         return cls(inbound, outbound, max((2 if key.is_full else 1 for key in table if key.is_default), default=0))
 
 

@@ -1,8 +1,8 @@
-"""The keys at hand before ports are asked: OpenSM's guid2mkey beside the key store.
+"""Keys known before any port is asked: those in OpenSM's guid2mkey, besides those in the key store.
 
-A port that was away keeps its former key. Back at its place it gets the new one from OpenSM alone, which nobody tells
-the key store: to ask it with the former key would count a violation. OpenSM notes in its guid2mkey whom it gave a key.
-Source: opensm osm_lid_mgr.c, osm_db_pack.c; a running OpenSM, observed.
+A port that was offline during a rotation keeps its former key. When it returns, OpenSM gives it the new key, and the
+key store does not learn of this. Asking the port with the former key would count a violation. OpenSM records in
+guid2mkey which ports it gave the key to. Source: opensm osm_lid_mgr.c, osm_db_pack.c; a running OpenSM, observed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class KeyFile:
 
     @property
     def way_in(self) -> str:
-        """How its keys get into the key store, in words."""
+        """The command that imports its keys into the key store."""
         conf = self.instance.files["options"].path
         option = f" --opensm-conf {conf}" if conf is not None else ""
         if not self.host:

@@ -1,4 +1,4 @@
-"""The key files of OpenSM, guid2mkey and neighbors: what the master would start with, and copies for its standbys."""
+"""OpenSM's key files guid2mkey and neighbors: checking the master's, and copying them to its standbys."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""One run over the steps of a course: options files, the signal, the wire, guid2mkey; then the next step.
+"""Carrying out the steps: write the options files, send SIGHUP, verify the ports, check guid2mkey, then the next step.
 
-Before each file and each signal it is looked at again whether the master is the same process, still the one master, and
-nobody else has written its options file. OpenSM is never stopped inside. What stops the run leaves the step that is
-being made in the key store: it is made again, from its beginning, by --resume.
-Source: opensm osm_state_mgr.c, osm_lid_mgr.c; a running OpenSM, observed.
+Before each write and each signal it checks that the master is the same process, is still the only master, and that
+nobody else wrote its options file. The master is never stopped. If the run stops, the current step stays in the key
+store, and --resume repeats it from its start. Source: opensm osm_state_mgr.c, osm_lid_mgr.c; a running OpenSM,
+observed.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class RunContext:
 
     ``reached``: the hosts; ``ports``: end ports that were found, by port GUID; ``wait``: seconds without progress after
     which OpenSM is signalled again, and after which it is given up; ``steady``: seconds that a standby has to be one;
-    ``note``: keeps the record, on disk when it returns; ``proven``: told of the ports that showed a setting; ``check``:
-    called often, raises to stop; ``say``: tells the user.
+    ``note``: stores the record, synced when it returns; ``proven``: called with the ports that showed a setting;
+    ``check``: called often, raises to stop; ``say``: called with messages for the user.
     """
 
     writer: Writer
@@ -179,7 +179,7 @@ class KeyRun:
         return self.record.keys.setting(self.record.steps[number])
 
     def _give(self, number: int) -> list[FileEntry]:
-        """Let every options file say the step, that of the master last."""
+        """Write the step into every options file, the master's last."""
         around, setting = self.around, self._setting(number)
         self._verify()
         entries = [each.put(setting, around.operation, around.writer.keystore) for each in self._files()]
@@ -217,7 +217,7 @@ class KeyRun:
         return watch.until(wanted, key_to_ask_with(wanted, self._before(number)), around.wait)
 
     def _look_around(self) -> None:
-        """Stop where the user asks for it, or where there is no OpenSM any more that could come nearer."""
+        """Raise when the user asked to stop, or when no OpenSM is left that could make progress."""
         self.around.check()
         self.around.managers.master.verify_process()
 
@@ -241,9 +241,11 @@ class KeyRun:
         ).explained(f"Every port shows the new key, so a restart of {master.name} now would lose these ports.")
 
     def _not_made(self, number: int, seen: Seen, entries: list[FileEntry]) -> NotStored:
-        """Return the error for a step that not all ports took. Where none did, OpenSM may not read its file: the file
-        gets its former values again, lest a later sweep makes the step unseen. A level that goes back stays in it: a
-        later sweep is welcome to it, and the step before the one that raised may be below the former level."""
+        """Return the error for a step that not all ports took. If no port took it, OpenSM may not be reading its file.
+        The file then gets its former values again, so that no later sweep applies the step unnoticed. A lowered level
+        stays in the file: a later sweep may apply it, and the step before the raising one may be below the former
+        level.
+        """
         around, words, master = self.around, self.record.words(number), self.around.managers.master
         ports = named([f"{around.ports[guid]}: {why}" for guid, why in seen.wrong.items()])
         for entry in entries:
@@ -270,7 +272,7 @@ class KeyRun:
     # --- standbys ----------------------------------------------------------------------------------------------------
 
     def _take_stock(self) -> None:
-        """Take every OpenSM that was there before, and is not now, for one that is stopped."""
+        """Count every OpenSM that was seen before and is not seen now as stopped."""
         around = self.around
         there = [Standby.of(each) for each in around.managers.all]
         for standby in self.record.take_stock(there, {each.hands.name for each in around.reached}):

@@ -1,7 +1,7 @@
-"""Going back where nobody confirms a run through OpenSM: its level is lowered, and no key changes.
+"""Rolling back an unconfirmed run through OpenSM: its level is lowered, and no key changes.
 
-The options files get another level in lines of their own, as in every step; their former bytes are never put back. A
-lease that was set stays. The run is one that is not finished afterwards: --resume raises its level again.
+As in every step, the options files get explicit lines with the other level; their former contents are never restored. A
+lease that was set stays. Afterwards the run counts as unfinished, and --resume raises its level again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Lowering:
 
     @property
     def objections(self) -> list[Objection]:
-        """None: a key stays where it is, and the run that set it was agreed to."""
+        """None: keys do not change, and the user agreed to the run that set them."""
         return []
 
     def ports(self) -> list[Port]:

@@ -1,7 +1,7 @@
 """The OpenSMs that a change of the M_Key goes through: the master and every other SM, each with its files.
 
-One that is not reached would go on with the former key: at level 1 it becomes a second master, at level 2 it is lost.
-What would make OpenSM lose the fabric, or never read its file, is refused, and nothing overrides that.
+An SM that is not reached would keep the former key: at level 1 it becomes a second master, at level 2 it loses the
+fabric. Anything that would make OpenSM lose the fabric, or never read its file, is refused. Nothing overrides that.
 Source: opensm osm_subnet.c, osm_sm_state_mgr.c, osm_db_files.c; a running OpenSM, observed.
 """
 
@@ -34,14 +34,14 @@ from ibkeys.store.journal import Journal
 from ibkeys.topology.model import Port
 
 KEY_LINES: Final = ("m_key", "m_key_protection_level", "m_key_lease_period")
-"""The options of OpenSM that are changed. Whether they are in force is seen on the wire."""
+"""The options of OpenSM that are changed. What the ports show proves whether they are in force."""
 KEY_OPTIONS: Final = (
     *("m_key_lookup", "sweep_interval", "sa_key", "sm_key"),
     *("polling_retry_number", "sminfo_polling_timeout"),
 )
 """Those that a change of the M_Key depends on."""
 AFTER_REPAIR: Final = "that says how to start it, and when it is master again, --resume or --abort goes on"
-"""What comes after sm-repair."""
+"""Advice that follows sm-repair."""
 MIXED: Final = "mixed-keys"
 """What `Refused.interlock` is where ports have different keys; nothing overrides that."""
 

@@ -1,4 +1,4 @@
-"""Planning runs of the M_Key through OpenSM: a new one, the rest of one, and the way back.
+"""Planning M_Key runs through OpenSM: a new run, the rest of a run, and the rollback.
 
 OpenSM knows one key for the whole subnet, so every port has to have the same now, and gets the same. A run goes back by
 the same steps as forward: the former options file, put back without its key lines, would take every key away when
@@ -58,8 +58,9 @@ READING: Final = Wanted(link_downed=True, sm_info=True)
 
 @dataclass(frozen=True, slots=True)
 class Through:
-    """What the user asks of the way. ``hosts``: this one first; ``wait``: seconds without progress; ``open``: the key
-    changes at level 0; ``confirm``: the run is to be confirmed."""
+    """Options for a run through OpenSM. ``hosts``: this one first; ``wait``: seconds without progress; ``open``: the
+    key changes at level 0; ``confirm``: the run is to be confirmed.
+    """
 
     hosts: Sequence[SmHost]
     wait: float

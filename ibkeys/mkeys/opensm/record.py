@@ -1,4 +1,4 @@
-"""What the key store remembers of a run through OpenSM, so that it can be finished, or go back, whatever stopped it."""
+"""The stored record of a run through OpenSM, from which it can be resumed or rolled back whatever stopped it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Standby SMs while the M_Key changes: stopped before, started one by one after.
+"""Standby SMs while the M_Key changes: they are stopped before it and started one by one after it.
 
-A standby polls the master with the M_Key that it saw at its own start. One that runs through a change becomes a second
-master at level 1, and at level 2 it is lost. Where systemd runs it, systemd stops and starts it; else it is told to
-end, and the command that starts it is for the user to type.
-Source: opensm osm_sm_state_mgr.c; a running OpenSM, observed.
+A standby polls the master with the M_Key that it saw at its own start. A standby that keeps running during a change
+becomes a second master at level 1, and loses the fabric at level 2. A systemd service is stopped and started by
+systemd. Any other process gets SIGTERM, and the user is shown the command that starts it again. Source: opensm
+osm_sm_state_mgr.c; a running OpenSM, observed.
 """
 
 from __future__ import annotations

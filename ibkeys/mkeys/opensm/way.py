@@ -1,4 +1,4 @@
-"""The way of a run through OpenSM: its keys on disk, its steps made, and the outcome for each port."""
+"""A run through OpenSM from start to end: store its keys, carry out its steps, report the outcome for each port."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ from ibkeys.store.keys.runs import Runs
 
 @dataclass(frozen=True, slots=True)
 class RunListener:
-    """What the user hears while a run goes on. ``say``: what to do now; ``progress``: how far a step is. And what the
-    process that looks after the run hears: ``began`` is called with the number of the run when its keys are in the key
-    store, before any file is changed."""
+    """Callbacks of a run. ``say``: what the user should do now; ``progress``: how far a step is; ``began``: called with
+    the number of the run when its keys are in the key store and before any file changes, for the process that guards
+    the run.
+    """
 
     say: Callable[[str], None] = lambda text: None
     progress: OnStep = lambda words, done, whole: None

@@ -1,6 +1,6 @@
-"""A run that turns back: from what all ports have now to what they had before, by steps of the same kind.
+"""Rolling a run back: from what all ports have now to what they had before it, by steps of the same kind.
 
-What goes back without anybody is less: only a level that was raised, and never a key.
+The automatic rollback of an unconfirmed run does less: it only lowers a level that was raised, and never changes a key.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ibkeys.mkeys.opensm.record import RunRecord
 
 
 def refuse_going_back(record: RunRecord) -> None:
-    """Raise UsageError for a run that goes back: it may be anywhere between, and forward is no way on from there."""
+    """Raise UsageError for a run that is being rolled back: it cannot continue forward from an intermediate state."""
     if record.goes_back:
         raise UsageError("the last run is on its way back: --abort finishes that; nothing was changed")
 

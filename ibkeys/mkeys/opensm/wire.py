@@ -1,8 +1,8 @@
-"""What the ports show of M_Key, level and lease, read until it is what OpenSM was told to set.
+"""Reading M_Key, level and lease from the ports until they are what OpenSM was told to set.
 
-Nothing else proves it: OpenSM's own files say what it assumes. A port at level 1 shows its key only to who sends it, so
-the key that is expected is what is asked with; at level 1 that counts nothing where the port has another one, and at
-level 2 and 3 the key never changes. Source: IBA 14.2.4; opensm osm_lid_mgr.c, osm_link_mgr.c.
+Only the ports prove it: OpenSM's own files say what it assumes. A port at level 1 shows its key only to a requester
+that sends it, so it is asked with the expected key. A wrong key counts no violation at level 1, and at levels 2 and 3
+the key never changes. Source: IBA 14.2.4; opensm osm_lid_mgr.c, osm_link_mgr.c.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import Method
 
 LINK_AGE = 1.0
-"""Seconds that a look at the links to the ports holds, before a key goes over them again."""
+"""Seconds for which a check of the links is valid; after that they are checked again before a key is sent."""
 
 
 @dataclass(slots=True)

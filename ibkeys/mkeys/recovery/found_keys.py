@@ -1,4 +1,4 @@
-"""Keys that a recovery found: into the key store before anything else; then what the user wants set on their ports."""
+"""Keys that a recovery found: they are stored first, then the settings that were asked for are made."""
 
 from __future__ import annotations
 

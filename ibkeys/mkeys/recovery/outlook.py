@@ -1,4 +1,4 @@
-"""What a recovery would do, and what it would cost at most."""
+"""What a recovery would do, and its maximum cost."""
 
 from __future__ import annotations
 

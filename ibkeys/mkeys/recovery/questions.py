@@ -1,4 +1,4 @@
-"""Asking locked ports: without a key, or with one that is tried; what comes back is sorted at once."""
+"""Asking locked ports, without a key or with one to try, and sorting their answers."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""Bringing back ports whose M_Key is lost (IBA 14.2.4): by keys that are still somewhere, else by their leases.
+"""Recovering ports whose M_Key is lost (IBA 14.2.4): with a stored key if one fits, else by waiting for the lease.
 
-1. The survey reads what can be read and finds who is silent or hides a key. It asks each silent port once.
-2. The interlock ``mkey-under-sm`` speaks: an SM that knows the keys stops every lease with every SMP it sends.
+1. The survey reads all readable ports and finds those that are silent or hide a key. It asks each silent port once.
+2. The interlock ``mkey-under-sm`` is checked: an SM that knows the keys stops the lease timers with every SMP it sends.
 3. Keys that may fit are tried: further ones of the key store, the key files, those that the user gives.
 4. The leases of all others are started and waited for (`ibkeys.mkeys.recovery.search`). When one has run out,
    ProtectBits are 0 and the port shows its key to everybody.
 5. A key that was found goes into the key store before anything else happens with it. Then, where the user wants it, a
    new key, ProtectBits or lease are set as `ibkeys.mkeys.set` does.
 
-A port whose lease is 0 never opens. Who stays closed is named, and what is reached only through it.
+A port whose lease is 0 never opens. Ports that stay closed are named, with those reached only through them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ibkeys.topology.model import Port
 _LEAST_PAUSE: Final = 0.05
 """Seconds between two rounds of questions."""
 _TICK: Final = 1.0
-"""Seconds between two words to the progress bar."""
+"""Seconds between two updates of the progress bar."""
 
 
 class Recovery:

@@ -1,4 +1,4 @@
-"""The search for ports whose M_Key is lost: who is silent or hides its key, starting the leases, asking again.
+"""The search for ports whose M_Key is lost: find silent and hiding ports, start their leases, ask them again.
 
 Everything here is sent without a key, or with keys that the user offers; no SMP changes a port. A closed switch still
 forwards directed-route SMPs, so nodes behind it can be asked: along known links each on its own route, else by

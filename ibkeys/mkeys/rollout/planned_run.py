@@ -1,4 +1,4 @@
-"""A planned run of M_Keys over a fabric: what it would do, what is said of it, and making it."""
+"""A planned M_Key run over a fabric: its changes, its description, and carrying it out."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from ibkeys.topology.model import Port, Topology
 
 
 class RunMethod(Protocol):
-    """A way on which a run gets to the ports that is not by Sets of our own: see `ibkeys.mkeys.opensm`."""
+    """A method of setting keys on the ports other than sending Sets ourselves: see `ibkeys.mkeys.opensm`."""
 
     @property
     def name(self) -> str:
@@ -43,7 +43,7 @@ class RunMethod(Protocol):
         ...
 
     def in_words(self) -> list[str]:
-        """Return through whom it goes, a line for each."""
+        """Return each OpenSM that it uses, one per line."""
         ...
 
     def begin(self, store: KeyStore) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Carrying out a run: many ports get their new M_Keys by the engine, each on its own way, none waiting for another.
+"""Carrying out a run: the engine sets new M_Keys on many ports at once, and no port waits for another.
 
 What is a run's own: its table in the key store notes the outcome for each port, ports that fall silent are asked once
 more at the end, and too many failures stop it.
