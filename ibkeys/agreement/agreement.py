@@ -1,7 +1,7 @@
-"""The four words on every value of every port, each with the verdict on it.
+"""Comparing what four sources say about every value of every port.
 
-Compared are the members of partitions, the enforcement bits and how M_Keys are guarded: at which index a P_Key is, and
-what nobody manages (a switch port without a link, the table of one between switches), is left out.
+Partition membership, enforcement bits and M_Key protection are compared. P_Key indexes are not, nor what nobody manages
+(a switch port without a link, the table of a port between switches).
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ What = Literal["pkey", "enforcement", "m_key_protection"]
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value of a port with the words on it. ``partition``: that of a P_Key; None for other values, and for a table
-    of which nobody says anything. Words on a P_Key are `ibkeys.agreement.said.Members`, on enforcement
-    `ibkeys.topology.enforcement.Enforcement`, on what guards an M_Key `ibkeys.agreement.said.Protection`."""
+    """One value of a port as the four sources give it. ``partition``: that of a P_Key; None for other values, and for a
+    table of which nobody says anything. Words on a P_Key are `ibkeys.agreement.said.Members`, on enforcement
+    `ibkeys.topology.enforcement.Enforcement`, on what guards an M_Key `ibkeys.agreement.said.Protection`.
+    """
 
     port: Port
     what: What
@@ -40,10 +41,11 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What is compared. ``found``: a sweep with P_Key tables and SMInfo. ``view``: what the SA says, None where it was
-    not asked. ``policy``: None where none was given. ``allow_both``: it is read with allow_both_pkeys, whatever the
-    master's options say. ``sm``: None where its file is not known, with the reason in ``sm_unknown``.
-    ``hosts_not_reached``: those whose OpenSMs could not be looked at, each with the reason."""
+    """What is compared. ``found``: a sweep with P_Key tables and SMInfo. ``view``: what the SA says, None if it was not
+    asked. ``policy``: None if none was given. ``allow_both``: it is read with allow_both_pkeys, whatever the master's
+    options say. ``sm``: None where its file is not known, with the reason in ``sm_unknown``. ``hosts_not_reached``:
+    those whose OpenSMs could not be looked at, each with the reason.
+    """
 
     found: Topology
     view: SaView | None = None
@@ -122,7 +124,7 @@ def _values(inputs: Inputs) -> Iterator[Value]:
 
 @dataclass(frozen=True, slots=True)
 class _Four:
-    """What the four say of one port."""
+    """What the four sources say about one port."""
 
     policy: PortView
     sm_file: PortView

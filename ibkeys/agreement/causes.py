@@ -1,9 +1,9 @@
-"""Four words on one value, and why they differ: a table with a row for every way in which they can.
+"""Why the four sources of a value differ: a table with a row for every pattern of agreement.
 
-The words are what the policy wants, what the SM's own file says, what the SA says, and what the node answers. What an
-OpenSM that works makes of its file reaches the SA's memory with the node's own answer, so that file, SA and node differ
-in few ways, each with its cause. Source: facts of OpenSM: osm_pkey_mgr.c sends a Set, osm_pkey_rcv.c takes the answer
-into the memory that osm_sa_pkey_record.c shows; it is not read again while nothing of the port changes.
+The sources are the policy, the SM's own policy file, the SA, and the node. What an OpenSM that works makes of its file
+reaches the SA's memory with the node's own answer, so that file, SA and node differ in few ways, each with its cause.
+Source: facts of OpenSM: osm_pkey_mgr.c sends a Set, osm_pkey_rcv.c takes the answer into the memory that
+osm_sa_pkey_record.c shows; it is not read again while nothing of the port changes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ IN_WORDS: Final[Mapping[Cause, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class FourViews:
-    """What is said of one value; None is not known, which is no value."""
+    """What each source says about one value; None: not known."""
 
     policy: Hashable | None
     sm_file: Hashable | None
@@ -59,13 +59,13 @@ class FourViews:
 
     @property
     def pattern(self) -> str:
-        """Who says the same: ``aaab`` where only the node differs, ``?`` for what is not known."""
+        """Which sources agree: ``aaab`` when only the node differs, ``?`` for an unknown value."""
         letters: dict[Hashable, str] = {}
         return "".join("?" if word is None else letters.setdefault(word, "abcd"[len(letters)]) for word in self)
 
     @property
     def differing(self) -> tuple[Column, ...]:
-        """Who differs from the SM's file; where that is not known from the policy, else from the SA."""
+        """Which sources differ from the SM's file; if that is unknown, from the policy, else from the SA."""
         order = (self.sm_file, self.policy, self.sa, self.node)
         reference = next((word for word in order if word is not None), None)
         said = zip(COLUMNS, self, strict=True)

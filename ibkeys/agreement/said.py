@@ -1,4 +1,4 @@
-"""What one of the four says of a port: its P_Keys by partition, its enforcement bits, how its M_Key is guarded."""
+"""What one source says about a port: P_Keys by partition, enforcement bits, M_Key protection."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ class Protection:
 
 @dataclass(frozen=True, slots=True)
 class PortView:
-    """``keys``: partition → P_Keys, None where nothing is known of the table; at which index a P_Key is says nothing
-    here. ``enforcement``, ``protection``: None where they are not known. ``uncertain``: partitions of which nothing is
-    known. ``left_open``: those of which this one says nothing, so that others decide what is to be compared."""
+    """``keys``: partition → P_Keys, None if nothing is known of the table; at which index a P_Key is says nothing here.
+    ``enforcement``, ``protection``: None if they are not known. ``uncertain``: partitions of which nothing is known.
+    ``left_open``: those of which this one says nothing, so that others decide what is to be compared.
+    """
 
     keys: Mapping[int, Members] | None = None
     enforcement: Enforcement | None = None
@@ -44,7 +45,7 @@ class PortView:
     left_open: frozenset[int] = frozenset()
 
     def of(self, partition: int) -> Members | None:
-        """Return the P_Keys of one partition; None where they are not known."""
+        """Return the P_Keys of one partition; None if they are not known."""
         if self.keys is None or partition in self.uncertain or partition in self.left_open:
             return None
         return self.keys.get(partition, NOT_A_MEMBER)

@@ -1,4 +1,4 @@
-"""What a policy means for each port, in the form of what a node answers: its own P_Keys, and its leaf port's."""
+"""The P_Keys that a policy gives each end port and its leaf port, in the same form as a node's answer."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from ibkeys.topology.model import Port, Topology
 
 @dataclass(frozen=True, slots=True)
 class SmContext:
-    """With what an SM makes tables of a policy. ``sm_port_guid``: its port, None where it is not known.
+    """The settings with which an SM turns a policy into tables. ``sm_port_guid``: its port, None if it is not known.
     ``allow_both``: its allow_both_pkeys. ``enforce``: what its leaf ports enforce; ``protection``: how it guards
-    M_Keys; None where that is not known."""
+    M_Keys; None if that is not known.
+    """
 
     sm_port_guid: int | None
     allow_both: bool = False

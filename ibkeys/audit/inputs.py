@@ -1,4 +1,4 @@
-"""What an audit looks at: a snapshot, and whatever the user gave to compare it with. What was not given is None."""
+"""The input of an audit: a snapshot, and what the user gave to compare it with. What was not given is None."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class StoreView:
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """The host that the audit runs on. ``guid2mkey``: the GUIDs in each such file, None where it cannot be read."""
+    """The host that the audit runs on. ``guid2mkey``: the GUIDs in each such file, None if it cannot be read."""
 
     facts: HostFacts
     guid2mkey: Mapping[Path, frozenset[int] | None] = field(default_factory=dict)

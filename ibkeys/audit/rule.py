@@ -1,4 +1,4 @@
-"""What a rule is, and how it says what it found."""
+"""The definition of a rule, and how it reports what it found."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def _key(value: int) -> PKey:
 class PortInfoEdit(_ReadBack):
     """Fields of PortInfo that are set to *changes*; all others stay, and so does the M_Key.
 
-    *shown*: PortInfo as it was when the change was worked out, None where nothing was shown. *takes_over*: it may have
+    *shown*: PortInfo as it was when the change was worked out, None if nothing was shown. *takes_over*: it may have
     changed since in other fields too.
     """
 

@@ -16,7 +16,7 @@ node answers again.
 
 SMPs: for each Set two Gets; a look at the links on the way where M_Keys go over them; one NodeInfo for each port, where
 the arrival is checked; of an external port whose PortInfo is set also that of port 0, which shows the M_Key. What is
-older than a second when its Set is handed to the scheduler is read once more.
+older than a second when its Set is handed to the scheduler is read again.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Engine:
 
     *in_change*: most Sets that are begun and not ended. *checks_arrival*: NodeInfo is read before the first Set of each
     port, so that a cable that moved meanwhile is noticed. *looks_twice*: a port that does not answer a read, or falls
-    silent after its Set, is asked once more when all others are done with: what was lost for them may be over.
+    silent after its Set, is asked again when all others are done with: what was lost for them may be over.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class Engine:
         return tasks
 
     def _ask_again(self) -> None:
-        """Ask those once more who did not answer; each of them once."""
+        """Ask those again who did not answer; each of them once."""
         unread, self._unread = self._unread, []
         for group in unread:
             if self.is_stopped:
@@ -272,7 +272,7 @@ class Engine:
     def _look(self, target: Target) -> Task:
         """Task: look at the links to a port again where that is a second ago: M_Keys go over them.
 
-        Raises Unreachable where one changed, NoReply where it could not be looked at.
+        Raises Unreachable if one changed, NoReply if it could not be looked at.
         """
         writer = self._writer
         why = (yield from writer.fabric.look_at_way(target.port)) if writer.looks_at_links else ""
@@ -307,7 +307,7 @@ class Engine:
         self._judge(each, proof)
 
     def _refresh(self, each: PendingSet) -> Task:
-        """Task: read once more what was read too long ago. Raises Refused (``stale``), and what `_look` raises."""
+        """Task: read again what was read too long ago. Raises Refused (``stale``), and what `_look` raises."""
         if self._now() - each.read_at <= FRESH:
             return
         yield from self._look(each.target)
@@ -361,7 +361,7 @@ class Engine:
         self._end(each, proof.error)
 
     def _prove_again(self, each: PendingSet) -> Task:
-        """Task: ask a port once more that fell silent after its Set."""
+        """Task: ask a port again that fell silent after its Set."""
         try:
             yield from self._look(each.target)
         except IbkeysError as error:

@@ -14,7 +14,7 @@ from ibkeys.store.journal import Entry
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What was found after a Set. ``error``: what is not as it was sent, None where all is.
+    """What was found after a Set. ``error``: what is not as it was sent, None if all is.
 
     ``changed_nothing``: the Set changed nothing. ``never_arrived``: a read proved that the Set was
     lost, so it may be sent again. ``is_silent``: the port did not answer, so the result is unknown.
@@ -96,7 +96,7 @@ class PendingSet:
     records in the journal, of which the last one counts. ``sent``: how often the Set left. ``answer``: the error that
     came in answer to it, None for success. ``error``: why the change is not made; None when it is proven, or was never
     begun. ``is_silent``: because the port answers nothing any more, so that it may be made. ``has_failed``: it did not
-    answer, or failed, at least once; ``was_asked_again``: it was silent after its Set, and is asked once more.
+    answer, or failed, at least once; ``was_asked_again``: it was silent after its Set, and is asked again.
     """
 
     __slots__ = (

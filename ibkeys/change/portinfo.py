@@ -44,7 +44,7 @@ _VOLATILE: Final = (
 def set_image(read: PortInfo, m_key: MKey, **changes: Any) -> PortInfo:
     """Return what to send so that only *changes* take effect on the port that *read* came from.
 
-    *m_key* is the key that the port shall have afterwards. It is always filled in: a Get at level 1 reads it as 0, and
+    *m_key* is the key that the port should have afterwards. It is always filled in: a Get at level 1 reads it as 0, and
     writing that back would erase it.
     """
     return read.replace(**{**_NO_CHANGE, "m_key": m_key.reveal(), **changes})

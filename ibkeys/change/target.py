@@ -1,4 +1,4 @@
-"""A port that may be written: where its agent is asked, and with which M_Key."""
+"""A port that may be written: the route to its agent, and its M_Key."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Target:
 
     @property
     def peer(self) -> PortKey | None:
-        """The port at the other end of the link, None where there is none."""
+        """The port at the other end of the link, None if there is none."""
         peer = self.port.peer
         return None if peer is None else (peer.node.guid, peer.num)
 

@@ -222,9 +222,10 @@ class Writer:
         return self.fabric.ring.has_keys or self.sends_keys
 
     def changed_links(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
-        """Look at the links to *ports* once more before an M_Key goes over them: time has passed since they were
-        proven. Return the ports to which one changed, or could not be looked at, and why. A look holds for *max_age*
-        seconds. Without keys at hand nothing is looked at."""
+        """Look at the links to *ports* again before an M_Key goes over them: time has passed since they were proven.
+        Return the ports to which one changed, or could not be looked at, and why. A look holds for *max_age* seconds.
+        Without keys at hand nothing is looked at.
+        """
         return self.fabric.find_changed_links(ports, max_age) if self.looks_at_links else {}
 
     @contextmanager

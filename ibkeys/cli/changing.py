@@ -1,4 +1,4 @@
-"""What all changing commands do: plan, show, check the interlocks, ask, apply, report."""
+"""The sequence common to all changing commands: plan, show, check interlocks, ask, apply, report."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def require_stdout() -> None:
 
 
 def stdout_failure() -> OSError | None:
-    """Return why nothing that is written to standard output arrives any more, None where it does."""
+    """Return why nothing that is written to standard output arrives any more, None if it does."""
     return streams.failure_of(sys.stdout)
 
 

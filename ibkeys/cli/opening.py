@@ -1,4 +1,4 @@
-"""From options to what they mean: a fabric, a snapshot, a key store, a journal."""
+"""Opening what the options name: a fabric, a snapshot, a key store, a journal."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def stores_of(where: Where) -> StorePaths:
 
 
 def journal_of(where: Where) -> Path:
-    """Return the journal that the options mean, without opening a fabric. Raises UsageError where none lasts."""
+    """Return the journal that the options mean, without opening a fabric. Raises UsageError if none lasts."""
     path = stores_of(where).journal
     if path is None:
         raise UsageError("a simulated subnet without state= has no journal that lasts: use sim:FILE,state=PATH")
@@ -224,7 +224,7 @@ def open_sa(fabric: Fabric, where: Where, sa: AskSa) -> SaClient:
 
 
 def sm_key_of(where: Where, sa: AskSa) -> SMKey | None:
-    """Return the SM_Key that the options or ibdiag.conf give; None where none is given."""
+    """Return the SM_Key that the options or ibdiag.conf give; None if none is given."""
     if sa.smkey is None:
         return _config(where).sa_key
     source = click.get_current_context().get_parameter_source("smkey")

@@ -1,4 +1,6 @@
-"""What all showing commands do: read one port or every port, render, say what is missing, give the exit code."""
+"""The sequence common to all showing commands: read one port or every port, render, report what is missing, return the
+exit code.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ LISTED_TROUBLES: Final = 10
 
 @dataclass(slots=True)
 class Sheet:
-    """What was read, in the contract's terms: the ports with their values, what failed, how many no link reaches."""
+    """What was read, in the form of the JSON contract: the ports with their values, what failed, how many no link
+    reaches.
+    """
 
     ports: list[dict[str, Any]] = field(default_factory=list)
     errors: list[dict[str, Any]] = field(default_factory=list)
@@ -260,7 +264,7 @@ PEER_PARTS: Final = ("node_guid", "node_desc", "node_type", "port")
 
 
 def peer_document(port: Port) -> dict[str, Any] | None:
-    """Return the far end of a port's link as the contract has it; None where there is none."""
+    """Return the far end of a port's link as the contract has it; None if there is none."""
     peer = port.peer
     if peer is None:
         return None
@@ -287,7 +291,7 @@ def write_unreached(unreached: int) -> None:
 
 @contextmanager
 def progress_bar(where: Where) -> Iterator[OnFound | None]:
-    """Yield what a sweep tells its progress to; None where nobody watches."""
+    """Yield what a sweep tells its progress to; None if nobody watches."""
     if where.debug or not sys.stderr.isatty():
         yield None
         return

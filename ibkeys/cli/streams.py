@@ -1,4 +1,4 @@
-"""Standard output and standard error of the program; they outlive whoever reads them.
+"""Standard output and standard error, which keep working after their readers have gone.
 
 Where a write fails (the reader of a pipe has gone, a disk is full, the terminal was closed), what follows is thrown
 away and the command goes on: a change must not stop half way because nobody listens, and the interpreter, which flushes
@@ -46,7 +46,7 @@ class Outliving(io.FileIO):
 
 
 def failure_of(stream: TextIO) -> OSError | None:
-    """Return why nothing that is written to *stream* arrives any more, None where it does."""
+    """Return why nothing that is written to *stream* arrives any more, None if it does."""
     beneath = _beneath(stream)
     return beneath.error if beneath is not None else None
 

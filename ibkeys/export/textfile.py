@@ -12,7 +12,7 @@ MODE = 0o644
 
 
 def check_textfile(path: Path) -> None:
-    """Raise FileError where no text file can be put at *path*: something else is there, or there is no such folder."""
+    """Raise FileError if no text file can be put at *path*: something else is there, or there is no such folder."""
     try:
         files.check_output(path)
         if not path.parent.is_dir():

@@ -48,7 +48,7 @@ _ENFORCEMENT: Final[tuple[NumberRow, ...]] = (
 class Difference:
     """One thing that differs at one port, as the later snapshot has it.
 
-    ``before`` and ``after``: P_Keys as text, None where there was none; for ``pkey-moved`` the two indexes of ``pkey``;
+    ``before`` and ``after``: P_Keys as text, None if there was none; for ``pkey-moved`` the two indexes of ``pkey``;
     for ``m_key`` its state, or ``set`` and ``another key``; for ``enforcement`` true or false; numbers for all else.
     ``index``: of a P_Key, in the later table (in the earlier for one that is gone). ``field``: the field's JSON name,
     for ``enforcement`` and ``counter``.

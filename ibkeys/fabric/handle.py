@@ -123,8 +123,9 @@ class PortHandle(NamedPort):
             self.judge_arrival(NodeInfo(self.get(NodeInfo)))
 
     def judge_arrival(self, arrival: NodeInfo) -> None:
-        """Raise Unreachable where *arrival*, read on this route right now, is of another node, or of another port of a
-        CA or router."""
+        """Raise Unreachable if *arrival*, read on this route right now, is of another node, or of another port of a CA
+        or router.
+        """
         node = self.port.node
         if arrival.node_guid != node.guid or (not node.is_switch and arrival.local_port_num != self.port.num):
             raise Unreachable(

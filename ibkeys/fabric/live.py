@@ -1,4 +1,4 @@
-"""An open fabric that is asked: sweeps of the subnet, and finding single ports in it.
+"""An open fabric: sweeping the subnet, and finding single ports in it.
 
 `ibkeys.scripting.Fabric` adds changes and snapshots, and is what `ibkeys.open` returns.
 """
@@ -148,8 +148,8 @@ class Fabric(OpenPort):
         return PortHandle(self, port, DirectedAddress(port.agent_path))
 
     def find_changed_links(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
-        """Look at the links to *ports* once more, before a key goes over them; return the ports to which one changed
-        since the last sweep of this run, or cannot be looked at, with the reason. A look holds for *max_age* seconds.
+        """Look at the links to *ports* again, before a key goes over them; return the ports to which one changed since
+        the last sweep of this run, or cannot be looked at, with the reason. A look holds for *max_age* seconds.
 
         A port that this sweep did not find, and every port when the topology is trusted, is not looked at.
         """
@@ -228,7 +228,7 @@ class Fabric(OpenPort):
 
     def _look_at_own_port(self) -> None:
         """Ask the local port first, once in a session, where no key is known for it: it tells whether this subnet is
-        protected. Raises MKeyNeeded where it is, NoReply or SendRefused where it does not answer.
+        protected. Raises MKeyNeeded if it is, NoReply or SendRefused where it does not answer.
         """
         ring = self.ring
         if self._own_was_looked_at or ring.for_all is not None or ring.ask_unproven:

@@ -1,4 +1,4 @@
-"""A snapshot in place of an open fabric, for whoever only reads. Nothing is sent."""
+"""A snapshot used instead of an open fabric, for code that only reads. Nothing is sent."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ class _Loader:
         return Snapshot(self.fabric, self.about, found, errors, probes, self._sa_view())
 
     def _sa_view(self) -> SaView | None:
-        """Return what the SA said; None where it was not asked."""
+        """Return what the SA said; None if it was not asked."""
         view = SaView({record: SaAnswer(_OUTCOMES[outcome], why) for record, outcome, why in self.tables["sa_answers"]})
         for number, info, table in self.tables["sa_ports"]:
             if len(table or b"") % _P_KEY_BYTES:

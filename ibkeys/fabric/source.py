@@ -1,4 +1,4 @@
-"""What a reading script needs: the interface that an open fabric and a snapshot in its place have in common."""
+"""The interface for reading that an open fabric and a snapshot share."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Source(Protocol):
         """Return all that a snapshot holds, read in one sweep."""
 
     def close(self) -> None:
-        """Give back what is open. Safe to call twice."""
+        """Release all resources. May be called twice."""
 
     def __enter__(self) -> Self: ...
 
@@ -79,7 +79,7 @@ class ReadablePort(Protocol):
 
     @property
     def name(self) -> str:
-        """NodeDescription, or the name of the node name map; "" where it could not be read."""
+        """NodeDescription, or the name of the node name map; "" if it could not be read."""
 
     @property
     def guid(self) -> int:

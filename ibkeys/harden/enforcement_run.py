@@ -1,4 +1,4 @@
-"""Making a change of part_enforce: options files, the signal, and the leaf ports until they are as they shall be.
+"""Changing part_enforce: write the options files, send SIGHUP, and wait until the leaf ports enforce as wanted.
 
 Source: opensm osm_pkey_mgr.c (pkey_mgr_enforce_partition), osm_subnet.c; a running OpenSM, observed.
 """
@@ -42,7 +42,7 @@ class LeafPort:
     wanted: Enforcement
 
     def difference(self) -> str:
-        """Return how the switch port is not as it shall be, in words; "" where it is."""
+        """Return how the switch port is not as wanted, in words; "" if it is."""
         if self.leaf.enforcement != self.wanted:
             return f"enforcement is {self.leaf.enforcement} instead of {self.wanted}"
         enforces = self.wanted.inbound or self.wanted.outbound
@@ -86,7 +86,7 @@ class EnforcementPlan(Plan):
 
     @property
     def pending(self) -> bool:
-        """Whether a file is to be written, a switch port is not as it shall be, or whether all are was not proven."""
+        """Whether a file is to be written, a switch port is not as wanted, or whether all are was not proven."""
         is_open = self.cut_off is not None
         return is_open or any(each.differs for each in self.files) or any(leaf.difference() for leaf in self.leaves)
 
@@ -95,8 +95,9 @@ class EnforcementPlan(Plan):
         return None if self.cut_off is None else journal.reopen(self.cut_off, origin)
 
     def perform(self, writer: Writer, operation: Operation) -> None:
-        """Replace the files, tell every OpenSM, and wait. Raises NotStored where leaf ports do not take it; Refused
-        (``stale``), FileChanged, FileError, HostNotReached, StoreError."""
+        """Replace the files, tell every OpenSM, and wait. Raises NotStored if leaf ports do not take it; Refused
+        (``stale``), FileChanged, FileError, HostNotReached, StoreError.
+        """
         with Interrupts() as interrupts:
             interrupts.check()
             self._verify(writer)

@@ -1,4 +1,4 @@
-"""Which step of a hardening mends what an audit finds, and what is said of findings that no step mends."""
+"""Which hardening step fixes which audit finding, and what is reported about findings that no step fixes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MENDED_BY: Final[Mapping[str, StepName]] = {
     "PK005": "partitions",
     "PK014": "partitions",
 }
-"""Rule → the step that mends it. All other rules are not in the power of a hardening."""
+"""Rule → the step that fixes it. A hardening cannot fix findings of other rules."""
 
 _WITHOUT: Final[Mapping[StepName, str]] = {
     "partitions": "P_Keys change only with --policy FILE",

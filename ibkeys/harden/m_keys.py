@@ -81,8 +81,9 @@ def _open_run(writer: Writer) -> Run | None:
 
 
 def _key_of_all(writer: Writer) -> MKey | None:
-    """Return the M_Key that all ports have, which stays; None where they have none, and where they have several: that
-    is refused as for any run through OpenSM."""
+    """Return the M_Key that all ports have, which stays; None if they have none, and where they have several: that is
+    refused as for any run through OpenSM.
+    """
     found = writer.fabric.sweep()
     keys = {has_now(port.port_info).key for port in found.end_ports() if port.port_info is not None}
     only = next(iter(keys)) if len(keys) == 1 else None

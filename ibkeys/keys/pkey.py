@@ -1,4 +1,4 @@
-"""P_Keys: membership and who may talk to whom (IBA 10.9)."""
+"""P_Keys: membership, and which ports may communicate (IBA 10.9)."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def match_in_table(key: int, table: Iterable[int]) -> int | None:
 
 def match_inbound(key: int, table: Iterable[int], check: InboundCheck = DEFAULT_INBOUND_CHECK) -> int | None:
     """Return the index of the entry of its *table* by which a switch port with inbound enforcement takes a packet with
-    *key* from its link; None where it drops it. *check*: which reading holds, see `InboundCheck`.
+    *key* from its link; None if it drops it. *check*: which reading holds, see `InboundCheck`.
 
     By ``partition``, the default, a limited member sends its limited P_Key past a limited entry. That two limited
     members do not talk is then for the switch port before the receiver, and the receiver, to see (`match_in_table`).

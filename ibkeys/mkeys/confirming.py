@@ -72,10 +72,10 @@ def confirm_run(store: KeyStore, run: int) -> bool:
 
 
 def lower_unconfirmed(writer: Writer, through: Through, run: int) -> Lowering | None:
-    """Lower the level of a run that nobody confirmed; None where there was nothing to lower.
+    """Lower the level of a run that nobody confirmed; None if there was nothing to lower.
 
-    Raises StoreError where it is not to go back, or is not the last one; and what `plan_lowering` and lowering raise:
-    then it is still to go back.
+    Raises StoreError if it is not to go back, or is not the last one; and what `plan_lowering` and lowering raise: then
+    it is still to go back.
     """
     runs = Runs(writer.keystore)
     stage, last = runs.stage(run), runs.last()

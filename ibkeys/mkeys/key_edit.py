@@ -91,7 +91,7 @@ class KeyEdit:
     def build(self, now: bytes) -> bytes:
         """Set the three fields; everything else stays. The key that the port has now is what the Set's header carries.
 
-        Raises Refused (``stale``), and MKeyNeeded where the port hides a key that is another now.
+        Raises Refused (``stale``), and MKeyNeeded if the port hides a key that is another now.
         """
         info = PortInfo(now)
         changed = what_changed(self.shown, info)
@@ -212,6 +212,6 @@ class Answer:
 
 
 def shown_key(info: PortInfo) -> MKey | None:
-    """Return the key that PortInfo of an end port shows; None where a zero may be a hidden key (level 1)."""
+    """Return the key that PortInfo of an end port shows; None if a zero may be a hidden key (level 1)."""
     key = MKey(info.m_key)
     return None if key.is_zero and info.m_key_protect_bits == 1 else key

@@ -19,8 +19,9 @@ from ibkeys.topology.model import LinkEnd, Port, Topology, Unasked
 @dataclass(frozen=True, slots=True)
 class Moved:
     """A protected port at a new place. ``end``: (GUID, port); ``was``: the end of the link before it that is known,
-    None where none is (a switch has many); ``near``: the port before it now. ``is_named``: the SA or a forwarding table
-    says so; else the port itself, which answered without a key."""
+    None if none is (a switch has many); ``near``: the port before it now. ``is_named``: the SA or a forwarding table
+    says so; else the port itself, which answered without a key.
+    """
 
     end: LinkEnd
     was: LinkEnd | None

@@ -1,4 +1,6 @@
-"""Which pairs of end ports a plan must briefly cut: tables are too full, or ports wait in a circle."""
+"""Which pairs of end ports a plan must disconnect briefly, because tables are full or ports wait for each other in a
+cycle.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,7 @@ class _Lasting:
         self._ends = {_guid_of(chain.port): (chain.before, chain.after) for chain in chains}
 
     def narrow(self, found: Break) -> Break | None:
-        """Return a break of one stage without the pairs that need not last; None where it has no other."""
+        """Return a break of one stage without the pairs that need not last; None if it has no other."""
         pairs = tuple(
             (one, other)
             for one, other in found.pairs

@@ -1,6 +1,7 @@
-"""What every port of a fabric goes through, and the steps in which it does; the rules are those of `ibkeys.plan.steps`.
+"""The membership changes of every port of a fabric, grouped into steps by the rules of `ibkeys.plan.steps`.
 
-Ports are looked at by kind, partitions as the bits of a number: a fabric has few kinds of ports and many pairs.
+Ports with equal changes are handled as one kind, and sets of partitions as bit masks, because a fabric has few kinds of
+ports but many pairs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ibkeys.plan.kinds import Kind, Levels, Room, bits_of
 from ibkeys.plan.rounds import Forced, Pair, Rounds
 
 _SEARCH: Final = 1_000_000
-"""How far is searched before a circle is said to be one: drops tried, times kinds of ports."""
+"""Limit of the search before a cycle is reported: drops tried times kinds of ports."""
 P = TypeVar("P", bound=Hashable)
 
 
@@ -30,9 +31,9 @@ class PortTransition(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class WaitCycle(Generic[P]):
-    """Where no order is without a gap: ``leaving`` must leave ``partition`` before ``entering`` enter it, and that cuts
-    ``pairs`` briefly, because what would keep them together waits in turn. ``waits``: the whole circle, each as (who
-    leaves, the partition, who enters). Empty ``entering``: nobody waits for that, their tables are too full.
+    """A cycle in which every order has a gap: ``leaving`` must leave ``partition`` before ``entering`` enter it, and
+    that cuts ``pairs`` briefly, because what would keep them together waits in turn. ``waits``: the whole circle, each
+    as (who leaves, the partition, who enters). Empty ``entering``: nobody waits for that, their tables are too full.
     """
 
     partition: int
@@ -72,7 +73,8 @@ class StepSequence(Generic[P]):
 
 
 class FabricTransition(Generic[P]):
-    """The courses of all ports of a fabric. Also those that stay where they are: others must not be cut from them.
+    """The courses of all ports of a fabric. Includes ports that do not change, because others must not be cut off from
+    them.
 
     *gaps*: pairs may briefly be cut.
     """

@@ -1,4 +1,4 @@
-"""What a policy would change on a fabric: the plan as values, which check what no fabric could take."""
+"""The plan as value types: what a policy would change on a fabric. The types reject impossible values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class IndexMove:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """Where no order of writing keeps everybody connected.
+    """Pairs that no order of writing keeps connected.
 
     ``kind`` ``no-room``: because tables are full; ``ports`` are those. ``circle``: because ports wait for each other
     (`ibkeys.plan.steps`); ``ports`` are those that leave ``partition`` too early, and those that enter it then.
@@ -72,7 +72,7 @@ class PolicySource:
     text: bytes | None = None
 
     def require_text(self) -> bytes:
-        """Return the bytes of the policy. Raises FileFormatError where the plan does not have them."""
+        """Return the bytes of the policy. Raises FileFormatError if the plan does not have them."""
         if self.text is None:
             raise FileFormatError(
                 f"the plan has no text of its policy ({self.file}), which a subnet manager would be given: an earlier "
@@ -96,8 +96,8 @@ class SmOptions:
     """The options of OpenSM with which it makes of the policy what the plan says, named as in opensm.conf.
 
     ``no_partition_enforcement`` is the older word for ``part_enforce off``, and the stronger of the two.
-    ``keep_pkey_indexes``: off, OpenSM packs every table anew, and P_Keys in use move.
-    Source: opensm osm_subnet.c, osm_pkey_mgr.c.
+    ``keep_pkey_indexes``: off, OpenSM packs every table again, and P_Keys in use move. Source: opensm osm_subnet.c,
+    osm_pkey_mgr.c.
     """
 
     allow_both_pkeys: bool = False

@@ -1,5 +1,5 @@
-"""In which order a plan's tables are written: nobody who may talk before and after is cut off in between, and nobody is
-joined who may talk neither before nor after.
+"""The order in which a plan's tables are written: pairs that may talk before and after stay connected throughout, and
+pairs that may talk neither before nor after never become connected.
 
 Three states of each table: as it is, *grown*, as planned. Grown, a table holds every P_Key of both others, each with
 the stronger of its two memberships: while tables grow each has at least what it had, while they shrink each has at
@@ -51,7 +51,7 @@ PhaseName = Literal[
 ]
 """``rewrite`` to ``former`` are policies that a subnet manager is given; after them stand changes through UFM."""
 ADDING: Final[frozenset[PhaseName]] = frozenset({"enforcement-off", "leaf-add", "end-add"})
-"""Phases after which every port has all that it had, and all that it shall have."""
+"""Phases after which every port has all that it had, and all that it should have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """A table that holds what it had and what it shall have. ``late``: the planned entries for which it had no room."""
+    """A table that holds its old and its wanted entries. ``late``: the planned entries for which it had no room."""
 
     entries: Entries
     late: Entries

@@ -1,4 +1,4 @@
-"""From a policy and a fabric to a plan: the desired table of every end port and leaf port, and what stands against it.
+"""Making a plan from a policy and a fabric: the wanted table of every end port and leaf port, and problems with it.
 
 Nothing is sent and nothing is guessed: a port whose table could not be read is reported and left alone. What OpenSM
 would make of the policy is `ibkeys.partitions.opensm_tables`; where this differs, and why: `ibkeys.plan.layout`.
@@ -184,8 +184,9 @@ class _Planner:
         return resolve(self.policy, end_ports_of(ends), guid, self.options.allow_both_pkeys)
 
     def wanted(self, port: Port, resolution: Resolution) -> tuple[PKey, ...]:
-        """Return the P_Keys that a port shall have: those of the policy, and those that it has of partitions that the
-        policy leaves open."""
+        """Return the P_Keys that a port should have: those of the policy, and those that it has of partitions that the
+        policy leaves open.
+        """
         said = resolution.by_port.get(port.guid, ())
         stays = {key for _, key in port.occupied or () if self.policy.leaves_open(key)}
         if not stays:
@@ -382,7 +383,7 @@ class _Planner:
 def require_sm_port(
     policy: Policy, guid: int | None, ends: Collection[int], left_out: Collection[int] = (), also: str | None = None
 ) -> None:
-    """Raise UsageError where what *policy* means depends on the subnet manager's port, and *guid* is none of *ends*.
+    """Raise UsageError if what *policy* means depends on the subnet manager's port, and *guid* is none of *ends*.
 
     *left_out*: port GUIDs that several nodes show. *also*: why else that port has to be known.
     """

@@ -1,4 +1,4 @@
-"""From a plan to the policies that OpenSM is given one after the other, so that nobody is cut and nobody is joined.
+"""Turning a plan into a series of policies for OpenSM that disconnects no pair and connects no pair wrongly.
 
 OpenSM writes what a new policy changes port by port, additions and removals at once, in an order of its own. So the
 way from the present state to the planned one goes through the states of `ibkeys.plan.steps`, each written as a policy
@@ -92,8 +92,8 @@ def policies_between(
     ports whose tables are not known: what *old* gives them is taken for what they have. *old*: the policy that OpenSM
     uses now, None for no file. *digest* of the plan, for the comment that each policy in between begins with. *gaps*:
     pairs may briefly be cut; nobody is joined even then. *rewrite*: number of a partition in which every port is a
-    limited member in a first policy, beside what it has, and in no other: OpenSM writes every table anew, then and when
-    it is gone again, and nobody is cut or joined, whatever OpenSM remembers.
+    limited member in a first policy, beside what it has, and in no other: OpenSM writes every table again, then and
+    when it is gone again, and nobody is cut or joined, whatever OpenSM remembers.
 
     Raises FileFormatError for a *new* that OpenSM would refuse or that has no text; UsageError where OpenSM makes
     something else of *new* than the plan says, or the subnet manager's port is not among the ports.
@@ -204,7 +204,7 @@ class _Way:
         )
 
     def check_outcome(self) -> None:
-        """Raise UsageError where the new policy gives a port other P_Keys than the plan says, and there is room."""
+        """Raise UsageError if the new policy gives a port other P_Keys than the plan says, and there is room."""
         for guid, table in self.tables.items():
             planned = set(table.after.values())
             if planned != self.gets[guid] and len(self.gets[guid]) < table.capacity:
@@ -232,7 +232,7 @@ class _Way:
         return found
 
     def policy_of(self, state: State) -> Policy:
-        """Return the policy that gives each port what *state* says. Raises FileFormatError where none does that."""
+        """Return the policy that gives each port what *state* says. Raises FileFormatError if none does that."""
         stays = {base for guid, keys in state.items() for base in levels(keys).keys() & levels(self.had[guid]).keys()}
         policy = explicit_policy(
             {**self.away, **state},

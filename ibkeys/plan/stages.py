@@ -1,4 +1,5 @@
-"""From the tables of a plan to stages: where a partition is reused, tables in between, each reached as a plan would be.
+"""Splitting a plan into stages: where a partition is reused, with intermediate tables, each reached like a plan of its
+own.
 
 A plan that reuses no partition has one stage, which is itself. Otherwise `ibkeys.plan.courses` says which partitions of
 which ports change in which stage; here each table gets its entries for that. A P_Key whose planned index is still taken

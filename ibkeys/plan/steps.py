@@ -1,8 +1,8 @@
-"""In which steps ports enter and leave partitions, so that there is no gap and no bridge on the way.
+"""The steps in which ports enter and leave partitions, without gaps or bridges in between.
 
 A *gap* cuts two ports that may talk before and after, in a partition or, where they leave one for another, altogether.
 A *bridge* joins two ports that may talk neither before nor after: where a partition is reused, one that leaves it meets
-one that enters it. Against a gap the way in comes first, against a bridge the way out.
+one that enters it. To avoid a gap, ports enter before they leave; to avoid a bridge, they leave before others enter.
 
 Where a port loses or gains the limited P_Key of a partition beside the full one, its membership stays, and nobody is
 concerned: it is lost in the first step and gained in the last, which leaves the most room.

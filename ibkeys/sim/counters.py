@@ -1,4 +1,4 @@
-"""What one port counts for the performance agent of its node: PortCounters and PortCountersExtended (IBA 16.1.3)."""
+"""The performance counters of one port: PortCounters and PortCountersExtended (IBA 16.1.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a MAD in a simulated subnet: it arrives somewhere, or it is dropped and nothing comes back."""
+"""The outcome for a MAD in a simulated subnet: it is delivered somewhere, or dropped without a reply."""
 
 from __future__ import annotations
 

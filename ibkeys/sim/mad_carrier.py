@@ -1,4 +1,4 @@
-"""The way of each MAD through a simulated subnet: by LID or directed route to an agent, an SA or a program, and back.
+"""Carrying MADs through a simulated subnet: by LID or directed route to an agent, an SA or a program, and back.
 
 256 bytes in at a port, what comes back out and when. No I/O and no clock, so that everything repeats exactly.
 """

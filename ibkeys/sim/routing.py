@@ -17,8 +17,8 @@ def directed(start: Node, ingress: int, path: bytes, hops: int) -> tuple[Node, i
     """Walk *hops* entries of *path* (entry 0 is unused) from *start*.
 
     *ingress* is the port of *start* that the SMP came in by, or is sent from. Returns the node, its ingress port and
-    the ReturnPath of hops + 1 entries; None where the SMP dies: a node in the middle that is not a switch, a port
-    number the node does not have, a dead link. Source: IBA 14.2.2; Linux smi.c.
+    the ReturnPath of hops + 1 entries; None if the SMP dies: a node in the middle that is not a switch, a port number
+    the node does not have, a dead link. Source: IBA 14.2.2; Linux smi.c.
     """
     node = start
     back = bytearray(hops + 1)

@@ -1,4 +1,4 @@
-"""What software on the nodes of a simulated subnet does: it runs a subnet manager, sets capabilities, names a node."""
+"""Actions of software on simulated nodes: running a subnet manager, setting capabilities, naming a node."""
 
 from __future__ import annotations
 

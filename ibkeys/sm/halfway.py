@@ -1,4 +1,4 @@
-"""Refusals of looks that are taken before a change, and again in its middle: there they have to say what was done."""
+"""Refusals by checks that run before a change and again during it. During the change they have to say what was done."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NOTHING: Final = "; nothing was changed"
 
 @contextmanager
 def halfway(done: str) -> Iterator[None]:
-    """Let an error that is raised within this say what was *done*, where it says that nothing was changed."""
+    """In errors raised inside this block, replace the statement that nothing was changed by what was *done*."""
     try:
         yield
     except IbkeysError as error:

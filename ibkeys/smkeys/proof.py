@@ -1,5 +1,5 @@
-"""Whether new keys are in force: the SA answers who shows the new one, and there is one master for as long as it takes
-a standby that has another sm_key to become a second one.
+"""Verifying that new keys are in force: the SA answers requests with the new SA_Key, and there is only one master for
+as long as a standby with another sm_key needs to take over.
 
 OpenSM drops a request with a wrong SM_Key, and writes its own sa_key to its log then: close that before it is asked.
 Source: opensm osm_sa_mad_ctrl.c (ERR 1A04), osm_sm_state_mgr.c; a running OpenSM, observed.
@@ -29,8 +29,9 @@ _MARGIN: Final = 2 * LONGEST_PAUSE
 
 @dataclass(slots=True)
 class Proof:
-    """Asks SA and SMs until they are as they shall be. ``managers``: their ports; ``wait``: seconds without progress
-    after which it is given up; ``check``: called often, raises to stop."""
+    """Asks the SA and the SMs until they show the expected keys. ``managers``: their ports; ``wait``: seconds without
+    progress after which it is given up; ``check``: called often, raises to stop.
+    """
 
     writer: Writer
     managers: Sequence[Manager]
@@ -41,7 +42,7 @@ class Proof:
     # --- the SA ------------------------------------------------------------------------------------------------------
 
     def until_trusted(self, key: SMKey) -> bool:
-        """Return whether the SA of the master comes to answer who shows *key*, within the patience."""
+        """Return whether the SA of the master answers requests with *key* before the timeout."""
         waiting = ProgressTimeout(self.clock, self.wait)
         while True:
             self.check()
@@ -120,7 +121,7 @@ class Proof:
         return "" if masters else "no subnet manager says that it is master"
 
     def _strangers(self) -> str:
-        """Sweep once more: an SM that came meanwhile, or one that nobody knew of, may be a second master."""
+        """Sweep again: an SM that came meanwhile, or one that nobody knew of, may be a second master."""
         found = managers_of(self.writer.fabric.sweep(wanted=Wanted(sm_info=True)))
         masters = [str(each.port) for each in found if each.is_master]
         return "" if len(masters) == 1 else f"{len(masters)} subnet managers say that they are master: {named(masters)}"

@@ -1,4 +1,4 @@
-"""One change of the keys: every file is ready next to the old one first, then all take their places within seconds.
+"""One change of the keys: all new files are written first, then all replace the old ones within seconds.
 
 A standby that has another sm_key than the master takes over after its polling time, so what takes long or may fail is
 done before the first rename. If something fails after it, the files that have the new keys get the former ones back,
@@ -64,8 +64,9 @@ class Run:
     _refs: list[int] = field(default_factory=list)
 
     def make(self) -> None:
-        """Make the change and prove it. Raises Incomplete where it did not come to its end, and what stopped it before
-        the first file."""
+        """Make the change and prove it. Raises Incomplete if it did not come to its end, and what stopped it before the
+        first file.
+        """
         self.check()
         self._store_keys()
         try:
@@ -147,14 +148,14 @@ class Run:
         self._refuse_late(began)
 
     def _refuse_late(self, began: float) -> None:
-        """Raise Incomplete where there is only as much of the polling time left as the way back needs."""
+        """Raise Incomplete if there is only as much of the polling time left as the way back needs."""
         window = self.managers.window
         taken = self.clock.now() - began
         if window is not None and taken > window / 2:
             raise Incomplete(f"replacing the files took {taken:.1f} s, and a standby takes over after {window:g} s")
 
     def _refuse_unseen(self, file: KeyFile, after: bytes) -> None:
-        """Raise FileChanged, FileError where what is there, or what an OpenSM sees there, is not what was written."""
+        """Raise FileChanged, FileError if what is there, or what an OpenSM sees there, is not what was written."""
         conf = file.conf
         if conf.data != after:
             raise FileChanged(f"{conf.name}: somebody else changed it right after ibkeys did")
@@ -170,8 +171,7 @@ class Run:
                 raise FileError(f"{conf.name}: {each.instance.name} does not see the new file (mounts of its own)")
 
     def _signal(self, opensms: Iterable[Running]) -> None:
-        """Tell OpenSMs to read their files. All of them, also where a file had the keys already: who knows whether that
-        one was told."""
+        """Send SIGHUP to every OpenSM, even where the file had the keys already: it may not have been signalled."""
         for each in opensms:
             each.hands.signal(each.instance.process)
 
@@ -260,7 +260,7 @@ class Run:
         return problems
 
     def _prove_former(self) -> str:
-        """Return "" where the SMs get along again, else what is wrong, in words."""
+        """Return "" if the SMs get along again, else what is wrong, in words."""
         try:
             return self._proof().until_steady(self.managers.longest)
         except IbkeysError as error:

@@ -40,7 +40,7 @@ def exclusive(*paths: Path | None, command: str = "ibkeys") -> Iterator[None]:
 
 
 def holder_of(*paths: Path | None) -> str:
-    """Return who holds the lock of one of *paths*, as ``mkey-rotate, pid 4711``; "" where nobody does.
+    """Return who holds the lock of one of *paths*, as ``mkey-rotate, pid 4711``; "" if nobody does.
 
     For who only reads. It is never in the way of a command that wants the lock: only where a name stands in the file,
     which `exclusive` takes out again, is it looked whether that process still has it. What cannot be read is nobody's.

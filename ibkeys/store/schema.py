@@ -1,4 +1,4 @@
-"""What a kind of database looks like, and whether one looks like it."""
+"""Database schemas, and checking that a file matches one."""
 
 from __future__ import annotations
 

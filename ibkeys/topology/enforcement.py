@@ -43,7 +43,7 @@ class Enforcement:
 
 
 def leaf_of(port: Port) -> Port | None:
-    """Return the switch port that faces an end port; None where there is none (port 0 of a switch, back to back)."""
+    """Return the switch port that faces an end port; None if there is none (port 0 of a switch, back to back)."""
     peer = port.peer
     return peer if port.num and not port.node.is_switch and peer is not None and peer.is_external else None
 

@@ -30,7 +30,7 @@ LinkEnd = tuple[int, int]
 
 
 class _PKeys(dict[int, PKey]):
-    """Each P_Key once: a fabric has few, in very many entries."""
+    """A cache of P_Key objects: a fabric has few different P_Keys in very many entries."""
 
     def __missing__(self, value: int) -> PKey:
         key = self[value] = PKey(value)
@@ -120,7 +120,7 @@ class Port:
 
     ``info`` and ``p_key_raw`` are raw bytes, None when not read; ``guid_info`` all blocks of GUIDInfo, one after the
     other, and ``sm_info`` SMInfo, where they were wanted. ``guid`` is 0 when not known. ``m_key`` is the key with which
-    its node was asked. ``link_downed``: LinkDownedCounter right before the far end of the link was asked, None where it
+    its node was asked. ``link_downed``: LinkDownedCounter right before the far end of the link was asked, None if it
     was not wanted or could not be read.
     """
 

@@ -1,4 +1,6 @@
-"""The user's command for each event: no shell, few at once, none for long, and the event on its standard input."""
+"""Running the user's command for each event: without a shell, few at a time, with a time limit, the event on its
+standard input.
+"""
 
 from __future__ import annotations
 

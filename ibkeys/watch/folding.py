@@ -1,6 +1,6 @@
-"""Folding of repeats: an event is told at once, its repeats as a count now and then. Memory has a bound.
+"""Folding repeated events: the first is reported at once, repeats as a count from time to time, in bounded memory.
 
-A port that is asked with a wrong key a thousand times a second, or with each key once, is one thing to know of.
+A port that is asked with a wrong key a thousand times a second, or once with each key, is one event to report.
 """
 
 from __future__ import annotations

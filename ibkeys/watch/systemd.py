@@ -1,4 +1,4 @@
-"""Telling systemd how a service does, without its library (sd_notify(3)): a datagram to the socket in NOTIFY_SOCKET."""
+"""Service notifications to systemd without its library (sd_notify(3)): a datagram to the socket in NOTIFY_SOCKET."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class SignsOfLife:
         self._notifier.alive()
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """There is nothing to release."""
 
 
 def _address(name: str) -> str | None:

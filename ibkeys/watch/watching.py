@@ -1,4 +1,4 @@
-"""The loop of a watch: hears Reports or follows OpenSM's log, sweeps now and then, and tells what is new.
+"""The main loop of a watch: receive Reports or follow OpenSM's log, sweep periodically, and report new events.
 
 One thread. The sweeps go through the subscriber's port, so a Report that comes meanwhile is answered at once, and told
 in the middle of the sweep.
@@ -114,7 +114,7 @@ class Watch:
     def run(self) -> None:
         """Watch until the settings say that it is enough, or `EventSink.turn` raises.
 
-        Raises TransportError and ClosedError: the local port is of no use any more.
+        Raises TransportError and ClosedError when the local port can no longer be used.
         """
         while not self._is_over():
             self._outlet.turn()

@@ -36,7 +36,8 @@ def render_html(
     report: Report, texts: Texts | None = None, *, fail_on: Severity | None = "high", version: str = ""
 ) -> str:
     """Return *report* as one HTML page. ``texts``: what there is to say of each rule; ``fail_on``: the severity from
-    which the audit fails, None for never; ``version``: of ibkeys. Raises UsageError where jinja2 is not installed."""
+    which the audit fails, None for never; ``version``: of ibkeys. Raises UsageError if jinja2 is not installed.
+    """
     names = names_in(report)
     return render_page(
         "report.html.j2",

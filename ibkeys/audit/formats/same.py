@@ -1,4 +1,4 @@
-"""Findings of one rule that say the same, put together: 179 equal rows of a report are one, with all ports named."""
+"""Grouping equal findings of one rule: 179 equal rows of a report become one that names all ports."""
 
 from __future__ import annotations
 

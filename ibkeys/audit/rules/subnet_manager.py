@@ -1,4 +1,4 @@
-"""Rules about subnet managers and what their SA tells to strangers."""
+"""Rules about subnet managers and what their SA discloses to untrusted requesters."""
 
 from __future__ import annotations
 

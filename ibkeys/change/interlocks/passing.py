@@ -85,6 +85,6 @@ def far_end_by_sweep(writer: Writer, port: Port) -> FarEnd:
 
 
 def port_in_sweep(writer: Writer, port: Port) -> Port | None:
-    """Return *port* as a sweep finds it, with its peer; None where no node, or more than one, has its GUID."""
+    """Return *port* as a sweep finds it, with its peer; None if no node, or more than one, has its GUID."""
     same = [node for node in writer.fabric.sweep().nodes if node.guid == port.node.guid]
     return same[0].ports.get(port.num) if len(same) == 1 else None

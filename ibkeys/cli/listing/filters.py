@@ -104,7 +104,7 @@ class PortFilter:
 
 
 def _find(directories: Sequence[Directory], word: str) -> list[Port]:
-    """Return the ports that *word* names in one of *directories* or several. Raises AddressError where in none."""
+    """Return the ports that *word* names in one of *directories* or several. Raises AddressError if in none."""
     from ibkeys.topology.directory import NotFound
 
     found, missing = [], None

@@ -1,4 +1,4 @@
-"""Lost M_Keys: what a recovery would do and cost, doing it, each port as it comes back."""
+"""mkey-recover: show what a recovery would do and cost, run it, report each recovered port."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def _finish(recovery: Recovery, results: list[RecoveryResult], format: str) -> i
 
 @contextmanager
 def _progress(where: Where) -> Iterator[OnStatus | None]:
-    """Yield what a recovery tells its progress to; None where nobody watches."""
+    """Yield what a recovery tells its progress to; None if nobody watches."""
     if where.debug or not sys.stderr.isatty():
         yield None
         return

@@ -80,7 +80,7 @@ class _Asked:
         return Through(hosts, self.way.sm_wait, self.way.open_while_rotating, telling, is_awaited)
 
     def awaits(self, stack: ExitStack) -> Awaiting | None:
-        """Leave the child of --confirm-within until *stack* is closed; None where no run is to be confirmed."""
+        """Leave the child of --confirm-within until *stack* is closed; None if no run is to be confirmed."""
         seconds = self.confirming.confirm_within
         if seconds is None or self.consent.dry_run or self.way.via == "direct":
             return None

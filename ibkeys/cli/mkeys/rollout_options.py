@@ -1,4 +1,4 @@
-"""The options of mkey-deploy, mkey-rotate and mkey-remove: which keys, and the course of the run."""
+"""The options of mkey-deploy, mkey-rotate and mkey-remove: keys, extent of the run, method, confirmation."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class KeyOptions:
 
 @dataclass(frozen=True, slots=True)
 class RolloutOptions:
-    """How a run goes: its bounds, its order, and whether it is one that was begun before."""
+    """The limits and order of a run, and whether it continues or rolls back an earlier one."""
 
     first: int | None
     order: Literal["farthest", "nearest"] | None
@@ -142,7 +142,9 @@ _COURSE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class MethodOptions:
-    """How a run gets to the ports. ``sm_wait``: seconds without progress after which OpenSM is given up."""
+    """Whether the keys are set by own Sets or through OpenSM. ``sm_wait``: seconds without progress after which OpenSM
+    is given up.
+    """
 
     via: Literal["direct", "opensm"] | None
     sm_wait: int

@@ -25,7 +25,7 @@ def read_accepted(name: str, ufm: UfmOptions | None = None) -> Policy | None:
     """Return the policy in the file *name*, which OpenSM has to take; None where *name* is ``opensm``. *ufm*: how the
     UFM is asked that *name* may mean; None where only a file will do.
 
-    Raises FileFormatError; UsageError, UfmNotReached, UfmRefused where it is a UFM.
+    Raises FileFormatError; UsageError, UfmNotReached, UfmRefused if it is a UFM.
     """
     from ibkeys.partitions.reader import read_policy
     from ibkeys.ufm.access import is_ufm

@@ -1,4 +1,4 @@
-"""Where the events of a watch go: standard output, the user's command; and what it says, to standard error."""
+"""Output of a watch: events to standard output and the user's command, messages to standard error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCHEMA: Final = schema("watch")
 
 
 class ReaderGone(Exception):
-    """Nobody reads what is written any more."""
+    """The reader of standard output has gone."""
 
 
 class EventSink:

@@ -202,7 +202,7 @@ def _listening(
 
 
 def _subscribed(subscriber: Subscriber, with_key: bool, has_counters: bool) -> Subscriber | None:
-    """Subscribe; None where the SA does not trust a requester without an SM_Key, and there are the counters still."""
+    """Subscribe; None if the SA does not trust a requester without an SM_Key, and there are the counters still."""
     try:
         subscriber.subscribe()
     except MadStatusError as error:

@@ -41,7 +41,7 @@ class KeyFile:
 
     @property
     def level(self) -> int | None:
-        """The ProtectBits that the options of this OpenSM say; None where they are not known."""
+        """The ProtectBits that the options of this OpenSM say; None if they are not known."""
         value = self.instance.options.setting("m_key_protection_level").value
         return value if isinstance(value, int) else None
 
@@ -112,7 +112,7 @@ def take_keys_that_opensm_gave(writer: Writer, key_files: Sequence[KeyFile]) -> 
 
 
 def refuse_without_keys(writer: Writer, key_files: Sequence[KeyFile]) -> None:
-    """Raise Refused (`UNKNOWN`) where OpenSM has keys and none is at hand: a sweep would only count violations.
+    """Raise Refused (`UNKNOWN`) if OpenSM has keys and none is at hand: a sweep would only count violations.
 
     An OpenSM of another subnet, which does not know the local port, says nothing about this one.
     """
@@ -129,8 +129,9 @@ def refuse_without_keys(writer: Writer, key_files: Sequence[KeyFile]) -> None:
 
 
 def refuse_hidden_keys(writer: Writer, run: PlannedRun, key_files: Sequence[KeyFile]) -> None:
-    """Raise Refused (`UNKNOWN`) where ports at level 1 hide a key that is not at hand: nobody could prove what they
-    get, and every sweep of an OpenSM that does not know the key either ends in errors."""
+    """Raise Refused (`UNKNOWN`) if ports at level 1 hide a key that is not at hand: nobody could prove what they get,
+    and every sweep of an OpenSM that does not know the key either ends in errors.
+    """
     hidden = [
         port
         for port in run.found.end_ports()

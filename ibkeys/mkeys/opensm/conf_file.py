@@ -19,8 +19,8 @@ class KeyConf(ConfFile):
     def put(self, setting: KeySetting, operation: Operation, store: KeyStore) -> FileEntry | None:
         """Write *setting* into it as explicit lines and leave every other byte; None when it already says so.
 
-        The journal gets references to the key store in place of keys. Raises FileChanged where somebody else changed
-        it, FileFormatError, FileError, HostNotReached, StoreError.
+        The journal gets references to the key store in place of keys. Raises FileChanged if somebody else changed it,
+        FileFormatError, FileError, HostNotReached, StoreError.
         """
         try:
             new = with_lines(self.data, KeyLines(setting.key, setting.protect, setting.lease))

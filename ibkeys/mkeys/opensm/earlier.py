@@ -32,8 +32,8 @@ def record_of_last_run(writer: Writer) -> RunRecord:
 
 
 def refuse_another_subnet(writer: Writer, found: Topology) -> None:
-    """Raise UsageError where the sweep found no port of the last run: on another subnet its key would go to an OpenSM
-    that sets what its options file says on every port.
+    """Raise UsageError if the sweep found no port of the last run: on another subnet its key would go to an OpenSM that
+    sets what its options file says on every port.
 
     Where the own adapter was swapped the subnet is the right one, and its ports are not found because no key goes over
     a link that nobody knows. The SA may name what is behind it.

@@ -97,7 +97,7 @@ class KeyRun:
         around.note(record)
 
     def tell_again(self) -> Seen:
-        """Tell OpenSM to sweep once more, and return how the ports end up: some were away when the steps were made.
+        """Tell OpenSM to sweep again, and return how the ports end up: some were away when the steps were made.
 
         They may have the former key at level 2 or 3. So they are asked with the new one only when OpenSM notes that it
         has set it; the others are ``wrong``.
@@ -306,8 +306,9 @@ class KeyRun:
             around.note(self.record)
 
     def _look_again(self, started: Collection[int], setting: KeySetting) -> None:
-        """Find the OpenSMs anew: the standbys *started* are other processes now, whose options have to say *setting*.
-        The master has to be the same one."""
+        """Find the OpenSMs again: the standbys *started* are other processes now, whose options have to say *setting*.
+        The master has to be the same one.
+        """
         around, former = self.around, self.around.managers
         former.master.conf.verify("the standbys are started")
         guids = [*(each.guid for each in former.seen.report.managers or ()), *started]

@@ -79,8 +79,8 @@ class Lowering:
 
 
 def plan_lowering(writer: Writer, through: Through) -> Lowering | None:
-    """Plan to lower the level of the last run, which goes through OpenSM; None where neither a port nor an options file
-    is above the level that it falls to: what was not raised yet stays as it is.
+    """Plan to lower the level of the last run, which goes through OpenSM; None if neither a port nor an options file is
+    above the level that it falls to: what was not raised yet stays as it is.
 
     Raises what `ibkeys.mkeys.opensm.planned.plan_rest` raises.
     """

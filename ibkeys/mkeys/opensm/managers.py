@@ -105,7 +105,7 @@ class KeyManagers:
         return (*self.standbys, self.master)
 
     def verify_same_master(self, later: KeyManagers) -> None:
-        """Raise Refused (``stale``) where another process is master *later*."""
+        """Raise Refused (``stale``) if another process is master *later*."""
         if self._which() != later._which():
             raise stale(f"the master was {self.master.name}; now it is {later.master.name}")
 
@@ -117,11 +117,11 @@ class KeyManagers:
 def find_key_managers(
     writer: Writer, reached: Sequence[Reached], found: Sequence[Manager], wanted: KeySetting
 ) -> KeyManagers:
-    """Return the OpenSMs of the fabric's managers. *wanted*: what all ports shall have.
+    """Return the OpenSMs of the fabric's managers. *wanted*: what all ports should have.
 
-    Raises Refused (``master``, `REFUSAL`) where there is no one master, where an SM is on no host that was reached, or
-    an OpenSM as it runs would lose ports or not read its file; UsageError where an option is not known, FileError where
-    a file is not to be reached, and HostNotReached.
+    Raises Refused (``master``, `REFUSAL`) if there is no one master, if an SM is on no host that was reached, or an
+    OpenSM as it runs would lose ports or not read its file; UsageError if an option is not known, FileError if a file
+    is not to be reached, and HostNotReached.
     """
     seen = find_master(found, reached, writer.fabric.own_guid)
     refuse_strangers(seen.others(), seen.report.hosts, _WOULD)
@@ -141,8 +141,8 @@ def find_key_managers(
 def refuse_newcomers(
     managers: KeyManagers, members: Collection[int], ports: Sequence[Port], infos: Mapping[int, PortInfo]
 ) -> None:
-    """Raise Refused where a port shows an SM that nobody knew when the run was planned: with other options than the
-    master it becomes a second one, or is lost, when the level rises.
+    """Raise Refused if a port shows an SM that nobody knew when the run was planned: with other options than the master
+    it becomes a second one, or is lost, when the level rises.
 
     *members*: port GUIDs of SMs that the run knows besides; *infos*: PortInfo of *ports*, by port GUID.
     """
@@ -175,7 +175,7 @@ def _is_proven(writer: Writer, conf: KeyConf) -> bool:
 
 
 def _refuse_unfit(manager: KeyManager, wanted: KeySetting) -> None:
-    """Raise Refused where this OpenSM, as it runs, would lose ports or leases."""
+    """Raise Refused if this OpenSM, as it runs, would lose ports or leases."""
     for problem in _problems(manager, wanted):
         raise Refused(f"{manager.name}: {problem}; nothing was changed", REFUSAL)
 
@@ -206,7 +206,7 @@ def _problems(manager: KeyManager, wanted: KeySetting) -> Iterator[str]:
 
 
 def _refuse_shared(hosts: Sequence[HostReport]) -> None:
-    """Raise Refused where two OpenSMs write one guid2mkey: each writes its own memory over the other's newer keys."""
+    """Raise Refused if two OpenSMs write one guid2mkey: each writes its own memory over the other's newer keys."""
     for host in hosts:
         for one, other, files in shared_files(host):
             if any(file.role in ("cache", "keys") for file in files):

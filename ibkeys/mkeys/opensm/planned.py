@@ -79,8 +79,8 @@ def plan_keys(
 ) -> PlannedRun:
     """Plan a new run that gives all ports one M_Key (mkey-deploy, mkey-rotate). *new_key*: None generates one.
 
-    Raises Refused where ports have different keys or levels, where OpenSM as it runs would lose ports, and
-    (``open-run``) while another run is not finished; UsageError, FileError, HostNotReached.
+    Raises Refused if ports have different keys or levels, if OpenSM as it runs would lose ports, and (``open-run``)
+    while another run is not finished; UsageError, FileError, HostNotReached.
     """
     key = new_key or MKey.generate()
 
@@ -200,7 +200,7 @@ def _in_one_stage(run: PlannedRun) -> None:
 
 
 def _what_all_have(run: PlannedRun) -> KeySetting | None:
-    """Return what every port of a new run has; None where no port is to be changed. Raises Refused (`MIXED`)."""
+    """Return what every port of a new run has; None if no port is to be changed. Raises Refused (`MIXED`)."""
     if not run.jobs:
         return None
     left_alone = [each for each in run.skipped if not each.unread]
@@ -219,7 +219,7 @@ def _what_all_have(run: PlannedRun) -> KeySetting | None:
 
 
 def _refuse_other_options(managers: KeyManagers, now: KeySetting) -> None:
-    """Raise Refused where the master's options file does not say what the ports have."""
+    """Raise Refused if the master's options file does not say what the ports have."""
     said = managers.master.setting
     if said != now and not (said.key.is_zero and now.key.is_zero):
         what = "another M_Key" if said.key != now.key else f"level {said.protect}, lease {said.lease} s"
@@ -252,7 +252,8 @@ def way_again(
     goal: KeySetting,
 ) -> OpensmMethod:
     """Return the way of an earlier run through the OpenSMs that are there now. *found*: a sweep that has `READING`;
-    *goal*: what all ports shall have. Raises what `find_key_managers` raises."""
+    *goal*: what all ports should have. Raises what `find_key_managers` raises.
+    """
     try:
         managers = find_key_managers(writer, reached, managers_of(found), goal)
     except Refused as error:

@@ -2,8 +2,8 @@
 closed.
 
 OpenSM prints each changed value of its options file in plain text, to its standard output and to syslog, and under
-``--daemon`` to its log. It writes guid2mkey anew at each change with the rights that its umask leaves, so its folder is
-what keeps others out. Source: opensm osm_subnet.c (opts_parse), osm_db_files.c; a running OpenSM, observed.
+``--daemon`` to its log. It writes guid2mkey again at each change with the rights that its umask leaves, so its folder
+is what keeps others out. Source: opensm osm_subnet.c (opts_parse), osm_db_files.c; a running OpenSM, observed.
 """
 
 from __future__ import annotations

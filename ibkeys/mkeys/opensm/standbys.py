@@ -46,9 +46,10 @@ def steady_seconds(manager: KeyManager) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Standby:
-    """A standby as the run remembers it while it is stopped. ``guid``: its port GUID; ``unit``: its systemd unit, ""
-    where it has none; ``command``: what starts it otherwise; ``conf``, ``cache``: its options file and the folder of
-    its key files on ``host``; ``user``: the user ID that it runs as."""
+    """A standby as the run remembers it while it is stopped. ``guid``: its port GUID; ``unit``: its systemd unit, "" if
+    it has none; ``command``: what starts it otherwise; ``conf``, ``cache``: its options file and the folder of its key
+    files on ``host``; ``user``: the user ID that it runs as.
+    """
 
     host: str
     guid: int
@@ -76,7 +77,7 @@ class Standby:
         return f"the standby OpenSM{where} (port GUID 0x{self.guid:016x}{f', {self.unit}' if self.unit else ''})"
 
     def hands_among(self, reached: Iterable[Reached]) -> SmHands:
-        """Return the hands on its host. Raises HostNotReached where that is none of those *reached*."""
+        """Return the hands on its host. Raises HostNotReached if that is none of those *reached*."""
         for each in reached:
             if each.hands.name == self.host:
                 return each.hands
@@ -119,7 +120,7 @@ class Standbys:
     say: Callable[[str], None]
 
     def stop(self, manager: KeyManager) -> None:
-        """End a standby, and wait until it has ended. Raises HostRefused where it does not, HostNotReached."""
+        """End a standby, and wait until it has ended. Raises HostRefused if it does not, HostNotReached."""
         self._end(manager.hands, manager.running.instance.process, manager.name)
 
     def _end(self, hands: SmHands, process: OpensmProcess, name: str) -> None:
@@ -137,9 +138,9 @@ class Standbys:
         """Start a standby that has been given the master's key files, and return when it has been one for ``steady``
         seconds.
 
-        OpenSM reads them only when it starts, so one that somebody started before is stopped once more. Raises
-        HostRefused where it cannot be started, where nobody starts it, where it becomes something else, and where it
-        was started with other key files.
+        OpenSM reads them only when it starts, so one that somebody started before is stopped again. Raises HostRefused
+        if it cannot be started, if nobody starts it, if it becomes something else, and where it was started with other
+        key files.
         """
         early = opensms_with(hands, standby.cache)
         for process in early:
@@ -191,12 +192,12 @@ class Standbys:
                 )
 
     def state_of(self, standby: Standby) -> str | None:
-        """Return what an SM says it is, None where it does not answer."""
+        """Return what an SM says it is, None if it does not answer."""
         return next((each.state for each in ask_managers(self.writer, self.ports, [standby.guid])), None)
 
 
 def refuse_other_settings(started: Iterable[KeyManager], setting: KeySetting) -> None:
-    """Raise HostRefused where the options of a standby that was *started* do not say *setting*."""
+    """Raise HostRefused if the options of a standby that was *started* do not say *setting*."""
     for manager in started:
         if manager.setting != setting:
             raise HostRefused(

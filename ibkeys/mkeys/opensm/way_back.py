@@ -21,7 +21,7 @@ def refuse_going_back(record: RunRecord) -> None:
 
 
 def refuse_mixed_keys(record: RunRecord, settings: Collection[KeySetting]) -> None:
-    """Raise Refused (`MIXED`) where a run would turn back while ports have different keys: see `turn_back`.
+    """Raise Refused (`MIXED`) if a run would turn back while ports have different keys: see `turn_back`.
 
     *settings*: what its ports have now.
     """
@@ -96,8 +96,9 @@ def _lowering_step(record: RunRecord, raising: int) -> int:
 
 
 def note_awaited(record: RunRecord, is_awaited: bool) -> None:
-    """Note in the record whether its run is to be confirmed from now on. Raises UsageError where nothing of it would go
-    back."""
+    """Note in the record whether its run is to be confirmed from now on. Raises UsageError if nothing of it would go
+    back.
+    """
     if is_awaited and raising_step(record) is None:
         raise UsageError(
             f"this run raises no level above {level_to_fall_to(record)} that could go back without a confirmation; "

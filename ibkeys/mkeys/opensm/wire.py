@@ -100,7 +100,7 @@ def key_to_ask_with(wanted: KeySetting, before: KeySetting) -> MKey:
 
 
 def _difference(info: PortInfo, wanted: KeySetting) -> str:
-    """Return how a port differs from *wanted*, no key in it; "" where it does not."""
+    """Return how a port differs from *wanted*, no key in it; "" if it does not."""
     texts = []
     if MKey(info.m_key) != wanted.key:
         texts.append(f"M_Key is {'not shown' if not info.m_key and info.m_key_protect_bits else 'another one'}")

@@ -115,8 +115,9 @@ class FoundKeys:
             yield result
 
     def _check_way(self, handle: PortHandle) -> None:
-        """Raise Unreachable where the way to a port changed since it was found: a new key must not go to what was
-        plugged in there meanwhile, and it is not asked with the old one."""
+        """Raise Unreachable if the way to a port changed since it was found: a new key must not go to what was plugged
+        in there meanwhile, and it is not asked with the old one.
+        """
         for why in self.writer.changed_links([handle.port], LOOK_HOLDS).values():
             raise Unreachable(f"{handle}: the way to it changed since it was found ({why}); nothing was sent to it")
         handle.judge_arrival(NodeInfo(handle.get(NodeInfo)))

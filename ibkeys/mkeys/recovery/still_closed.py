@@ -1,4 +1,4 @@
-"""Ports that stayed closed: why, as far as can be told, and what is reached only through them."""
+"""Ports that stayed closed: the presumed reason, and what is reached only through them."""
 
 from __future__ import annotations
 

@@ -105,9 +105,9 @@ def plan_repair(
 ) -> Repair:
     """Return the repair of the key files in *directory*, OpenSM's cache folder. Sends nothing.
 
-    *processes*: looks for running OpenSMs. *store*: by default the writer's. Raises Refused where a running OpenSM has
-    its files there, where the files have keys that the key store has not, and for a folder of another user, or that
-    everybody may write to; UsageError where the store has no key of any port. Raises StoreError, FileFormatError.
+    *processes*: looks for running OpenSMs. *store*: by default the writer's. Raises Refused if a running OpenSM has its
+    files there, if the files have keys that the key store has not, and for a folder of another user, or that everybody
+    may write to; UsageError if the store has no key of any port. Raises StoreError, FileFormatError.
     """
     store = store or writer.keystore
     refuse_to_overwrite(store, directory, processes())

@@ -34,7 +34,7 @@ class PortAnswer:
 class PortKept:
     """A port whose key is not known: the file says of it what the store says first. ``reason``: why.
 
-    ``port``: its identity as far as it is known. ``is_waited_for``: False where the user settled that it is not.
+    ``port``: its identity as far as it is known. ``is_waited_for``: False if the user settled that it is not.
     """
 
     port: dict[str, Any]

@@ -1,4 +1,4 @@
-"""How OpenSM is to be started after a repair: whether an opensm.conf goes with what the ports have."""
+"""Advice for starting OpenSM after a repair: whether an opensm.conf matches the keys of the ports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ibkeys.mkeys.repair.result import Repaired
 
 @dataclass(slots=True)
 class ConfAdvice:
-    """An opensm.conf beside what the ports have. ``holds``: ports that have its m_key, of ``ports`` that have a key;
+    """How an opensm.conf compares with the ports. ``holds``: ports that have its m_key, of ``ports`` that have a key;
     ``is_most``: no other key is on more of them. ``own_has_it``: the local port is one of them. ``problems``: why no
     OpenSM should start with it, in words.
     """

@@ -1,4 +1,4 @@
-"""How a run begins in the key store: a new one, or one that is taken up again."""
+"""Starting a run in the key store: a new one, or an earlier one that is resumed."""
 
 from __future__ import annotations
 

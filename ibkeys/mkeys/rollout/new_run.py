@@ -39,7 +39,7 @@ def plan_new_run(
 ) -> PlannedRun:
     """Sweep, and plan a run over every end port of the subnet. Nothing is said of the run yet, see `describe`.
 
-    *wanted*: what a port shall have, from what it has. *left_alone*: why the run leaves a port alone that could be
+    *wanted*: what a port should have, from what it has. *left_alone*: why the run leaves a port alone that could be
     read, "" when it does not. *reading*: what the sweep reads. Raises Refused (``open-run``) while another run is not
     finished, and what `Fabric.sweep` raises.
     """

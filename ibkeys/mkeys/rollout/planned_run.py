@@ -72,7 +72,7 @@ class PlannedRun:
     """What a run would do. ``plan`` has its changes, notes and interlocks, as every plan.
 
     ``stages``: the jobs in the order of change; a stage begins when the one before is done with. ``already_set``: ports
-    that have what they shall have, of which only the store is to be told. ``skipped``: ports that are left alone, and
+    that have what they should have, of which only the store is to be told. ``skipped``: ports that are left alone, and
     why. ``later``: ports of the run whose turn it is not yet (``--first``). ``procedure``: under a subnet manager, what
     to do instead. ``is_open``: the store does not know yet that the run has ended. ``account``: the outcome for the
     ports, while it is carried out and afterwards. ``beginning``: how it begins. ``away``: ports that have a key and

@@ -1,4 +1,4 @@
-"""mkey-remove: planning to take the M_Key of every port of a subnet away.
+"""mkey-remove: planning to remove the M_Key of every port of a subnet.
 
 Key, level and lease go to 0 in one Set. Whatever becomes of it or of its reply, the port can be reached: it has all
 that it had, or its key is 0 and it accepts every SMP. Should a device take only a part, it is open or shows its key:
@@ -22,7 +22,7 @@ from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.store.keys.runs import REMOVAL, RunOptions
 
 NOTHING = KeySetting(NO_MKEY, 0, 0)
-"""What every port has in the end."""
+"""What every port has after the run."""
 
 
 def plan_removal(

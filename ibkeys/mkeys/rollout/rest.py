@@ -81,7 +81,7 @@ def rest_of_last_run(
 
 
 def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports: Sequence[RunPort]) -> None:
-    """Sort the ports of a run that are not done into jobs, those that have what they shall have, and skipped ones."""
+    """Sort the ports of a run that are not done into jobs, those that have what they should have, and skipped ones."""
     reachable = reachable_ports(writer, run.found)
     shared = _key_for_all(store, last, ports)
     jobs: list[Job] = []
@@ -109,7 +109,7 @@ def _key_for_all(store: KeyStore, last: Run, ports: Sequence[RunPort]) -> MKey |
 
 
 def _meant(kept: RunPort, options: RunOptions, key: MKey) -> Callable[[KeySetting], KeySetting]:
-    """Return what a port shall have: what the run does not set stays as it was before the run."""
+    """Return what a port should have: what the run does not set stays as it was before the run."""
 
     def wanted(now: KeySetting) -> KeySetting:
         before = now

@@ -1,7 +1,7 @@
 """Carrying out a run: the engine sets new M_Keys on many ports at once, and no port waits for another.
 
-What is a run's own: its table in the key store notes the outcome for each port, ports that fall silent are asked once
-more at the end, and too many failures stop it.
+What is a run's own: its table in the key store notes the outcome for each port, ports that fall silent are asked again
+at the end, and too many failures stop it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Rollout(KeyKeeper):
     def carry_out(self, stages: Iterable[Sequence[Job]], already_set: Sequence[Job] = ()) -> None:
         """Change the ports of each stage, the next stage only when all of one are done with.
 
-        *already_set*: ports that were found to have what they shall have; only the store is told. Raises StoreError,
+        *already_set*: ports that were found to have what they should have; only the store is told. Raises StoreError,
         KeyboardInterrupt, and what the listener (``report``) raised, after the ports in change were proven.
         """
         self._note_already_set(already_set)

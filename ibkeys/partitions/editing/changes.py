@@ -1,4 +1,4 @@
-"""Ports into a partition of a policy, out of it, from one into another: the edited text, proven to say just that."""
+"""Adding, removing and moving ports in a policy's partitions. The edited text is verified to change nothing else."""
 
 from __future__ import annotations
 

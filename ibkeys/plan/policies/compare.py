@@ -83,7 +83,7 @@ def compare_policies(
 ) -> PolicyComparison:
     """Return what the policies mean differently for the end ports of *fabric*, in partitions that both of them say.
 
-    Raises FileFormatError for a policy that OpenSM would refuse; UsageError where what one of them means depends on the
+    Raises FileFormatError for a policy that OpenSM would refuse; UsageError if what one of them means depends on the
     subnet manager's port, which is not known or not there.
     """
     listed = list(fabric.end_ports())
@@ -146,7 +146,7 @@ def _standings(
 
 
 def _name(policy: Policy, base: int, members: Mapping[int, object]) -> str | None:
-    """Return the name of a partition; None where it has no member, for OpenSM drops it then."""
+    """Return the name of a partition; None if it has no member, for OpenSM drops it then."""
     found = policy.partition(base)
     if base not in members:
         return None

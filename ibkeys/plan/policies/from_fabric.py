@@ -1,4 +1,5 @@
-"""The policy that a fabric is as: written from its P_Key tables, and planned against them, which says what is left.
+"""Writing the policy that describes a fabric from its P_Key tables. Planning it against the same tables shows what it
+misses.
 
 The default partition is ``ALL`` with what most ports are, the others by their GUIDs; SELF is the subnet manager's port
 where that is full and most are not. Every other partition names each member by its GUID: who comes later joins none.

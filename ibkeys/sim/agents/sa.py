@@ -1,4 +1,4 @@
-"""Subnet administration behind the master subnet manager of a simulated subnet (IBA 15), small but honest.
+"""The subnet administration (SA) of the master subnet manager of a simulated subnet (IBA 15), a small subset.
 
 It answers Get and GetTable of NodeRecord, PortInfoRecord, LinkRecord, P_KeyTableRecord and MCMemberRecord, and Get of
 ClassPortInfo, and it trusts as OpenSM does: a non-zero SM_Key that is not its own is dropped without an answer; with

@@ -1,8 +1,9 @@
-"""Who wants to hear of traps, and the Reports to them: the rules of OpenSM's SA (IBA 13.4.8 to 13.4.11).
+"""Subscriptions to traps, and the Reports to subscribers, by the rules of OpenSM's SA (IBA 13.4.8 to 13.4.11).
 
 Source: osm_sa_informinfo.c, osm_inform.c. OpenSM wants an SM_Key for traps 256 to 259 only where they are named by
-number: a wildcard from a stranger it takes, and sends it all of them. ``refuses_wildcards`` is an SA that does not.
-A Report is sent again until a ReportResp comes, as the kernel under OpenSM does it with OpenSM's default options.
+number: it accepts a wildcard from an untrusted requester and sends it all of them. ``refuses_wildcards`` is an SA that
+does not. A Report is sent again until a ReportResp comes, as the kernel under OpenSM does it with OpenSM's default
+options.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What programs wait for: requests that another program was handed and has not answered yet.
+"""Pending requests: forwarded to another program and not answered yet.
 
 Whose an answer is, and what becomes of a request without one, the kernel decides under a real program (Linux mad.c:
 ib_response_mad, ib_find_send_mad, timeout_sends; user_mad.c: ib_umad_write): R set or TrapRepress makes an answer, it

@@ -1,6 +1,6 @@
 """The loop of the server: waits for sockets and for times, and calls what is to be done then.
 
-Whatever a call raises is reported and the loop goes on: a bug that one program meets must not end the others.
+An exception in a handler is reported and the loop continues: a bug hit by one program must not end the others.
 """
 
 from __future__ import annotations

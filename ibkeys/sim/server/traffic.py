@@ -249,7 +249,7 @@ class Traffic:
 
 
 def _mad_in(raw: bytes) -> bytes | None:
-    """Return the MAD in a packet, padded to its whole length; None where a kernel would not have sent it."""
+    """Return the MAD in a packet, padded to its whole length; None if a kernel would not have sent it."""
     mad = raw[HEADER_SIZE:]
     if raw[protocol.LENGTH] != _WHOLE_MAD:
         length = int.from_bytes(raw[protocol.LENGTH])

@@ -1,6 +1,7 @@
-"""What stands in the way of replacing a file of another host, found out without writing anything.
+"""Whether a file on another host can be replaced, checked without writing anything.
 
-As `ibkeys.host.replacing.hindrances` for this host; what cannot be told there does not hinder, and shows when it fails.
+As `ibkeys.host.replacing.hindrances` for this host; what cannot be checked there does not count, and shows when the
+replacement fails.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from ibkeys.sm.hands.writer import Writer
 @dataclass(frozen=True, slots=True)
 class FolderFacts:
     """What the host says of the folder of a file, and of the file. ``mount``, ``own_mount``: the kernel's numbers, ""
-    where they cannot be told. ``system``: its line of mountinfo behind the number. ``flags``: what lsattr shows.
-    ``has_acl``: whether the file has one beside its mode."""
+    if they cannot be told. ``system``: its line of mountinfo behind the number. ``flags``: what lsattr shows.
+    ``has_acl``: whether the file has one beside its mode.
+    """
 
     mode: int
     uid: int
@@ -52,7 +54,7 @@ def read_folder_facts(writer: Writer, path: Path) -> FolderFacts:
 
 
 def hindrance_of(seen: SeenFile, ground: FolderFacts, user: int) -> str | None:
-    """Return why *user* cannot replace what was *seen* on this ground, None when nothing is known to hinder it."""
+    """Return why *user* cannot replace the file that was *seen* in this folder, None for no known reason."""
     if seen.found is not None and _is_mount_point(seen.found.device, ground):
         return (
             "is a mount point itself, as a file that is mounted into a container: it can only be written in place, "

@@ -1,8 +1,9 @@
-"""The hands on another host, through ssh. Nothing has to be installed there: a small shell program does it.
+"""Changes on another host through ssh. Nothing has to be installed there: a small shell program does the work.
 
 Reading goes over a connection of its own, to the program that changes nothing (`ibkeys.sm.elsewhere.remote`). Of what
 is changed, the bytes that were seen count: the program compares the file with them right before the new one takes its
-place. What somebody renames into the place between these two calls is lost: no shell can let two files change places.
+place. A file that somebody renames to that name between these two calls is lost, because a shell cannot exchange two
+files atomically.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ from ibkeys.sm.hands.writer import NOTHING, Writer, WriterRefused, sum_of
 from ibkeys.store.journal import FileEntry, Operation
 
 OWN_SESSION: Final = partial(Channel, own_session=True)
-"""Whoever interrupts ibkeys wants it to go back, and for that the connection has to live on."""
+"""An interrupt makes ibkeys roll back, which needs this connection, so the connection must survive the interrupt."""
 _LEFT: Final = re.compile(r"(\d{1,20}-[0-9a-f]{16}(\.part)?) ([0-9a-f]{64})")
 
 
 class OtherHost(ProcessControl):
-    """The hands on another host: an `SmHands`."""
+    """Changes on another host: an `SmHands`."""
 
     def __init__(self, reader: RemoteFiles, writer: Writer) -> None:
         self._reader = reader
@@ -203,7 +204,7 @@ class OtherHost(ProcessControl):
     # --- OpenSM -------------------------------------------------------------------------------------------------------
 
     def guard(self, seconds: float) -> OtherGuard:
-        """Return one who goes back there when nobody confirms."""
+        """Return a guard on that host that rolls back when nobody confirms."""
         return OtherGuard(self.name, self.writer, seconds, self._processes.words)
 
     def confirm_guard(self, token: str) -> bool:

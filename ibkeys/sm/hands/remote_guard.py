@@ -1,4 +1,4 @@
-"""One who goes back on another host, alone: a process there that needs neither the connection nor the fabric.
+"""A guard process on another host that rolls back by itself: it needs neither the connection nor the fabric.
 
 It has a directory of its own (mode 0700, below /tmp of that host) with the former bytes, the sums of the texts that it
 may take back, and the program that it runs. The directory's name is its token. Of "confirmed" and "going back" exactly
@@ -19,7 +19,8 @@ from ibkeys.sm.hands import writer as program_there
 from ibkeys.sm.hands.writer import Writer, WriterRefused, sum_of
 
 QUIET_SECONDS: Final = 900
-"""So long without a keep-alive, and the guard takes the connection for cut. The program has the same number."""
+"""After so many seconds without a keep-alive the guard treats the connection as cut. The program has the same number.
+"""
 _TOKEN: Final = re.compile(r"ibkeys-guard-[A-Za-z0-9]{8,64}")
 
 
@@ -59,7 +60,7 @@ class OtherGuard:
         return token
 
     def written(self, data: bytes) -> None:
-        """Tell it a text that is about to be written. Raises HostRefused, HostNotReached."""
+        """Announce contents that are about to be written. Raises HostRefused, HostNotReached."""
         self._say("note", sum_of(data))
 
     def alive(self) -> None:
@@ -67,7 +68,7 @@ class OtherGuard:
         self._say("alive")
 
     def waiting(self) -> None:
-        """Let the seconds run from now. Raises HostRefused, HostNotReached."""
+        """Start the timeout now. Raises HostRefused, HostNotReached."""
         self._say("waiting")
 
     def over(self) -> bool:

@@ -1,4 +1,4 @@
-"""What may be said to the OpenSMs of a host: the same for this one and for others."""
+"""Signalling, stopping and starting the OpenSMs of a host: the same for this host and others."""
 
 from __future__ import annotations
 

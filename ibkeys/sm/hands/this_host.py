@@ -1,4 +1,4 @@
-"""This host's hands: files by `ibkeys.host.replacing`, OpenSMs by `ibkeys.sm.hands.processes_here`."""
+"""Changes on this host: files by `ibkeys.host.replacing`, OpenSMs by `ibkeys.sm.hands.processes_here`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TOOLS: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 
 @dataclass(frozen=True, slots=True)
 class ThisHost(ProcessControl):
-    """The hands on this host: an `SmHands`. ``tools``: the environment of systemctl."""
+    """Changes on this host: an `SmHands`. ``tools``: the environment of systemctl."""
 
     tools: dict[str, str]
     proc: Path = Path("/proc")

@@ -23,13 +23,14 @@ COMMANDS: Final = ("mkey-deploy", "mkey-rotate", REMOVAL)
 """The commands that begin runs and go on with them, as the journal names them."""
 PortState = Literal["waiting", "sent", "done", "skipped", "failed", "undone"]
 RunStage = Literal["running", "unconfirmed", "confirmed", "going-back", "gone-back"]
-"""How far a run through a subnet manager is that is to be confirmed. ``running``: it is being made, or was cut off;
+"""The stages of a run through a subnet manager that must be confirmed. ``running``: it is being made, or was cut off;
 ``unconfirmed``: it is at its end, and waits; ``confirmed``: it stays; ``going-back``: nobody can confirm it any more,
-and its level is to be lowered; ``gone-back``: that was done, or there was nothing to lower."""
+and its level is to be lowered; ``gone-back``: that was done, or there was nothing to lower.
+"""
 GOES_BACK: frozenset[RunStage | None] = frozenset({"running", "unconfirmed", "going-back"})
 """The stages of a run that goes back unless somebody confirms it."""
 KEPT_STAGE: Final = "stage"
-"""Under this name what is kept of a run through a subnet manager has its `RunStage`."""
+"""The JSON key of the `RunStage` in the record of a run through a subnet manager."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,8 @@ class RunPort:
     proved the new key. ``failed``: it has its old key, or its new one with another level or lease. ``skipped``: the run
     leaves it alone. ``undone``: a Get proved that it went back.
 
-    ``key_ref`` and ``old_ref``: the rows of its new and its former key, None where there is none (yet); ``old_ref``
-    None of a port that was begun means that its M_Key was 0. ``old_protect_bits`` and ``old_lease_period`` as before.
+    ``key_ref`` and ``old_ref``: the rows of its new and its former key, None if there is none (yet); ``old_ref`` None
+    of a port that was begun means that its M_Key was 0. ``old_protect_bits`` and ``old_lease_period`` as before.
     """
 
     sequence: int
