@@ -1,4 +1,4 @@
-"""The P_KeyTables that OpenSM would program: the reference for the planner.
+"""The P_KeyTables that OpenSM would program: the reference for `plan`, `apply --via opensm`, `harden` and `compare`.
 
 Tables here are mappings index → P_Key without their empty entries. Source: opensm osm_pkey_mgr.c, osm_pkey.c, and the
 tables that opensm 3.3.23 programmed.
