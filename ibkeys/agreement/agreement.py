@@ -71,12 +71,12 @@ class Agreement:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all agree, and nothing is unknown that should have been read."""
+        """Whether all sources agree, and everything that should have been read is known."""
         missing = self.inputs.found.troubles or self.inputs.sa_failures or self.inputs.hosts_not_reached
         return not missing and all(value.verdict.state == "agree" for value in self.values)
 
     def hidden_ports(self) -> int:
-        """Return of how many ports the SA says no P_Keys although it answered."""
+        """Return for how many ports the SA shows no P_Keys although it answered."""
         answers = self.inputs.view.answers if self.inputs.view is not None else {}
         answer = answers.get(PKeyTableRecord.name)
         if answer is None or answer.outcome != "answered":
@@ -88,7 +88,7 @@ class Agreement:
         return Counter(value.verdict.state for value in self.values)
 
     def causes(self) -> Counter[Cause]:
-        """Return of how many values each is a cause."""
+        """Return each cause with the number of values that it explains."""
         return Counter(cause for value in self.values for cause in value.verdict.causes)
 
 
@@ -135,7 +135,7 @@ class _Four:
         return FourViews(*(said.of(partition) for said in self._all))
 
     def partitions(self) -> list[int]:
-        """Return the partitions of which somebody says something."""
+        """Return the partitions that any source names."""
         return sorted({partition for said in self._all for partition in (*(said.keys or ()), *said.uncertain)})
 
     def enforcement(self) -> FourViews:

@@ -1,18 +1,18 @@
 """The engine that makes all changes: read, journal, Set, verify, on many ports at once. One port is a batch of one.
 
-Each port goes these steps, as a task of its own; none waits for another:
+Each port passes these steps in its own task, and no port waits for another:
 
 1. each attribute is read right before its Set, which is made of what was read;
 2. what is overwritten goes into the journal, and a new M_Key before that into the key store; both are on disk;
 3. the Set is sent once;
 4. the edit proves it by what it reads back. A missing reply to a Set proves nothing: only what is read back counts.
 
-Step 2 and the end of step 4 are synced for all ports at once that have come to them since the last sync; ports in other
-steps go on meanwhile. When a sync fails no further Set is begun, and what was sent is still proven.
+One sync covers all ports that reached step 2 or the end of step 4 since the last one; other ports continue meanwhile.
+If a sync fails, no further Set is begun, and Sets already sent are still verified.
 
-A Set is sent again only where it provably never arrived, and the edit allows it; or where the agent refused it and took
-nothing, and the edit has another form of it. A Set that was not sent because its node missed a Get is sent when the
-node answers again.
+A Set is sent again only if it provably never arrived and the edit allows it, or if the agent refused it, applied
+nothing, and the edit has a fallback form. A Set that was not sent because its node missed a Get is sent when the node
+answers again.
 
 SMPs: for each Set two Gets; a look at the links on the way where M_Keys go over them; one NodeInfo for each port, where
 the arrival is checked; of an external port whose PortInfo is set also that of port 0, which shows the M_Key. What is
@@ -59,10 +59,10 @@ class EngineHooks:
         """Put on disk what belongs there before *ready* are sent and after *ended*. Raises StoreError."""
 
     def failed(self, each: PendingSet) -> None:
-        """Hear, once, that a port did not answer or could not be changed; more may still be tried."""
+        """Called once when a port did not answer or could not be changed; it may still be tried again."""
 
     def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:
-        """Hear the outcome for a Set; *not_noted*: why that is not on disk, None when it is."""
+        """Called with the outcome for a Set; *not_noted*: why the outcome is not on disk, None if it is."""
 
 
 class Engine:
@@ -70,7 +70,7 @@ class Engine:
 
     *in_change*: most Sets that are begun and not ended. *checks_arrival*: NodeInfo is read before the first Set of each
     port, so that a cable that moved meanwhile is noticed. *looks_twice*: a port that does not answer a read, or falls
-    silent after its Set, is asked again when all others are done with: what was lost for them may be over.
+    silent after its Set, is asked again when all others are finished: what was lost for them may be over.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Engine:
         return bool(waits or (self._queue and not self.is_stopped))
 
     def _send_again(self) -> list[Task]:
-        """Return the tasks of what never left, where its node has answered another since."""
+        """Return the tasks of Sets that were never sent and whose node has answered since."""
         answering, self._answering = self._answering, set()
         unproven, self._unproven = self._unproven, []
         unasked, self._unasked = self._unasked, []
@@ -216,7 +216,7 @@ class Engine:
         for each in ended:
             try:
                 self._hooks.ended(each, not_noted)
-            except Exception as error:  # whoever listens may be gone; what was sent is still to be proven
+            except Exception as error:  # the listener may be gone, but Sets that were sent must still be verified
                 self.stop(error)
         for each in ready:
             self._client.start(self._change(each))

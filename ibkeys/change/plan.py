@@ -48,7 +48,7 @@ class Plan:
     ``notes`` are shown but stop nothing; ``objections`` are the interlocks that it triggers; ``questions`` are asked by
     the code that shows the plan, and are notes to a user who said yes beforehand. ``troubles``: ports of a change to
     many that were left out or failed, and why. ``stages``: the Sets, each stage begun when all of the one before are
-    done with. ``looks_itself``: it looks at the links of each port again before a key goes out, and leaves out those
+    finished. ``looks_itself``: it looks at the links of each port again before a key goes out, and leaves out those
     that cannot be looked at.
     """
 

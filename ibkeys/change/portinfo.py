@@ -68,5 +68,5 @@ def without_key(info: PortInfo) -> bytes:
 
 
 def without_volatile_fields(info: PortInfo) -> bytes:
-    """Return the 64 bytes without what may change by itself from one read to the next (states, speeds, counters)."""
+    """Return the 64 bytes without what may change by itself between two reads (states, speeds, counters)."""
     return info.replace(**dict.fromkeys(_VOLATILE, 0)).raw

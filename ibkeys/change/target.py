@@ -67,8 +67,8 @@ class Target:
 def key_for_set(handle: PortHandle) -> MKey:
     """Return the port's M_Key as PortInfo of its end port shows it: a Set carries it, and writes it back.
 
-    The key that a port shows is its key (OpenSM goes by it too); so is a zero, except at level 1: there a port shows
-    zero to everybody who does not send its key. Only ``-y 0`` says that it has none.
+    The key that a port shows is its key, also when it is zero; OpenSM assumes this too. The exception is level 1, where
+    a port shows zero to every requester that does not send its key: there only ``-y 0`` asserts that it has none.
 
     Raises MKeyNeeded when the key is hidden: a Set with a wrong key would be dropped and count a violation.
     """

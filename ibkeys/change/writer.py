@@ -1,7 +1,7 @@
 """The writer, which wraps every change: lock, interlocks, a second check of the links, and the journal operation.
 
-A writer belongs to one changing command. It holds the lock on journal and key store, knows what the user consented to,
-and knows the subnet manager. A plan says what is changed; the engine reads, sets and proves.
+A writer belongs to one changing command. It holds the lock on journal and key store, the user's consent, and what is
+known about the subnet manager. The plan says what changes; the engine reads, sets and verifies.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class Planned(Protocol):
 class Writer:
     """One changing command on one open fabric; use it as a context manager.
 
-    With *dry_run* nothing is locked, created or sent but Gets. ``sends_keys``: the change puts an M_Key on a port, so
-    its links are looked at again although no key is known yet. ``subnet_manager``: the master SM, once it was asked
-    for. *options*: what the journal says was asked for; no key.
-    Raises StoreLocked when another command is changing.
+    With *dry_run* nothing is locked or created, and only Gets are sent. ``sends_keys``: the change puts an M_Key on a
+    port, so its links are looked at again although no key is known yet. ``subnet_manager``: the master SM, once it was
+    asked for. *options*: what the journal says was asked for; no key. Raises StoreLocked when another command is
+    changing.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class Writer:
                 raise
             except KeyboardInterrupt as error:
                 why = str(error)
-                if operation.id is None:  # nothing was recorded, and what is not recorded is not set
+                if operation.id is None:  # nothing was recorded, so nothing was set
                     raise KeyboardInterrupt(f"{why or 'before the first Set'}: no port was changed") from None
                 raise KeyboardInterrupt(
                     f"{why or 'in the middle of a change'}: what was set may have taken effect; operation "

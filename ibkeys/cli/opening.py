@@ -38,7 +38,7 @@ DEFAULT_TIMEOUT_MS: Final = 1000
 def open_fabric(
     where: Where, changing: bool = False, around: Callable[[UmadPort], UmadPort] | None = None
 ) -> Iterator[Fabric]:
-    """Open the fabric that the options mean; say on standard error what its user should hear.
+    """Open the fabric that the options mean; say on standard error what its user should know.
 
     A *changing* command makes the key store that is named where it is missing; to any other that is worth a warning.
     *around*: returns what is to be used in place of the local port.
@@ -193,7 +193,7 @@ def open_source(where: Where) -> Iterator[Source]:
 
 
 def open_recorded(where: Where) -> RecordedFabric:
-    """Return the snapshot of ``--from``; say on standard error what its user should hear."""
+    """Return the snapshot of ``--from``; say on standard error what its user should know."""
     assert where.snapshot is not None
     if where.debug:
         exits.show_frames()
@@ -210,7 +210,7 @@ def open_recorded(where: Where) -> RecordedFabric:
 
 
 def load(path: Path) -> Snapshot:
-    """Return the snapshot in *path*; say on standard error what its user should hear."""
+    """Return the snapshot in *path*; say on standard error what its user should know."""
     recorded = ibkeys.load(path)
     for warning in recorded.warnings:
         exits.warn(warning)

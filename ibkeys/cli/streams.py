@@ -77,7 +77,7 @@ def _beneath(stream: TextIO) -> Outliving | None:
 
 @contextmanager
 def outliving() -> Iterator[None]:
-    """Let the standard streams outlive their readers; one that somebody has put in their place is left alone.
+    """Let the standard streams outlive their readers; one that somebody has put in their place is skipped.
 
     Standard input and standard error that were closed from the beginning become /dev/null: nothing that is opened
     later may get their descriptors, and be written by a library that warns. A closed standard output stays None.

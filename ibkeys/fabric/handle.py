@@ -1,4 +1,4 @@
-"""A handle on one port of one node: every read goes to the wire, so what a script sees is what the port says now."""
+"""A handle on one port of one node. Every read sends SMPs, so a script always sees the port's current values."""
 
 from __future__ import annotations
 

@@ -45,8 +45,8 @@ class Fabric(OpenPort):
     """A subnet as seen from one open local port. Use it as a context manager; not thread-safe.
 
     ``stores``: the files that changing commands use (in memory unless `ibkeys.open` says otherwise). ``warnings``: what
-    the user should hear about the files that were read. ``is_simulated``: nothing real can be hit.
-    ``reload_keys``: reads the key store and key files again. ``last_sweep``: what the last `sweep` cost.
+    the user should know about the files that were read. ``is_simulated``: nothing real can be hit. ``reload_keys``:
+    reads the key store and key files again. ``last_sweep``: what the last `sweep` cost.
     """
 
     holds_m_keys = True

@@ -1,4 +1,4 @@
-"""One open local port: the keys at hand, and single requests through it."""
+"""One open local port: its key ring, and single requests through it."""
 
 from __future__ import annotations
 

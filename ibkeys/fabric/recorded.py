@@ -24,7 +24,7 @@ _IF_WANTED: Final = {"P_KeyTable": "p_keys", "GUIDInfo": "guid_info", "SMInfo": 
 class RecordedFabric:
     """A `Source` made of *snapshot*: it answers as an open fabric does, from what was recorded. Nothing is sent.
 
-    *node_names*: names by node GUID that take the place of the recorded ones. ``warnings``: what the user should hear
+    *node_names*: names by node GUID that take the place of the recorded ones. ``warnings``: what the user should know
     about the file.
     """
 

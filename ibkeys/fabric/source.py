@@ -19,7 +19,7 @@ class Source(Protocol):
     """An open fabric (`ibkeys.fabric.live.Fabric`), or a snapshot (`ibkeys.fabric.recorded.RecordedFabric`). Use it as
     a context manager.
 
-    ``warnings``: what the user should hear about the files that were read. Of a snapshot every read raises NotRecorded
+    ``warnings``: what the user should know about the files that were read. Of a snapshot every read raises NotRecorded
     for what could not be read when it was taken.
     """
 

@@ -1,9 +1,9 @@
 """The steps for files: remove other users' access to files with keys, for every reachable OpenSM.
 
-OpenSM makes its guid2mkey again at each change of a key with the rights that its umask leaves, so its folder and its
-log are closed before the first key, and what it made meanwhile at the end. An options file gets its rights together
-with its first key. Rights are only taken away; the way back is chmod. Source: opensm osm_db_files.c, osm_log.c; a
-running OpenSM, observed.
+OpenSM recreates guid2mkey at each key change with the permissions that its umask leaves. So its folder and log are
+closed before the first key, and files that it created meanwhile are closed at the end. An options file gets its rights
+together with its first key. Rights are only taken away; the way back is chmod. Source: opensm osm_db_files.c,
+osm_log.c; a running OpenSM, observed.
 """
 
 from __future__ import annotations

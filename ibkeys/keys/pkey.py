@@ -18,13 +18,15 @@ InboundCheck = Literal["partition", "membership"]
 ``partition``: an entry of the packet's partition, whatever the memberships; ``membership``: an entry that matches
 (`may_talk`), so that a limited P_Key does not pass a limited entry.
 
-The text of IBA was not at hand, so this is an assumption, and a setting (``--inbound-check``). The two readings differ
-for one packet only: a limited P_Key at a switch port that holds nothing but the limited form.
+The text of IBA was not available, so this is an assumption, and a setting (``--inbound-check``). The two readings
+differ for one packet only: a limited P_Key at a switch port that holds nothing but the limited form.
 """
 INBOUND_CHECKS: Final[tuple[InboundCheck, ...]] = get_args(InboundCheck)
 DEFAULT_INBOUND_CHECK: Final[InboundCheck] = "partition"
 """OpenSM makes a leaf port's table a copy of the member's. By the other reading every limited member would be cut off
-from the SA under part_enforce both, which sites run. It also hides nothing: what passes by the other passes by it."""
+from the SA under part_enforce both, which sites run. It also hides nothing: every packet that passes the other check
+passes this one.
+"""
 
 
 class PKey(int):

@@ -1,4 +1,4 @@
-"""Who is a member of what: a policy resolved for the ports of a fabric, as OpenSM's partition manager does it.
+"""Resolving a policy for the ports of a fabric, as OpenSM's partition manager does: the members of each partition.
 
 Pure: no tables yet, no order but that of the rules. Source: opensm osm_prtn.c, osm_prtn_config.c.
 """

@@ -1,6 +1,6 @@
 """The plan document ``ibkeys.plan/2``: a plan as a file that people review.
 
-`ibkeys.plan.model` has what it says; `ibkeys.plan.document_reader` reads it, and version 1 too, which has neither the
+`ibkeys.plan.model` has its contents; `ibkeys.plan.document_reader` reads it, and version 1 too, which has neither the
 text of the policy nor the options of the subnet manager.
 """
 
@@ -79,10 +79,10 @@ def write_plan(plan: PartitionPlan, path: Path) -> None:
 
 
 def check_place(path: Path) -> Path:
-    """Return where a plan called *path* is put: where a link leads to, else *path* itself.
+    """Return the file to write for a plan called *path*: the target of a link, else *path* itself.
 
-    Raises UsageError when something else than a plan or an empty file is there, OSError when that cannot be read:
-    whoever mistypes a name must not lose a policy or a device.
+    Raises UsageError when something else than a plan or an empty file is there, OSError when that cannot be read: a
+    mistyped name must not destroy a policy or a device.
     """
     try:
         place = files.check_output(path, follow=True)

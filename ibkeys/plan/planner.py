@@ -1,7 +1,7 @@
 """Making a plan from a policy and a fabric: the wanted table of every end port and leaf port, and problems with it.
 
-Nothing is sent and nothing is guessed: a port whose table could not be read is reported and left alone. What OpenSM
-would make of the policy is `ibkeys.partitions.opensm_tables`; where this differs, and why: `ibkeys.plan.layout`.
+Nothing is sent and nothing is guessed: a port whose table could not be read is reported and skipped. What OpenSM would
+make of the policy is `ibkeys.partitions.opensm_tables`; where this differs, and why: `ibkeys.plan.layout`.
 """
 
 from __future__ import annotations

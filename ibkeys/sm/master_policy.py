@@ -1,7 +1,7 @@
 """The policy that the master SM on this host uses: ``--policy opensm``.
 
-It has to be the master: a standby may have another policy, which does not count. So the fabric is asked who is master,
-with a few MADs, and one of this host's OpenSMs has to be it by its port.
+A standby may have another policy, which is not in effect. So a few MADs find the master, and its port must be that of
+an OpenSM on this host.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BY_HAND: Final = "name the policy file"
 @dataclass(frozen=True, slots=True)
 class MasterPolicy:
     """The policy of one OpenSM. ``allow_both_pkeys``, ``part_enforce``: its options as far as they can be seen, None if
-    they are not known. ``notes``: what its user should hear, also of what is not certain.
+    they are not known. ``notes``: what its user should know, also of what is not certain.
     """
 
     instance: Instance

@@ -229,7 +229,7 @@ def verify_master(fabric: Fabric, manager: Manager, lids: Sequence[int]) -> None
 
 
 def stale(what: str) -> Refused:
-    """Return the error for what is not any more as it was seen."""
+    """Return the error for something that changed since it was inspected."""
     return Refused(
         f"refused by interlock stale, which nothing overrides here: {what}; nothing more was done: look at `ibkeys "
         "sm-show`, and see to it that one OpenSM is master, before you go on",

@@ -1,7 +1,8 @@
 """The OpenSMs that a change of sm_key and sa_key goes through: every SM of the fabric, each with its options file.
 
-One that is not reached would go on with the former sm_key. It ignores the others then, and they ignore it: after its
-polling time there are two masters. Source: opensm osm_sminfo_rcv.c, osm_sm_state_mgr.c; a running OpenSM, observed.
+An OpenSM that is not reached would keep the former sm_key. It and the others would then ignore each other, and after
+its polling time there would be two masters. Source: opensm osm_sminfo_rcv.c, osm_sm_state_mgr.c; a running OpenSM,
+observed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One change of the keys: all new files are written first, then all replace the old ones within seconds.
 
-A standby that has another sm_key than the master takes over after its polling time, so what takes long or may fail is
-done before the first rename. If something fails after it, the files that have the new keys get the former ones back,
-within the same time. Nothing here stops an OpenSM.
+A standby with another sm_key than the master takes over after its polling time, so everything slow or fallible is done
+before the first rename. If something fails later, the files with the new keys get the former ones back within that
+time. No OpenSM is stopped.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class Placed:
 class Run:
     """``new``: the keys that all files get; ``former``: SA_Keys that must be refused afterwards; ``goes_on``: it is an
     earlier change that was cut off, so that some files may have the new keys already. ``check``: called often, raises
-    to stop; ``say``: told what is being done. ``notes``: what the user should hear at the end."""
+    to stop; ``say``: told what is being done. ``notes``: what the user should know at the end.
+    """
 
     writer: Writer
     managers: KeyManagers
@@ -91,7 +92,7 @@ class Run:
         return self.writer.keystore
 
     def _store_keys(self) -> None:
-        """Have the new keys in the key store, on disk, before any file has them."""
+        """Store the new keys in the key store, synced, before any file gets them."""
         keys = SmKeys(self._keystore)
         with self._keystore.in_one_transaction():
             known = {(row.kind, row.sm_key): row.ref for row in keys.rows() if row.state == "pending"}

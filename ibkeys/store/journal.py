@@ -150,7 +150,7 @@ class Operation:
         try:
             self._journal.set_state(self.id, state)
         except StoreError:
-            if kind is None:  # what went wrong first is what the user must hear
+            if kind is None:  # what went wrong first is what the user must be told
                 raise
 
 

@@ -4,9 +4,9 @@
     record := KEY blanks VALUE NEWLINE NEWLINE
 
 A key begins in column 0. Lines up to the empty line belong to the value; the last record may lack the empty line. The
-first of two records with the same key wins. OpenSM reads the files when it starts, and never again. Source: opensm
-osm_db_files.c and osm_db_pack.c, and files that opensm 3.3.23 wrote. No message of this module shows any text of a
-file: it might be a key.
+first of two records with the same key wins. OpenSM reads the files only when it starts. Source: opensm osm_db_files.c
+and osm_db_pack.c, and files that opensm 3.3.23 wrote. No message of this module shows any text of a file: it might be a
+key.
 """
 
 from __future__ import annotations

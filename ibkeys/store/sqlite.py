@@ -357,9 +357,9 @@ def create_private_file(path: Path) -> None:
 
 
 def replace_private_file(path: Path, data: bytes) -> None:
-    """Write a file of mode 0600 and put it in place of *path* at once, all synced: a crash leaves the old file or the
-    new one. Directories are made as `create_private_file` makes them. Raises OSError, also for a *path* that is there
-    and is not a regular file.
+    """Write a file of mode 0600 and put it in place of *path* atomically, all synced: a crash leaves the old file or
+    the new one. Directories are made as `create_private_file` makes them. Raises OSError, also for a *path* that is
+    there and is not a regular file.
     """
     make_directory(path.parent)
     check_output(path)

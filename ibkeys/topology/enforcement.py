@@ -52,7 +52,7 @@ def enforced(port: Port) -> int:
     """Return the enforcement bits of a switch port that its switch can live up to, 0 where PortInfo was not read.
 
     OpenSM sets them without a look at InboundEnforcementCap and OutboundEnforcementCap: on a switch that cannot check,
-    or has no tables, they stop nothing, and nobody must think so.
+    or has no tables, they stop nothing, so they must not count as enforcement.
     """
     if port.info is None:
         return 0

@@ -1,4 +1,4 @@
-"""Finding what moved between two sweeps of one fabric. Pure: it looks at the two and at nothing else.
+"""Finding what moved between two sweeps of one fabric. Pure: it uses only the two sweeps.
 
 The place of a CA or router port is the switch port that faces it. Ports are found again by node GUID and port number,
 so a port whose place differs was plugged elsewhere. What may have another explanation is unknown and never guessed:

@@ -1,4 +1,4 @@
-"""Security notices in OpenSM's log, for where no SM_Key is to be had.
+"""Security notices in OpenSM's log, for use without an SM_Key.
 
 OpenSM 3.3.23 writes of one trap first, at level ERROR, ``Received Generic Notice`` (number and reporter), for traps 257
 and 258 a second line ``Bad P_Key:...`` with key and LIDs, and then, at level INFO, ``Reporting Security Notice`` with

@@ -1,4 +1,4 @@
-"""What mkey-deploy, mkey-rotate and mkey-remove say: the plan, each port as it is done with, the account at the end."""
+"""What mkey-deploy, mkey-rotate and mkey-remove say: the plan, each port as it is finished, the account at the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class RunOutput:
-    """What a run says: each port as it is done with, and the account at the end."""
+    """What a run says: each port as it is finished, and the account at the end."""
 
     def __init__(self, command: str, run: PlannedRun, format: str) -> None:
         self._command = command
@@ -32,7 +32,7 @@ class RunOutput:
         self._listed = 0
 
     def write_plan(self, put: Callable[[str], None]) -> None:
-        """Write what would change: how many ports, what of them, and which are left alone."""
+        """Write what would change: how many ports, what of them, and which are skipped."""
         run = self._run
         if not run.jobs and not run.already_set:
             put(

@@ -153,7 +153,7 @@ def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None)
     refuse_another_subnet(writer, run.found)
     _in_one_stage(run)
     refuse_going_back(record)
-    run.is_open = run.is_open or record.stage in GOES_BACK  # the store is told that it stays
+    run.is_open = run.is_open or record.stage in GOES_BACK  # the store records that it stays
     note_awaited(record, through.confirm)
     run.way = way_again(writer, run.found, record, reached, through, record.keys.wanted)
     _describe(writer, run, run.way)

@@ -133,7 +133,7 @@ class Recovery:
         return summary
 
     def pause(self, on_status: OnStatus | None) -> None:
-        """Wait until there is something to ask again; *on_status* is told of it."""
+        """Wait until there is something to ask again; *on_status* is called meanwhile."""
         search = self.search
         until = max(search.next_time(), search.now + _LEAST_PAUSE)
         while (left := until - search.now) > 0:

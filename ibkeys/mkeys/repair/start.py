@@ -41,7 +41,7 @@ class ConfAdvice:
 def advise(
     done: Repaired, candidates: Candidates, confs: Iterable[tuple[Path, OpensmConfig | None]]
 ) -> list[ConfAdvice]:
-    """Return what is to be said of each opensm.conf; None stands for one that cannot be read.
+    """Return what is to be said of each opensm.conf; None means one that cannot be read.
 
     With key files that fit, OpenSM reaches every port whatever its m_key is, and sets its own on all of them in its
     first sweep (observed, opensm 3.3.23). So a key that fewer ports have is right where it is the new one.

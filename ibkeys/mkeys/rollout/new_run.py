@@ -1,6 +1,6 @@
 """A new run of M_Keys over a fabric: one sweep, and of each end port a job or the reason to leave it alone.
 
-A port whose key is not known is left alone and never provoked. How the jobs are carried out:
+A port whose key is not known is skipped and never provoked. How the jobs are carried out:
 `ibkeys.mkeys.rollout.rollout`.
 """
 

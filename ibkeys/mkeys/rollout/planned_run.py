@@ -71,12 +71,12 @@ class Beginning(Protocol):
 class PlannedRun:
     """What a run would do. ``plan`` has its changes, notes and interlocks, as every plan.
 
-    ``stages``: the jobs in the order of change; a stage begins when the one before is done with. ``already_set``: ports
-    that have what they should have, of which only the store is to be told. ``skipped``: ports that are left alone, and
-    why. ``later``: ports of the run whose turn it is not yet (``--first``). ``procedure``: under a subnet manager, what
-    to do instead. ``is_open``: the store does not know yet that the run has ended. ``account``: the outcome for the
-    ports, while it is carried out and afterwards. ``beginning``: how it begins. ``away``: ports that have a key and
-    were not found, which get theirs later. ``way``: how it gets to the ports; None: by Sets of our own.
+    ``stages``: the jobs in the order of change; a stage begins when the one before is finished. ``already_set``: ports
+    that have what they should have, of which only the store is to be told. ``skipped``: ports that are skipped, and
+    why. ``later``: ports of the run that come later (``--first``). ``procedure``: under a subnet manager, what to do
+    instead. ``is_open``: the store does not know yet that the run has ended. ``account``: the outcome for the ports,
+    while it is carried out and afterwards. ``beginning``: how it begins. ``away``: ports that have a key and were not
+    found, which get theirs later. ``way``: how it gets to the ports; None: by Sets of our own.
     """
 
     plan: Plan
@@ -96,7 +96,7 @@ class PlannedRun:
 
     @property
     def waiting(self) -> int:
-        """How many ports of the run are not done with."""
+        """How many ports of the run are not finished."""
         return len(self.jobs) + len(self.already_set) + self.later - self.account.done - self.account.failed
 
     @property
@@ -185,7 +185,7 @@ def _not_asked(found: Topology) -> list[str]:
 
 
 def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
-    """Make the changes of *run*; *report* hears of each port as it is done with, those that are left alone first.
+    """Make the changes of *run*; *report* hears of each port as it is finished, those that are skipped first.
 
     Raises Refused, StoreError (nothing was sent whose key is not safe, and all that was sent is proven as far as it
     answers), what *report* raised, and KeyboardInterrupt: a signal ends the run after the ports in change, a second
@@ -195,7 +195,7 @@ def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
     plan = RunPlan(run, report)
     if run.plan.pending:
         writer.apply(plan)
-    else:  # nothing is sent: only the store is told
+    else:  # nothing is sent: only the store is updated
         with writer.journaled() as operation:
             plan.perform(writer, operation)
 

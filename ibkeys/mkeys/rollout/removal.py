@@ -57,7 +57,7 @@ def plan_removal(
 
 
 def _has_nothing(job: Job, stored: Mapping[int, MKey]) -> str:
-    """Return why a port is left alone, "" when it is not: it has nothing, and the key store knows that."""
+    """Return why a port is skipped, "" when it is not: it has nothing, and the key store knows that."""
     if has_it_already(job) and stored.get(job.port.port_guid, NO_MKEY).is_zero:
         return "it has no M_Key, no level and no lease"
     return ""

@@ -40,9 +40,9 @@ def plan_rest(
 ) -> PlannedRun:
     """Plan the rest of the last run: what waits after its first ports (``continue``), or what was cut off (``resume``).
 
-    Ports that may have been set are known by what they answer: those with their new key are done with, the others
-    get it. *opensm_conf* as `plan_run` has it. Raises UsageError when there is nothing of the kind, and for a run that
-    goes through a subnet manager.
+    Ports that may have been set are known by what they answer: those with their new key are finished, the others get
+    it. *opensm_conf* as `plan_run` has it. Raises UsageError when there is nothing of the kind, and for a run that goes
+    through a subnet manager.
     """
     run = rest_of_last_run(writer, how, at_once, max_failures, progress)
     refuse_other_way(run)

@@ -55,10 +55,10 @@ class Rollout(KeyKeeper):
         account.run = run
 
     def carry_out(self, stages: Iterable[Sequence[Job]], already_set: Sequence[Job] = ()) -> None:
-        """Change the ports of each stage, the next stage only when all of one are done with.
+        """Change the ports of each stage, the next stage only when all of one are finished.
 
-        *already_set*: ports that were found to have what they should have; only the store is told. Raises StoreError,
-        KeyboardInterrupt, and what the listener (``report``) raised, after the ports in change were proven.
+        *already_set*: ports that were found to have what they should have; only the store is updated. Raises
+        StoreError, KeyboardInterrupt, and what the listener (``report``) raised, after the ports in change were proven.
         """
         self._note_already_set(already_set)
         for stage in stages:

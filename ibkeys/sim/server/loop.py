@@ -17,7 +17,7 @@ WRITABLE: Final = select.EPOLLOUT
 
 
 class Loop:
-    """Sockets with their handlers, and work for later. *report* is told what a handler or a work raised."""
+    """Sockets with their handlers, and work for later. *report* is called with what a handler or a work raised."""
 
     def __init__(self, report: Callable[[Exception], None]) -> None:
         self._report = report
