@@ -51,7 +51,7 @@ def rule_named(text: str) -> Rule:
 def select(check: Iterable[str] = (), groups: Iterable[str] = (), skip: Iterable[str] = ()) -> tuple[Rule, ...]:
     """Return the rules to run: those of *check* and *groups*, all when neither names one, without those of *skip*.
 
-    Raises UsageError for a name that is no rule's or group's, and when nothing is left.
+    Raises UsageError for a name that is not a rule's or group's, and when nothing is left.
     """
     wanted = {rule_named(text) for text in check}
     for text in groups:

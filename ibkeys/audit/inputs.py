@@ -1,4 +1,4 @@
-"""What an audit looks at: a snapshot, and whatever the user gave to compare it with. What was not given is None."""
+"""The input of an audit: a snapshot, and what the user gave to compare it with. What was not given is None."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class StoreView:
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """The host that the audit runs on. ``guid2mkey``: the GUIDs in each such file, None where it cannot be read."""
+    """The host that the audit runs on. ``guid2mkey``: the GUIDs in each such file, None if it cannot be read."""
 
     facts: HostFacts
     guid2mkey: Mapping[Path, frozenset[int] | None] = field(default_factory=dict)
@@ -284,6 +284,6 @@ def protect_bits(port: Port) -> int:
 
 
 def key_number(port: Port) -> int:
-    """Return the number in the place of the M_Key: the key or its fingerprint, 0 for none and for a hidden one."""
+    """Return the number in place of the M_Key: the key or its fingerprint, 0 for none and for a hidden one."""
     assert port.info is not None
     return PortInfo(port.info).m_key

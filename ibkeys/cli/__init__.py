@@ -1,4 +1,4 @@
-"""The command line: parse, call the library, render. What a script would want is in the library, not here.
+"""The command line: parse, call the library, render. Everything that a script needs is in the library.
 
 Commands are imported when they are asked for, so that ``ibkeys --version`` costs little more than click itself.
 """
@@ -181,8 +181,9 @@ class Commands(click.Group):
         sys.exit(code)
 
     def _complete(self, extra: dict[str, Any]) -> NoReturn:
-        """Answer a shell's completion script and leave. What goes wrong is silent: a message would stand in the line
-        that the user types. With IBKEYS_DEBUG it is a traceback."""
+        """Answer a shell's completion script and leave. Errors are silent: a message would appear in the line that the
+        user is typing. With IBKEYS_DEBUG it is a traceback.
+        """
         from ibkeys.cli.completing import shells
 
         shells.register()
@@ -202,7 +203,7 @@ class Commands(click.Group):
 
 
 def _leave_no_core() -> None:
-    """Let a crash of this process write no core: M_Keys and passphrases may be in its memory."""
+    """Disable core dumps of this process: M_Keys and passphrases may be in its memory."""
     hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 

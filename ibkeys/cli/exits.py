@@ -44,7 +44,7 @@ _USAGE: Final = (AddressError, UsageError, EncodeError, FileFormatError, Malform
 
 
 class StdoutFailed(Exception):
-    """Standard output could not be written, and not because its reader has gone: that is no error."""
+    """Standard output could not be written, and not because its reader has gone: that is not an error."""
 
 
 def exit_code(error: BaseException) -> int:
@@ -159,7 +159,7 @@ def show_frames(wanted: bool = True) -> None:
 
 
 def require_stdout() -> None:
-    """Flush standard output. Raises StdoutFailed when what was written could not be, but for a reader that has gone."""
+    """Flush standard output. Raises StdoutFailed when it cannot be written although its reader is still there."""
     sys.stdout.flush()
     failure = stdout_failure()
     if failure is not None and not streams.reader_is_gone(sys.stdout):
@@ -167,7 +167,7 @@ def require_stdout() -> None:
 
 
 def stdout_failure() -> OSError | None:
-    """Return why nothing that is written to standard output arrives any more, None where it does."""
+    """Return why nothing that is written to standard output arrives any more, None if it does."""
     return streams.failure_of(sys.stdout)
 
 

@@ -1,4 +1,4 @@
-"""What a command with --confirm-within needs of the command line: its child's options, and Enter at the terminal."""
+"""Command line support for --confirm-within: the options of its guard process, and Enter at the terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ibkeys.store.paths import StorePaths
 
 _OF_A_PROCESS: Final = "/dev/stdin", "/dev/fd", "/proc"
-"""What is another file, or none, in another process."""
+"""Paths that mean another file, or none, in another process."""
 MOST_SECONDS: Final = 86_400
 """The longest time that a change waits for its confirmation."""
 
@@ -62,8 +62,9 @@ def command_for_child(
 
 
 def own_program() -> list[str]:
-    """Return the words that start this program once more. Python would look for it in the current folder first, where
-    anybody may have put one of that name; it does so only where this process has its own code from there."""
+    """Return the words that start this program again. Python would look for it in the current folder first, where
+    anybody may have put one of that name; it does so only where this process has its own code from there.
+    """
     try:
         here = {"", os.getcwd()}
     except FileNotFoundError:
@@ -72,7 +73,7 @@ def own_program() -> list[str]:
 
 
 def _file(secret: str | None, option: str) -> str | None:
-    """Return ``@FILE`` for the child, None for what was typed. Raises UsageError for what cannot be read once more."""
+    """Return ``@FILE`` for the child, None for what was typed. Raises UsageError for what cannot be read again."""
     if not secret or not secret.startswith("@"):
         return None
     path = Path(secret[1:])

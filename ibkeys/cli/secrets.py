@@ -1,4 +1,4 @@
-"""Secrets from the user: a prompt, a file, standard input; for a key also, with a warning, the command line."""
+"""Reading secrets from a prompt, a file or standard input; keys also from the command line, with a warning."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _read_key(kind: type[_K], text: str, option: str, from_environment: bool, co
 
 
 def check_passphrase_option(text: str | None, option: str, from_environment: bool = False) -> None:
-    """Raise UsageError for a passphrase in clear: neither command line nor environment is a place for one."""
+    """Raise UsageError for a passphrase in plain text: neither command line nor environment is a place for one."""
     if text is None or text.startswith("@") or (text == "-" and not from_environment):
         return
     if from_environment:
@@ -126,7 +126,7 @@ def read_ufm_token(path: str, option: str) -> str:
 
 
 def check_private_key(path: Path, option: str) -> None:
-    """Warn of a private key that others may read. Raises UsageError where it cannot be read."""
+    """Warn of a private key that others may read. Raises UsageError if it cannot be read."""
     _read_secret_file(path, option)
 
 

@@ -1,4 +1,6 @@
-"""What all showing commands do: read one port or every port, render, say what is missing, give the exit code."""
+"""The sequence common to all showing commands: read one port or every port, render, report what is missing, return the
+exit code.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ LISTED_TROUBLES: Final = 10
 
 @dataclass(slots=True)
 class Sheet:
-    """What was read, in the contract's terms: the ports with their values, what failed, how many no link reaches."""
+    """What was read, in the form of the JSON contract: the ports with their values, what failed, how many no link
+    reaches.
+    """
 
     ports: list[dict[str, Any]] = field(default_factory=list)
     errors: list[dict[str, Any]] = field(default_factory=list)
@@ -180,7 +184,7 @@ def _row(port: Port, values: Callable[[Port], dict[str, Any]]) -> dict[str, Any]
 
 
 def sweep(source: Source, where: Where, p_keys: bool = False, wanted: Wanted | None = None) -> Topology:
-    """Discover with a progress bar, and say what a reader should know. *wanted* stands in the place of *p_keys*."""
+    """Discover with a progress bar, and say what a reader should know. *wanted* stands in place of *p_keys*."""
     with progress_bar(where) as progress:
         found = source.sweep(p_keys=p_keys, progress=progress, wanted=wanted)
     say_notes(found)
@@ -288,7 +292,7 @@ PEER_PARTS: Final = ("node_guid", "node_desc", "node_type", "port")
 
 
 def peer_document(port: Port) -> dict[str, Any] | None:
-    """Return the far end of a port's link as the contract has it; None where there is none."""
+    """Return the far end of a port's link as the contract has it; None if there is none."""
     peer = port.peer
     if peer is None:
         return None
@@ -302,7 +306,7 @@ def stop_document(stop: Check) -> dict[str, Any]:
 
 
 def note_enforcing_between_switches(ports: Iterable[Port]) -> None:
-    """Say which ports enforce on links between switches: who reaches whom is reckoned without them."""
+    """Say which ports enforce on links between switches: who reaches whom is computed without them."""
     for port in ports:
         exits.warn(f"{port} enforces partitions towards another switch: what it stops depends on the route", "note")
 
@@ -315,7 +319,7 @@ def write_unreached(unreached: int) -> None:
 
 @contextmanager
 def progress_bar(where: Where) -> Iterator[OnFound | None]:
-    """Yield what a sweep tells its progress to; None where nobody watches."""
+    """Yield what a sweep tells its progress to; None if nobody watches."""
     if where.debug or not sys.stderr.isatty():
         yield None
         return

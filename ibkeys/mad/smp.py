@@ -148,8 +148,8 @@ def build_smp(
     """Return the 256 bytes of an SMP.
 
     *path* is None for a LID-routed SMP (class 0x01); else the ports to leave by, one for each hop, without the unused
-    entry 0: ``()`` is the own port, ``(1, 4)`` what the tools write as ``0,1,4``. A directed-route SMP is pure: DrSLID
-    and DrDLID are permissive, HopPointer is 0. *data* is the attribute, 64 bytes.
+    entry 0: ``()`` is the local port, ``(1, 4)`` what the tools write as ``0,1,4``. A directed-route SMP is pure:
+    DrSLID and DrDLID are permissive, HopPointer is 0. *data* is the attribute, 64 bytes.
 
     Raises EncodeError for more than 63 hops, a port above 255, or *data* of another length.
     """

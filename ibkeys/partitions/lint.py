@@ -1,4 +1,4 @@
-"""Lints: what OpenSM takes as it stands, and its author may not have meant.
+"""Lints: what OpenSM accepts, but its author may not have meant.
 
 What the reader sees at a single word is among `Policy.warnings`; here is what shows only in the whole file.
 """

@@ -1,4 +1,4 @@
-"""Who is a member of what: a policy resolved for the ports of a fabric, as OpenSM's partition manager does it.
+"""Resolving a policy for the ports of a fabric, as OpenSM's partition manager does: the members of each partition.
 
 Pure: no tables yet, no order but that of the rules. Source: opensm osm_prtn.c, osm_prtn_config.c.
 """
@@ -163,7 +163,7 @@ class _Tables:
         self.add(base, guids, rule.membership, indx0)
 
     def add(self, base: int, guids: frozenset[int], membership: MemberWord, indx0: bool) -> None:
-        """Make *guids* members; each was so named last, so an earlier membership goes, but for ``both``."""
+        """Make *guids* members; each was so named last, so an earlier membership goes, except for ``both``."""
         full, limited = self.table(base)
         if membership == "both" and self.allow_both:
             full |= guids

@@ -1,4 +1,4 @@
-"""What a partitions.conf says: definitions, the partitions they make, and what is wrong with the file."""
+"""The contents of a partitions.conf: definitions, the partitions they make, and the problems of the file."""
 
 from __future__ import annotations
 
@@ -153,10 +153,10 @@ class Partition:
 class Policy:
     """A partitions.conf as it was read.
 
-    With errors the definitions are those that could be read, good for showing and for nothing else: `require_accepted`
-    stands before every use. ``data``: the very bytes that were read, and ``digest`` their SHA-256; None and empty for a
-    policy that was made from another one. ``says``: the partitions whose members it says; None, of a file: all, for
-    who is not in a file is no member. Of others nothing is known, and nobody enters or leaves them.
+    With errors the definitions are those that could be read, which may be shown but not used: call `require_accepted`
+    before every other use. ``data``: the very bytes that were read, and ``digest`` their SHA-256; None and empty for a
+    policy that was made from another one. ``says``: the partitions whose members it says; None, of a file: all, for who
+    is not in a file is no member. Of others nothing is known, and nobody enters or leaves them.
     """
 
     path: str

@@ -1,7 +1,7 @@
-"""From a policy and a fabric to a plan: the desired table of every end port and leaf port, and what stands against it.
+"""Making a plan from a policy and a fabric: the wanted table of every end port and leaf port, and problems with it.
 
-Nothing is sent and nothing is guessed: a port whose table could not be read is reported and left alone. What OpenSM
-would make of the policy is `ibkeys.partitions.opensm_tables`; where this differs, and why: `ibkeys.plan.layout`.
+Nothing is sent and nothing is guessed: a port whose table could not be read is reported and skipped. What OpenSM would
+make of the policy is `ibkeys.partitions.opensm_tables`; where this differs, and why: `ibkeys.plan.layout`.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class _Planner:
             tuple(self.tables if full else changed),
             tuple(self.enforcement),
             tuple(self.problems),
-            _born_and_dying(known),
+            _new_and_removed(known),
             count_reach([(frozenset(table.before.values()), frozenset(table.after.values())) for table in known]),
             self.options,
             tuple(self.moves),
@@ -184,8 +184,9 @@ class _Planner:
         return resolve(self.policy, end_ports_of(ends), guid, self.options.allow_both_pkeys)
 
     def wanted(self, port: Port, resolution: Resolution) -> tuple[PKey, ...]:
-        """Return the P_Keys that a port shall have: those of the policy, and those that it has of partitions that the
-        policy leaves open."""
+        """Return the P_Keys that a port should have: those of the policy, and those that it has of partitions that the
+        policy leaves open.
+        """
         said = resolution.by_port.get(port.guid, ())
         stays = {key for _, key in port.occupied or () if self.policy.leaves_open(key)}
         if not stays:
@@ -382,7 +383,7 @@ class _Planner:
 def require_sm_port(
     policy: Policy, guid: int | None, ends: Collection[int], left_out: Collection[int] = (), also: str | None = None
 ) -> None:
-    """Raise UsageError where what *policy* means depends on the subnet manager's port, and *guid* is none of *ends*.
+    """Raise UsageError if what *policy* means depends on the subnet manager's port, and *guid* is none of *ends*.
 
     *left_out*: port GUIDs that several nodes show. *also*: why else that port has to be known.
     """
@@ -405,7 +406,7 @@ def _key(port: Port) -> PortKey:
     return port.node.guid, port.num
 
 
-def _born_and_dying(tables: list[TableChange]) -> Partitions:
+def _new_and_removed(tables: list[TableChange]) -> Partitions:
     """Return the partitions that nobody was in before, and those that nobody is in after."""
 
     def bases(entries: Mapping[int, PKey]) -> set[int]:

@@ -1,8 +1,8 @@
-"""In which steps ports enter and leave partitions, so that there is no gap and no bridge on the way.
+"""The steps in which ports enter and leave partitions, without gaps or bridges in between.
 
 A *gap* cuts two ports that may talk before and after, in a partition or, where they leave one for another, altogether.
 A *bridge* joins two ports that may talk neither before nor after: where a partition is reused, one that leaves it meets
-one that enters it. Against a gap the way in comes first, against a bridge the way out.
+one that enters it. To avoid a gap, ports enter before they leave; to avoid a bridge, they leave before others enter.
 
 Where a port loses or gains the limited P_Key of a partition beside the full one, its membership stays, and nobody is
 concerned: it is lost in the first step and gained in the last, which leaves the most room.
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from ibkeys.keys.pkey import PKey
-from ibkeys.plan.courses import Circle, Course, Courses
+from ibkeys.plan.courses import FabricTransition, PortTransition, WaitCycle
 from ibkeys.plan.kinds import Room, levels, thinned
 
 P = TypeVar("P", bound=Hashable)
@@ -35,7 +35,7 @@ class Steps(Generic[P]):
     ``circles``: where a step cuts somebody all the same."""
 
     states: tuple[Mapping[P, frozenset[PKey]], ...]
-    circles: tuple[Circle[P], ...] = ()
+    circles: tuple[WaitCycle[P], ...] = ()
 
 
 def steps_between(
@@ -49,16 +49,16 @@ def steps_between(
     table that differs goes from one state to the next in one Set, or block by block, its leaf port's before or after.
 
     *before* and *after*: the P_Keys of each port, also of ports that stay as they are; one that is missing has none.
-    *capacity*: entries of a port's table, where that is known. *gaps*: pairs may be cut for a moment; a bridge never
-    is made.
+    *capacity*: entries of a port's table, where that is known. *gaps*: pairs may briefly be cut; a bridge never is
+    made.
     """
     ports = list(dict.fromkeys([*before, *after]))
     had, gets = ({port: frozenset(keys.get(port, ())) for port in ports} for keys in (before, after))
     courses = []
     for port in ports:
         room = Room.of(capacity[port], had[port], gets[port]) if capacity and port in capacity else None
-        courses.append(Course(port, levels(had[port]), levels(gets[port]), (room,) if room else ()))
-    found = Courses(courses, gaps=gaps).plan(additions_first=False)
+        courses.append(PortTransition(port, levels(had[port]), levels(gets[port]), (room,) if room else ()))
+    found = FabricTransition(courses, gaps=gaps).plan(additions_first=False)
     at_once = {port: thinned(had[port], gets[port]) for port in ports}
     states = [
         {port: _mixed(had[port], gets[port], at_once[port] | changed.get(port, frozenset())) for port in ports}

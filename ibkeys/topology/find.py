@@ -70,7 +70,7 @@ def pick(fabric: Topology | None, ports: Sequence[Port], portnum: int | None, wh
     """Return port *portnum* of the node whose end ports *ports* are; *what* names it in the errors of `find_port`, and
     *near* ends the one that says there is none.
 
-    Raises as that, and ImpossibleValue where the node's own port numbers make no sense.
+    Raises as that, and ImpossibleValue if the node's own port numbers make no sense.
     """
     if not ports:
         troubles = len(fabric.troubles) if fabric else 0

@@ -31,7 +31,7 @@ class Partitions:
         }
 
     def read_again(self) -> str:
-        """Read the file again if it has changed. Return why it cannot be used, "" where it can.
+        """Read the file again if it has changed. Return why it cannot be used, "" if it can.
 
         Until it can, partitions are named as before, which says nothing about what OpenSM does.
         """

@@ -28,7 +28,7 @@ from ibkeys.errors import FileChanged, Refused, UsageError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.plan.courses import Circle
+from ibkeys.plan.courses import WaitCycle
 from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.model import Break, BreakKind, PartitionPlan
 from ibkeys.plan.sm_policies import SmPolicies, groups_that_move, policies_between
@@ -319,12 +319,12 @@ class Planning:
         notes += _of_moved_groups(found.moved_groups)
 
 
-def breaks_of(circles: Iterable[Circle[int]], prediction: Prediction) -> tuple[Break, ...]:
+def breaks_of(circles: Iterable[WaitCycle[int]], prediction: Prediction) -> tuple[Break, ...]:
     """Return the circles with the names of their ports: a circle of policies knows port GUIDs only."""
     ports = {port.guid: port.id for port in prediction.survey.end_ports}
     breaks = []
     for circle in circles:
-        shown = Circle(
+        shown = WaitCycle(
             circle.partition,
             _with_names(circle.leaving, ports),
             _with_names(circle.entering, ports),

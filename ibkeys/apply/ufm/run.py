@@ -11,7 +11,7 @@ from ibkeys.apply.opensm.steps import PolicyStep, Prediction, expectations
 from ibkeys.apply.opensm.watch import Watch, Watched
 from ibkeys.apply.ufm.course import UfmCourse
 from ibkeys.apply.ufm.stored import Words, differing
-from ibkeys.change.clock import Clock, Patience
+from ibkeys.change.clock import Clock, ProgressTimeout
 from ibkeys.change.writer import Writer
 from ibkeys.errors import NotStored, Refused, UfmRefused
 from ibkeys.plan.order import Phase
@@ -108,7 +108,7 @@ class Run:
             raise
         if job is None:
             return
-        patience = Patience(self.clock, self.wait)
+        patience = ProgressTimeout(self.clock, self.wait)
         while True:
             self.check()
             found = self.ufm.job(job)

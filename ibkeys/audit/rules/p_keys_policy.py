@@ -1,4 +1,4 @@
-"""Rules that hold P_Key tables against a policy: what is too much, what is missing, who can talk and may not."""
+"""Rules that compare P_Key tables with a policy: extra and missing P_Keys, forbidden pairs that can communicate."""
 
 from __future__ import annotations
 

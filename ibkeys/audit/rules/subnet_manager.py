@@ -1,4 +1,4 @@
-"""Rules about subnet managers and what their SA tells to strangers."""
+"""Rules about subnet managers and what their SA discloses to untrusted requesters."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def wildcard(data: AuditInput) -> Verdict:
 
 
 def _stranger_gets(data: AuditInput, question: str, what: str) -> Verdict:
-    """Fail with *what* where the SA answered *question* of an asker without an SM_Key."""
+    """Fail with *what* where the SA answered *question* of a requester without an SM_Key."""
     asked = data.snapshot.sa_probes.get(question)
     if asked is None:
         return Verdict.without(data, _NOT_ASKED)

@@ -1,4 +1,4 @@
-"""What the fabric is compared with in an audit, as options say, and the input of the rules that comes of it."""
+"""The options for what an audit compares the fabric with, and building the input of the rules from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit that a hardening begins and ends with, and the options that say what the fabric shall be."""
+"""The audit before and after a hardening, and the options for the wanted state of the fabric."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ibkeys.audit.findings import Report
     from ibkeys.change.writer import Writer
     from ibkeys.harden.enforcement_run import EnforcementPlan
-    from ibkeys.harden.findings import Left
+    from ibkeys.harden.findings import RemainingFinding
     from ibkeys.harden.hardening import Hardening, PlannedStep
     from ibkeys.harden.step import Asked
     from ibkeys.scripting import Fabric
@@ -122,7 +122,7 @@ def _asked(where: Where, wanted: Goal, sm_hosts: SmHosts, sm_wait: int, audit: G
     from ibkeys.apply.apply import Permissions
     from ibkeys.cli.mkeys.rollout_output import Steps
     from ibkeys.harden.step import Asked
-    from ibkeys.mkeys.opensm.way import Telling
+    from ibkeys.mkeys.opensm.way import RunListener
 
     return Asked(
         hosts_of(where, sm_hosts),
@@ -130,7 +130,7 @@ def _asked(where: Where, wanted: Goal, sm_hosts: SmHosts, sm_wait: int, audit: G
         wanted.lease,
         audit.given["policy"],
         Permissions(wanted.allow_removals, wanted.allow_break),
-        Telling(lambda text: exits.warn(text, "to do"), Steps().tell),
+        RunListener(lambda text: exits.warn(text, "to do"), Steps().tell),
         lambda text: exits.warn(text, "step"),
     )
 
@@ -198,14 +198,14 @@ class _ShownHardening(ShownChange):
             return exits.NOT_COMPLETED
         return exits.SAYS_NO if self._report.fails_at(self._audit.goal.fail_on) else exits.DONE
 
-    def _left(self) -> list[Left]:
-        from ibkeys.harden.findings import left_of
+    def _left(self) -> list[RemainingFinding]:
+        from ibkeys.harden.findings import remaining_findings
         from ibkeys.harden.hardening import STEPS
 
         steps = [step.name for step in STEPS if step.is_asked_for(self._asked)]
-        return left_of(self._report, self._audit.goal.fail_on, steps)
+        return remaining_findings(self._report, self._audit.goal.fail_on, steps)
 
-    def _write_json(self, applied: bool, left: list[Left]) -> None:
+    def _write_json(self, applied: bool, left: list[RemainingFinding]) -> None:
         document: dict[str, Any] = {
             "dry_run": self.consent.dry_run,
             "applied": applied,
@@ -218,7 +218,7 @@ class _ShownHardening(ShownChange):
         }
         write_json("harden", document)
 
-    def _write_table(self, left: list[Left]) -> None:
+    def _write_table(self, left: list[RemainingFinding]) -> None:
         from ibkeys.cli.audit.text import write_table_report
 
         write("")
@@ -240,7 +240,7 @@ def _show_step(number: int, each: PlannedStep, put: Callable[[str], None]) -> No
     put(clean(f"  way back: {draft.way_back}"))
 
 
-def _show_left(left: list[Left], put: Callable[[str], None]) -> None:
+def _show_left(left: list[RemainingFinding], put: Callable[[str], None]) -> None:
     for each in left:
         found = each.finding
         put(f"  {found.rule}  {paint(found.severity, found.severity)}  {found.title}: {each.why}")

@@ -120,7 +120,7 @@ def _say_unread_counters(taken: Snapshot) -> None:
 
 
 def _say_silent_sa(taken: Snapshot) -> None:
-    """Say what the SA was asked and did not tell; that is no part of the sweep either."""
+    """Say what the SA was asked and did not tell; that is not part of the sweep either."""
     answers = taken.sa_view.answers.values() if taken.sa_view is not None else ()
     for detail in dict.fromkeys(each.detail for each in answers if each.outcome != "answered"):
         exits.warn(f"of what the SA says this is not in the snapshot: {detail}")

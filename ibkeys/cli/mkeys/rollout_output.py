@@ -1,4 +1,4 @@
-"""What mkey-deploy, mkey-rotate and mkey-remove say: the plan, each port as it is done with, the account at the end."""
+"""What mkey-deploy, mkey-rotate and mkey-remove say: the plan, each port as it is finished, the account at the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class RunOutput:
-    """What a run says: each port as it is done with, and the account at the end."""
+    """What a run says: each port as it is finished, and the account at the end."""
 
     def __init__(self, command: str, run: PlannedRun, format: str) -> None:
         self._command = command
@@ -33,7 +33,7 @@ class RunOutput:
         self._failed: list[tuple[dict[str, Any], str]] = []
 
     def write_plan(self, put: Callable[[str], None]) -> None:
-        """Write what would change: how many ports, what of them, and which are left alone."""
+        """Write what would change: how many ports, what of them, and which are skipped."""
         run = self._run
         if not run.jobs and not run.already_set:
             put(
@@ -115,7 +115,7 @@ class RunOutput:
             write(f"{heading_of(port)}: {listed}")
 
     def report(self, result: PortResult) -> None:
-        """Say what became of one port."""
+        """Say the outcome for one port."""
         row = {**result.port, "result": result.result, "reason": result.reason}
         if self._format == "json":
             self._line(row)

@@ -1,4 +1,4 @@
-"""Make a plan true on the fabric; finish, confirm."""
+"""Apply a plan to the fabric; resume or confirm an earlier apply."""
 
 from __future__ import annotations
 

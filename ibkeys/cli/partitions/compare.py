@@ -1,4 +1,4 @@
-"""Whether the policy, the SM's own file, the SA and the nodes agree; where not, who differs and why."""
+"""Compare the policy, the SM's own file, the SA and the nodes; where they differ, which one and why."""
 
 from __future__ import annotations
 

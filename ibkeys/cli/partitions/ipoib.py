@@ -137,7 +137,7 @@ def _write_words(policy: Policy, findings: Sequence[GroupFinding], otherwise: st
 
 
 def _finish(policy: Policy, findings: Sequence[GroupFinding], own: Collection[int], error: str | None) -> int:
-    """Say on standard error what is not known, and return the exit code. *own*: the partitions of the own port."""
+    """Say on standard error what is not known, and return the exit code. *own*: the partitions of the local port."""
     from ibkeys.partitions.ipoib import PROBLEMS
 
     if error is not None:

@@ -1,4 +1,4 @@
-"""Give back what an operation overwrote."""
+"""Restore what an operation overwrote."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.partitions.model import Policy
-    from ibkeys.plan.policies.compare import PartitionDifference, PinnedDifference, PolicyComparison, Standing
+    from ibkeys.plan.policies.compare import MembershipChange, PartitionDifference, PinnedDifference, PolicyComparison
     from ibkeys.topology.model import Topology
 
 
@@ -140,7 +140,7 @@ def _keys(pinned: PinnedDifference) -> dict[str, str | None]:
     return {name: str(key) if key is not None else None for name, key in keys.items()}
 
 
-def _what(standing: Standing) -> str:
+def _what(standing: MembershipChange) -> str:
     if standing.before is None:
         return "joins"
     return "leaves" if standing.after is None else "membership"

@@ -1,4 +1,4 @@
-"""What stands in the place of a policy's file name: ``opensm``, the policy that the master on this host really uses,
+"""What stands in place of a policy's file name: ``opensm``, the policy that the master on this host really uses,
 and ``ufm:URL``, the partitions of a UFM."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def read_accepted(name: str, ufm: UfmOptions | None = None) -> Policy | None:
     """Return the policy in the file *name*, which OpenSM has to take; None where *name* is ``opensm``. *ufm*: how the
     UFM is asked that *name* may mean; None where only a file will do.
 
-    Raises FileFormatError; UsageError, UfmNotReached, UfmRefused where it is a UFM.
+    Raises FileFormatError; UsageError, UfmNotReached, UfmRefused if it is a UFM.
     """
     from ibkeys.partitions.reader import read_policy
     from ibkeys.ufm.access import is_ufm

@@ -23,7 +23,7 @@ from ibkeys.errors import MadStatusError, UsageError
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
-    from ibkeys.cli.watch.outlet import Outlet
+    from ibkeys.cli.watch.outlet import EventSink
     from ibkeys.client.reports import Subscriber
     from ibkeys.keys.smkey import SMKey
     from ibkeys.partitions.model import Policy
@@ -92,7 +92,7 @@ def watch(
     SIGINT.
     """
     from ibkeys.change.interrupts import Interrupts
-    from ibkeys.cli.watch.outlet import Outlet
+    from ibkeys.cli.watch.outlet import EventSink
     from ibkeys.watch.commands import Commands, split_command
     from ibkeys.watch.systemd import Notifier
     from ibkeys.watch.watching import Settings
@@ -106,7 +106,7 @@ def watch(
     notifier = Notifier(os.environ, time.monotonic)
     with Interrupts() as interrupts, _followed(opensm_log) as log:
         commands = Commands(words, exits.warn) if words is not None else None
-        outlet = Outlet(_format(format), where.verbose > 0, commands, interrupts, notifier)
+        outlet = EventSink(_format(format), where.verbose > 0, commands, interrupts, notifier)
         traps = _traps(all_traps) if log is None else ()
         with _listening(where, sa, sm_key, traps, notifier, bool(interval)) as (fabric, subscriber):
             partitions = _partitions(policy, read, fabric)
@@ -116,14 +116,14 @@ def watch(
 
 def _run(
     fabric: Fabric,
-    outlet: Outlet,
+    outlet: EventSink,
     settings: Settings,
     subscriber: Subscriber | None,
     log: FollowedFile | None,
     partitions: Partitions | None,
 ) -> None:
     """Watch until it is to end, then tell what is left and say what was done."""
-    from ibkeys.cli.watch.outlet import Enough
+    from ibkeys.cli.watch.outlet import ReaderGone
     from ibkeys.watch.watching import Watch
 
     watching = Watch(fabric, outlet, settings, subscriber, log, partitions)
@@ -131,7 +131,7 @@ def _run(
         watching.start()
         outlet.ready(_begins(subscriber, log, settings))
         watching.run()
-    except (KeyboardInterrupt, Enough):
+    except (KeyboardInterrupt, ReaderGone):
         outlet.say("ending")
     outlet.stopping()
     outlet.end(watching.finish())
@@ -202,7 +202,7 @@ def _listening(
 
 
 def _subscribed(subscriber: Subscriber, with_key: bool, has_counters: bool) -> Subscriber | None:
-    """Subscribe; None where the SA does not trust an asker without an SM_Key, and there are the counters still."""
+    """Subscribe; None if the SA does not trust a requester without an SM_Key, and there are the counters still."""
     try:
         subscriber.subscribe()
     except MadStatusError as error:

@@ -1,4 +1,4 @@
-"""Asking locked ports: without a key, or with one that is tried; what comes back is sorted at once."""
+"""Asking locked ports, without a key or with one to try, and sorting their answers."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Questions:
         return self.client.get_along(path, NodeInfo, 0, None, NO_MKEY)
 
     def ask_again(self, silent: SilentPort, key: MKey = NO_MKEY) -> Task:
-        """Task: ask somebody silent once more."""
+        """Task: ask somebody silent again."""
         silent.asked += 1
         silent.last = self.waiting.now
         far = yield from self.ask_who(silent.path, silent.near, key)

@@ -17,10 +17,10 @@ _END: Final = "END-OF-POLICY"
 
 
 def opensm_script(plan: PartitionPlan, present: Policy | None, sm_port_guid: int | None, gaps: bool) -> HandScript:
-    """Return the steps of a *plan* that lists all tables. *present*: a copy of the policy that OpenSM uses now, None
-    where nobody has one; *gaps*: pairs may be cut for a moment.
+    """Return the steps of a *plan* that lists all tables. *present*: a copy of the policy that OpenSM uses now, None if
+    nobody has one; *gaps*: pairs may be cut for a moment.
 
-    Raises UsageError where policies in between are needed and *present* is None, where a pair would be cut, and what
+    Raises UsageError if policies in between are needed and *present* is None, if a pair would be cut, and what
     `policies_between` raises.
     """
     if sm_port_guid is None:

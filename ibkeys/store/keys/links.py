@@ -78,7 +78,8 @@ class TopologyStore(Store):
         return {guid_number(guid) for (guid,) in self.database.query("SELECT port_guid FROM settled", of="settled")}
 
     def put_lids(self, lids: Mapping[int, tuple[int, int]], seen: datetime | None = None) -> None:
-        """Store base and top LID of ports by port GUID. A LID belongs to one port: who was known to have it loses it.
+        """Store base and top LID of ports by port GUID. A LID belongs to one port, so it is removed from the port that
+        had it before.
 
         With *seen*, the time at which others saw them, a port is left out that was seen later than that.
         """

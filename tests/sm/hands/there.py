@@ -34,9 +34,9 @@ LONGEST = 60
 def outside_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no folder pass for the layer of a container: the tests may run in one."""
     monkeypatch.setattr(hindrances, "kind_of_mount", lambda number: "ext4")
-    real = other_host.read_ground
+    real = other_host.read_folder_facts
     monkeypatch.setattr(
-        other_host, "read_ground", lambda *words: replace(real(*words), system="1 2 / / rw - ext4 x rw")
+        other_host, "read_folder_facts", lambda *words: replace(real(*words), system="1 2 / / rw - ext4 x rw")
     )
 
 
