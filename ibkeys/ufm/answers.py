@@ -23,6 +23,7 @@ _WORDS: Final = ("full", "limited")
 _P_KEY: Final = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,4})")
 _GUID: Final = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,16})")
 _RUNNING: Final = ("", "pending", "running", "started", "created", "queued", "scheduled", "in progress")
+_SUMMARIES: Final = ("summary", "description")
 _TRUTHS: Final = {True: True, False: False, "true": True, "false": False}
 
 
@@ -37,12 +38,15 @@ class Member:
 @dataclass(frozen=True, slots=True)
 class UfmPartition:
     """A partition as UFM stores it. ``members``: by GUID, of ports or virtual ports; None: UFM does not say who is in
-    it (a list without GUIDs, an empty one, the default partition). ``ip_over_ib``: None where it is not said."""
+    it (a list without GUIDs, an empty one, the default partition). ``is_untold``: it lists GUIDs, and not what the
+    membership of each is: then somebody is in it, and no call keeps them as they are. ``ip_over_ib``: None where it is
+    not said."""
 
     base: int
     name: str | None = None
     members: Mapping[int, Member] | None = None
     ip_over_ib: bool | None = None
+    is_untold: bool = False
 
     @property
     def words(self) -> Mapping[int, Word]:
@@ -116,11 +120,14 @@ def partition_in(base: int, entry: object) -> UfmPartition:
     if not isinstance(entry, dict):
         raise EncodeError(f"partition {base:#x}: {_shown(entry)} is no entry of a partition")
     name = entry.get("partition")
+    guids = entry.get("guids")
+    members = None if base == DEFAULT_PARTITION else _members(base, guids)
     return UfmPartition(
         base,
         clean(name) if isinstance(name, str) and name else None,
-        None if base == DEFAULT_PARTITION else _members(base, entry.get("guids")),
+        members,
         _truth(entry.get("ip_over_ib")),
+        is_untold=members is None and bool(guids),
     )
 
 
@@ -129,13 +136,15 @@ def job_in(identity: str, document: object) -> Job:
     if not isinstance(document, dict):
         raise EncodeError(f"{_shown(document)} is no job")
     fields = {str(name).lower(): value for name, value in document.items()}
-    status = str(fields.get("status", "")).strip().lower()
-    summary = clean(str(fields.get("summary") or fields.get("description") or ""))[:200]
+    said = fields.get("status")
+    status = said.strip().lower() if isinstance(said, str) else ""
+    summary = next((clean(each)[:200] for name in _SUMMARIES if isinstance(each := fields.get(name), str) and each), "")
     if status == "completed":
         return Job(identity, "done", summary)
-    if status in _RUNNING:
+    if status in _RUNNING and (said is None or isinstance(said, str)):
         return Job(identity, "running", summary)
-    return Job(identity, "failed", ": ".join(filter(None, (clean(str(fields.get("status"))), summary))))
+    shown = clean(said)[:80] if isinstance(said, str) else _shown(said)
+    return Job(identity, "failed", ": ".join(filter(None, (shown, summary))))
 
 
 def job_of(location: str | None, document: object) -> str | None:
@@ -148,7 +157,7 @@ def job_of(location: str | None, document: object) -> str | None:
         found = next((value for name, value in document.items() if str(name).lower() in ("id", "job_id")), None)
     if found is None:
         return None
-    if not re.fullmatch(r"[\w-]{1,64}", str(found), re.ASCII):
+    if not isinstance(found, (str, int)) or not re.fullmatch(r"[\w-]{1,64}", str(found), re.ASCII):
         raise EncodeError(f"{_shown(found)} is no id of a job")
     return str(found)
 
@@ -201,4 +210,6 @@ def _truth(value: Any) -> bool | None:
 
 
 def _shown(value: object) -> str:
-    return clean(repr(value))[:80]
+    # Not the repr of a list or object: it may be as long as the answer, and is nested as deeply.
+    kinds = {list: "a list", dict: "an object", int: "a number", float: "a number"}
+    return kinds.get(type(value)) or clean(repr(value))[:80]

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.errors import EncodeError
+from ibkeys import jsonfile
+from ibkeys.errors import EncodeError, FileFormatError
 from ibkeys.ufm.answers import (
     Job,
     Member,
@@ -75,11 +76,47 @@ def test_what_is_no_guid(text: object) -> None:
         ("unpadded", {"guids": [{"guid": "0x2c903000a1011", "membership": "full", "index0": True}]}, KNOWN),
         ("index0 not said", {"guids": [{"guid": "2c903000a1011", "membership": "limited"}]}, {A: Member("limited")}),
         ("twice the same", {"guids": [FULL, FULL]}, KNOWN),
+        ("twice, spelled otherwise", {"guids": [FULL, {**FULL, "guid": "0x2C903000A1011"}]}, KNOWN),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_members(what: str, entry: dict[str, Any], members: object) -> None:
     assert partition_in(0x10, entry).members == members
+
+
+@pytest.mark.parametrize(
+    ("guids", "is_untold"),
+    [
+        ([], False),
+        (None, False),
+        ([FULL], False),
+        (["0002c903000a1011"], True),
+        ([FULL, {"guid": f"{B:x}"}], True),
+    ],
+)
+def test_members_without_a_membership_are_no_empty_list(guids: object, is_untold: bool) -> None:
+    """Who takes them for nobody would take them out by a PUT, or make them full by a POST."""
+    assert partition_in(0x10, {"guids": guids}).is_untold is is_untold
+
+
+@pytest.mark.parametrize("depth", range(940, 1000, 3))
+@pytest.mark.parametrize("opens", ["[]", '{"a":}'])
+def test_an_answer_that_is_nested_deeply_is_an_error_and_no_traceback(depth: int, opens: str) -> None:
+    with suppress(FileFormatError):
+        document = jsonfile.loads((opens[:-1] * depth + "1" + opens[-1] * depth).encode())
+        for parse in (partitions_in, lambda each: entry_in(0x10, {"guids": [each]}), lambda each: job_of(None, each)):
+            with suppress(EncodeError):
+                parse(document)
+        assert job_in("1", {"Status": document}).state == "failed"
+        with pytest.raises(EncodeError):
+            job_of(None, {"ID": document})
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "1" * 4000, "1" * 5000, "NaN", "Infinity", "0.5", "true", "null"])
+@pytest.mark.parametrize("where", ['{{"{0}": {1}}}', '{{"0x10": {{"guids": [{{"guid": {1}}}]}}}}', "[{1}]"])
+def test_numbers_where_there_are_none(number: str, where: str) -> None:
+    with pytest.raises((EncodeError, FileFormatError)):
+        partitions_in(jsonfile.loads(where.format("0x10", number).encode()))
 
 
 def test_the_default_partition_is_never_known_whatever_is_listed() -> None:
@@ -163,6 +200,7 @@ def test_the_answer_for_another_partition_is_an_error() -> None:
         ({"id": "5", "status": "completed"}, "done"),
         ({"ID": "5", "Status": "Running"}, "running"),
         ({"ID": "5"}, "running"),
+        ({"ID": "5", "Status": None}, "running"),
         ({"ID": "5", "Status": "Completed With Errors"}, "failed"),
         ({"ID": "5", "Status": "Aborted"}, "failed"),
         ({"ID": "5", "Status": "a word that nobody knows"}, "failed"),
@@ -190,7 +228,7 @@ def test_which_job_was_begun(location: str | None, document: object, found: str 
     assert job_of(location, document) == found
 
 
-@pytest.mark.parametrize("location", ["/jobs/a b", "/jobs/" + "1" * 65, "/jobs/?x=1"])
+@pytest.mark.parametrize("location", ["/jobs/a b", "/jobs/" + "1" * 65, "/jobs/?x=1", "/jobs/..", "/jobs/../", "/jobs/..%2f..%2fapp"])
 def test_an_id_that_is_none_is_not_asked_for(location: str) -> None:
     with pytest.raises(EncodeError):
         job_of(location, None)

@@ -59,7 +59,9 @@ class Stored:
 
     def is_as(self, entry: UfmPartition | None) -> bool:
         """Whether UFM's answer has these members. An empty list and no answer at all are the same: neither says who is
-        in it, and UFM was never seen to keep one from the other."""
+        in it, and UFM was never seen to keep one from the other. GUIDs without their membership are neither."""
+        if entry is not None and entry.is_untold:
+            return False
         return dict(self.words) == (dict(entry.words) if entry is not None else {})
 
     def calls_to(self, words: Words) -> list[Call]:

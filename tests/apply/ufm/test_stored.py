@@ -92,6 +92,10 @@ def test_an_empty_partition_and_none_are_the_same_when_read_again(entry: UfmPart
     assert not Stored(0x10, {1: "full"}, True).is_as(entry)
 
 
+def test_members_whose_membership_is_not_said_are_no_empty_partition() -> None:
+    assert not Stored(0x10, {}, True).is_as(UfmPartition(0x10, is_untold=True))
+
+
 @given(st.lists(MEMBERS, min_size=2, max_size=5))
 def test_the_journal_gives_back_what_every_changed_member_had(ways: list[dict[int, str]]) -> None:
     images = [
