@@ -210,7 +210,9 @@ def test_common_options_are_described_once() -> None:
 
 
 def test_there_is_no_man_page_too_many() -> None:
-    assert {path.name for path in MAN.glob("*.7")} == {f"ibkeys-{name}.7" for name in ("options", "rights", "security")}
+    assert {path.name for path in MAN.glob("*.7")} == {
+        f"ibkeys-{name}.7" for name in ("opensm", "options", "rights", "security")
+    }
     assert {path.name for path in MAN.glob("*.1")} == {"ibkeys.1", *(f"ibkeys-{name}.1" for name in COMMANDS)}
 
 
