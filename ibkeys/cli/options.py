@@ -12,7 +12,7 @@ import click
 from ibkeys.cli import exits
 from ibkeys.cli.help.common import DEFAULTS, FABRIC, GENERAL, KEYS, MESSAGES, TIMING, CommonOption
 from ibkeys.cli.screen import colour
-from ibkeys.cli.types import Number
+from ibkeys.cli.types import Number, Way
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -57,7 +57,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Through:
-    """How a change gets to the fabric, and how long OpenSM is waited for."""
+    """How a change gets to the fabric, and how long the subnet manager is waited for."""
 
     via: str | None
     sm_wait: int
@@ -418,7 +418,7 @@ wait_for_sm: Final = option(
     type=Number(1, 86_400),
     default=60,
     metavar="S",
-    help="Seconds without progress after which OpenSM is told again, then given up.  [default: 60]",
+    help="Seconds without progress after which OpenSM is told again, then it or UFM is given up.  [default: 60]",
 )
 opensm: Final = group(
     "through",
@@ -426,13 +426,14 @@ opensm: Final = group(
     option(
         "--via",
         env=False,
-        type=click.Choice(["direct", "opensm"]),
+        type=Way(),
         default=None,
-        help="direct: by Sets of our own; opensm: by the policy file of the master.  [default: direct, or as begun]",
+        metavar="direct|opensm|ufm:URL",
+        help="By Sets of our own; by the policy file of the master; or through UFM.  [default: direct, or as begun]",
     ),
     wait_for_sm,
 )
-"""For commands that may go through OpenSM."""
+"""For commands that may go through OpenSM or UFM."""
 
 topology: Final = option(
     "--topology", metavar="SNAPSHOT", help="Snapshot whose links lead to nodes behind closed switches."

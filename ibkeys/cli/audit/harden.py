@@ -61,9 +61,11 @@ def harden(
     was cut off goes on with the same command. At the end the fabric is audited again, and what is left is listed with
     what to do about it. Exit status 1: something is left at --fail-on or worse.
     """
+    from ibkeys.ufm.access import is_ufm
+
     if is_simulated(where):
         raise UsageError("a simulated subnet has no OpenSM on any host")
-    if is_opensm(wanted.policy):
+    if is_opensm(wanted.policy) or is_ufm(wanted.policy):
         raise UsageError("--policy is what P_Keys change to: name a file")
     audit = GoalAudit(where, wanted)
     if abort:

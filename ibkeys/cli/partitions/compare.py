@@ -21,6 +21,7 @@ from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, progress_bar, say_notes
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.policy import is_opensm, read_accepted
+from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 from ibkeys.topology.folded_names import FoldedNames
@@ -39,7 +40,7 @@ _WITHOUT_SA: Final = "the snapshot was taken without --sa: what the SA said is n
 @command("compare")
 @options.option(
     "--policy",
-    metavar="FILE|opensm",
+    metavar="FILE|opensm|ufm:URL",
     help="The partitions.conf that is wanted; opensm: the master's own file, which then has to be found.",
 )
 @options.option(
@@ -51,9 +52,11 @@ _WITHOUT_SA: Final = "the snapshot was taken without --sa: what the SA said is n
 @options.format
 @options.sa
 @options.sm_hosts
+@ufm_options
 @options.reading
 def compare(
     where: Where,
+    ufm: UfmOptions,
     sm_hosts: SmHosts,
     sa: AskSa,
     policy: str | None,
@@ -70,7 +73,7 @@ def compare(
     anything differs, 3 when something is not known that should be.
     """
     folded, chosen = is_folded(listing, format), PortFilter(listing)
-    wanted = read_accepted(policy) if policy is not None else None
+    wanted = read_accepted(policy, ufm) if policy is not None else None
     if where.snapshot is not None:
         hosts_of(where, sm_hosts)  # --sm-host does not go with it
         seen = _only(_recorded(where, policy, wanted, allow_both_pkeys), chosen)

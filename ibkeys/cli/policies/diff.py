@@ -16,6 +16,7 @@ from ibkeys.cli.options import Folding, Where
 from ibkeys.cli.render import IDENTITY, NOTHING, Painted, Row, write_csv, write_json, write_table
 from ibkeys.cli.screen.colour import paint, role_of_change
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, sweep
+from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.cli.types import GUID
 from ibkeys.topology.folded_names import FoldedNames
 
@@ -37,17 +38,25 @@ _ROLES: Final = {"joins": "added", "leaves": "removed"}
     "--allow-both-pkeys", env=False, is_flag=True, help="A port may have the full and the limited P_Key of a partition."
 )
 @options.option("--sm-guid", env=False, type=GUID, metavar="GUID", help="The subnet manager's port, for SELF.")
+@ufm_options
 @options.folding
 @options.format
 @options.reading
 def policy_diff(
-    where: Where, a: str, b: str, allow_both_pkeys: bool, sm_guid: int | None, folding: Folding, format: str
+    where: Where,
+    ufm: UfmOptions,
+    a: str,
+    b: str,
+    allow_both_pkeys: bool,
+    sm_guid: int | None,
+    folding: Folding,
+    format: str,
 ) -> int:
     """Show what two policies mean for the fabric.
 
-    A and B are partitions.conf files; opensm is the policy that the master on this host uses. Per partition: who
-    joins, leaves, and gets another membership from A to B; and which pairs gain and lose each other. Exits 1 when the
-    policies mean different things.
+    A and B are partitions.conf files; opensm is the policy of the master on this host, ufm:URL the partitions of UFM.
+    Per partition: who joins, leaves, and gets another membership from A to B; and which pairs gain and lose each other.
+    Exits 1 when the policies mean different things.
     """
     from ibkeys.cli.sm.policy import master_policy, read_accepted
     from ibkeys.discovery.sweep import Wanted
@@ -55,7 +64,7 @@ def policy_diff(
     from ibkeys.topology.subnet_manager import shown_subnet_manager
 
     folded = is_folded(folding, format)
-    given = [read_accepted(name) for name in (a, b)]  # before anything is asked
+    given = [read_accepted(name, ufm) for name in (a, b)]  # before anything is asked
     with open_source(where) as source:
         before, after = (policy if policy is not None else master_policy(source).policy for policy in given)
         found = sweep(source, where, wanted=Wanted(sm_info=True))
