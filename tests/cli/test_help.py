@@ -214,7 +214,7 @@ def test_common_options_are_described_once() -> None:
 
 
 def test_there_is_no_man_page_too_many() -> None:
-    sevens = ("options", "rights", "security", "ufm")
+    sevens = ("opensm", "options", "rights", "security", "ufm")
     assert {path.name for path in MAN.glob("*.7")} == {f"ibkeys-{name}.7" for name in sevens}
     assert {path.name for path in MAN.glob("*.1")} == {"ibkeys.1", *(f"ibkeys-{name}.1" for name in COMMANDS)}
 
