@@ -2,7 +2,7 @@
 # handed on to pytest.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak lint bench clean FORCE
+.PHONY: help setup demo test soak lint bench pictures clean FORCE
 MAKEFLAGS += --no-print-directory
 
 # The extension is built with the headers of this very Python; on Debian python3-dev has those of /usr/bin/python3.
@@ -12,7 +12,9 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 DEBIAN := gcc libc6-dev pkg-config python3-dev python3-venv libibumad-dev \
   ibsim-utils libumad2sim0 opensm infiniband-diags man-db openssh-client openssh-server tshark \
-  logrotate openssl prometheus systemd
+  curl logrotate openssl prometheus systemd
+# Only for `make soak` and `make pictures`.
+BROWSER := chromium fonts-dejavu-core
 CORPUS := $(abspath $(wildcard ../shared))
 # Each processor runs tests; one that has none left takes some of another's. ARGS=-n0 runs them one after the other.
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
@@ -20,7 +22,7 @@ PYTEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 TEST_ENV := .ci/clean-env $(if $(CORPUS),IBKEYS_CORPUS=$(CORPUS))
 
 help: ## list these commands
-	@grep -E '^[a-z]+:.*## ' Makefile | awk -F ':.*## ' '{printf "make %-6s %s\n", $$1, $$2}'
+	@grep -E '^[a-z]+:.*## ' Makefile | awk -F ':.*## ' '{printf "make %-8s %s\n", $$1, $$2}'
 
 setup: .venv/.setup-done ## install what is needed (on Debian through apt-get) and build ibkeys into .venv
 
@@ -31,6 +33,7 @@ test: setup ## run the tests
 	@$(TEST_ENV) $(PYTEST) -m 'not soak' $(ARGS)
 
 soak: setup ## run all tests at full length, and say which took longest
+	@native/install-debian.sh $(BROWSER)
 	@$(TEST_ENV) IBKEYS_SOAK=1 $(PYTEST) --durations=25 --durations-min=10 $(ARGS)
 
 lint: setup ## run ruff, mypy --strict, and import-linter, which holds the order of the rooms
@@ -38,6 +41,10 @@ lint: setup ## run ruff, mypy --strict, and import-linter, which holds the order
 
 bench: setup ## measure speed and memory
 	@$(TEST_ENV) $(BIN)/python -m tests.bench
+
+pictures: setup ## take the pictures in docs/pictures anew, with headless Chromium
+	@native/install-debian.sh $(BROWSER)
+	@$(TEST_ENV) $(BIN)/python -m tests.pictures docs/pictures
 
 clean: ## remove what setup and the tests made
 	@rm -rf .venv build ibkeys/umad/_libibumad*.so .hypothesis .mypy_cache .pytest_cache .ruff_cache

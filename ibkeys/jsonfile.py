@@ -20,7 +20,7 @@ def loads(data: bytes, name: str = "") -> Any:
     if data.count(b",") + data.count(b"[") + data.count(b"{") > MOST_VALUES:
         raise FileFormatError(f"more than {MOST_VALUES} values, which no such file has", name)
     try:
-        return json.loads(data.decode("utf-8"), object_pairs_hook=_object, parse_constant=_no_constant)
+        return json.loads(data.decode("utf-8"), object_pairs_hook=object_of, parse_constant=_no_constant)
     except UnicodeDecodeError as error:
         raise FileFormatError(f"is no UTF-8 text (byte {error.start})", name) from None
     except json.JSONDecodeError as error:
@@ -44,7 +44,8 @@ def dumps(document: Mapping[str, Any]) -> str:
     return "{" + ",\n".join(f"{json.dumps(name)}: {text(value)}" for name, value in document.items()) + "}"
 
 
-def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def object_of(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of these names and values. Raises FileFormatError when a name stands twice."""
     found = dict(pairs)
     if len(found) != len(pairs):
         seen: set[str] = set()

@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def ib_subnet(request: pytest.FixtureRequest) -> Subnet:
     """The simulated subnet: its physical state, faults, cables and clock."""
     from ibkeys.sim.subnet import Subnet
-    from ibkeys.umad.simulated import DEMO
+    from ibkeys.umad.sim_spec import DEMO
 
     options = _options(request)
     path = _find(request, options["file"]) if "file" in options else DEMO

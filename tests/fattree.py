@@ -1,70 +1,81 @@
-"""Net files of three-level fat trees of 36-port switches, whole or in part."""
+"""Net files of fat trees with two or three levels of switches: tests and benchmarks need no file from elsewhere."""
 
 from __future__ import annotations
 
-RADIX = 36
+from collections.abc import Iterator
+
 HOST_GUID = 0xB8CEF60300100000
 SWITCH_GUID = 0x98039B0300400000
 STEP = 0x10
 
+Cable = tuple[str, int, str, int]
+"""Node, port, node, port."""
 
-def fat_tree(pods: int, leaves: int, spines: int, cores: int, hosts: int, radix: int = RADIX) -> str:
-    """Return the net file of *pods* pods of *leaves* leaves and *spines* spines each.
 
-    Each leaf has *hosts* hosts and is linked to every spine of its pod; spine n of every pod is linked to each of the
-    *cores* switches of core group n. With 36 pods and 18 of all others it is the whole tree: 11,664 hosts. The first
-    host is where a program sits by default. *radix*: ports of a switch. LIDs: hosts first, then leaves, spines, cores.
+def fat_tree(leaves: int, hosts: int, spines: int, *, pods: int = 1, cores: int = 0, radix: int = 0) -> str:
+    """Return the net file of a fat tree, as ibnetdiscover prints it.
+
+    Each of the *pods* has *leaves* switches with *hosts* hosts each, and *spines* switches, each linked to every leaf
+    there. Spine n of every pod is linked to the *cores* switches of core group n; without cores there are two levels.
+    36-port switches make at most ``fat_tree(18, 18, 18, pods=36, cores=18)``: 11,664 hosts.
+
+    Ports of a switch: first those that lead down, in order, then those that lead up. *radix*: how many a switch has at
+    least; free ones are the last. LIDs: hosts, leaves, spines, cores, from 1. The first host is where a program sits by
+    default.
     """
-    hosts_in_all = pods * leaves * hosts
-    edges: list[tuple[str, int, str, int]] = []
-    lids: dict[str, int] = {}
-    names: dict[str, str] = {}
-
-    def node(kind: str, number: int, name: str) -> str:
-        guid = (HOST_GUID if kind == "H" else SWITCH_GUID) + number * STEP
-        node_id = f"{kind}-{guid:016x}"
-        lids[node_id] = len(lids) + 1
-        names[node_id] = name
-        return node_id
-
-    host_ids = [node("H", number, f"node{number + 1:05} mlx5_0") for number in range(hosts_in_all)]
-    leaf_ids = [node("S", n, f"leaf {n // leaves + 1}-{n % leaves + 1}") for n in range(pods * leaves)]
-    first = len(leaf_ids)
-    spine_ids = [node("S", first + n, f"spine {n // spines + 1}-{n % spines + 1}") for n in range(pods * spines)]
-    first += len(spine_ids)
-    core_ids = [node("S", first + n, f"core {n // cores + 1}-{n % cores + 1}") for n in range(spines * cores)]
-    for number, host in enumerate(host_ids):
-        leaf, place = divmod(number, hosts)
-        edges.append((host, 1, leaf_ids[leaf], place + 1))
-    for pod in range(pods):
-        for leaf in range(leaves):
-            for spine in range(spines):
-                near = leaf_ids[pod * leaves + leaf]
-                edges.append((near, radix // 2 + spine + 1, spine_ids[pod * spines + spine], leaf + 1))
-        for spine in range(spines):
-            for core in range(cores):
-                near = spine_ids[pod * spines + spine]
-                edges.append((near, radix // 2 + core + 1, core_ids[spine * cores + core], pod + 1))
-    ends: dict[str, list[tuple[int, str, int]]] = {node_id: [] for node_id in lids}
-    for one, port, other, other_port in edges:
-        ends[one].append((port, other, other_port))
-        ends[other].append((other_port, one, port))
-    lines = [f"# three-level fat tree: {hosts_in_all} hosts, {len(lids) - hosts_in_all} switches"]
-    for node_id, lid in lids.items():
-        guid = int(node_id[2:], 16)
-        if node_id.startswith("H"):
-            [(port, peer, peer_port)] = ends[node_id]
-            far = f'lid {lid} lmc 0 "{names[peer]}" lid {lids[peer]} 4xNDR'
-            lines += [
-                "",
-                f"caguid=0x{guid:x}",
-                f'Ca\t1 "{node_id}"\t\t# "{names[node_id]}"',
-                f'[{port}]({guid + 1:x})\t"{peer}"[{peer_port}]\t\t# {far}',
-            ]
+    names = dict(_nodes(leaves, hosts, spines, pods, cores))
+    lids = {node: lid for lid, node in enumerate(names, 1)}
+    ends: dict[str, list[tuple[int, str, int]]] = {node: [] for node in names}
+    for near, port, far, far_port in _cables(leaves, hosts, spines, pods, cores):
+        ends[near].append((port, far, far_port))
+        ends[far].append((far_port, near, port))
+    lines = [f"# fat tree: {pods * leaves * hosts} hosts, {len(names) - pods * leaves * hosts} switches"]
+    for node, name in names.items():
+        guid, links = int(node[2:], 16), sorted(ends[node])
+        if node.startswith("H"):
+            [(port, peer, peer_port)] = links
+            far = f'lid {lids[node]} lmc 0 "{names[peer]}" lid {lids[peer]} 4xNDR'
+            lines += ["", f"caguid=0x{guid:x}", f'Ca\t1 "{node}"\t\t# "{name}"']
+            lines.append(f'[{port}]({guid + 1:x})\t"{peer}"[{peer_port}]\t\t# {far}')
             continue
+        ports = max(radix, links[-1][0])
         lines += ["", f"switchguid=0x{guid:x}"]
-        lines.append(f'Switch\t{radix} "{node_id}"\t\t# "{names[node_id]}" base port 0 lid {lid} lmc 0')
-        for port, peer, peer_port in sorted(ends[node_id]):
+        lines.append(f'Switch\t{ports} "{node}"\t\t# "{name}" base port 0 lid {lids[node]} lmc 0')
+        for port, peer, peer_port in links:
             own = f"({int(peer[2:], 16) + 1:x})" if peer.startswith("H") else ""
             lines.append(f'[{port}]\t"{peer}"[{peer_port}]{own}\t\t# "{names[peer]}" lid {lids[peer]} 4xNDR')
     return "\n".join(lines) + "\n"
+
+
+def _host(number: int) -> str:
+    return f"H-{HOST_GUID + number * STEP:016x}"
+
+
+def _switch(number: int) -> str:
+    return f"S-{SWITCH_GUID + number * STEP:016x}"
+
+
+def _nodes(leaves: int, hosts: int, spines: int, pods: int, cores: int) -> Iterator[tuple[str, str]]:
+    """Yield the id and name of every node in the order of the LIDs."""
+    for number in range(pods * leaves * hosts):
+        yield _host(number), f"node{number + 1:05} mlx5_0"
+    switches = [("leaf", pods, leaves), ("spine", pods, spines), ("core", spines, cores)]
+    names = [
+        f"{kind} {group + 1}-{n + 1}" for kind, groups, each in switches for group in range(groups) for n in range(each)
+    ]
+    for number, name in enumerate(names):
+        yield _switch(number), name
+
+
+def _cables(leaves: int, hosts: int, spines: int, pods: int, cores: int) -> Iterator[Cable]:
+    """Yield every cable from below: hosts to leaves, leaves to spines, spines to cores."""
+    first_spine, first_core = pods * leaves, pods * (leaves + spines)
+    for number in range(pods * leaves * hosts):
+        yield _host(number), 1, _switch(number // hosts), number % hosts + 1
+    for pod in range(pods):
+        for spine in range(spines):
+            here = _switch(first_spine + pod * spines + spine)
+            for leaf in range(leaves):
+                yield _switch(pod * leaves + leaf), hosts + spine + 1, here, leaf + 1
+            for core in range(cores):
+                yield here, leaves + core + 1, _switch(first_core + spine * cores + core), pod + 1

@@ -72,13 +72,13 @@ class Site:
     def arrivals(self) -> list[tuple[str, int, bytes]]:
         """Return a list that gets (node, method, header M_Key) of each SMP that arrives from now on."""
         seen: list[tuple[str, int, bytes]] = []
-        ask = self.net._carrier._ask
+        ask = self.net.carrier.ask
 
         def heard(mad: bytes, node: Node, ingress: int, slid: int) -> Any:
             seen.append((node.description, mad[3], mad[24:32]))
             return ask(mad, node, ingress, slid)
 
-        self.net._carrier._ask = heard  # type: ignore[method-assign]
+        self.net.carrier.ask = heard  # type: ignore[method-assign]
         return seen
 
     def quiet(self) -> bool:

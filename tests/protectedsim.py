@@ -14,7 +14,9 @@ from typing import Any
 
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.keys.mkey import MKey
+from ibkeys.mad.attributes import SwitchInfo
 from ibkeys.mad.const import AttributeID, Method
+from ibkeys.sim import routing
 from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
@@ -133,13 +135,13 @@ def listen(net: Subnet) -> Wire:
         wire.home[port.guid] = port
         if port.m_key:
             wire.owners[port.m_key.to_bytes(8)] = port
-    process: Callable[..., Any] = net._carrier._ask
+    ask = net.carrier.ask
 
     def heard(mad: bytes, node: Node, ingress: int, slid: int) -> Any:
         wire.take(mad, node, ingress)
-        return process(mad, node, ingress, slid)
+        return ask(mad, node, ingress, slid)
 
-    net._carrier._ask = heard  # type: ignore[method-assign]
+    net.carrier.ask = heard  # type: ignore[method-assign]
     return wire
 
 
@@ -216,7 +218,7 @@ def sm_sweeps(net: Subnet, home: Port | None = None) -> None:
     """What an SM does that can reach every node, or those that *home* can: links become Active, LIDs that were lost are
     given back, forwarding tables follow the cables."""
     seen = {port for node in net.nodes for port in node.all_ports} if home is None else reached(home)
-    lids = {port: lid for port, lid, _ in net.first_lids()}
+    lids = {port: lid for port, lid, _ in net.nodes[0].first_lids}
     manager = next((node.sm.port for node in net.nodes if node.sm is not None), None)
     for node in net.nodes:
         for port in node.all_ports:
@@ -232,7 +234,8 @@ def sm_sweeps(net: Subnet, home: Port | None = None) -> None:
             port.set_states(4, 5)
     for port in seen:
         if port.number == 0 and port.node.switch_info is not None:
-            port.node.switch_info[6:8] = (net.first_top_lid() - 1).to_bytes(2)
+            top = routing.first_top_lid(port.node.first_lids) - 1
+            SwitchInfo.linear_fdb_top.patch(port.node.switch_info, top)
 
 
 class Rewind:
@@ -267,7 +270,7 @@ class Rewind:
                 node.switch_info = bytearray(switch_info)
         for node, routes in self._routes:
             node.routes = bytearray(routes) if routes is not None else None
-        net.unplugged.clear()
+        net.cables.unplugged.clear()
         net.events.clear()
         net.history.touched_ports.clear()
         net.history.touched_nodes.clear()

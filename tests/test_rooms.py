@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -57,3 +58,23 @@ def test_no_test_module_imports_another() -> None:
     """What two of them use stands in a module of its own, which says what it is."""
     imports = re.compile(r"^\s*(?:from|import) .*\btest_\w+", re.M)
     assert not [str(file) for file in ROOT.glob("tests/**/*.py") if imports.search(file.read_text())]
+
+
+def test_nothing_takes_a_private_name_from_another_module() -> None:
+    """Neither by import nor by the name that `monkeypatch` replaces; ruff's SLF001 looks at attributes."""
+    found = []
+    for file in sorted([*ROOT.glob("ibkeys/**/*.py"), *ROOT.glob("tests/**/*.py")]):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = _taken(node)
+            found += [f"{file.relative_to(ROOT)}: {name}" for name in names if re.match("_(?!_|libibumad)", name)]
+    assert not found
+
+
+def _taken(node: ast.AST) -> list[str]:
+    """Return the names that a statement takes from a module: ``import``, ``patch.setattr(module, "name", ...)``."""
+    if isinstance(node, ast.ImportFrom):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("setattr", "patch"):
+        words = [arg.value for arg in node.args[:2] if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+        return [word.rpartition(".")[2] for word in words]
+    return []

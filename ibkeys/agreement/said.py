@@ -35,16 +35,17 @@ class Protection:
 class Said:
     """``keys``: partition → P_Keys, None where nothing is known of the table; at which index a P_Key is says nothing
     here. ``enforcement``, ``protection``: None where they are not known. ``uncertain``: partitions of which nothing is
-    known."""
+    known. ``left_open``: those of which this one says nothing, so that others decide what is to be compared."""
 
     keys: Mapping[int, Members] | None = None
     enforcement: Enforcement | None = None
     protection: Protection | None = None
     uncertain: frozenset[int] = frozenset()
+    left_open: frozenset[int] = frozenset()
 
     def of(self, partition: int) -> Members | None:
         """Return the P_Keys of one partition; None where they are not known."""
-        if self.keys is None or partition in self.uncertain:
+        if self.keys is None or partition in self.uncertain or partition in self.left_open:
             return None
         return self.keys.get(partition, NOT_A_MEMBER)
 

@@ -38,9 +38,10 @@ def wanted(policy: Policy | None, found: Topology, means: Means) -> Mapping[Port
     Source: opensm osm_prtn.c, osm_pkey_mgr.c: a leaf port gets the P_Keys of its end port, limited ones left out where
     the full one is there; none where nothing is enforced. Between switches nothing is.
     """
-    uncertain = frozenset[int]()
-    if policy is not None and means.sm_port_guid is None:
-        uncertain = uncertain_partitions(policy)
+    uncertain, left_open = frozenset[int](), frozenset[int]()
+    if policy is not None:
+        left_open = policy.open_partitions
+        uncertain = uncertain_partitions(policy, knows_sm=means.sm_port_guid is not None) - left_open
     members = resolve(
         policy, end_ports_of(found.end_ports()), means.sm_port_guid, means.allow_both, emulate_fallback=True
     ).by_port
@@ -51,10 +52,11 @@ def wanted(policy: Policy | None, found: Topology, means: Means) -> Mapping[Port
         if not port.guid:
             continue
         keys = members.get(port.guid, ())
-        said[port] = Said(by_partition(keys), protection=means.protection, uncertain=uncertain)
+        said[port] = Said(by_partition(keys), protection=means.protection, uncertain=uncertain, left_open=left_open)
         leaf = leaf_of(port)
         if leaf is not None:
-            said[leaf] = replace(_of_leaf(leaf, keys, means.enforce), uncertain=uncertain)
+            of_leaf = _of_leaf(leaf, keys, means.enforce)
+            said[leaf] = replace(of_leaf, uncertain=uncertain, left_open=left_open)
     return said
 
 

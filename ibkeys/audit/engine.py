@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ibkeys.audit.catalogue import CATALOGUE
@@ -10,7 +11,19 @@ from ibkeys.audit.findings import SEVERITIES, Coverage, Profile, Report, Result,
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.rule import NO_IDENTITY, Draft, Rule, Verdict
 from ibkeys.audit.waivers import Waivers
-from ibkeys.topology.model import Trouble
+from ibkeys.topology.model import Port, Trouble
+from ibkeys.topology.moves import Moved
+from ibkeys.topology.port_id import LookedAt
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a fabric: ``keeps`` says of which ports findings count, ``is_about`` of which ports it counts that
+    something was not read (it may not be known which of them would be kept)."""
+
+    keeps: Callable[[Port], bool]
+    is_about: Callable[[Port], bool]
+
 
 DEFAULT_PROFILE: Final[Profile] = "cloud-secured"
 
@@ -21,39 +34,61 @@ def audit(
     rules: Sequence[Rule] = CATALOGUE,
     waivers: Waivers | None = None,
     source: str = "",
+    part: Part | None = None,
 ) -> Report:
     """Run *rules* and return the report. *source*: the snapshot file, or the local port, that the fabric was read from.
 
-    Nothing is sent, and nothing is raised: what cannot be told is unknown.
+    Nothing is sent, and nothing is raised: what cannot be told is unknown. The rules always see the whole fabric; with
+    *part* only what they say of its ports is in the report, and nothing that is about no port.
     """
-    results = [_result(rule, rule.check(data), profile, waivers or Waivers()) for rule in rules]
+    results = [_result(rule, rule.check(data), profile, waivers or Waivers(), part) for rule in rules]
     return Report(
         profile,
         data.snapshot.about.finished,
         source,
         data.policy.path if data.policy is not None else None,
         results,
-        coverage_of(data),
+        coverage_of(data, part),
         _partitions(data),
         data.inbound_check,
-        data.moves.moved if data.baseline is not None else None,
+        _moved(data, part),
+        _looked_at(data, part),
     )
 
 
-def _result(rule: Rule, verdict: Verdict, profile: Profile, waivers: Waivers) -> RuleResult:
-    subjects = [_subject(rule, draft, verdict.data, profile, waivers) for draft in verdict.drafts]
+def _moved(data: AuditInput, part: Part | None) -> list[Moved] | None:
+    if data.baseline is None:
+        return None
+    return [each for each in data.moves.moved if part is None or any(map(part.keeps, each.ports))]
+
+
+def _looked_at(data: AuditInput, part: Part | None) -> LookedAt | None:
+    if part is None:
+        return None
+    kept = [part.keeps(port) for port in data.fabric.ports()]
+    return LookedAt(sum(kept), len(kept))
+
+
+def _result(rule: Rule, verdict: Verdict, profile: Profile, waivers: Waivers, part: Part | None) -> RuleResult:
+    found = [(draft, _subject(rule, draft, verdict.data, profile, waivers)) for draft in verdict.drafts]
+    subjects = [subject for draft, subject in found if part is None or _is_of(part, draft)]
     failed = [subject.severity or rule.severity_in(profile) for subject in subjects if subject.result == "fail"]
     return RuleResult(
         rule.id,
         rule.group,
         rule.title,
         min(failed, key=SEVERITIES.index) if failed else rule.severity_in(profile),
-        _of_all(verdict, subjects),
+        _of_all(verdict, subjects) if part is None else _of_part(rule, verdict, subjects),
         rule.remedy,
         subjects,
-        verdict.passed,
+        verdict.passed if part is None else 0,
         verdict.note,
     )
+
+
+def _is_of(part: Part, draft: Draft) -> bool:
+    """Whether a finding is about a port of *part*, or about one of its ports and another."""
+    return draft.port is not None and any(map(part.keeps, (draft.port, *draft.partners)))
 
 
 def _of_all(verdict: Verdict, subjects: Sequence[Subject]) -> Result:
@@ -66,6 +101,17 @@ def _of_all(verdict: Verdict, subjects: Sequence[Subject]) -> Result:
     if "waived" in results:
         return "waived"
     return "pass" if verdict.passed else "n/a"
+
+
+def _of_part(rule: Rule, verdict: Verdict, subjects: Sequence[Subject]) -> Result:
+    """Return what the rule says of a part of the fabric, of which *subjects* are. It passes where it looks at ports and
+    has found nothing at these; what is about files, or about the fabric as a whole, does not apply."""
+    result = _of_all(verdict, subjects)
+    if result not in ("pass", "n/a"):
+        return result
+    at_ports = any(draft.port is not None for draft in verdict.drafts)
+    alone = verdict.passed and not verdict.drafts and rule.group != "KF"
+    return "pass" if at_ports or alone else "n/a"
 
 
 def _subject(rule: Rule, draft: Draft, data: AuditInput, profile: Profile, waivers: Waivers) -> Subject:
@@ -84,11 +130,12 @@ def _subject(rule: Rule, draft: Draft, data: AuditInput, profile: Profile, waive
     )
 
 
-def coverage_of(data: AuditInput) -> Coverage:
-    """Return how much of the fabric was read."""
+def coverage_of(data: AuditInput, part: Part | None = None) -> Coverage:
+    """Return how much of the fabric, or of a *part* of it, was read."""
     fabric = data.fabric
-    ports = sum(1 for _ in fabric.ports())
-    unreadable = {trouble.port for trouble in fabric.troubles if not trouble.is_behind}
+    ports = [port for port in fabric.ports() if part is None or part.is_about(port)]
+    missing = [trouble for trouble in fabric.troubles if part is None or part.is_about(trouble.port)]
+    unreadable = {trouble.port for trouble in missing if not trouble.is_behind}
     troubles: list[Mapping[str, Any]] = [
         {
             **data.identity(trouble.port),
@@ -96,7 +143,7 @@ def coverage_of(data: AuditInput) -> Coverage:
             "reading": trouble.reading,
             "error": trouble.error + _who_was_there(data, trouble),
         }
-        for trouble in fabric.troubles
+        for trouble in missing
     ]
     troubles += [
         {
@@ -108,8 +155,9 @@ def coverage_of(data: AuditInput) -> Coverage:
         for question, probe in data.snapshot.sa_probes.items()
         if probe.answer == "failed"
     ]
+    silent = sum(part is None or part.is_about(port) for port in data.hidden_ports)
     return Coverage(
-        len(fabric.nodes), ports, ports - len(unreadable), len(unreadable), len(data.hidden_ports), troubles
+        len({port.node for port in ports}), len(ports), len(ports) - len(unreadable), len(unreadable), silent, troubles
     )
 
 

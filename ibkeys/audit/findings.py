@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, InboundCheck
 from ibkeys.topology.moves import Moved
+from ibkeys.topology.port_id import LookedAt
 
 Severity = Literal["critical", "high", "medium", "low", "info"]
 Result = Literal["pass", "fail", "unknown", "n/a", "waived"]
@@ -68,7 +69,7 @@ class RuleResult:
     """What one rule says of the whole fabric. ``note``: why it is unknown or does not apply; "" otherwise.
 
     ``severity`` is the worst of the subjects that fail, else the rule's own. ``subjects``: those that fail, are unknown
-    or are waived; what passes is only counted, in ``passed``.
+    or are waived; what passes is only counted, in ``passed``, which is 0 in a report of a part of the fabric.
     """
 
     rule: str
@@ -138,7 +139,8 @@ class Report:
     from. ``policy``: the policy's file name, None without one. ``results``: one entry for each rule of the catalogue
     that was selected, in the catalogue's order. ``partitions``: the partition matrix for pictures, as (partition, name
     or None, full members, limited members). ``inbound_check``: what switches were taken to check of packets that come
-    in. ``moved``: cables, hosts, HCAs and names since the baseline, None without one."""
+    in. ``moved``: cables, hosts, HCAs and names since the baseline, None without one. ``looked_at``: of how many ports
+    findings are in it, where it is about a part of the fabric; it says nothing of the others."""
 
     profile: Profile
     taken: str
@@ -149,11 +151,17 @@ class Report:
     partitions: Sequence[tuple[int, str | None, int, int]] = ()
     inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
     moved: Sequence[Moved] | None = None
+    looked_at: LookedAt | None = None
 
     @property
     def summary(self) -> dict[str, int]:
         """Rules by result."""
         return {result: sum(each.result == result for each in self.results) for result in RESULTS}
+
+    @property
+    def subject_matter(self) -> str:
+        """The source, and how little of it was looked at where that is so."""
+        return self.source if self.looked_at is None else f"{self.source} ({self.looked_at})"
 
     def worst_failure(self) -> Severity | None:
         """Return the worst severity among the rules that fail, None when none does."""
@@ -172,6 +180,7 @@ class Report:
             "inbound_check": self.inbound_check,
             "taken": self.taken,
             "source": self.source,
+            "looked_at": self.looked_at.to_json() if self.looked_at is not None else None,
             "summary": self.summary,
             "results": [each.to_json(with_remedy) for each in self.results],
             "coverage": self.coverage.to_json(),

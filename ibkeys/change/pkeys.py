@@ -142,7 +142,7 @@ class TablePlan(Plan):
 def _stages(target: Target, before: Table, after: Table, takes_over: bool) -> list[list[PendingSet]]:
     """Return one stage for each block that is written, each made on what the ones before it have left."""
     known, stages = _entries(before), []
-    for start, wanted in _steps(before, after):
+    for start, wanted in steps_between(before, after):
         writes = {start + offset: key for offset, key in enumerate(wanted) if key != before[start + offset]}
         edit = PKeyBlockEdit(target, start // P_KEYS_PER_BLOCK, known, writes, takes_over=takes_over)
         stages.append([PendingSet(edit)])
@@ -154,7 +154,7 @@ def _entries(table: Table) -> dict[int, PKey]:
     return {index: key for index, key in enumerate(table) if key.is_valid}
 
 
-def _steps(before: Table, after: Table) -> list[tuple[int, Table]]:
+def steps_between(before: Table, after: Table) -> list[tuple[int, Table]]:
     """Return the blocks to write, as (index of the first entry, wanted entries), additions before removals.
 
     One block is one Set, and so atomic. Only where a P_Key goes from one block to another, the block it goes to is

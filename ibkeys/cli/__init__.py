@@ -50,8 +50,8 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
         "compare": Entry(
             "partitions.compare", "Compare what the policy, the SM's file, the SA and the nodes say of every port."
         ),
-        "diff": Entry("audit.diff", "Show what changed between two snapshots."),
-        "history": Entry("audit.history", "Tell when the keys of a port or the members of a partition changed."),
+        "diff": Entry("comparing.diff", "Show what changed between two snapshots."),
+        "history": Entry("comparing.history", "Tell when the keys of a port or the members of a partition changed."),
         "snapshot": Entry("audit.snapshot", "Read the whole fabric's keys into one file."),
         "watch": Entry("watch.watch", "Say who tries a wrong key, and on whom, as it happens."),
         "export": Entry("audit.export", "Write metrics of the fabric's keys for Prometheus."),

@@ -124,7 +124,7 @@ def confirm(
         for each in questions:
             exits.warn(f"{each.text}; {each.answer} says that this is meant", "note")
         return
-    if not _is_a_terminal():
+    if not is_a_terminal():
         more = "".join(f"; {each.text}: {each.answer} says yes to it" for each in questions)
         raise Refused(
             "nothing was changed: this command asks before it changes anything, and there is no terminal to ask on; "
@@ -138,7 +138,8 @@ def confirm(
             raise Refused("nothing was changed: the answer was not yes", _ASKED)
 
 
-def _is_a_terminal() -> bool:
+def is_a_terminal() -> bool:
+    """Whether somebody is there to be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 

@@ -143,10 +143,10 @@ def says_all() -> bool:
     return not _keeps_back
 
 
-def show_frames() -> None:
+def show_frames(wanted: bool = True) -> None:
     """From now on show the frames of an internal error (``-d``); never its text or values, which may hold a key."""
     global _frames_wanted
-    _frames_wanted = True
+    _frames_wanted = wanted
 
 
 def require_stdout() -> None:

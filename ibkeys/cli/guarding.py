@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ibkeys.cli.options import SmHosts, Where
+from ibkeys.cli.sm.ufm import UfmOptions
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,8 +24,11 @@ MOST_SECONDS: Final = 86_400
 """The longest time that a change waits for its confirmation."""
 
 
-def command_for_child(words: list[str], where: Where, stores: StorePaths, sm_hosts: SmHosts) -> list[str]:
-    """Return the command line of a command of ours, *words*, on the fabric, stores and hosts that the user asked for.
+def command_for_child(
+    words: list[str], where: Where, stores: StorePaths, sm_hosts: SmHosts, ufm: UfmOptions | None = None
+) -> list[str]:
+    """Return the command line of a command of ours, *words*, on the fabric, stores, hosts and UFM that the user asked
+    for.
     Secrets are in it as names of files only: an M_Key that was typed is left out. Raises UsageError for a file that
     can be read only once."""
     values = {
@@ -45,12 +49,15 @@ def command_for_child(words: list[str], where: Where, stores: StorePaths, sm_hos
         "ssh-config": sm_hosts.ssh_config,
         "sm-config": sm_hosts.sm_config,
     }
+    if ufm is not None:
+        _file(ufm.ufm_token, "--ufm-token")
     return [
         *(*own_program(), *words),
         *(f"--{name}={value}" for name, value in values.items() if value is not None),
         *(f"--sm-host={name}" for name in sm_hosts.sm_host),
         *(["--sudo"] if sm_hosts.sudo else []),
         *(["--trust-topology"] if where.trust_topology else []),
+        *(ufm.words() if ufm is not None else []),
     ]
 
 

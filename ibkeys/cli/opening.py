@@ -128,9 +128,9 @@ def _what_host_knows(where: Where) -> list[str]:
 
 def stores_of(where: Where) -> StorePaths:
     """Return the journal and the key store that the options mean, without opening a fabric."""
-    from ibkeys.umad import simulated
+    from ibkeys.umad import sim_spec
 
-    return simulated.stores_of(where.backend, where.keystore, where.journal)
+    return sim_spec.stores_of(where.backend, where.keystore, where.journal)
 
 
 def journal_of(where: Where) -> Path:
@@ -169,7 +169,7 @@ def keystore_path(options: Store | Where) -> Path | None:
     own = Path(options.keystore) if options.keystore else None
     if options.backend == "umad":
         return store_paths(keystore=own).keystore
-    from ibkeys.umad.simulated import parse_spec
+    from ibkeys.umad.sim_spec import parse_spec
 
     return store_paths(simulated=True, state=parse_spec(options.backend).state, keystore=own).keystore
 

@@ -12,7 +12,7 @@ import click
 from ibkeys.cli import exits
 from ibkeys.cli.help.common import DEFAULTS, FABRIC, GENERAL, KEYS, MESSAGES, TIMING, CommonOption
 from ibkeys.cli.screen import colour
-from ibkeys.cli.types import Number
+from ibkeys.cli.types import Number, Way
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -57,7 +57,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Through:
-    """How a change gets to the fabric, and how long OpenSM is waited for."""
+    """How a change gets to the fabric, and how long the subnet manager is waited for."""
 
     via: str | None
     sm_wait: int
@@ -378,8 +378,12 @@ _folding_options: Final[tuple[Callable[..., Any], ...]] = (
 )
 folding: Final = group("folding", Folding, *_folding_options)
 """For commands with a row for each port."""
+filters: Final = group("filters", Filters, *_filter_options)
+"""For commands that look at a sweep, and may be asked to look at a part of it."""
 listing: Final = group("listing", Listing, *_filter_options, *_folding_options)
 """For commands with a row for each port of a sweep."""
+listing_as_is: Final = group("listing", Listing, *_filter_options[:-1], *_folding_options)
+"""The same for commands that cannot choose by an earlier snapshot."""
 
 inbound_check: Final = option(
     "--inbound-check",
@@ -414,7 +418,7 @@ wait_for_sm: Final = option(
     type=Number(1, 86_400),
     default=60,
     metavar="S",
-    help="Seconds without progress after which OpenSM is told again, then given up.  [default: 60]",
+    help="Seconds without progress after which OpenSM is told again, then it or UFM is given up.  [default: 60]",
 )
 opensm: Final = group(
     "through",
@@ -422,13 +426,14 @@ opensm: Final = group(
     option(
         "--via",
         env=False,
-        type=click.Choice(["direct", "opensm"]),
+        type=Way(),
         default=None,
-        help="direct: by Sets of our own; opensm: by the policy file of the master.  [default: direct, or as begun]",
+        metavar="direct|opensm|ufm:URL",
+        help="By Sets of our own; by the policy file of the master; or through UFM.  [default: direct, or as begun]",
     ),
     wait_for_sm,
 )
-"""For commands that may go through OpenSM."""
+"""For commands that may go through OpenSM or UFM."""
 
 topology: Final = option(
     "--topology", metavar="SNAPSHOT", help="Snapshot whose links lead to nodes behind closed switches."

@@ -21,10 +21,10 @@ _CSV_CHUNK: Final = 1 << 16
 
 def schema(command: str) -> str:
     """Return the name of a command's JSON document, with the number of its shape."""
-    return f"ibkeys.{command}/{_SHAPES.get(command, 1)}"
+    return f"ibkeys.{command}/{SHAPES.get(command, 1)}"
 
 
-_SHAPES: Final[Mapping[str, int]] = {
+SHAPES: Final[Mapping[str, int]] = {
     **dict.fromkeys(("mkey-show", "enforce-show", "caps-show", "sm-show", "matrix"), 2),
     **dict.fromkeys(("audit", "diff", "history", "compare", "snapshot", "watch", "doctor", "harden"), 2),
     **dict.fromkeys(("enforce-set", "counters-clear", "mkey-set", "journal", "ipoib-check"), 2),

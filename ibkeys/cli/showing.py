@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
@@ -49,15 +49,35 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A value of a showing command: its JSON key, its title for people, and how it reads for them."""
+    """A value of a showing command: its JSON key, its title for people, and how it reads for them.
+
+    ``short``: the title where many ports are in one table. ``folded``: how it reads where one row is of many ports.
+    ``parts``: keys of a value that is an object; CSV has a column for each.
+    """
 
     key: str
     title: str
     text: Callable[[Row], Any] | None = None
+    short: str = ""
+    folded: Callable[[Row], Any] | None = None
+    parts: tuple[str, ...] = ()
 
     def cell(self, row: Row) -> Any:
         """Return the value for people."""
         return self.text(row) if self.text else row[self.key]
+
+    def folded_cell(self, row: Row) -> Any:
+        """Return the value for people that all ports of a folded row have."""
+        return self.folded(row) if self.folded else self.cell(row)
+
+    @property
+    def csv_names(self) -> list[str]:
+        """The columns of CSV."""
+        return [f"{self.key}_{part}" for part in self.parts] or [self.key]
+
+    def csv_values(self, row: Row) -> list[Any]:
+        """Return the value as these columns have it."""
+        return [(row[self.key] or {}).get(part) for part in self.parts] or [row[self.key]]
 
 
 def read_sheet(
@@ -69,12 +89,16 @@ def read_sheet(
     read: Callable[[ReadablePort], object],
     values: Callable[[Port], dict[str, Any]],
     p_keys: bool = False,
+    read_more: Callable[[Source, Sequence[Port]], None] = lambda source, ports: None,
 ) -> Sheet:
     """Read one port with *read*, or all by a sweep, and make each port's *values* of what was read.
 
     *filters* choose among the ports of a sweep; so does a name with wildcards or a set of names, as -N takes it too.
-    Raises what `Fabric.find_port` and the reads raise; a sweep goes on past what fails and lists it.
+    *read_more* reads what no sweep does, of the ports that are listed. Raises what `Fabric.find_port` and the reads
+    raise; a sweep goes on past what fails and lists it.
     """
+    from ibkeys.discovery.sweep import Wanted
+
     chosen = PortFilter(filters)
     names = words if kind.name and len(words) == 1 and is_set_of_names(words[0]) else ()
     given = given_port(words, kind, every_port)
@@ -84,11 +108,13 @@ def read_sheet(
         if not (every_port or names):
             handle = given.read_from(source)
             read(handle)
+            read_more(source, [handle.port])
             sheet = Sheet([_row(handle.port, values)], _problems_of(handle.port))
         else:
-            found = _chosen_from(source, where, chosen, p_keys)
-            chosen.look_up(found, names)
-            rows = [_row(port, values) for port in found.ports() if chosen.keeps(port)]
+            found = sweep_for(source, where, chosen, Wanted(p_keys=p_keys), names)
+            ports = [port for port in found.ports() if chosen.keeps(port)]
+            read_more(source, ports)
+            rows = [_row(port, values) for port in ports]
             sheet = Sheet(rows, errors_of(found, chosen.is_about), found.unreached, True)
     if not source.holds_m_keys:
         for row in sheet.ports:
@@ -97,23 +123,27 @@ def read_sheet(
     return sheet
 
 
-def _chosen_from(source: Source, where: Where, chosen: PortFilter, p_keys: bool) -> Topology:
-    """Return what a sweep finds, with all that the filters need to know of it."""
+def sweep_for(source: Source, where: Where, chosen: PortFilter, wanted: Wanted, names: Sequence[str] = ()) -> Topology:
+    """Return what a sweep finds, and let *chosen* know all that it needs to choose among it: *names* are those after
+    -N. Raises AddressError for a name that is not there, and what `load` raises."""
     if chosen.since is None:
-        return sweep(source, where, p_keys or chosen.needs_tables)
-    before = load(chosen.since)
-    with progress_bar(where) as progress:
-        now = source.take_snapshot(progress)
-    say_notes(now.fabric)
-    chosen.compare(before, now)
-    return now.fabric
+        found = sweep(source, where, wanted=replace(wanted, p_keys=wanted.p_keys or chosen.needs_tables))
+    else:
+        before = load(chosen.since)
+        with progress_bar(where) as progress:
+            now = source.take_snapshot(progress)
+        say_notes(now.fabric)
+        chosen.compare(before, now)
+        found = now.fabric
+    chosen.look_up(found, names=names)
+    return found
 
 
 def _problems_of(port: Port) -> list[dict[str, Any]]:
     """Return what a port that was read says of itself and cannot be, as the contract has errors."""
     from ibkeys.topology.plausible import node_problems, port_problems
 
-    problems = node_problems(port.node.info) + port_problems(port)
+    problems = node_problems(port.node.node_info) + port_problems(port)
     return [{**port.identity(), "error": text} for _, text in problems]
 
 
@@ -180,23 +210,26 @@ def show(
     if format == "json":
         write_json(command, sheet.document())
     elif format == "csv":
-        write_csv([*IDENTITY, *(column.key for column in columns)], sheet.ports)
+        fields = [name for column in columns for name in column.csv_names]
+        write_csv([*IDENTITY, *fields], ({**row, **_flat(row, columns)} for row in sheet.ports))
     elif sheet.is_sweep:
         rows = [row for row in sheet.ports if in_table(row)]
-        titles = [column.title for column in columns]
-
-        def cells(row: Row) -> list[Any]:
-            return [column.cell(row) for column in columns]
-
+        titles = [column.short or column.title for column in columns]
         if folded:
-            write_folded(names, rows, titles, cells)
+            write_folded(names, rows, titles, lambda row: [column.folded_cell(row) for column in columns])
         else:
-            write_table([*NAMING, *titles], ([*naming(row), *cells(row)] for row in rows))
+            cells = ([*naming(row), *(column.cell(row) for column in columns)] for row in rows)
+            write_table([*NAMING, *titles], cells)
         write_unreached(sheet.unreached)
     else:
         for row in sheet.ports:
             write_details(heading_of(row), ((column.title, column.cell(row)) for column in columns))
     return finish(sheet.errors, format, names, folding.each)
+
+
+def _flat(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
+    pairs = (zip(column.csv_names, column.csv_values(row), strict=True) for column in columns)
+    return {name: value for pair in pairs for name, value in pair}
 
 
 NAMING: Final = ("Node", "GUID", "Port", "LID")
@@ -220,6 +253,19 @@ def guid_of(port: Port) -> str | None:
     """Return a port's GUID as the contract has it."""
     guid = port.port_guid
     return f"0x{guid:016x}" if guid else None
+
+
+PEER_PARTS: Final = ("node_guid", "node_desc", "node_type", "port")
+"""What names the far end of a link."""
+
+
+def peer_document(port: Port) -> dict[str, Any] | None:
+    """Return the far end of a port's link as the contract has it; None where there is none."""
+    peer = port.peer
+    if peer is None:
+        return None
+    document = peer.identity()
+    return {part: document[part] for part in PEER_PARTS}
 
 
 def stop_document(stop: Check) -> dict[str, Any]:

@@ -106,3 +106,15 @@ class Duration(_ParamType):
 
 
 DURATION: Final = Duration()
+
+
+class Way(_ParamType):
+    """A way to the fabric: ``direct``, ``opensm``, or ``ufm:URL``."""
+
+    name = "way"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the way as it is written."""
+        if value not in ("direct", "opensm") and not value.startswith("ufm:"):
+            self.fail(f"{quoted(value)} is none of direct, opensm, ufm:URL", param, ctx)
+        return value

@@ -16,10 +16,11 @@ from typing import Final, Self
 
 from ibkeys.client.gmp import GmpPath, gmp_path
 from ibkeys.errors import AgentRefused
+from ibkeys.mad import offsets as at
 from ibkeys.mad.const import MAD_SIZE, AttributeID, Method, MgmtClass
 from ibkeys.mad.inform import ReportNotice
 from ibkeys.mad.notice import Notice
-from ibkeys.mad.sa import SA_CLASS_VERSION, SA_HEADER_SIZE
+from ibkeys.mad.sa import SA_CLASS_VERSION, SA_HEADER_SIZE, SaHeader
 from ibkeys.umad.port import Incoming, LocalPort, Outgoing, SendFailure, UmadPort
 
 MOST_WAITING: Final = 65_536
@@ -58,7 +59,7 @@ class ReportPort:
 
     Its `recv` returns what is no Report, so it may return [] before the time is over. Reports of other senders are not
     believed: ``strangers`` counts them. ``repeats``: Reports that had come before; ``lost``: those beyond
-    `MOST_WAITING`. Not thread-safe, as the port itself.
+    `MOST_WAITING`; ``seen``: what is kept to know a repeat. Not thread-safe, as the port itself.
     """
 
     def __init__(self, inner: UmadPort, pkey_index: int | None = None) -> None:
@@ -71,14 +72,14 @@ class ReportPort:
         self._path: GmpPath | None = None
         self._is_registered = False
         self._waiting: deque[Report] = deque()
-        self._seen: OrderedDict[tuple[int, bytes, bytes], float] = OrderedDict()
+        self.seen: OrderedDict[tuple[int, bytes, bytes], float] = OrderedDict()
 
     def expect(self, sm_lid: int) -> None:
         """Take Reports from the SA at *sm_lid* from now on. It may have been started anew: what came before is no
         repeat any more. Raises UsageError and Unreachable as `ibkeys.client.gmp.gmp_path`."""
         self._path = gmp_path(self.inner.attributes(), self._pkey_index)
         self.sm_lid = sm_lid
-        self._seen.clear()
+        self.seen.clear()
 
     def take(self) -> list[Report]:
         """Return the Reports that have come since the last call, in their order. Receives nothing."""
@@ -129,7 +130,7 @@ class ReportPort:
     def _keep(self, came: Incoming) -> None:
         reported = ReportNotice(came.mad[SA_HEADER_SIZE:_LENGTH]).masked()
         now = self.inner.now()
-        if self._is_repeat((came.lid, came.mad[8:16], reported.raw), now):
+        if self._is_repeat((came.lid, came.mad[at.TRANSACTION_ID], reported.raw), now):
             self.repeats += 1
         elif len(self._waiting) >= MOST_WAITING:
             self.lost += 1
@@ -137,7 +138,7 @@ class ReportPort:
             self._waiting.append(Report(reported.notice, reported.issuer_gid, came.lid, now))
 
     def _is_repeat(self, key: tuple[int, bytes, bytes], now: float) -> bool:
-        seen = self._seen
+        seen = self.seen
         while seen and (len(seen) > _MOST_SEEN or now - next(iter(seen.values())) > REPEATED_FOR):
             seen.popitem(last=False)
         if key in seen:
@@ -176,15 +177,25 @@ def _is_report(came: Incoming) -> bool:
     return (
         came.status == 0
         and len(mad) >= _LENGTH
-        and mad[1] == _SA
-        and mad[2] == SA_CLASS_VERSION
-        and mad[3] == _REPORT
-        and mad[16:18] == _NOTICE
+        and mad[at.MGMT_CLASS] == _SA
+        and mad[at.CLASS_VERSION] == SA_CLASS_VERSION
+        and mad[at.METHOD] == _REPORT
+        and mad[at.ATTRIBUTE_ID] == _NOTICE
     )
 
 
 def _answer_to(mad: bytes) -> bytes:
     """Return the ReportResp: the Report with another method, status 0 and no RMPP. The TransactionID goes back whole:
     its upper half is the agent of the sender's kernel."""
-    head = mad[:3] + bytes((int(Method.REPORT_RESP), 0, 0)) + mad[6:24] + bytes(12)
-    return (head + mad[36:]).ljust(MAD_SIZE, b"\0")
+    header = SaHeader(mad[:SA_HEADER_SIZE]).replace(
+        method=Method.REPORT_RESP,
+        status=0,
+        rmpp_version=0,
+        rmpp_type=0,
+        r_resp_time=0,
+        rmpp_flags=0,
+        rmpp_status=0,
+        segment_number=0,
+        payload_length=0,
+    )
+    return (header.raw + mad[SA_HEADER_SIZE:]).ljust(MAD_SIZE, b"\0")

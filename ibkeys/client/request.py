@@ -14,16 +14,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.errors import EncodeError
+from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import Attribute
 
 SMI: Final = (0, 0, 0, 0)
 """QPN, Q_Key, SL and P_Key index of an SMP."""
 
-# Of every MAD (IBA 13.4.3): the TransactionID's lower half is at 12..15, AttributeID and AttributeModifier at 16..23.
-_HEAD: Final = slice(0, 12)
-_ASKED: Final = slice(16, 24)
-_TAIL: Final = slice(24, None)
+_HEAD: Final = slice(0, at.TID.start)
+_TAIL: Final = slice(at.ASKED.stop, None)
+_KEY_IN_TAIL: Final = slice(at.M_KEY.start - at.ASKED.stop, at.M_KEY.stop - at.ASKED.stop)
+_NO_KEY: Final = bytes(8)
 _NO_TID: Final = bytes(4)
+# What of a MAD is asked: AttributeID, two bytes of nothing, AttributeModifier.
 _ASKS: Final = struct.Struct(">HxxI").pack
 
 
@@ -45,10 +47,10 @@ class Envelope:
     ``node``: who is asked, as far as the sender knows; the bound for each node goes by it. ``head`` and ``tail``: bytes
     0..11 and 24..255 of the MAD. ``address``: what `ibkeys.umad.port.Outgoing` has behind the MAD: LID, timeout in
     milliseconds, QPN, Q_Key, SL, P_Key index. ``timeout`` in seconds for each attempt; ``retries``: attempts after the
-    first.
+    first. ``is_smp``: it goes to QP0; ``is_keyed``: with an M_Key other than 0.
     """
 
-    __slots__ = ("address", "head", "node", "retries", "tail", "timeout")
+    __slots__ = ("address", "head", "is_keyed", "is_smp", "node", "retries", "tail", "timeout")
 
     def __init__(
         self,
@@ -66,6 +68,18 @@ class Envelope:
         self.address = (lid, int(timeout * 1000), *to)
         self.timeout = timeout
         self.retries = retries
+        self.is_smp = to == SMI
+        self.is_keyed = self.is_smp and tail[_KEY_IN_TAIL] != _NO_KEY
+
+    @property
+    def lid(self) -> int:
+        """The destination LID, 0xffff for a directed route."""
+        return self.address[0]
+
+    @property
+    def pkey_index(self) -> int:
+        """The place in the local P_Key table of the P_Key that a GMP carries."""
+        return self.address[-1]
 
     def ask(self, attribute: type[Attribute], modifier: int = 0) -> Request:
         """Return the request for one attribute. Raises EncodeError for a modifier of more than 32 bits."""
@@ -128,17 +142,12 @@ class Request:
         The other arguments are those of `Envelope`; *to*: QPN, Q_Key, SL and P_Key index.
         """
         envelope = Envelope(node, mad[_HEAD], mad[_TAIL], lid, timeout, retries, to)
-        return cls(envelope, mad[_ASKED])
+        return cls(envelope, mad[at.ASKED])
 
     @property
     def mad(self) -> bytes:
         """The 256 bytes, with 0 for the TransactionID's lower half."""
         return b"".join((self.envelope.head, _NO_TID, self.asks, self.envelope.tail))
-
-    @property
-    def is_smp(self) -> bool:
-        """Whether it goes to QP0."""
-        return self.envelope.address[2] == 0
 
 
 class NodeState:

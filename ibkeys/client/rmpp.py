@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.errors import TransferFailed
+from ibkeys.mad import offsets as at
 from ibkeys.mad.const import MAD_SIZE
 from ibkeys.mad.sa import (
     ACTIVE,
@@ -29,6 +30,7 @@ from ibkeys.mad.sa import (
     SA_HEADER_SIZE,
     RmppStatus,
     RmppType,
+    SaHeader,
     describe_rmpp_status,
     with_rmpp,
 )
@@ -81,8 +83,9 @@ class Receiver:
         """Take one MAD of this transfer and return the MAD to be sent back, if any. Total: any MAD does."""
         if self.failure is not None or len(mad) < SA_HEADER_SIZE:
             return None
-        kind, flags, status = mad[25], mad[26] & 7, mad[27]
-        if mad[24] != RMPP_VERSION:
+        header = SaHeader(mad[:SA_HEADER_SIZE])
+        kind, status = header.rmpp_type, header.rmpp_status
+        if header.rmpp_version != RMPP_VERSION:
             return self._abort(mad, RmppStatus.UNSUPPORTED_VERSION)
         if kind in (RmppType.STOP, RmppType.ABORT):
             if self.is_complete:
@@ -98,7 +101,7 @@ class Receiver:
             return self._acknowledge(mad)
         if status:
             return self._abort(mad, RmppStatus.BAD_STATUS)
-        return self._take_data(mad, int.from_bytes(mad[28:32]), int.from_bytes(mad[32:36]), flags)
+        return self._take_data(mad, header.segment_number, header.payload_length, header.rmpp_flags)
 
     def give_up(self, mad: bytes, why: str = "") -> bytes:
         """End a transfer that makes no progress, or for another reason, which *why* says in words; returns the ABORT
@@ -180,7 +183,6 @@ class Receiver:
 
 def _reply(mad: bytes, kind: RmppType, status: int, data1: int = 0, data2: int = 0) -> bytes:
     """Return the MAD for the sender of *mad*: its own header, the method's R bit turned, no data (mad_rmpp.c)."""
-    head = bytearray(mad[:SA_HEADER_SIZE])
-    head[3] ^= 0x80
-    head[4:6] = bytes(2)
-    return with_rmpp(bytes(head).ljust(MAD_SIZE, b"\0"), kind, ACTIVE, status, data1, data2)
+    header = SaHeader(mad[:SA_HEADER_SIZE])
+    turned = header.replace(method=header.method ^ at.RESPONSE, status=0)
+    return with_rmpp(turned.raw.ljust(MAD_SIZE, b"\0"), kind, ACTIVE, status, data1, data2)

@@ -23,6 +23,7 @@ from ibkeys.client.scheduler import BREATH, GRACE, NO_ROOM, Statistics
 from ibkeys.client.smp import Timing
 from ibkeys.errors import MadStatusError, MalformedMad, NoReply, SendRefused, TransferFailed, Unreachable
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
+from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import ClassPortInfo
 from ibkeys.mad.const import Method, MgmtClass, describe_status, method_name
 from ibkeys.mad.fields import Layout
@@ -83,9 +84,9 @@ class SaClient:
         self.limits = limits or Limits()
         self.statistics = Statistics()
         self._umad = umad
-        self._sm_key = sm_key
-        self._sm_lid = sm_lid
-        self._pkey_index = pkey_index
+        self.sm_key = sm_key
+        self.sm_lid = sm_lid
+        self.pkey_index = pkey_index
         self._way: tuple[GmpPath, int] | None = None
         self._tid = random.getrandbits(31)
         self._finished: dict[int, Receiver] = {}
@@ -147,7 +148,7 @@ class SaClient:
     def _ask(
         self, method: int, attribute_id: int, mask: int, data: bytes, what: str, sm_key: SMKey | None = None
     ) -> _Answer:
-        sm_key = sm_key or self._sm_key
+        sm_key = sm_key or self.sm_key
         path, lid = self._where()
         what = f"SubnAdm{method_name(method)}({what}) to LID {lid}"
         mad = build_sa(method, attribute_id, data=data, sm_key=sm_key.reveal(), component_mask=mask)
@@ -155,12 +156,13 @@ class SaClient:
         for _ in range(self.timing.retries + 1):
             deadline = self._send_request(mad, path, lid, ours, what)
             for came in self._incoming(deadline, path):
-                tid = int.from_bytes(came.mad[12:16])
+                tid = int.from_bytes(came.mad[at.TID])
                 if came.status == ETIMEDOUT and tid == self._tid:
                     break
                 if came.status not in (0, ETIMEDOUT) and tid in ours:
                     raise SendRefused(f"{what}: this host did not send it (errno {came.status})", came.status)
-                if came.status == 0 and tid in ours and came.mad[3] & 0x80 and came.mad[16:18] == mad[16:18]:
+                is_answer = came.status == 0 and tid in ours and came.mad[at.METHOD] & at.RESPONSE
+                if is_answer and came.mad[at.ATTRIBUTE_ID] == mad[at.ATTRIBUTE_ID]:
                     self.statistics.replies += 1
                     return self._take_answer(came, path, what, _ADVICE | _UNTRUSTED if sm_key.is_zero else _ADVICE)
                 self.statistics.strays += 1
@@ -171,13 +173,13 @@ class SaClient:
     def _where(self) -> tuple[GmpPath, int]:
         if self._way is None:
             local = self._umad.attributes()
-            lid = self._sm_lid if self._sm_lid is not None else local.sm_lid
+            lid = self.sm_lid if self.sm_lid is not None else local.sm_lid
             if not lid:
                 raise Unreachable(
                     f"{local.ca_name} port {local.port} knows no subnet manager (its MasterSMLID is 0), so there is no "
                     "SA to ask: is one running? --sm_port names the LID of one"
                 )
-            path = gmp_path(local, self._pkey_index)
+            path = gmp_path(local, self.pkey_index)
             self._umad.register(MgmtClass.SUBN_ADM, SA_CLASS_VERSION)
             self._way = path, lid
         return self._way
@@ -187,7 +189,7 @@ class SaClient:
         started = self._umad.now()
         while True:
             self._tid = (self._tid + 1) & TID_MASK or 1
-            outgoing = mad[:12] + self._tid.to_bytes(4) + mad[16:]
+            outgoing = mad[: at.TID.start] + self._tid.to_bytes(4) + mad[at.TID.stop :]
             failures = self._umad.send([path.outgoing(outgoing, lid, int(self.timing.timeout * 1000))])
             now = self._umad.now()
             if not failures:
@@ -208,10 +210,10 @@ class SaClient:
                 self._came.extend(self._umad.recv(left))
                 continue
             came = self._came.popleft()
-            if len(came.mad) < HEADER_SIZE or came.mad[1] != MgmtClass.SUBN_ADM:
+            if len(came.mad) < HEADER_SIZE or came.mad[at.MGMT_CLASS] != MgmtClass.SUBN_ADM:
                 self.statistics.strays += 1
                 continue
-            finished = self._finished.get(int.from_bytes(came.mad[12:16])) if came.status == 0 else None
+            finished = self._finished.get(int.from_bytes(came.mad[at.TID])) if came.status == 0 else None
             if finished is not None:
                 self._send_back(finished.take(came.mad), came, path)
             else:
@@ -250,7 +252,7 @@ class SaClient:
 
     def _transfer(self, came: Incoming, path: GmpPath, what: str) -> bytes:
         """Receive the segments that follow, and return the data of all of them."""
-        tid = int.from_bytes(came.mad[12:16])
+        tid = int.from_bytes(came.mad[at.TID])
         limits = self.limits
         receiver = Receiver(max_segments=limits.sa_size * 1_000_000 // SA_DATA_SIZE, too_long=limits.reached("sa_size"))
         end = self._umad.now() + limits.sa_time
@@ -258,7 +260,7 @@ class SaClient:
         while receiver.failure is None and not receiver.is_complete:
             before, now = receiver.progress, self._umad.now()
             for more in self._incoming(min(now + PROGRESS_TIMEOUT, end), path):
-                if more.status or int.from_bytes(more.mad[12:16]) != tid or more.lid != came.lid:
+                if more.status or int.from_bytes(more.mad[at.TID]) != tid or more.lid != came.lid:
                     self.statistics.strays += 1
                     continue
                 self.statistics.replies += 1

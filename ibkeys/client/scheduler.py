@@ -33,6 +33,7 @@ from itertools import chain, islice
 from typing import Final
 
 from ibkeys.client.request import Failure, NodeState, Request
+from ibkeys.mad import offsets as at
 from ibkeys.mad.const import Method
 from ibkeys.umad.port import Outgoing
 
@@ -52,8 +53,8 @@ LEAST_PATIENCE: Final = 0.02
 
 _TID_MASK: Final = 0xFFFF_FFFF
 _SUBN_SET: Final = int(Method.SET)
-_NO_KEY: Final = bytes(8)
-_RESPONSE: Final = 0x80  # the R bit, the highest of the byte that has the method
+_ATTRIBUTE: Final = slice(0, at.ATTRIBUTE_ID.stop - at.ASKED.start)
+_CLASS: Final = slice(at.MGMT_CLASS, at.MGMT_CLASS + 1)
 # A MAD of four parts: the head of its envelope, the TransactionID's lower half, what it asks, the tail of its envelope.
 _MAD: Final = struct.Struct(">12sI8s232s").pack
 # One call less than Outgoing(...) for each MAD.
@@ -88,6 +89,8 @@ class Scheduler:
 
     ``deadline`` and ``most_sent``: from that time, or that count of SMPs in ``statistics``, nothing is sent any more,
     and ``ended`` is the name of the limit that this is.
+
+    ``flying`` and ``overdue``: what was sent and not answered yet, by TransactionID.
     """
 
     def __init__(
@@ -109,10 +112,10 @@ class Scheduler:
         self._tid = random.getrandbits(31) if first_tid is None else first_tid
         self._nodes: dict[Hashable, NodeState] = {}
         # A submitted request is in one of four places: in the queue of its node, in _ready, or by TransactionID and in
-        # the order of sending in _flying (it fills the window) or _overdue (it waited longer than patience).
+        # the order of sending in flying (it fills the window) or overdue (it waited longer than patience).
         self._ready: deque[Request] = deque()
-        self._flying: dict[int, Request] = {}
-        self._overdue: dict[int, Request] = {}
+        self.flying: dict[int, Request] = {}
+        self.overdue: dict[int, Request] = {}
         self._open = 0
         self._smoothed_rtt = 0.0
         self._narrowed_at = -1.0
@@ -133,7 +136,7 @@ class Scheduler:
     @property
     def moving(self) -> int:
         """Requests that are not finished and have not waited longer than ``patience``: what is to be heard of soon."""
-        return self._open - len(self._overdue)
+        return self._open - len(self.overdue)
 
     @property
     def backlog(self) -> int:
@@ -184,7 +187,7 @@ class Scheduler:
             return []
         self._let_go_of_old_ones(now)
         batch: list[Outgoing] = []
-        flying, ready, tid = self._flying, self._ready, self._tid
+        flying, ready, tid = self.flying, self._ready, self._tid
         by_attribute = statistics.by_attribute
         room = int(self._window) - len(flying)
         while room > 0 and ready:
@@ -202,14 +205,12 @@ class Scheduler:
                 request.first_sent = now
             request.attempts += 1
             envelope, asks = request.envelope, request.asks
-            address, tail = envelope.address, envelope.tail
-            attribute = asks[:2]
-            if address[2]:  # a GMP
-                attribute = envelope.head[1:2] + attribute
-            elif tail[:8] != _NO_KEY:
-                statistics.keyed += 1
+            head = envelope.head
+            batch.append(_new_tuple(Outgoing, (_MAD(head, tid, asks, envelope.tail), *envelope.address)))
+            attribute = asks[_ATTRIBUTE] if envelope.is_smp else head[_CLASS] + asks[_ATTRIBUTE]
             by_attribute[attribute] = by_attribute.get(attribute, 0) + 1
-            batch.append(_new_tuple(Outgoing, (_MAD(envelope.head, tid, asks, tail), *address)))
+            if envelope.is_keyed:
+                statistics.keyed += 1
         self._tid = tid
         statistics.sent += len(batch)
         if len(flying) > statistics.widest:
@@ -219,12 +220,17 @@ class Scheduler:
     def received(self, tid: int, mad: bytes, now: float) -> Request | None:
         """Take a reply. Returns its request, which is finished, or None for a stray."""
         tid &= _TID_MASK
-        attempts = self._flying
+        attempts = self.flying
         request = attempts.get(tid)
         if request is None:
-            attempts = self._overdue
+            attempts = self.overdue
             request = attempts.get(tid)
-        if request is None or mad[16:24] != request.asks or mad[3] < _RESPONSE or mad[1] != request.envelope.head[1]:
+        if (
+            request is None
+            or mad[at.ASKED] != request.asks
+            or not mad[at.METHOD] & at.RESPONSE
+            or mad[at.MGMT_CLASS] != request.envelope.head[at.MGMT_CLASS]
+        ):
             # nothing asked with that ID, or not its answer: another attribute or modifier, a request, another class
             self.statistics.strays += 1
             return None
@@ -283,7 +289,7 @@ class Scheduler:
     def expire(self, now: float) -> None:
         """End every attempt whose timeout and grace are over although the kernel never spoke."""
         over = []
-        for attempts in (self._overdue, self._flying):
+        for attempts in (self.overdue, self.flying):
             for tid, request in attempts.items():
                 if request.sent + request.envelope.timeout + GRACE <= now:
                     over.append(tid)
@@ -299,28 +305,28 @@ class Scheduler:
         """Return the seconds that may be waited before `expire` or `to_send` has something to do; 0 or more."""
         if self.finished:
             return 0.0
-        oldest = islice(chain(self._overdue.values(), self._flying.values()), 8)
+        oldest = islice(chain(self.overdue.values(), self.flying.values()), 8)
         waits = [request.sent + request.envelope.timeout + GRACE for request in oldest]
-        if self._ready and self._flying:
-            waits.append(next(iter(self._flying.values())).sent + self.patience)
+        if self._ready and self.flying:
+            waits.append(next(iter(self.flying.values())).sent + self.patience)
         if self._ready and now < self._not_before:
-            waits = [*waits, self._not_before] if self._flying or self._overdue else [self._not_before]
+            waits = [*waits, self._not_before] if self.flying or self.overdue else [self._not_before]
         return max(0.0, min(waits, default=now) - now)
 
     def _let_go_of_old_ones(self, now: float) -> None:
         patience = self.patience
         old = []
-        for tid, request in self._flying.items():
+        for tid, request in self.flying.items():
             if request.sent + patience > now:  # rounded as in next_deadline, or a virtual clock would stand still
                 break
             old.append(tid)
         for tid in old:
-            self._overdue[tid] = self._flying.pop(tid)
+            self.overdue[tid] = self.flying.pop(tid)
 
     def _land(self, tid: int) -> Request | None:
         """An attempt is over: take it out of the window and return its request."""
-        request = self._flying.pop(tid, None)
-        return request if request is not None else self._overdue.pop(tid, None)
+        request = self.flying.pop(tid, None)
+        return request if request is not None else self.overdue.pop(tid, None)
 
     def _serve(self, node: NodeState) -> None:
         """Let the next requests of a node go, as many as it may have in flight."""
@@ -342,7 +348,7 @@ class Scheduler:
             return
         node.taken -= 1
         self._finish(request, Failure(request.attempts))
-        if node.alive_at < request.first_sent and not node.silent and request.envelope.head[3] != _SUBN_SET:
+        if node.alive_at < request.first_sent and not node.silent and request.envelope.head[at.METHOD] != _SUBN_SET:
             self._give_up(node)
         self._serve(node)
 

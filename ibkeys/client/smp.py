@@ -19,10 +19,13 @@ from ibkeys.client.request import Envelope, Failure, Request
 from ibkeys.client.scheduler import MAX_WINDOW, NO_ROOM, Scheduler, Statistics
 from ibkeys.errors import IbkeysError, LimitReached, MadStatusError, NoReply, SendRefused
 from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import Attribute
 from ibkeys.mad.const import MAD_SIZE, PERMISSIVE_LID, Method, MgmtClass, describe_status, method_name
 from ibkeys.mad.decode import attribute_name
-from ibkeys.mad.smp import HEADER_SIZE, build_smp, get_parts
+from ibkeys.mad.performance import PortCounters
+from ibkeys.mad.sa import SA_HEADER_SIZE, SaHeader
+from ibkeys.mad.smp import DATA_OFFSET, HEADER_SIZE, DirectedRouteSmp, Mad, build_smp, get_parts
 from ibkeys.umad.port import ETIMEDOUT, Outgoing, UmadPort
 
 Route = DirectedAddress | LidAddress
@@ -30,6 +33,9 @@ Outcome = bytes | IbkeysError
 Task = Generator[Request | list[Request], Any, Any]
 _NO_DATA: Final = bytes(64)
 _NO_KEY: Final = bytes(8)
+_OK: Final = bytes(2)
+_OK_OF_SMP: Final = frozenset({_OK, b"\x80\0"})
+"""Status 0, with the D bit of a directed route and without."""
 _SMP_CLASSES: Final = frozenset({MgmtClass.SUBN_LID_ROUTED, MgmtClass.SUBN_DIRECTED_ROUTE})
 UNAWAITED_AT_ONCE: Final = 64
 """SMPs that `SmpClient.send_unawaited` gives the port in one batch."""
@@ -191,15 +197,16 @@ class SmpClient:
         statistics = self.statistics
         for first in range(0, len(requests), UNAWAITED_AT_ONCE):
             batch = requests[first : first + UNAWAITED_AT_ONCE]
-            mads = [mad[:12] + random.randbytes(4) + mad[16:] for mad in (request.mad for request in batch)]
+            mads = [_with_random_tid(request.mad) for request in batch]
             failures = self.port.send(
-                [Outgoing(mad, request.envelope.address[0], 0) for mad, request in zip(mads, batch, strict=True)]
+                [Outgoing(mad, request.envelope.lid, 0) for mad, request in zip(mads, batch, strict=True)]
             )
             refused += [batch[failure.index] for failure in failures]
             statistics.sent += len(batch)
             statistics.keyed += sum(map(_is_keyed, mads))
             for mad in mads:
-                statistics.by_attribute[mad[16:18]] = statistics.by_attribute.get(mad[16:18], 0) + 1
+                attribute = mad[at.ATTRIBUTE_ID]
+                statistics.by_attribute[attribute] = statistics.by_attribute.get(attribute, 0) + 1
             self.wait(len(batch) / UNAWAITED_PER_SECOND)
         statistics.refused += len(refused)
         return refused
@@ -229,6 +236,7 @@ class SmpClient:
     def _drive(self, between: Callable[[], None]) -> None:
         scheduler, port = self._scheduler, self.port
         received, hand_over, to_int = scheduler.received, self._hand_over, int.from_bytes
+        own_id, status_at, data_at = at.TID, at.STATUS, at.DATA
         while True:
             if scheduler.finished:
                 self._hand_out_failures()
@@ -239,23 +247,21 @@ class SmpClient:
             batch = scheduler.to_send(now)
             if batch:
                 for failure in port.send(batch):
-                    scheduler.not_sent(to_int(batch[failure.index].mad[12:16]), failure.errno, now)
+                    scheduler.not_sent(to_int(batch[failure.index].mad[own_id]), failure.errno, now)
             came = port.recv(scheduler.next_deadline(now))
             now = port.now()
             for mad, status, _, _ in came:
                 if status == 0 and (len(mad) == MAD_SIZE or _is_short_answer(mad)):
-                    request = received(to_int(mad[12:16]), mad, now)
+                    request = received(to_int(mad[own_id]), mad, now)
                     if request is None:
                         continue
-                    # A plain answer to an SMP first: nearly all are. The highest bit of the status is the D bit there.
-                    outcome: Outcome
-                    if request.envelope.address[2]:
-                        outcome = mad if mad[4:6] == b"\0\0" else _status_error(request, mad)
+                    if request.envelope.is_smp:
+                        outcome = mad[data_at] if mad[status_at] in _OK_OF_SMP else _status_error(request, mad)
                     else:
-                        outcome = _status_error(request, mad) if mad[5] or mad[4] & 0x7F else mad[64:128]
+                        outcome = mad if mad[status_at] == _OK else _status_error(request, mad)
                     hand_over(request, outcome)
                 elif status == ETIMEDOUT:
-                    scheduler.timed_out(to_int(mad[12:16]), now)
+                    scheduler.timed_out(to_int(mad[own_id]), now)
                 else:
                     scheduler.statistics.strays += 1
             scheduler.expire(now)
@@ -288,7 +294,7 @@ class SmpClient:
 
 def _is_short_answer(mad: bytes) -> bool:
     """Whether this is an SA MAD that ends with its data: OpenSM's answers through libumad2sim come as long as that."""
-    return HEADER_SIZE <= len(mad) < MAD_SIZE and mad[1] == MgmtClass.SUBN_ADM
+    return HEADER_SIZE <= len(mad) < MAD_SIZE and mad[at.MGMT_CLASS] == MgmtClass.SUBN_ADM
 
 
 class _Waiting:
@@ -303,30 +309,36 @@ class _Waiting:
 
 
 def _is_keyed(mad: bytes) -> bool:
-    return mad[24:32] != _NO_KEY and mad[1] in _SMP_CLASSES
+    return mad[at.M_KEY] != _NO_KEY and mad[at.MGMT_CLASS] in _SMP_CLASSES
+
+
+def _with_random_tid(mad: bytes) -> bytes:
+    return mad[: at.TID.start] + random.randbytes(4) + mad[at.TID.stop :]
 
 
 def describe_request(request: Request) -> str:
     """Return what a request asks and of whom, as ``SubnGet(P_KeyTable, modifier 0x1) to route 0,1,4``; never a key."""
-    mad = request.mad
-    name = attribute_name(int.from_bytes(mad[16:18]), mad[1]) or f"attribute 0x{int.from_bytes(mad[16:18]):04x}"
-    if mad[1] == MgmtClass.SUBN_DIRECTED_ROUTE:
-        where = "route " + ",".join(map(str, mad[128 : 129 + mad[7]]))
-    else:
-        where = f"LID {request.envelope.address[0]}"
-    modifier = f"modifier 0x{int.from_bytes(mad[20:24]):x}"
-    if mad[1] == MgmtClass.PERF_MGMT:
-        modifier = f"port {mad[65]}"
-    elif mad[1] == MgmtClass.SUBN_ADM:
-        modifier = f"ComponentMask 0x{int.from_bytes(mad[48:56]):x}"
-    return f"{_CLASS_WORDS.get(mad[1], '')}{method_name(mad[3])}({name}, {modifier}) to {where}"
+    mad = Mad(request.mad)
+    attribute, mgmt_class = mad.attribute_id, mad.mgmt_class
+    name = attribute_name(attribute, mgmt_class) or f"attribute 0x{attribute:04x}"
+    where = f"LID {request.envelope.lid}"
+    if mgmt_class == MgmtClass.SUBN_DIRECTED_ROUTE:
+        where = "route " + ",".join(map(str, DirectedRouteSmp(mad.raw).initial_path))
+    modifier = f"modifier 0x{mad.attribute_modifier:x}"
+    if mgmt_class == MgmtClass.PERF_MGMT:
+        modifier = f"port {PortCounters.port_select.decode(mad.raw[DATA_OFFSET:])}"
+    elif mgmt_class == MgmtClass.SUBN_ADM:
+        modifier = f"ComponentMask 0x{SaHeader(mad.raw[:SA_HEADER_SIZE]).component_mask:x}"
+    return f"{_CLASS_WORDS.get(mgmt_class, '')}{method_name(mad.method)}({name}, {modifier}) to {where}"
 
 
 def _status_error(request: Request, reply: bytes) -> MadStatusError:
-    status = int.from_bytes(reply[4:6])
-    if reply[1] == MgmtClass.SUBN_DIRECTED_ROUTE:
-        status &= 0x7FFF
-    hint = "; the agent may have applied part of it: read it again" if request.envelope.head[3] == Method.SET else ""
+    status = Mad(reply.ljust(MAD_SIZE, b"\0")).status
+    hint = (
+        "; the agent may have applied part of it: read it again"
+        if request.envelope.head[at.METHOD] == Method.SET
+        else ""
+    )
     return MadStatusError(f"{describe_request(request)}: status {describe_status(status)}{hint}", status)
 
 
@@ -338,8 +350,7 @@ def _error(request: Request) -> IbkeysError:
             f"{what}: the device had no room for it (errno {failure.errno}) for as long as it was tried", failure.errno
         )
     if failure.errno:
-        head = request.envelope.head
-        if head[1] == MgmtClass.SUBN_DIRECTED_ROUTE and head[7] == 0:
+        if request.mad[at.MGMT_CLASS] == MgmtClass.SUBN_DIRECTED_ROUTE and not request.mad[at.HOP_COUNT]:
             return SendRefused(
                 f"{what} (the own port): the local driver refused it (errno {failure.errno}): "
                 "a wrong M_Key, or an attribute that it does not support",
@@ -355,8 +366,8 @@ def _error(request: Request) -> IbkeysError:
     timeout = request.envelope.timeout
     attempts = f"{failure.attempts} attempt{'s' if failure.attempts != 1 else ''} of {timeout * 1000:.0f} ms"
     why, more = "a wrong M_Key", "A port that refuses an M_Key is silent, as one that is not there."
-    if not request.is_smp:
-        index = request.envelope.address[5]
+    if not request.envelope.is_smp:
+        index = request.envelope.pkey_index
         why, more = "no P_Key in common", f"A port drops what comes with P_Key index {index} of this one."
     return NoReply(
         f"{what}: no reply after {attempts} (no such node, a dead link, or {why})",

@@ -4,6 +4,7 @@ believed."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.link_proof import Proof
@@ -11,6 +12,16 @@ from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import NodeType
 from ibkeys.topology.model import LinkEnd, Node, Port, Topology
+
+_NODE_TYPE: Final = NodeInfo.node_type.byte
+_NODE_GUID: Final = NodeInfo.node_guid.span
+# What is the same in each NodeInfo of one node, whichever port it was read by.
+_OF_A_SWITCH: Final = slice(0, NodeInfo.local_port_num.byte), slice(NodeInfo.vendor_id.byte, NodeInfo.size)
+_OF_A_CA: Final = (
+    slice(0, NodeInfo.port_guid.byte),
+    slice(NodeInfo.partition_cap.byte, NodeInfo.local_port_num.byte),
+    NodeInfo.vendor_id.span,
+)
 
 
 class FoundNodes:
@@ -41,7 +52,7 @@ class FoundNodes:
         *num* is the port that answered, *near* the one before it. Two nodes with one GUID are told apart by what cannot
         be equal: another NodeInfo, or a port that is already linked elsewhere, or has no link at all.
         """
-        for node in self.with_guid(int.from_bytes(info[12:20])):
+        for node in self.with_guid(int.from_bytes(info[_NODE_GUID])):
             if not _same_node(node.info, info):
                 continue
             port = node.ports.get(num)
@@ -54,7 +65,7 @@ class FoundNodes:
 
     def add(self, info: bytes, path: tuple[int, ...]) -> Node:
         """Put a node among those found, and a note where its GUID is another's too."""
-        guid = int.from_bytes(info[12:20])
+        guid = int.from_bytes(info[_NODE_GUID])
         twins = self._by_guid.setdefault(guid, [])
         node = Node(info, path, len(twins))
         if twins:
@@ -125,6 +136,6 @@ class FoundNodes:
 
 def _same_node(a: bytes, b: bytes) -> bool:
     """Compare two NodeInfo without PortGUID and LocalPortNum, which on a CA or router differ from port to port."""
-    if a[2] == NodeType.SWITCH:
-        return a[:36] == b[:36] and a[37:] == b[37:]
-    return a[:20] == b[:20] and a[28:36] == b[28:36] and a[37:40] == b[37:40]
+    if a[_NODE_TYPE] == NodeType.SWITCH:
+        return all(a[part] == b[part] for part in _OF_A_SWITCH)
+    return all(a[part] == b[part] for part in _OF_A_CA)

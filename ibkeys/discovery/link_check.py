@@ -103,7 +103,7 @@ class LinkCheck:
         self.unread.pop(near, None)
         self._looked[near] = self._client.port.now()
         near.info = info
-        if before is not None and (info[32] & 0x0F, info[33] >> 4) != (before[32] & 0x0F, before[33] >> 4):
+        if before is not None and _states(info) != _states(before):
             self.changed[near] = f"its link is {near.state_name} now, which it was not in the sweep"
             return
         if counter is not None:
@@ -113,3 +113,8 @@ class LinkCheck:
                 self.unread[near] = "its LinkDownedCounter could not be read again"
             elif now != counter:
                 self.changed[near] = f"its LinkDownedCounter is {now} now and was {counter}"
+
+
+def _states(info: bytes) -> tuple[int, int]:
+    said = PortInfo(info)
+    return said.port_state, said.port_physical_state

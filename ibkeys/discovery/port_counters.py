@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Final, Self
 
 from ibkeys.client.gmp import GmpPath
 from ibkeys.client.smp import SmpClient, Task, Timing
@@ -11,8 +13,36 @@ from ibkeys.mad.const import Method, MgmtClass
 from ibkeys.mad.performance import DATA_OFFSET, PORT_COUNTERS, PortCounters
 from ibkeys.topology.model import Port
 
+_ENFORCEMENT_BYTE: Final = 43
+_ENFORCEMENT_BITS: Final = 0x0C
 CountersOrError = PortCounters | IbkeysError
 """What was read of a port, or why it was not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintErrors:
+    """What a switch port dropped by partition enforcement, among others (IBA 16.1.3.5): packets that came in and were
+    refused, packets that were not sent. None and ``error``: not readable."""
+
+    received: int | None
+    transmitted: int | None
+    error: str | None = None
+
+    @classmethod
+    def of(cls, reading: CountersOrError) -> Self:
+        """Take them from the PortCounters that were read, or the error in their place."""
+        if isinstance(reading, IbkeysError):
+            return cls(None, None, str(reading))
+        return cls(reading.port_rcv_constraint_errors, reading.port_xmit_constraint_errors)
+
+
+def enforcing_ports(ports: Iterable[Port]) -> list[Port]:
+    """Return those of *ports* that are switch ports with an enforcement bit set."""
+    return [
+        port
+        for port in ports
+        if port.is_external and port.info is not None and port.info[_ENFORCEMENT_BYTE] & _ENFORCEMENT_BITS
+    ]
 
 
 def read_port_counters(client: SmpClient, path: GmpPath, ports: Iterable[Port]) -> list[tuple[Port, CountersOrError]]:

@@ -167,7 +167,8 @@ class Sweep:
         if key.is_zero and self.ring.for_all is None:
             info = yield self._get_once(NodeInfo, 0, (), key)
             if not self.provokes:
-                num = NodeInfo(info).local_port_num if info[2] != NodeType.SWITCH else 0
+                own = NodeInfo(info)
+                num = own.local_port_num if own.node_type != NodeType.SWITCH else 0
                 self._own_info = yield self._get(PortInfo, num, (), None, key)
                 check_own_port(local, PortInfo(self._own_info))
         else:
@@ -322,7 +323,8 @@ class Sweep:
         doubt = self._nodes.doubt_of(arrival, near, far, proof) if near is not None and self._proves else ""
         if far is not None:
             self._nodes.proven.add(far[0])
-        if doubt and near is not None and info[2] == NodeType.SWITCH and self._nodes.with_guid(arrival.node_guid):
+        on_switch = arrival.node_type == NodeType.SWITCH
+        if doubt and near is not None and on_switch and self._nodes.with_guid(arrival.node_guid):
             # Taken for a link of that switch it would hide who is at the true end, or lend that switch its own route.
             self.found.troubles.append(Trouble(near, f"what answers behind it is not read: {doubt}", NodeInfo.name))
             return
@@ -338,7 +340,7 @@ class Sweep:
         port = node.port(num)
         if near is not None:
             near.peer, port.peer = port, near
-        self._name(port, arrival_problems(info, near is not None) + (node_problems(info) if is_new else []))
+        self._name(port, arrival_problems(arrival, near is not None) + (node_problems(arrival) if is_new else []))
         if not node.is_switch and port.path is None:
             port.path = path
             port.guid = arrival.port_guid
@@ -457,7 +459,7 @@ class Sweep:
         a wrong key counts nothing at level 1."""
         for other in self.ring.others_for(port.guid, port.m_key):
             info: bytes = yield self._get(PortInfo, port.num, port.agent_path, port.node, other)
-            if any(info[:8]):
+            if PortInfo(info).m_key:
                 port.info, port.m_key = info, other
                 return
 

@@ -8,7 +8,7 @@ from ibkeys.client.request import Envelope
 from ibkeys.client.scheduler import PER_NODE
 from ibkeys.client.smp import Outcome, SmpClient, Task
 from ibkeys.errors import IbkeysError, NoReply
-from ibkeys.mad.attributes import Attribute, GUIDInfo, PKeyTable
+from ibkeys.mad.attributes import Attribute, GUIDInfo, PKeyTable, PortInfo
 from ibkeys.mad.const import GUIDS_PER_BLOCK, P_KEYS_PER_BLOCK
 from ibkeys.topology.model import Port
 
@@ -48,7 +48,7 @@ def read_guid_info(port: Port, gets: Envelope) -> Task:
     Returns None, or the first error. The length is PortInfo.GUIDCap, which must have been read; 0 sends nothing.
     """
     assert port.info is not None
-    count = port.info[50]
+    count = PortInfo(port.info).guid_cap
     if not count:
         return None
     try:

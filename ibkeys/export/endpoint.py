@@ -19,11 +19,11 @@ from ibkeys.export.page import CONTENT_TYPE
 
 PATH: Final = "/metrics"
 LOOPBACK: Final = "127.0.0.1"
-_SILENCE: Final = 10.0
+SILENCE: Final = 10.0
 """Seconds for which a client may send nothing."""
-_WHOLE: Final = 30.0
+WHOLE: Final = 30.0
 """Seconds that a client may take for everything; one that sends a byte now and then would stay for ever otherwise."""
-_MOST_CLIENTS: Final = 16
+MOST_CLIENTS: Final = 16
 """At the same time; whoever comes then is sent away, so that slow clients take no memory."""
 
 
@@ -140,7 +140,7 @@ class _Server(ThreadingHTTPServer):
         self.address_family = listen.family
         self.guard = guard
         self.page = page
-        self._free = threading.BoundedSemaphore(_MOST_CLIENTS)
+        self._free = threading.BoundedSemaphore(MOST_CLIENTS)
         super().__init__(listen.address[:2], _Handler)
 
     def server_bind(self) -> None:
@@ -170,10 +170,10 @@ class _Server(ThreadingHTTPServer):
 
     def _serve(self, request: Any, client_address: Any) -> None:
         try:
-            request.settimeout(_SILENCE)
+            request.settimeout(SILENCE)
             if self.guard.tls is not None:  # fails already where the client has reset its connection
                 request = self.guard.tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
-            with _cut_off_after(_WHOLE, request):
+            with _cut_off_after(WHOLE, request):
                 if self.guard.tls is not None:
                     request.do_handshake()
                 super().process_request_thread(request, client_address)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -100,6 +100,25 @@ class Comparison:
         """Whether anything changed."""
         cabling = (self.nodes_added, self.nodes_removed, self.links_added, self.links_removed, self.moves.moved)
         return any((*cabling, self.changes))
+
+    def only(self, wanted: Collection[MatchKey]) -> Comparison:
+        """Return what of it is about the ports *wanted*: of a link or a move one port of it has to be wanted."""
+
+        def is_wanted(ports: Iterable[Port]) -> bool:
+            return any(match_key(port) in wanted for port in ports)
+
+        moved = [each for each in self.moves.moved if is_wanted(each.ports)]
+        return Comparison(
+            [node for node in self.nodes_added if is_wanted(node.ports.values())],
+            [node for node in self.nodes_removed if is_wanted(node.ports.values())],
+            [ends for ends in self.links_added if is_wanted(ends)],
+            [ends for ends in self.links_removed if is_wanted(ends)],
+            Moves(moved, [each for each in self.moves.unknown if is_wanted([each.port])]),
+            [each for each in self.changes if is_wanted([each.port])],
+            [each for each in self.unknown if is_wanted([each.port])],
+            self.keys_comparable,
+            [port for port in self.keys_hidden if is_wanted([port])],
+        )
 
 
 def compare(a: Snapshot, b: Snapshot) -> Comparison:
@@ -231,7 +250,7 @@ def _same_secret(with_keys: Snapshot, masked: Snapshot) -> bool:
 
 
 def _plain(info: bytes) -> int:
-    return int.from_bytes(info[:8])
+    return PortInfo(info).m_key
 
 
 def m_key_changes(old: Port, new: Port, numbers: Numbers | None) -> Iterator[Difference]:

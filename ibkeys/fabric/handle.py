@@ -57,7 +57,7 @@ class PortHandle(NamedPort):
         """A port at level 1 hides its key from a wrong one, which counts nothing there: try the others it may have."""
         for other in self.fabric.ring.others_for(own.guid, own.m_key):
             info = self.fabric.get(PortInfo, own.num, self.route, other)
-            if any(info[:8]):
+            if PortInfo(info).m_key:
                 own.info, own.m_key = info, other
                 return
 
@@ -86,10 +86,6 @@ class PortHandle(NamedPort):
         capacity = self.port.capacity
         assert capacity is not None
         return capacity
-
-    def read_p_key_block(self, block: int) -> PKeyTable:
-        """Get one block of 32 P_Keys."""
-        return PKeyTable(self.get(PKeyTable, p_key_modifier(self.port, block)))
 
     def read_p_keys(self) -> tuple[PKey, ...]:
         """Get the whole P_Key table: ceil(capacity / 32) Gets. Entries past the capacity are left out.

@@ -25,7 +25,7 @@ from ibkeys.discovery.cost import SweepCost, cost_of
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.link_check import LinkCheck
 from ibkeys.discovery.own_port import about_own_key, check_own_port
-from ibkeys.discovery.port_counters import CountersOrError, read_port_counters
+from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError, read_port_counters
 from ibkeys.discovery.sweep import OnFound, Wanted, discover
 from ibkeys.errors import AddressError, IbkeysError, NoReply, SendRefused, Unreachable
 from ibkeys.fabric.handle import PortHandle
@@ -105,6 +105,20 @@ class Fabric(OpenPort):
         path = gmp_path(self.local(), pkey_index)
         self.umad.register(MgmtClass.PERF_MGMT)
         return read_port_counters(SmpClient(self.umad, self.client.timing, self.client.limits), path, ports)
+
+    def read_constraint_errors(
+        self, ports: Iterable[Port], pkey_index: int | None = None
+    ) -> dict[Port, ConstraintErrors]:
+        """Get PortCounters of switch ports that were read, many at a time; of each its constraint errors, or why there
+        are none. Nothing is raised, and without ports nothing is asked."""
+        wanted = list(ports)
+        if not wanted:
+            return {}
+        try:
+            readings = self.read_port_counters(wanted, pkey_index)
+        except IbkeysError as error:
+            return {port: ConstraintErrors(None, None, str(error)) for port in wanted}
+        return {port: ConstraintErrors.of(reading) for port, reading in readings}
 
     def find_port(
         self, address: AddressLike = None, portnum: int | None = None, retries: int | None = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.client.sa import SaClient
+from ibkeys.discovery.port_counters import ConstraintErrors, enforcing_ports
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply
 from ibkeys.fabric.live import Fabric
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
@@ -25,17 +26,6 @@ BULK: Final = "node-records-sm-key-0"
 WILDCARD: Final = "inform-info-all-traps-sm-key-0"
 """The question: Set(InformInfo) with SM_Key 0 and TrapNumber 0xFFFF, of Type security; ended at once."""
 REFUSALS: Final = frozenset({0x0200, 0x0700})
-_ENFORCEMENT_BYTE: Final = 43
-_ENFORCEMENT_BITS: Final = 0x0C
-
-
-@dataclass(frozen=True, slots=True)
-class ConstraintErrors:
-    """PortCounters of a switch port that enforces partitions (IBA 16.1.3.5). None and ``error``: not readable."""
-
-    received: int | None
-    transmitted: int | None
-    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,32 +36,11 @@ class SaProbe:
     detail: str
 
 
-def enforcing_ports(found: Topology) -> list[Port]:
-    """Return the switch ports with an enforcement bit set."""
-    return [
-        port
-        for port in found.ports()
-        if port.is_external and port.info is not None and port.info[_ENFORCEMENT_BYTE] & _ENFORCEMENT_BITS
-    ]
-
-
 def read_constraint_errors(
     fabric: Fabric, found: Topology, pkey_index: int | None = None
 ) -> dict[Port, ConstraintErrors]:
     """Get PortCounters of every switch port that enforces. What cannot be read has its error; nothing is raised."""
-    ports = enforcing_ports(found)
-    if not ports:
-        return {}
-    try:
-        readings = fabric.read_port_counters(ports, pkey_index)
-    except IbkeysError as error:
-        return {port: ConstraintErrors(None, None, str(error)) for port in ports}
-    return {
-        port: ConstraintErrors(None, None, str(reading))
-        if isinstance(reading, IbkeysError)
-        else ConstraintErrors(reading.port_rcv_constraint_errors, reading.port_xmit_constraint_errors)
-        for port, reading in readings
-    }
+    return fabric.read_constraint_errors(enforcing_ports(found.ports()), pkey_index)
 
 
 def probe_sa(fabric: Fabric, sm_lid: int | None = None, pkey_index: int | None = None) -> dict[str, SaProbe]:

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from ibkeys.client.address import AddressLike, as_address
-from ibkeys.discovery.port_counters import CountersOrError
+from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError
 from ibkeys.discovery.sweep import OnFound, Wanted
 from ibkeys.errors import NotRecorded
 from ibkeys.fabric.named_port import NamedPort
@@ -61,6 +61,14 @@ class RecordedFabric:
         """Return NotRecorded for each port: a snapshot holds of PortCounters only ``Snapshot.constraint_errors``."""
         taken = self.snapshot.about.started
         return [(port, NotRecorded(f"{port}: PortCounters are not in a snapshot (taken {taken})")) for port in ports]
+
+    def read_constraint_errors(
+        self, ports: Iterable[Port], pkey_index: int | None = None
+    ) -> dict[Port, ConstraintErrors]:
+        """Return what was recorded: constraint errors of the switch ports that enforced partitions."""
+        known, taken = self.snapshot.constraint_errors, self.snapshot.about.started
+        why = f"a snapshot holds them of ports that enforced partitions only (taken {taken})"
+        return {port: known.get(port) or ConstraintErrors(None, None, why) for port in ports}
 
     def take_snapshot(self, progress: OnFound | None = None) -> Snapshot:
         """Return the snapshot itself."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from ibkeys.client.sa import SaClient
 from ibkeys.errors import MadStatusError, MalformedMad, NoReply, SendRefused, TransferFailed, Unreachable
@@ -23,7 +23,6 @@ from ibkeys.topology.model import Port, Topology
 R = TypeVar("R", bound=SaRecord)
 
 Outcome = Literal["answered", "refused", "failed"]
-_NO_KEY: Final = bytes(8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +123,7 @@ def _take_port_infos(records: Iterable[PortInfoRecord], view: SaView, ports: Map
         if port is None:
             dropped.strange += 1
             continue
-        info, said = _NO_KEY + record.port_info.raw[8:], view.ports.setdefault(port, SaPort())
+        info, said = record.port_info.replace(m_key=0).raw, view.ports.setdefault(port, SaPort())
         if said.port_info not in (None, info):
             dropped.contradicted.add(port)
         said.port_info = info

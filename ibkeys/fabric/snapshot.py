@@ -10,14 +10,15 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass, field
 
+from ibkeys.discovery.port_counters import ConstraintErrors
 from ibkeys.discovery.sweep import EVERYTHING, OnFound
 from ibkeys.fabric.live import Fabric
-from ibkeys.fabric.probes import ConstraintErrors, SaProbe, read_constraint_errors
+from ibkeys.fabric.probes import SaProbe, read_constraint_errors
 from ibkeys.fabric.sa_view import SaView
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.guessable import Trait, traits
 from ibkeys.keys.mkey import MKey
-from ibkeys.mad.attributes import SMInfo
+from ibkeys.mad.attributes import PortInfo, SMInfo
 from ibkeys.store.sqlite import Clock, timestamp, utc_now
 from ibkeys.topology.model import Port, Topology
 from ibkeys.version import __version__
@@ -73,7 +74,7 @@ class Snapshot:
     def fingerprint_of(self, port: Port) -> str | None:
         """Return the fingerprint of the M_Key that a port showed, for people; None where none was seen."""
         info = port.end_port.info
-        if info is None or not any(info[:8]) or (self.about.has_keys and self.fingerprints is None):
+        if info is None or not PortInfo(info).m_key or (self.about.has_keys and self.fingerprints is None):
             return None
         return fingerprint_text(self.fingerprint_number(info))
 
@@ -125,8 +126,8 @@ def _traits(fabric: Topology) -> dict[Port, tuple[Trait, ...]]:
     seen: dict[int, tuple[Trait, ...]] = {}
     found = {}
     for port in fabric.end_ports():
-        if port.info is not None and any(port.info[:8]):
-            key = int.from_bytes(port.info[:8])
+        key = PortInfo(port.info).m_key if port.info is not None else 0
+        if key:
             if key not in seen:
                 seen[key] = traits(MKey(key), guids, sm_key)
             found[port] = seen[key]

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, get_args
 
+from ibkeys.discovery.port_counters import ConstraintErrors
 from ibkeys.errors import StoreError
-from ibkeys.fabric.probes import ConstraintErrors, SaProbe
+from ibkeys.fabric.probes import SaProbe
 from ibkeys.fabric.sa_view import Outcome, SaAnswer, SaPort, SaView
 from ibkeys.fabric.snapshot import About, Snapshot, fingerprint_text
 from ibkeys.keys.fingerprint import Fingerprints
@@ -37,7 +38,6 @@ _KEY_COLUMNS: Final[tuple[NumberRow, ...]] = (
     PortInfo.partition_enforcement_inbound,
     PortInfo.partition_enforcement_outbound,
 )
-_NO_KEY: Final = bytes(8)
 _P_KEY_BYTES: Final = 2
 _GUID_BYTES: Final = 8
 _DESCRIPTION_BYTES: Final = 64
@@ -136,7 +136,7 @@ class _PortRows:
         if info is not None:
             state = [row.decode(info) for _, row in _COLUMNS]
             keys = [row.decode(info) for row in _KEY_COLUMNS]
-        shown = int.from_bytes(info[:8]) if info is not None and port.is_end_port else 0
+        shown = PortInfo(info).m_key if info is not None and port.is_end_port else 0
         asked = port.end_port.m_key
         port_traits = self.traits.get(port)
         return (
@@ -158,10 +158,10 @@ class _PortRows:
             self._fingerprint(asked.reveal()) if not asked.is_zero else None,
             self._reading(port, "PortInfo", info is not None),
             self._reading(port, "P_KeyTable", port.p_key_raw is not None),
-            info if info is None or self.with_keys or not any(info[:8]) else _NO_KEY + info[8:],
+            info if info is None or self.with_keys else PortInfo(info).replace(m_key=0).raw,
             port.p_key_raw,
             port.guid_info,
-            port.sm_info[:8] + _NO_KEY + port.sm_info[16:] if port.sm_info is not None else None,
+            SMInfo(port.sm_info).replace(sm_key=0).raw if port.sm_info is not None else None,
         )
 
     def _fingerprint(self, key: int) -> str:
@@ -259,10 +259,11 @@ class _Loader:
             port.guid = guid_number(guid)
         port.path = _route(path) if path is not None else None
         if info is not None:
-            shown = _NO_KEY
+            shown = 0
             if m_key is not None or fingerprint is not None:
-                shown = (int(m_key, 16) if m_key is not None else int(fingerprint, 16)).to_bytes(8)
-            port.info = PortInfo(shown + info[8:] if port.is_end_port else info).raw
+                shown = int(m_key, 16) if m_key is not None else int(fingerprint, 16)
+            view = PortInfo(info)
+            port.info = (view.replace(m_key=shown) if port.is_end_port else view).raw
         for blob, unit in ((p_key_table, _P_KEY_BYTES), (guid_info, _GUID_BYTES)):
             if blob is not None and len(blob) % unit:
                 raise ValueError("an attribute of another length")
@@ -270,7 +271,7 @@ class _Loader:
             raise ValueError("SMInfo of another length")
         port.p_key_raw, port.guid_info, port.sm_info = p_key_table, guid_info, sm_info
         if asked is not None and port.is_end_port:
-            port.m_key = MKey(int.from_bytes(port.info[:8])) if asked == fingerprint and port.info else _OTHER_KEY
+            port.m_key = MKey(PortInfo(port.info).m_key) if asked == fingerprint and port.info else _OTHER_KEY
         if port_traits is not None:
             found[port] = tuple(_TRAITS[each] for each in port_traits.split())
         if peer is not None:

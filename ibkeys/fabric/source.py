@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from ibkeys.client.address import AddressLike
-from ibkeys.discovery.port_counters import CountersOrError
+from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError
 from ibkeys.discovery.sweep import OnFound, Wanted
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.pkey import PKey
@@ -42,6 +42,11 @@ class Source(Protocol):
         self, ports: Iterable[Port], pkey_index: int | None = None
     ) -> list[tuple[Port, CountersOrError]]:
         """Return PortCounters of *ports*; an error stands where one could not be read."""
+
+    def read_constraint_errors(
+        self, ports: Iterable[Port], pkey_index: int | None = None
+    ) -> dict[Port, ConstraintErrors]:
+        """Return of each of *ports*, which are switch ports, its constraint errors, or why there are none."""
 
     def take_snapshot(self, progress: OnFound | None = None) -> Snapshot:
         """Return all that a snapshot holds, read in one sweep."""

@@ -46,17 +46,18 @@ class FileStep(Step):
     def draft(self, writer: Writer, asked: Asked) -> Draft | None:
         """Return what would be closed. Raises what `find_master` raises."""
         runnings = _opensms(writer, asked)
-        found = [each for running in runnings for each in self._open_files(running)]
+        found = [each for running in runnings for each in self.open_files(running)]
         if not found and not self.words:
             return None
         return Draft(
             [each.words for each in found] or self.words,
             "; ".join(each.way_back for each in found) or "chmod gives rights back",
-            lambda: self._close([each for running in runnings for each in self._open_files(running)]),
+            lambda: self._close([each for running in runnings for each in self.open_files(running)]),
             [note for running in runnings for note in _of_umask(running)] if "keys" in self.roles else (),
         )
 
-    def _open_files(self, running: Running) -> Iterator[_OpenFile]:
+    def open_files(self, running: Running) -> Iterator[_OpenFile]:
+        """Yield the files, or their folders, that give more rights than they should, with the way back of each."""
         for role in self.roles:
             file = running.instance.files[role]
             if file.path is None or file.place is None:

@@ -100,7 +100,7 @@ class GUIDInfo(Attribute):
 class PortInfo(Attribute):
     """PortInfo (IBA 14.2.5.6). AttributeModifier: port number; 0 on a CA is the port the SMP arrived on.
 
-    Byte 56 holds speeds above NDR in newer devices; it has no row and so survives every `replace`.
+    Byte 56 holds speeds above NDR in newer devices (`SpeedsAboveNdr`); it has no row and so survives every `replace`.
     """
 
     __slots__ = ()
@@ -159,6 +159,19 @@ class PortInfo(Attribute):
     link_speed_ext_active                    = field("LinkSpeedExtActive",                  62,  4)
     link_speed_ext_supported                 = field("LinkSpeedExtSupported",               62,  4, bit=4)
     link_speed_ext_enabled                   = field("LinkSpeedExtEnabled",                 63,  5, bit=3)
+    # fmt: on
+
+
+class SpeedsAboveNdr(Layout):
+    """The byte of a PortInfo that says whether its link can run faster than NDR. Source: libibmad's field table."""
+
+    __slots__ = ()
+    size = PortInfo.size
+    # fmt: off
+    #                                 name                  byte width
+    link_speed_ext_active2    = field("LinkSpeedExtActive2",    56, 2, bit=1)
+    link_speed_ext_supported2 = field("LinkSpeedExtSupported2", 56, 2, bit=3)
+    link_speed_ext_enabled2   = field("LinkSpeedExtEnabled2",   56, 3, bit=5)
     # fmt: on
 
 

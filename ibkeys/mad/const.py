@@ -177,7 +177,14 @@ class CapabilityMask(IntFlag):
     IS_CAPABILITY_MASK2_SUPPORTED = 1 << 15
     IS_CAPABILITY_MASK_NOTICE_SUPPORTED = 1 << 22
     IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED = 1 << 26
+    IS_MULTICAST_P_KEY_TRAP_SUPPRESSION_SUPPORTED = 1 << 29
     IS_MULTICAST_FDB_TOP_SUPPORTED = 1 << 30
+
+
+class CapabilityMask2(IntFlag):
+    """PortInfo.CapabilityMask2, valid where CapabilityMask says so: the bits that concern this tool."""
+
+    IS_LINK_SPEED_NDR_SUPPORTED = 1 << 10
 
 
 class TrapNumber(IntEnum):

@@ -24,12 +24,15 @@ class Row:
     ``name`` is the standard's spelling, ``attr`` the Python (and JSON) name. ``byte`` and ``bit`` give the first bit,
     ``width`` the bits of one element, ``count`` the elements of an array. ``kind``: "number" and "hex" differ only in
     JSON (a hex string of full width for keys, GUIDs and GIDs). ``secret`` values are masked wherever they are shown.
+    ``span`` is the slice of the bytes that hold the row, for code that reads them without a view; ``bits`` are the
+    row's bits in the big-endian number that they form.
     ``part_of`` names a wider row that this one is a part of; only such rows may overlap, and only with that row.
     """
 
     __slots__ = (
         "attr",
         "bit",
+        "bits",
         "byte",
         "count",
         "kind",
@@ -38,6 +41,7 @@ class Row:
         "part_of",
         "secret",
         "shift",
+        "span",
         "stop",
         "unit",
         "width",
@@ -50,8 +54,10 @@ class Row:
         self.kind, self.unit, self.secret, self.part_of = kind, unit, secret, part_of
         self.attr = ""
         self.stop = byte + (bit + width * count + 7) // 8
+        self.span = slice(byte, self.stop)
         self.shift = 8 * (self.stop - byte) - bit - width * count
         self.mask = (1 << width) - 1
+        self.bits = ((1 << (width * count)) - 1) << self.shift
 
     def __set_name__(self, owner: type, attr: str) -> None:
         self.attr = attr
@@ -62,16 +68,11 @@ class Row:
         return self.mask
 
     @property
-    def bits(self) -> int:
-        """All bits of this row, as a mask in the big-endian number that ``byte .. stop`` form."""
-        return ((1 << (self.width * self.count)) - 1) << self.shift
-
-    @property
     def first_bit(self) -> int:
         """Number of the row's first bit in the structure."""
         return 8 * self.byte + self.bit
 
-    def decode(self, raw: bytes) -> Any:
+    def decode(self, raw: bytes | bytearray) -> Any:
         """Return this row's value in *raw*."""
         raise AssertionError("a row is one of the kinds below")
 
@@ -81,9 +82,13 @@ class Row:
 
     def patch(self, buffer: bytearray, value: Any) -> None:
         """Write *value* into *buffer*, changing this row's bits only. Raises EncodeError."""
-        old = int.from_bytes(buffer[self.byte : self.stop])
-        new = (old & ~self.bits) | (self.encode(value) << self.shift)
-        buffer[self.byte : self.stop] = new.to_bytes(self.stop - self.byte)
+        kept = int.from_bytes(buffer[self.span]) & ~self.bits
+        buffer[self.span] = (kept | self.encode(value) << self.shift).to_bytes(self.stop - self.byte)
+
+    def copy(self, source: bytes, buffer: bytearray) -> None:
+        """Write this row of *source* into *buffer*, changing this row's bits only."""
+        old, new = int.from_bytes(buffer[self.span]), int.from_bytes(source[self.span])
+        buffer[self.span] = (old & ~self.bits | new & self.bits).to_bytes(self.stop - self.byte)
 
     def to_json(self, value: Any) -> Any:
         """Return *value* as the JSON contract has it."""
@@ -112,14 +117,16 @@ class NumberRow(Row):
     def __get__(self, instance: Layout | None, owner: type) -> Self | int:
         if instance is None:
             return self
-        return int.from_bytes(instance.raw[self.byte : self.stop]) >> self.shift & self.mask
+        return int.from_bytes(instance.raw[self.span]) >> self.shift & self.mask
 
-    def decode(self, raw: bytes) -> int:
+    def decode(self, raw: bytes | bytearray) -> int:
         """Return the number."""
-        return int.from_bytes(raw[self.byte : self.stop]) >> self.shift & self.mask
+        return int.from_bytes(raw[self.span]) >> self.shift & self.mask
 
     def encode(self, value: Any) -> int:
         """Return a number as it is, if it fits."""
+        if type(value) is int and 0 <= value <= self.mask:
+            return value
         return self._checked(value, self.name)
 
     def to_json(self, value: Any) -> Any:
@@ -139,7 +146,7 @@ class ArrayRow(Row):
     def __get__(self, instance: Layout | None, owner: type) -> Self | tuple[int, ...]:
         return self if instance is None else self.decode(instance.raw)
 
-    def decode(self, raw: bytes) -> tuple[int, ...]:
+    def decode(self, raw: bytes | bytearray) -> tuple[int, ...]:
         """Return all elements."""
         step = self.width // 8
         return tuple(int.from_bytes(raw[at : at + step]) for at in range(self.byte, self.stop, step))
@@ -174,7 +181,7 @@ class TextRow(Row):
     def __get__(self, instance: Layout | None, owner: type) -> Self | str:
         return self if instance is None else self.decode(instance.raw)
 
-    def decode(self, raw: bytes) -> str:
+    def decode(self, raw: bytes | bytearray) -> str:
         """Return the text up to the first NUL; what cannot be shown on a terminal becomes U+FFFD."""
         text = bytes(raw[self.byte : self.stop]).partition(b"\0")[0].decode("utf-8", "replace")
         return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
@@ -201,7 +208,7 @@ class BytesRow(Row):
     def __get__(self, instance: Layout | None, owner: type) -> Self | bytes:
         return self if instance is None else self.decode(instance.raw)
 
-    def decode(self, raw: bytes) -> bytes:
+    def decode(self, raw: bytes | bytearray) -> bytes:
         """Return the bytes."""
         return bytes(raw[self.byte : self.stop])
 

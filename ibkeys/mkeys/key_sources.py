@@ -47,13 +47,14 @@ def load_ring(sources: KeySources) -> tuple[KeyRing, list[str]]:
         warnings += files.warnings
     if sources.keystore is not None and sources.keystore.exists():
         with KeyStore(sources.keystore, create=False, passphrase=sources.passphrase) as store:
-            _add_store(ring, store)
+            add_store(ring, store)
             if sources.fallback is None:
                 ring.fallback = next(iter(store.subnet_keys()), NO_MKEY)
     return ring, warnings
 
 
-def _add_store(ring: KeyRing, store: KeyStore) -> None:
+def add_store(ring: KeyRing, store: KeyStore) -> None:
+    """Add what a key store knows to a ring. Its current keys count; the others of a port are spares."""
     ring.levels.update(store.levels())
     for guid, (first, *spares) in store.all_keys().items():
         if guid in ring.by_guid and ring.by_guid[guid] != first:

@@ -30,7 +30,7 @@ def lint(policy: Policy) -> tuple[Problem, ...]:
     found = [*policy.errors, *policy.warnings]
     for partition in policy.partitions:
         found += _of_partition(partition)
-    if policy.accepted:
+    if policy.accepted and not policy.leaves_open(DEFAULT_PARTITION):
         found += _of_the_sm(policy)
     found += _same_names(policy)
     found += _pinned_twice(policy)

@@ -45,8 +45,11 @@ PhaseName = Literal[
     "between",
     "policy",
     "former",
+    "members-add",
+    "members-remove",
+    "members-set",
 ]
-"""The last four are policies that a subnet manager is given."""
+"""``rewrite`` to ``former`` are policies that a subnet manager is given; after them stand changes through UFM."""
 ADDING: Final[frozenset[PhaseName]] = frozenset({"enforcement-off", "leaf-add", "end-add"})
 """Phases after which every port has all that it had, and all that it shall have."""
 

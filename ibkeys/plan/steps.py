@@ -18,7 +18,7 @@ Pure: memberships in, memberships out. Source: IBA 10.9.3 (limited members do no
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -71,3 +71,25 @@ def steps_between(
 
 def _mixed(had: frozenset[PKey], gets: frozenset[PKey], changed: frozenset[int]) -> frozenset[PKey]:
     return frozenset({key for key in had if key.partition not in changed} | {k for k in gets if k.partition in changed})
+
+
+def one_partition_at_a_time(
+    before: Mapping[P, frozenset[PKey]], states: Iterable[Mapping[P, frozenset[PKey]]]
+) -> Iterator[tuple[bool, Mapping[P, frozenset[PKey]]]]:
+    """Yield the way over *states* for whoever changes one partition after the other: to each state first with all that
+    rises, then with all that drops, each with whether ports rise in it. Nothing is made in vain: a state that is there
+    already is left out."""
+    for state in states:
+        grown = {port: _grown(before[port], keys) for port, keys in state.items()}
+        if grown != before:
+            yield True, grown
+        if grown != state:
+            yield False, state
+        before = state
+
+
+def _grown(before: frozenset[PKey], after: frozenset[PKey]) -> frozenset[PKey]:
+    """Return the P_Keys once all that rises has risen, and nothing has dropped."""
+    was, will = levels(before), levels(after)
+    rises = {base for base, level in will.items() if was.get(base, 0) < level}
+    return _mixed(before, after, frozenset(rises))

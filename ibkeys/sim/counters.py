@@ -23,4 +23,4 @@ class Counters:
 def _add(buffer: bytearray, layout: type[Layout], name: str, count: int) -> None:
     row = layout.rows.get(name)
     if row is not None:
-        row.patch(buffer, min(row.decode(bytes(buffer)) + count, row.max))
+        row.patch(buffer, min(row.decode(buffer) + count, row.max))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ibkeys.errors import UsageError
+from ibkeys.mad import offsets as at
 from ibkeys.mad.const import MgmtClass
 from ibkeys.sim.nodes import Node
 
@@ -64,7 +65,7 @@ class Faults:
 
     def loses(self, direction: Direction, node: Node, request: bytes) -> bool:
         """Decide about one request on its way to *node*, or about the reply to it."""
-        method, attribute = request[3], request[16] << 8 | request[17]
+        method, attribute = request[at.METHOD], int.from_bytes(request[at.ATTRIBUTE_ID])
         for order in self._orders:
             if (
                 order.direction == direction
@@ -104,4 +105,4 @@ class Faults:
 
 def _is_local(mad: bytes) -> bool:
     """Whether a program asks its own port: that is on no wire where SMPs get lost. At 100 % it suffers as all do."""
-    return mad[1] == MgmtClass.SUBN_DIRECTED_ROUTE and mad[7] == 0
+    return mad[at.MGMT_CLASS] == MgmtClass.SUBN_DIRECTED_ROUTE and mad[at.HOP_COUNT] == 0

@@ -7,34 +7,40 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.mad.const import MAD_SIZE, PERMISSIVE_LID, Method, MgmtClass
+from ibkeys.mad import offsets as at
+from ibkeys.mad.const import MAD_SIZE, MAX_HOPS, PERMISSIVE_LID, MadStatus, Method, MgmtClass
+from ibkeys.mad.replies import directed_route_reply, lid_routed_reply, with_return_path
 from ibkeys.sim import routing
 from ibkeys.sim.agents import pma, sma
+from ibkeys.sim.agents.request import Answer
+from ibkeys.sim.deliveries import LATENCY, Delivery, Drop, Outcome
 from ibkeys.sim.faults import Faults
 from ibkeys.sim.history import History
 from ibkeys.sim.managers import Managers
 from ibkeys.sim.nodes import Node, Port
-from ibkeys.sim.receivers import LATENCY, Delivery, Receivers
+from ibkeys.sim.receivers import Receivers
 from ibkeys.sim.traps import Traps
 
 _LID_ROUTED: Final = int(MgmtClass.SUBN_LID_ROUTED)
 _DIRECTED: Final = int(MgmtClass.SUBN_DIRECTED_ROUTE)
 _PERFORMANCE: Final = int(MgmtClass.PERF_MGMT)
 _ADMINISTRATION: Final = int(MgmtClass.SUBN_ADM)
-_PERMISSIVE: Final = b"\xff\xff"
+_SET: Final = int(Method.SET)
+_TRAP_REPRESS: Final = int(Method.TRAP_REPRESS)
+_APPLIED: Final = frozenset({int(MadStatus.OK), int(MadStatus.INVALID_FIELD)})
+"""The status of a Set that changed something: of several fields one may be invalid."""
+_PERMISSIVE: Final = PERMISSIVE_LID.to_bytes(2)
 
 
 class MadCarrier:
     """Carries the MADs of one subnet, with its *faults*, *history*, *receivers*, *traps* and subnet *managers*.
 
-    ``last_drop``: why the last MAD got no answer; ``sa_data_limit``: the longest answer of an SA in bytes, longer ones
-    are refused for want of resources.
+    ``sa_data_limit``: the longest answer of an SA in bytes, longer ones are refused for want of resources.
     """
 
     def __init__(
         self, faults: Faults, history: History, receivers: Receivers, traps: Traps, managers: Managers
     ) -> None:
-        self.last_drop = ""
         self.sa_data_limit: int | None = None
         self._faults = faults
         self._history = history
@@ -43,154 +49,134 @@ class MadCarrier:
         self._managers = managers
         traps.to_sm = self._trap_to_sa
 
-    def send(self, mad: bytes, origin: Port, dlid: int = PERMISSIVE_LID) -> list[Delivery]:
-        """Send *mad* from *origin* and return what comes back to it: nothing, one reply, or with faults more.
-
-        *dlid* is the LID it is addressed to, 0xFFFF for a directed route. Total: any bytes are answered or dropped.
-        What is forwarded to a program attached elsewhere goes to its receiver and is not in the list.
-        """
-        self.last_drop = ""
-        if len(mad) != MAD_SIZE or mad[0] != 1:
-            self.last_drop = "malformed"
-            return []
-        mgmt_class = mad[1]
+    def send(self, mad: bytes, origin: Port, dlid: int = PERMISSIVE_LID) -> Outcome:
+        """Do what `ibkeys.sim.subnet.Subnet.send` says."""
+        if len(mad) != MAD_SIZE or mad[at.BASE_VERSION] != 1:
+            return Drop.MALFORMED
+        mgmt_class = mad[at.MGMT_CLASS]
         if mgmt_class == _DIRECTED:
             return self._directed(mad, origin, dlid)
         if mgmt_class != _LID_ROUTED:
-            return self._gmp(mad, origin, dlid)
+            return self.gmp(mad, origin, dlid)
         arrived = routing.by_lid(origin, dlid)
         if arrived is None:
-            self.last_drop = "no route"
-            return []
+            return Drop.NO_ROUTE
         node, ingress = arrived
-        if mad[3] & 0x80:
+        if mad[at.METHOD] & at.RESPONSE:
             return self._hand_over(mad, node, ingress, origin.lid)
         slid = node.arrival_port(ingress).lid
-        answer = self._ask(mad, node, ingress, origin.lid)
-        if answer is None:
-            return []
+        answer = self.ask(mad, node, ingress, origin.lid)
+        if not isinstance(answer, tuple):
+            return answer
         back = routing.by_lid(node.arrival_port(ingress), origin.lid)
         if back is None or back[0] is not origin.node or (not back[0].is_switch and back[1] != origin.number):
-            self.last_drop = "no route back"
-            return []
-        status, data = answer
-        head = mad[:3] + b"\x81" + status.to_bytes(2) + mad[6:64]
-        return self._reply(head + data + mad[128:], mad, node, slid)
+            return Drop.NO_ROUTE_BACK
+        return self._reply(lid_routed_reply(mad, *answer), mad, node, slid)
 
-    def _gmp(self, mad: bytes, origin: Port, dlid: int) -> list[Delivery]:
+    def gmp(self, mad: bytes, origin: Port, dlid: int) -> Outcome:
         """A MAD to QP1: the PMA and the SA of a master answer theirs, all else goes to programs there (IBA 13.5)."""
         _, end = routing.hops(origin, dlid)
         if end is None:
-            self.last_drop = "no route"
-            return []
-        node = end.node
-        sa = self._managers.sa_at(end) if mad[1] == _ADMINISTRATION else None
-        if sa is not None and mad[3] == Method.REPORT_RESP and not node.silent:
+            return Drop.NO_ROUTE
+        node, method = end.node, mad[at.METHOD]
+        sa = self._managers.sa_at(end) if mad[at.MGMT_CLASS] == _ADMINISTRATION else None
+        if sa is not None and method == Method.REPORT_RESP and not node.silent:
             sa.subscriptions.acknowledge(mad, origin)
             return []
-        if (mad[1] != _PERFORMANCE and sa is None) or mad[3] & 0x80 or mad[3] == Method.TRAP_REPRESS:
+        is_for_agent = sa is not None or mad[at.MGMT_CLASS] == _PERFORMANCE
+        if not is_for_agent or method & at.RESPONSE or method == Method.TRAP_REPRESS:
             return self._hand_over(mad, node, end.number, origin.lid)
         if node.silent:
-            self.last_drop = "silent"
-            return []
+            return Drop.SILENT
         if self._faults.active and self._faults.loses("request", node, mad):
-            self.last_drop = "fault"
-            return []
+            return Drop.FAULT
         if routing.hops(end, origin.lid)[1] is not origin:
-            self.last_drop = "no route back"
-            return []
-        if sa is not None:
-            answers = sa.take(mad, origin, self.sa_data_limit)
-            if answers is None:
-                self.last_drop = "sm_key"
-                return []
-            return [delivery for answer in answers for delivery in self._reply(answer, mad, node, end.lid)]
-        status, data = pma.answer(node, mad)
-        return self._reply(mad[:3] + b"\x81" + status.to_bytes(2) + mad[6:64] + data, mad, node, end.lid)
+            return Drop.NO_ROUTE_BACK
+        if sa is None:
+            return self._reply(lid_routed_reply(mad, *pma.answer(node, mad)), mad, node, end.lid)
+        answers = sa.take(mad, origin, self.sa_data_limit)
+        if answers is None:
+            return Drop.SM_KEY
+        arriving = [delivery for answer in answers for delivery in self._spoiled(answer, mad, node, end.lid)]
+        return arriving if arriving or not answers else Drop.FAULT
 
-    def _directed(self, mad: bytes, origin: Port, dlid: int) -> list[Delivery]:
-        hops = mad[7]
-        if hops > 63:
-            self.last_drop = "malformed"
-            return []
-        if mad[4] & 0x80:
+    def _directed(self, mad: bytes, origin: Port, dlid: int) -> Outcome:
+        hops = mad[at.HOP_COUNT]
+        if hops > MAX_HOPS:
+            return Drop.MALFORMED
+        if mad[at.D] & at.RESPONSE:
             return self._directed_response(mad, origin, dlid)
-        if mad[6] or mad[3] & 0x80:
-            self.last_drop = "malformed"
-            return []
+        if mad[at.HOP_POINTER] or mad[at.METHOD] & at.RESPONSE:
+            return Drop.MALFORMED
         node, ingress = origin.node, origin.number
-        if mad[32:34] != _PERMISSIVE:  # a LID-routed part comes first and ends at a switch
+        if mad[at.DR_SLID] != _PERMISSIVE:  # a LID-routed part comes first and ends at a switch
             arrived = routing.by_lid(origin, dlid)
             if arrived is None or (hops and not arrived[0].is_switch):
-                self.last_drop = "no route"
-                return []
+                return Drop.NO_ROUTE
             node, ingress = arrived
-        walked = routing.directed(node, ingress, mad[128:192], hops)
+        walked = routing.directed(node, ingress, mad[at.INITIAL_PATH], hops)
         if walked is None:
-            self.last_drop = "no route"
-            return []
+            return Drop.NO_ROUTE
         node, ingress, back = walked
-        if mad[34:36] != _PERMISSIVE:  # a LID-routed part follows
+        if mad[at.DR_DLID] != _PERMISSIVE:  # a LID-routed part follows
             turning = node.arrival_port(ingress)
-            arrived = routing.by_lid(turning, mad[34] << 8 | mad[35])
+            arrived = routing.by_lid(turning, int.from_bytes(mad[at.DR_DLID]))
             if arrived is None:
-                self.last_drop = "no route"
-                return []
+                return Drop.NO_ROUTE
             node, ingress = arrived
-        request = mad[:192] + back + mad[193 + hops :]
-        answer = self._ask(request, node, ingress, PERMISSIVE_LID)
-        if answer is None:
-            return []
+        arrived_mad = with_return_path(mad, back)
+        answer = self.ask(arrived_mad, node, ingress, PERMISSIVE_LID)
+        if not isinstance(answer, tuple):
+            return answer
         status, data = answer
-        head = mad[:3] + b"\x81" + (status | 0x8000).to_bytes(2) + b"\0" + mad[7:64]
-        reply = head + data + mad[128:192] + back + mad[193 + hops :]
-        return self._reply(reply, mad, node, PERMISSIVE_LID)
+        return self._reply(directed_route_reply(arrived_mad, status, data), mad, node, PERMISSIVE_LID)
 
-    def _directed_response(self, mad: bytes, origin: Port, dlid: int) -> list[Delivery]:
+    def _directed_response(self, mad: bytes, origin: Port, dlid: int) -> Outcome:
         """A response (D = 1) goes back along ReturnPath, last entry first."""
-        hops = mad[7]
-        path = b"\0" + bytes(reversed(mad[193 : 193 + hops]))
-        walked = routing.directed(origin.node, origin.number, path, hops)
-        if walked is None or not mad[3] & 0x80:
-            self.last_drop = "no route"
-            return []
-        return self._hand_over(mad[:6] + b"\0" + mad[7:], walked[0], walked[1], PERMISSIVE_LID)
+        hops = mad[at.HOP_COUNT]
+        entries = mad[at.RETURN_PATH][1 : hops + 1]
+        walked = routing.directed(origin.node, origin.number, b"\0" + bytes(reversed(entries)), hops)
+        if walked is None or not mad[at.METHOD] & at.RESPONSE:
+            return Drop.NO_ROUTE
+        arriving = mad[: at.HOP_POINTER] + b"\0" + mad[at.HOP_COUNT :]
+        return self._hand_over(arriving, walked[0], walked[1], PERMISSIVE_LID)
 
-    def _ask(self, mad: bytes, node: Node, ingress: int, slid: int) -> tuple[int, bytes] | None:
-        """Return status and attribute that a node answers; None when it gives no answer or somebody else will."""
+    def ask(self, mad: bytes, node: Node, ingress: int, slid: int) -> Answer | Outcome:
+        """Return status and attribute that a node answers; where its SMA answers nothing, what becomes of the SMP."""
         if node.silent:
-            self.last_drop = "silent"
-            return None
+            return Drop.SILENT
         if self._faults.active and self._faults.loses("request", node, mad):
-            self.last_drop = "fault"
-            return None
-        method = mad[3]
+            return Drop.FAULT
+        method = mad[at.METHOD]
         answer = sma.answer(node, ingress, mad, self._traps)
-        if isinstance(answer, str):
-            self.last_drop = answer
-            if answer != "m_key":
-                if method == 7:  # the agent looks first, then the program whose trap it may answer (mad.c)
+        if isinstance(answer, Drop):
+            if answer is not Drop.M_KEY:
+                if method == _TRAP_REPRESS:  # the agent looks first, then the program whose trap it may answer (mad.c)
                     self._traps.repress(node.arrival_port(ingress), mad)
                 if self._receivers:
-                    self._hand_over(mad, node, ingress, slid)
-            return None
-        if method == 2 and (answer[0] & 0xFF) in (0, 0x1C):
+                    return self._hand_over(mad, node, ingress, slid)
+            return answer
+        if method == _SET and (answer[0] & 0xFF) in _APPLIED:
             self._history.changes += 1
         return answer
 
-    def _reply(self, reply: bytes, request: bytes, node: Node, slid: int) -> list[Delivery]:
+    def _reply(self, reply: bytes, request: bytes, node: Node, slid: int) -> Outcome:
+        if not self._faults.active:
+            return [Delivery(LATENCY, reply, slid)]
+        return self._spoiled(reply, request, node, slid) or Drop.FAULT
+
+    def _spoiled(self, reply: bytes, request: bytes, node: Node, slid: int) -> list[Delivery]:
+        """Return what arrives of *reply*: nothing where it is lost, more where it is duplicated."""
         faults = self._faults
         if not faults.active:
             return [Delivery(LATENCY, reply, slid)]
         if faults.loses("reply", node, request):
-            self.last_drop = "fault"
             return []
         return [Delivery(LATENCY + extra, mad, slid) for extra, mad in faults.spoil(reply)]
 
-    def _hand_over(self, mad: bytes, node: Node, ingress: int, slid: int) -> list[Delivery]:
+    def _hand_over(self, mad: bytes, node: Node, ingress: int, slid: int) -> Outcome:
         taken = self._receivers.deliver(node.arrival_port(ingress), Delivery(LATENCY, mad, slid))
-        self.last_drop = "" if taken else "nobody there"
-        return []
+        return [] if taken else Drop.NOBODY_THERE
 
     def next_sa_timer(self) -> float | None:
         """Return the time at which an SA sends a segment again."""
@@ -203,7 +189,7 @@ class MadCarrier:
 
     def _send_by_sa(self, home: Port, asker: Port, mad: bytes) -> None:
         if routing.hops(home, asker.lid)[1] is asker:
-            for delivery in self._reply(mad, mad, home.node, home.lid):
+            for delivery in self._spoiled(mad, mad, home.node, home.lid):
                 self._receivers.deliver(asker, delivery)
 
     def _trap_to_sa(self, end: Port, mad: bytes, source: Port) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import MKey
-from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.const import GUIDS_PER_BLOCK, P_KEYS_PER_BLOCK, NodeType, PortState
 from ibkeys.mad.performance import PortCounters
 from ibkeys.sim.counters import Counters
@@ -27,16 +27,14 @@ DEFAULT_BLOCK: Final = b"\xff\xff" + bytes(62)
 EMPTY_BLOCK: Final = bytes(BLOCK_SIZE)
 NO_ROUTE: Final = 0xFF
 
-# Positions in PortInfo of what is read for every SMP; `ibkeys.mad.attributes.PortInfo` has the whole table.
-KEY: Final = slice(0, 8)
-LID: Final = slice(16, 18)
-SM_LID: Final = slice(18, 20)
-CAPABILITY_MASK: Final = slice(20, 24)
-LEASE_PERIOD: Final = slice(26, 28)
-STATE_BYTE: Final = 32
-PHYSICAL_STATE_BYTE: Final = 33
-PROTECT_BYTE: Final = 34
-GUID_CAP_BYTE: Final = 50
+# Positions in PortInfo of what is read for every SMP.
+KEY: Final = PortInfo.m_key.span
+GUID_CAP_BYTE: Final = PortInfo.guid_cap.byte
+_LID: Final = PortInfo.lid.span
+_STATE_BYTE: Final = PortInfo.port_state.byte
+_STATE_BITS: Final = PortInfo.port_state.mask
+_LMC_BYTE: Final = PortInfo.lmc.byte
+_LMC_BITS: Final = PortInfo.lmc.mask
 
 _NODE_INFO: Final = struct.Struct(">BBBBQQQHHIB3s24x")
 
@@ -50,7 +48,7 @@ class _Number:
         self.row = PortInfo.rows[name]
 
     def __get__(self, port: Port, owner: type) -> int:
-        return int(self.row.decode(bytes(port.info)))
+        return int(self.row.decode(port.info))
 
     def __set__(self, port: Port, value: int) -> None:
         self.row.patch(port.info, value)
@@ -82,6 +80,7 @@ class Port:
     lid = _Number("lid")
     lmc = _Number("lmc")
     sm_lid = _Number("master_sm_lid")
+    gid_prefix = _Number("gid_prefix")
     capability_mask = _Number("capability_mask")
     state = _Number("port_state")
     physical_state = _Number("port_physical_state")
@@ -127,6 +126,11 @@ class Port:
     def guard(self) -> Port:
         """The port whose M_Key decides about SMPs to this one (IBA 14.2.4: port 0 of a switch guards all of it)."""
         return self.node.ports[0] if self.node.is_switch else self
+
+    @property
+    def gid(self) -> int:
+        """GIDPrefix and port GUID."""
+        return self.gid_prefix << 64 | self.guid
 
     @property
     def p_key_capacity(self) -> int:
@@ -196,8 +200,8 @@ class Port:
 
     def covers(self, lid: int) -> bool:
         """Whether *lid* is one of the LIDs of this end port."""
-        base = self.info[16] << 8 | self.info[17]
-        return base != 0 and base <= lid < base + (1 << (self.info[PROTECT_BYTE] & 7))
+        base = int.from_bytes(self.info[_LID])
+        return base != 0 and base <= lid < base + (1 << (self.info[_LMC_BYTE] & _LMC_BITS))
 
     @property
     def is_up(self) -> bool:
@@ -205,15 +209,13 @@ class Port:
         peer = self.peer
         return (
             peer is not None
-            and self.info[STATE_BYTE] & 0xF >= PortState.INITIALIZE
-            and peer.info[STATE_BYTE] & 0xF >= PortState.INITIALIZE
+            and self.info[_STATE_BYTE] & _STATE_BITS >= PortState.INITIALIZE
+            and peer.info[_STATE_BYTE] & _STATE_BITS >= PortState.INITIALIZE
         )
 
     def set_states(self, state: int, physical_state: int) -> None:
         """Write PortState and PortPhysicalState, as the link does by itself."""
-        self.info[STATE_BYTE] = self.info[STATE_BYTE] & 0xF0 | state
-        self.info[PHYSICAL_STATE_BYTE] = self.info[PHYSICAL_STATE_BYTE] & 0x0F | physical_state << 4
-        self.touch()
+        self.state, self.physical_state = state, physical_state
 
     def count(self, name: str, number: int = 1) -> None:
         """Add to a counter, by its name in `PortCounters` or `PortCountersExtended`."""
@@ -224,7 +226,7 @@ class Port:
 
     def counter(self, name: str) -> int:
         """Return one counter as PortCounters shows it."""
-        return int(PortCounters.rows[name].decode(bytes(self.counters.basic))) if self.counters is not None else 0
+        return int(PortCounters.rows[name].decode(self.counters.basic)) if self.counters is not None else 0
 
     def touch(self) -> None:
         """Note that this port may differ from what it was at the start."""
@@ -331,7 +333,7 @@ class Node:
             if self.switch_info is None:
                 raise UsageError(f"{self.description} is no switch: it has no PartitionEnforcementCap")
             self.enforcement_capacity = enforcement_cap
-            self.switch_info[14:16] = enforcement_cap.to_bytes(2)
+            SwitchInfo.partition_enforcement_cap.patch(self.switch_info, enforcement_cap)
         for port in self.all_ports:
             port.resize_p_keys()
         self.touch()
@@ -340,7 +342,8 @@ class Node:
         """Set InboundEnforcementCap and OutboundEnforcementCap of a switch."""
         if self.switch_info is None:
             raise UsageError(f"{self.description} is no switch: it enforces nothing")
-        self.switch_info[16] = self.switch_info[16] & 0x3F | inbound << 7 | outbound << 6
+        SwitchInfo.inbound_enforcement_cap.patch(self.switch_info, inbound)
+        SwitchInfo.outbound_enforcement_cap.patch(self.switch_info, outbound)
         self.touch()
 
     def node_info(self, ingress: int) -> bytes:

@@ -22,16 +22,15 @@ MAX_NOTICE_PATH: Final = 30
 
 def bad_m_key(port: Port, mad: bytes) -> Notice:
     """Return trap 256 for the SMP *mad* that *port* refused."""
-    directed = mad[1] == MgmtClass.SUBN_DIRECTED_ROUTE
+    smp = DirectedRouteSmp(mad)
     details = BadMKeyDetails.new(
         lid_addr=port.lid,
-        method=mad[3],
-        attribute_id=mad[16] << 8 | mad[17],
-        attribute_modifier=int.from_bytes(mad[20:24]),
-        m_key=int.from_bytes(mad[24:32]),
+        method=smp.method,
+        attribute_id=smp.attribute_id,
+        attribute_modifier=smp.attribute_modifier,
+        m_key=smp.m_key,
     )
-    if directed:
-        smp = DirectedRouteSmp(mad)
+    if smp.mgmt_class == MgmtClass.SUBN_DIRECTED_ROUTE:
         hops = min(smp.hop_count, MAX_NOTICE_PATH)
         # The path from the first hop on; the Linux SMAs start at the unused entry 0 and so lose the last hop.
         path = smp.return_path[1 : hops + 1]
@@ -108,8 +107,8 @@ def _ends(packet: Packet) -> dict[str, int]:
         "sl": packet.sl,
         "qp1": packet.source_qp,
         "qp2": packet.destination_qp,
-        "gid_addr1": int.from_bytes(source.info[8:16]) << 64 | source.guid,
-        "gid_addr2": int.from_bytes(destination.info[8:16]) << 64 | destination.guid,
+        "gid_addr1": source.gid,
+        "gid_addr2": destination.gid,
     }
 
 

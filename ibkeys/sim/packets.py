@@ -12,7 +12,9 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.keys.pkey import InboundCheck, match_in_table, match_inbound
+from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.const import CapabilityMask
+from ibkeys.mad.fields import NumberRow
 from ibkeys.sim import notices, routing
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.notices import Packet
@@ -20,10 +22,10 @@ from ibkeys.sim.traps import Traps
 
 WORDS: Final = 72
 """The size of a packet as PortXmitData counts it (words of four octets): that of one that carries a MAD."""
-_INBOUND: Final = 0x08
-_OUTBOUND: Final = 0x04
-_CAPABILITY_SHIFT: Final = 4
-"""From a bit of PortInfo's enforcement to that of SwitchInfo (byte 16) which says that the switch can do it."""
+Direction = tuple[NumberRow, NumberRow]
+"""The bit of PortInfo that tells a port to check packets, and the bit of SwitchInfo which says that the switch can."""
+INBOUND: Final = PortInfo.partition_enforcement_inbound, SwitchInfo.inbound_enforcement_cap
+OUTBOUND: Final = PortInfo.partition_enforcement_outbound, SwitchInfo.outbound_enforcement_cap
 
 
 def carry(packet: Packet, inbound_check: InboundCheck, traps: Traps, expected_q_key: int | None = None) -> str:
@@ -35,12 +37,12 @@ def carry(packet: Packet, inbound_check: InboundCheck, traps: Traps, expected_q_
     passed, end = routing.hops(source, destination.lid)
     what = f"packet from {source} to {destination} with P_Key 0x{packet.p_key:04x}"
     for egress, ingress in passed:
-        if enforces(egress, _OUTBOUND) and not allows(egress, packet.p_key):
+        if enforces(egress, OUTBOUND) and not allows(egress, packet.p_key):
             _constraint(egress, packet, "port_xmit_constraint_errors", traps)
             return f"{what}: dropped by outbound enforcement at {egress}"
         _count_sent(egress)
         _count_received(ingress)
-        if enforces(ingress, _INBOUND) and match_inbound(packet.p_key, ingress.p_keys, inbound_check) is None:
+        if enforces(ingress, INBOUND) and match_inbound(packet.p_key, ingress.p_keys, inbound_check) is None:
             _constraint(ingress, packet, "port_rcv_constraint_errors", traps)
             return f"{what}: dropped by inbound enforcement at {ingress}"
     if end is not destination:
@@ -66,13 +68,13 @@ def allows(port: Port, p_key: int) -> bool:
     return match_in_table(p_key, port.p_keys) is not None
 
 
-def enforces(port: Port, bit: int) -> bool:
-    """Whether an external port of a switch checks packets in the direction of *bit*: it is told to, and its switch has
+def enforces(port: Port, direction: Direction) -> bool:
+    """Whether an external port of a switch checks packets in *direction*: it is told to, and its switch has
     tables for its ports and can."""
-    node = port.node
-    if node.switch_info is None or not port.info[43] & bit:
+    node, (told, can) = port.node, direction
+    if node.switch_info is None or not told.decode(port.info):
         return False
-    return node.enforcement_capacity > 0 and bool(node.switch_info[16] & bit << _CAPABILITY_SHIFT)
+    return node.enforcement_capacity > 0 and bool(can.decode(node.switch_info))
 
 
 def _constraint(port: Port, packet: Packet, counter: str, traps: Traps) -> None:

@@ -3,21 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
 
+from ibkeys.sim.deliveries import Delivery
 from ibkeys.sim.nodes import Port
-
-LATENCY: Final = 0.0
-"""Seconds from a request to its reply when nothing delays it: time passes only where somebody waits for it."""
-
-
-class Delivery(NamedTuple):
-    """A MAD that arrives *delay* seconds from now. ``slid`` is the sender's LID, 0xFFFF for a directed route."""
-
-    delay: float
-    mad: bytes
-    slid: int
-
 
 Receiver = Callable[[Delivery], None]
 

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from ibkeys.mad import offsets as at
 from ibkeys.mad.const import SECURITY_TRAPS, PortState, TrapNumber
 from ibkeys.mad.notice import Notice
 from ibkeys.sim import notices, routing
+from ibkeys.sim.deliveries import LATENCY, Delivery
 from ibkeys.sim.faults import Faults
-from ibkeys.sim.nodes import STATE_BYTE, Port
-from ibkeys.sim.receivers import LATENCY, Delivery, Receivers
+from ibkeys.sim.nodes import Port
+from ibkeys.sim.receivers import Receivers
 
 
 class Traps:
@@ -76,12 +78,12 @@ class Traps:
     def repress(self, port: Port, mad: bytes) -> None:
         """Take the TrapRepress *mad*, which passed the M_Key check of *port*: what it answers is not repeated."""
         if self.repeats.repress(port, mad):
-            port.record("trap-repressed", number=mad[68] << 8 | mad[69])
+            port.record("trap-repressed", number=_number(mad))
 
     def repeat_due(self, now: float) -> None:
         """Send again what is due."""
         for port, mad in self.repeats.due(now):
-            port.record("trap-repeated", number=mad[68] << 8 | mad[69], to=port.sm_lid)
+            port.record("trap-repeated", number=_number(mad), to=port.sm_lid)
             self._carry(port, mad)
 
 
@@ -95,11 +97,20 @@ def may_send(port: Port, number: int, now: float) -> bool:
 
     The spacing holds for security traps only: those a stranger can provoke without end.
     """
-    if port.info[STATE_BYTE] & 0x0F != PortState.ACTIVE:
+    if port.state != PortState.ACTIVE:
         return False
     if number in SECURITY_TRAPS and port.last_trap is not None:
         return now - port.last_trap >= spacing(port)
     return True
+
+
+def _number(mad: bytes) -> int:
+    """Return the TrapNumber in a Trap or TrapRepress."""
+    return Notice(mad[at.DATA]).trap_number
+
+
+def _answers(repress: bytes, trap: bytes) -> bool:
+    return repress[at.TID] == trap[at.TID] or repress[at.DATA] == trap[at.DATA]
 
 
 class Repeats:
@@ -139,9 +150,9 @@ class Repeats:
 
         It carries the trap's data and TransactionID, of which the upper half may belong to somebody else's kernel.
         """
-        key = port, mad[68] << 8 | mad[69]
+        key = port, _number(mad)
         waiting = self._waiting.get(key)
-        if waiting is None or (waiting.mad[12:16] != mad[12:16] and waiting.mad[64:128] != mad[64:128]):
+        if waiting is None or not _answers(mad, waiting.mad):
             return False
         del self._waiting[key]
         return True
@@ -172,7 +183,7 @@ class Repeats:
                 continue
             if waiting.due > now:
                 self._set_timer(waiting, port, number)
-            elif waiting.is_over(now) or port.info[STATE_BYTE] & 0x0F != PortState.ACTIVE:
+            elif waiting.is_over(now) or port.state != PortState.ACTIVE:
                 del self._waiting[port, number]
             else:
                 waiting.left -= 1

@@ -25,7 +25,7 @@ from ibkeys.store.journal_records import Stage as Stage
 from ibkeys.store.journal_records import Start as Start
 from ibkeys.store.journal_schema import JOURNAL_SCHEMA
 from ibkeys.store.origin import Origin, this_process
-from ibkeys.store.sqlite import Store, guid_number, guid_text, timestamp
+from ibkeys.store.sqlite import Store, guid_number, guid_text
 
 if TYPE_CHECKING:
     import sqlite3
@@ -116,8 +116,8 @@ class Operation:
                 self._journal.set_status(failed, "failed")
             if images:
                 if operation is None:
-                    operation = self._journal._begin(self.command, self._origin)
-                entries = self._journal._record(operation, self._first + len(self._entries), images)
+                    operation = self._journal.begin_operation(self.command, self._origin)
+                entries = self._journal.record(operation, self._first + len(self._entries), images)
         self.id = operation
         self._entries += entries
         return entries
@@ -127,8 +127,8 @@ class Operation:
         with self._journal.together():
             operation = self.id
             if operation is None:
-                operation = self._journal._begin(self.command, self._origin)
-            entry = self._journal._record_file(operation, image)
+                operation = self._journal.begin_operation(self.command, self._origin)
+            entry = self._journal.record_file(operation, image)
         self.id = operation
         self._files.append(entry)
         return entry
@@ -179,8 +179,8 @@ class Journal(Store):
         It is on disk with *document* and *options*, the texts of its plan, when this returns. They hold no key.
         """
         origin = origin or this_process()
-        with self._database.transaction() as connection:
-            operation = self._begin(command, origin)
+        with self.database.transaction() as connection:
+            operation = self.begin_operation(command, origin)
             connection.execute(
                 "INSERT INTO plans (operation, document, options, stage) VALUES (?, ?, ?, 'running')",
                 (operation, document, options),
@@ -197,7 +197,7 @@ class Journal(Store):
         with self.together():
             self.set_state(operation, "open")
             self.set_stage(operation, "running")
-            self._note_start(operation, origin, timestamp(self._clock))
+            self._note_start(operation, origin, self.now())
         return self._again(record.command, operation, origin, record.undoes)
 
     def undo_of(self, operation: int, origin: Origin | None = None) -> Operation:
@@ -209,20 +209,20 @@ class Journal(Store):
         """
         origin = origin or this_process()
         self._require(operation)
-        found = self._database.query(
+        found = self.database.query(
             "SELECT max(id) FROM operations WHERE undoes = ? AND state IN ('open', 'failed')", (operation,)
         )[0][0]
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             self.set_stage(operation, "going-back")
             if found is not None:
                 connection.execute("UPDATE operations SET state = 'open', finished = NULL WHERE id = ?", (found,))
-                self._note_start(found, origin, timestamp(self._clock))
+                self._note_start(found, origin, self.now())
             else:
-                found = self._begin(UNDO, origin, operation)
+                found = self.begin_operation(UNDO, origin, operation)
         return self._again(UNDO, cast(int, found), origin, operation)
 
     def _again(self, command: str, operation: int, origin: Origin, undoes: int | None) -> Operation:
-        [(first,)] = self._database.query(
+        [(first,)] = self.database.query(
             "SELECT coalesce(max(sequence) + 1, 0) FROM entries WHERE operation = ?", (operation,)
         )
         return Operation(self, command, origin, operation, first, resumable=True, undoes=undoes)
@@ -230,7 +230,7 @@ class Journal(Store):
     def relatives(self, operation: int) -> list[int]:
         """Return the operations that undo *operation*, that it undoes, and so on: all that may have written over what
         it wrote, or put it back. In the order in which they began."""
-        rows = self._database.query(
+        rows = self.database.query(
             """WITH RECURSIVE family (id) AS (
                    SELECT ?
                    UNION SELECT operations.undoes FROM operations JOIN family ON operations.id = family.id
@@ -244,7 +244,7 @@ class Journal(Store):
     def plan_of(self, operation: int) -> PlanRecord | None:
         """Return the plan that an operation follows, None when it follows none."""
         query = "SELECT document, options, stage FROM plans WHERE operation = ?"
-        rows = self._database.query(query, (operation,), of="plans")
+        rows = self.database.query(query, (operation,), of="plans")
         return PlanRecord(*rows[0]) if rows else None
 
     def add_options(self, operation: int, added: Mapping[str, Any]) -> None:
@@ -252,17 +252,17 @@ class Journal(Store):
         plan = self.plan_of(operation)
         if plan is not None:
             options = {**json.loads(plan.options), **added}
-            with self._database.transaction() as connection:
+            with self.database.transaction() as connection:
                 connection.execute("UPDATE plans SET options = ? WHERE operation = ?", (json.dumps(options), operation))
 
     def set_stage(self, operation: int, stage: Stage) -> None:
         """Set how far an operation is; nothing happens to one without a plan."""
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             connection.execute("UPDATE plans SET stage = ? WHERE operation = ?", (stage, operation))
 
     def move_stage(self, operation: int, old: Stage, new: Stage) -> bool:
         """Change the stage from *old* to *new*; False when it was another. Of several processes one succeeds."""
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             cursor = connection.execute(
                 "UPDATE plans SET stage = ? WHERE operation = ? AND stage = ?", (new, operation, old)
             )
@@ -275,7 +275,7 @@ class Journal(Store):
 
     def list_operations(self) -> list[OperationRecord]:
         """Return all operations, the oldest first."""
-        rows = self._database.query(
+        rows = self.database.query(
             """SELECT id, command, state, started, finished,
                       (SELECT count(*) FROM (SELECT DISTINCT node_guid, port FROM entries WHERE operation = id)),
                       (SELECT count(*) FROM entries WHERE operation = id AND status != 'done')
@@ -300,21 +300,21 @@ class Journal(Store):
 
     def _starts(self) -> dict[int, list[Start]]:
         found: dict[int, list[Start]] = {}
-        for operation, started, user, host, overrides, options in self._database.query(
+        for operation, started, user, host, overrides, options in self.database.query(
             "SELECT operation, started, user, host, overrides, options FROM starts ORDER BY operation, number",
             of="starts",
         ):
             try:
                 origin = Origin(user, host, _texts(overrides), _texts(options))
             except (FileFormatError, TypeError):
-                raise self._database.damage("what a change was started with cannot be read") from None
+                raise self.database.damage("what a change was started with cannot be read") from None
             found.setdefault(operation, []).append(Start(started, origin))
         return found
 
     def entries(self, operation: int) -> list[Entry]:
         """Return the entries of an operation in the order they were recorded. Raises StoreError for an unknown id."""
         self._require(operation)
-        rows = self._database.query(
+        rows = self.database.query(
             f"SELECT sequence, status, {_IMAGE_COLUMNS} FROM entries WHERE operation = ? ORDER BY sequence",
             (operation,),
             of="entries",
@@ -322,15 +322,16 @@ class Journal(Store):
         try:
             return self._entries_of(operation, rows)
         except EncodeError as error:
-            raise self._database.damage(str(error)) from None
+            raise self.database.damage(str(error)) from None
 
     def files(self, operation: int) -> list[FileEntry]:
         """Return the files of an operation in the order they were recorded. Raises StoreError for an unknown id."""
         self._require(operation)
-        return files_of(self._database, operation)
+        return files_of(self.database, operation)
 
-    def _record_file(self, operation: int, image: FileImage) -> FileEntry:
-        return record_file(self._database, operation, image)
+    def record_file(self, operation: int, image: FileImage) -> FileEntry:
+        """Put what a file holds on disk as a pending entry of *operation*. Raises StoreError."""
+        return record_file(self.database, operation, image)
 
     def _entries_of(self, operation: int, rows: Sequence[Sequence[Any]]) -> list[Entry]:
         return [
@@ -351,8 +352,8 @@ class Journal(Store):
         after all ends an undo of it that was cut off.
         """
         self._require(operation)
-        finished = None if state == "open" else timestamp(self._clock)
-        with self._database.transaction() as connection:
+        finished = None if state == "open" else self.now()
+        with self.database.transaction() as connection:
             connection.execute(
                 "UPDATE operations SET state = ?, finished = ? WHERE id = ?", (state, finished, operation)
             )
@@ -366,7 +367,7 @@ class Journal(Store):
     def set_status(self, entries: Iterable[Entry], status: EntryStatus) -> None:
         """Set the status of *entries* with one sync."""
         entries = list(entries)
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             connection.executemany(
                 "UPDATE entries SET status = ? WHERE operation = ? AND sequence = ?",
                 [(status, entry.operation, entry.sequence) for entry in entries],
@@ -374,9 +375,10 @@ class Journal(Store):
         for entry in entries:
             entry.status = status
 
-    def _begin(self, command: str, origin: Origin, undoes: int | None = None) -> int:
-        started = timestamp(self._clock)
-        with self._database.transaction() as connection:
+    def begin_operation(self, command: str, origin: Origin, undoes: int | None = None) -> int:
+        """Put a new, open operation on disk, and return its id. Raises StoreError."""
+        started = self.now()
+        with self.database.transaction() as connection:
             cursor = connection.execute(
                 "INSERT INTO operations (command, state, started, undoes) VALUES (?, 'open', ?, ?)",
                 (command, started, undoes),
@@ -386,7 +388,7 @@ class Journal(Store):
         return operation
 
     def _note_start(self, operation: int, origin: Origin, started: str) -> None:
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             connection.execute(
                 "INSERT INTO starts (operation, number, started, user, host, overrides, options) "
                 "VALUES (?, (SELECT count(*) FROM starts WHERE operation = ?), ?, ?, ?, ?, ?)",
@@ -401,8 +403,9 @@ class Journal(Store):
                 ),
             )
 
-    def _record(self, operation: int, first: int, images: Sequence[Image]) -> list[Entry]:
-        with self._database.transaction() as connection:
+    def record(self, operation: int, first: int, images: Sequence[Image]) -> list[Entry]:
+        """Put images on disk as pending entries of *operation*, numbered from *first*. Raises StoreError."""
+        with self.database.transaction() as connection:
             connection.executemany(
                 f"INSERT INTO entries (operation, sequence, status, {_IMAGE_COLUMNS}) "
                 f"VALUES (?, ?, 'pending', {', '.join('?' * 11)})",
@@ -411,7 +414,7 @@ class Journal(Store):
         return [Entry(self, operation, number, image, "pending") for number, image in enumerate(images, first)]
 
     def _require(self, operation: int) -> None:
-        if not self._database.query("SELECT 1 FROM operations WHERE id = ?", (operation,)):
+        if not self.database.query("SELECT 1 FROM operations WHERE id = ?", (operation,)):
             raise StoreError(f"the journal has no operation {operation}; `ibkeys journal` lists them")
 
 

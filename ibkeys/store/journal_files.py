@@ -19,12 +19,12 @@ _COLUMNS: Final = "host, path, before, after, mode, uid, gid, attributes"
 class FileEntry:
     """One file in the journal: a `FileImage` and what became of it."""
 
-    __slots__ = ("_database", "image", "operation", "sequence", "status")
+    __slots__ = ("database", "image", "operation", "sequence", "status")
 
     def __init__(
         self, database: Database, operation: int, sequence: int, image: FileImage, status: EntryStatus
     ) -> None:
-        self._database = database
+        self.database = database
         self.operation, self.sequence, self.image, self.status = operation, sequence, image, status
 
     def done(self) -> None:
@@ -36,7 +36,7 @@ class FileEntry:
         self._set("failed")
 
     def _set(self, status: EntryStatus) -> None:
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             connection.execute(
                 "UPDATE files SET status = ? WHERE operation = ? AND sequence = ?",
                 (status, self.operation, self.sequence),

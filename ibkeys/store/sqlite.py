@@ -45,7 +45,7 @@ Clock = Callable[[], datetime]
 
 DIRECTORY_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
-_BUSY_SECONDS: Final = 10.0
+BUSY_SECONDS: Final = 10.0
 _OPS_AT_ONCE: Final = 1_000_000
 """Instructions of SQLite's virtual machine between two looks at how many there were: a few milliseconds."""
 _OPS_OF_ANY_FILE: Final = 20_000_000
@@ -169,7 +169,7 @@ class Database:
                 raise
 
     def _connected(self, path: Path | None, read_only: bool) -> sqlite3.Connection:
-        connection = _connect(path, read_only)
+        connection = connect(path, read_only)
         connection.set_progress_handler(self._is_too_long, _OPS_AT_ONCE)
         return connection
 
@@ -276,29 +276,34 @@ class Store:
     """What journal and key store have in common: a file of one `Schema`, closed once, and a clock.
 
     ``path`` None keeps it in memory. ``create=False``: a file that is not there reads as an empty store.
-    ``upgrade=False``: one of an earlier version is read as it is; what is written to it does not last.
+    ``upgrade=False``: one of an earlier version is read as it is; what is written to it does not last. ``database``
+    is for others that keep their rows in the same file: `ibkeys.store.keys.runs.Runs`.
     """
 
     schema: ClassVar[Schema]
 
     def __init__(self, path: Path | None, *, create: bool = True, upgrade: bool = True, clock: Clock = utc_now) -> None:
-        self._database = Database(path, self.schema, create, upgrade=upgrade)
+        self.database = Database(path, self.schema, create, upgrade=upgrade)
         self._clock = clock
 
     @property
     def path(self) -> Path | None:
         """The file, or None for a store in memory."""
-        return self._database.path
+        return self.database.path
+
+    def now(self) -> str:
+        """Return the time, as it is kept in the file: `timestamp`."""
+        return timestamp(self._clock)
 
     @contextmanager
     def together(self) -> Iterator[None]:
         """Let all that is written inside come on disk together, with one sync, when the block ends; or none of it."""
-        with self._database.transaction():
+        with self.database.transaction():
             yield
 
     def close(self) -> None:
         """Close the file. May be called twice."""
-        self._database.close()
+        self.database.close()
 
     def __enter__(self) -> Self:
         return self
@@ -372,13 +377,14 @@ def make_directory(directory: Path) -> None:
         sync_directory(made.parent)
 
 
-def _connect(path: Path | None, read_only: bool) -> sqlite3.Connection:
+def connect(path: Path | None, read_only: bool) -> sqlite3.Connection:
+    """Open a file as every store is opened: each transaction synced, deleted rows overwritten. Raises sqlite3.Error."""
     import sqlite3
 
     # mode=rw: SQLite never makes the file itself, so its mode is always ours.
     mode = "ro&immutable=1" if read_only else "rw"
     name = ":memory:" if path is None else f"file:{quote(os.fspath(path.absolute()))}?mode={mode}"
-    connection = sqlite3.connect(name, timeout=_BUSY_SECONDS, isolation_level=None, uri=path is not None)
+    connection = sqlite3.connect(name, timeout=BUSY_SECONDS, isolation_level=None, uri=path is not None)
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     if read_only:

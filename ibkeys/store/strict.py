@@ -116,10 +116,10 @@ def _others_write(status: os.stat_result, users: frozenset[int]) -> bool:
     """Whether others than *users* may write in a directory. A group that has no other member is no others."""
     if status.st_mode & stat.S_IWOTH:
         return True
-    return bool(status.st_mode & stat.S_IWGRP) and not _is_private_group(status.st_gid, users)
+    return bool(status.st_mode & stat.S_IWGRP) and not is_private_group(status.st_gid, users)
 
 
-def _is_private_group(gid: int, users: frozenset[int]) -> bool:
+def is_private_group(gid: int, users: frozenset[int]) -> bool:
     """Whether nobody but *users* is in the group, as where each user has one of his own name (as Debian's sshd asks).
     A group that no user is in is for programs that give it to whoever runs them."""
     import grp

@@ -2,7 +2,7 @@
 
 A word names ports: folded host names (ClusterShell's sets), the device part of the node description, and the port
 numbers where the nodes have several ports here. Where a name repeats, is missing, or holds what a folded set cannot,
-the node stands alone with its GUID beside it. So every port is named, and unfolding gives each of them back.
+the GUIDs of the nodes stand beside it. So every port is named, and unfolding gives each of them back.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ Row = Mapping[str, Any]
 
 _TAME: Final = re.compile(r"(?!.* port \d)[A-Za-z0-9._:;/+-]+(?: [A-Za-z0-9._:;/+ -]+)?")
 """Node descriptions that a folded set can hold; a node may call itself anything."""
+_TAME_DEVICE: Final = re.compile(r"[A-Za-z0-9._-]+")
+"""Devices of which a folded set can hold several."""
 _DIGITS: Final = re.compile(r"(\d+)")
 
 
@@ -40,7 +42,7 @@ class FoldedNames:
             ports.setdefault(row["node_guid"], set()).add(row["port"])
             first.setdefault(row["node_guid"], row)
         sets: dict[tuple[bool, str, str], list[str]] = {}
-        alone: list[str] = []
+        alone: dict[tuple[bool, str, str], list[str]] = {}
         for guid, row in first.items():
             numbers = self._numbers(row, ports[guid])
             name = row["node_desc"] or ""
@@ -48,17 +50,42 @@ class FoldedNames:
                 host, _, device = name.partition(" ")
                 sets.setdefault((row["node_type"] == "switch", device, numbers), []).append(host)
             else:
-                alone.append(f"{clean(name)} ({guid})".strip() + numbers)
-        named = [
-            (folded(hosts) if len(hosts) > 1 else hosts[0]) + (f" {device}" if device else "") + numbers
-            for (_, device, numbers), hosts in sets.items()
+                alone.setdefault((row["node_type"] == "switch", clean(name), numbers), []).append(guid)
+        return _named(sets) + [
+            f"{name} ({','.join(guids)})".strip() + numbers for (_, name, numbers), guids in alone.items()
         ]
-        return named + alone
+
+    def called(self, row: Row) -> str:
+        """Return what the node of a port is called: its name, with its GUID beside it where the name repeats."""
+        name, guid = row["node_desc"] or "", row["node_guid"]
+        if not name:
+            return str(guid)
+        return clean(name) if len(self._nodes.get(name, ())) < 2 else f"{clean(name)} ({guid})"
+
+    def port(self, row: Row) -> str:
+        """Return what one port is called: its node and its number."""
+        return f"{self.called(row)} port {row['port']}"
 
     def _numbers(self, row: Row, ports: set[int]) -> str:
         if row["node_type"] != "switch" and self._ports[row["node_guid"]] == ports and len(ports) == 1:
             return ""
         return f" port {ranges(sorted(ports))}"
+
+
+def _named(sets: Mapping[tuple[bool, str, str], Sequence[str]]) -> list[str]:
+    """Return words for hosts by (whether they are switches, device, port numbers): devices that the same hosts have,
+    all of them with the same numbers, are one word."""
+    devices: dict[tuple[bool, str, tuple[str, ...], str], list[str]] = {}
+    for (is_switch, device, numbers), hosts in sets.items():
+        apart = "" if _TAME_DEVICE.fullmatch(device) else device
+        devices.setdefault((is_switch, numbers, tuple(hosts), apart), []).append(device)
+    return [
+        f"{_folded(hosts)} {_folded(alike)}".rstrip() + numbers for (_, numbers, hosts, _), alike in devices.items()
+    ]
+
+
+def _folded(names: Sequence[str]) -> str:
+    return folded(names) if len(names) > 1 else names[0]
 
 
 def in_order(row: Row) -> tuple[Any, ...]:

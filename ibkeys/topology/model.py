@@ -39,6 +39,18 @@ class _PKeys(dict[int, PKey]):
 
 _p_keys: Final = _PKeys()
 _LINK_UP: Final = int(PortPhysicalState.LINK_UP)
+# What is read of every node and port, many times; a view of the whole attribute would cost more.
+_NODE_TYPE: Final = NodeInfo.node_type.byte
+_NUM_PORTS: Final = NodeInfo.num_ports.byte
+_NODE_GUID: Final = NodeInfo.node_guid.span
+_PARTITION_CAP: Final = NodeInfo.partition_cap.span
+_ENFORCEMENT_CAP: Final = SwitchInfo.partition_enforcement_cap.span
+_M_KEY: Final = PortInfo.m_key.span
+_LID: Final = PortInfo.lid.span
+_STATE: Final = PortInfo.port_state.byte
+_STATE_BITS: Final = PortInfo.port_state.bits
+_PHYSICAL_STATE: Final = PortInfo.port_physical_state.byte
+_PHYSICAL_STATE_SHIFT: Final = PortInfo.port_physical_state.shift
 
 
 class Node:
@@ -51,7 +63,7 @@ class Node:
 
     def __init__(self, info: bytes, path: tuple[int, ...], twin: int = 0) -> None:
         self.info = info
-        self.is_switch = info[2] == NodeType.SWITCH
+        self.is_switch = info[_NODE_TYPE] == NodeType.SWITCH
         self.path = path
         self.twin = twin
         self.description: str | None = None
@@ -67,25 +79,25 @@ class Node:
     @property
     def guid(self) -> int:
         """NodeGUID."""
-        return int.from_bytes(self.info[12:20])
+        return int.from_bytes(self.info[_NODE_GUID])
 
     @property
     def type(self) -> int:
         """NodeType: 1 CA, 2 switch, 3 router."""
-        return self.info[2]
+        return self.info[_NODE_TYPE]
 
     @property
     def type_name(self) -> str:
         """``ca``, ``switch`` or ``router``; a number for anything else."""
         try:
-            return NODE_TYPE_NAMES[NodeType(self.info[2])]
+            return NODE_TYPE_NAMES[NodeType(self.type)]
         except ValueError:
-            return f"type {self.info[2]}"
+            return f"type {self.type}"
 
     @property
     def num_ports(self) -> int:
         """NumPorts: the physical ports; port 0 of a switch is not counted."""
-        return self.info[3]
+        return self.info[_NUM_PORTS]
 
     @property
     def switch_info(self) -> SwitchInfo | None:
@@ -173,27 +185,27 @@ class Port:
     def lid(self) -> int | None:
         """The base LID; of an external port that of port 0. None when it could not be read."""
         info = self.end_port.info
-        return int.from_bytes(info[16:18]) if info is not None else None
+        return int.from_bytes(info[_LID]) if info is not None else None
 
     @property
     def is_sm(self) -> bool:
         """Whether CapabilityMask says that a subnet manager runs behind this port (IsSM)."""
-        return self.info is not None and bool(self.info[23] & CapabilityMask.IS_SM)
+        return self.info is not None and bool(PortInfo.capability_mask.decode(self.info) & CapabilityMask.IS_SM)
 
     @property
     def is_linked(self) -> bool:
         """Whether the physical link is up."""
-        return self.info is not None and self.info[33] >> 4 == _LINK_UP
+        return self.info is not None and self.info[_PHYSICAL_STATE] >> _PHYSICAL_STATE_SHIFT == _LINK_UP
 
     @property
     def is_active(self) -> bool:
         """Whether PortState, as it was read, is Active."""
-        return self.info is not None and self.info[32] & 0x0F == PortState.ACTIVE
+        return self.info is not None and self.info[_STATE] & _STATE_BITS == PortState.ACTIVE
 
     @property
     def state_name(self) -> str:
         """The name of PortState as it was read."""
-        state = self.info[32] & 0x0F if self.info is not None else 0
+        state = self.info[_STATE] & _STATE_BITS if self.info is not None else 0
         return PORT_STATE_NAMES[PortState(state)] if state in set(PortState) else f"in state {state}"
 
     @property
@@ -208,9 +220,9 @@ class Port:
         SwitchInfo.PartitionEnforcementCap for an external port of a switch, NodeInfo.PartitionCap for all others.
         """
         if not self.is_external:
-            return int.from_bytes(self.node.info[28:30])
+            return int.from_bytes(self.node.info[_PARTITION_CAP])
         raw = self.node.switch_info_raw
-        return int.from_bytes(raw[14:16]) if raw is not None else None
+        return int.from_bytes(raw[_ENFORCEMENT_CAP]) if raw is not None else None
 
     @property
     def p_keys(self) -> tuple[PKey, ...] | None:
@@ -239,9 +251,9 @@ class Port:
         info = self.end_port.info
         if info is None:
             return "unreadable"
-        if any(info[:8]):
+        if any(info[_M_KEY]):
             return "set"
-        return "hidden" if info[34] >> 6 == 1 else "zero"
+        return "hidden" if PortInfo.m_key_protect_bits.decode(info) == 1 else "zero"
 
     @property
     def id(self) -> PortId:
@@ -373,8 +385,8 @@ class Topology:
             info = port.info
             if info is None:
                 continue
-            base = int.from_bytes(info[16:18])
-            if base and base <= lid < base + (1 << (info[34] & 7)):
+            base = int.from_bytes(info[_LID])
+            if base and base <= lid < base + (1 << PortInfo.lmc.decode(info)):
                 return port
         return None
 

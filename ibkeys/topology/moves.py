@@ -47,6 +47,14 @@ class Moved:
         return frozenset(_link(port) for pair in self.pairs for port in pair)
 
     @property
+    def ports(self) -> Iterator[Port]:
+        """The ports that it happened to, before and after, with the switch ports that face them."""
+        for pair in self.pairs:
+            yield from pair
+            if self.kind != "renamed":
+                yield from map(place_of, pair)
+
+    @property
     def same_name(self) -> bool | None:
         """Whether both nodes of the first pair have one NodeDescription; None where it was not read of both."""
         before, after = (name_of(port.node) for port in self.pairs[0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.errors import ImpossibleValue
+from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.const import NodeType, PortState
 from ibkeys.topology.model import Node, Port
 
@@ -17,34 +18,40 @@ Problem = tuple[str, str]
 LAST_UNICAST_LID: Final = 0xBFFF
 MOST_PORTS: Final = 254
 NO_ENTRIES: Final = "NodeInfo says PartitionCap 0: every port has room for one P_Key at least"
+_NODE_TYPE: Final = NodeInfo.node_type.byte
+_NUM_PORTS: Final = NodeInfo.num_ports.byte
+_LOCAL_PORT_NUM: Final = NodeInfo.local_port_num.byte
+_LID: Final = PortInfo.lid
+_LMC: Final = PortInfo.lmc
+_STATE: Final = PortInfo.port_state
 _NODE_TYPES: Final = frozenset(map(int, NodeType))
 _PORT_STATES: Final = frozenset(map(int, PortState)) - {PortState.NO_CHANGE}
 
 
-def node_problems(info: bytes) -> list[Problem]:
+def node_problems(said: NodeInfo) -> list[Problem]:
     """Return what is impossible in NodeInfo, but for the port of it that was reached. Source: IBA 14.2.5.3."""
     found: list[Problem] = []
-    kind, ports = info[2], info[3]
+    kind, ports = said.raw[_NODE_TYPE], said.raw[_NUM_PORTS]
     if kind not in _NODE_TYPES:
         found.append(("NodeType", f"NodeInfo says NodeType {kind}: there are 1 (CA), 2 (switch) and 3 (router)"))
     if not 1 <= ports <= MOST_PORTS:
         found.append(("NumPorts", f"NodeInfo says NumPorts {ports}: a node has 1 to {MOST_PORTS} ports"))
-    if not any(info[12:20]):
+    if not said.node_guid:
         found.append(("NodeGUID", "NodeInfo says NodeGUID 0: no node has it"))
     if kind == NodeType.SWITCH:
-        found += _port_guid_problem(info)
-    if not any(info[28:30]):
+        found += _port_guid_problem(said)
+    if not said.partition_cap:
         found.append(("PartitionCap", NO_ENTRIES))
     return found
 
 
-def arrival_problems(info: bytes, over_link: bool) -> list[Problem]:
+def arrival_problems(said: NodeInfo, over_link: bool) -> list[Problem]:
     """Return what is impossible in NodeInfo about the port that was reached. *over_link*: by a link, so not port 0."""
-    found = [] if info[2] == NodeType.SWITCH else _port_guid_problem(info)
-    ports, num = info[3], info[36]
+    ports, num, on_switch = said.raw[_NUM_PORTS], said.raw[_LOCAL_PORT_NUM], said.raw[_NODE_TYPE] == NodeType.SWITCH
+    found = [] if on_switch else _port_guid_problem(said)
     if ports and num > ports:
         found.append(("LocalPortNum", f"NodeInfo says LocalPortNum {num} of NumPorts {ports}: there is no such port"))
-    elif ports and not num and (over_link or info[2] != NodeType.SWITCH):
+    elif ports and not num and (over_link or not on_switch):
         found.append(("LocalPortNum", "NodeInfo says LocalPortNum 0: no link leads to port 0"))
     return found
 
@@ -55,22 +62,27 @@ def port_problems(port: Port) -> list[Problem]:
     if info is None:
         return []
     found: list[Problem] = []
-    lid, lmc, state = int.from_bytes(info[16:18]), info[34] & 7, info[32] & 0x0F
-    if port.is_end_port and lid > LAST_UNICAST_LID:
-        found.append(("LID", f"PortInfo says LID {lid}: the LIDs of ports end at {LAST_UNICAST_LID}"))
-    elif port.is_end_port and lid and (lid % (1 << lmc) or lid + (1 << lmc) - 1 > LAST_UNICAST_LID):
-        found.append(("LMC", f"PortInfo says LID {lid} and LMC {lmc}: the LID must be a multiple of {1 << lmc}"))
-    if port.num and state not in _PORT_STATES:
+    if port.is_end_port:
+        found += _lid_problem(_LID.decode(info), _LMC.decode(info))
+    if port.num and (state := _STATE.decode(info)) not in _PORT_STATES:
         found.append(("PortState", f"PortInfo says PortState {state}: a port has 1 to {max(_PORT_STATES)}"))
     return found
 
 
+def _lid_problem(lid: int, lmc: int) -> list[Problem]:
+    if lid > LAST_UNICAST_LID:
+        return [("LID", f"PortInfo says LID {lid}: the LIDs of ports end at {LAST_UNICAST_LID}")]
+    if lid and (lid % (1 << lmc) or lid + (1 << lmc) - 1 > LAST_UNICAST_LID):
+        return [("LMC", f"PortInfo says LID {lid} and LMC {lmc}: the LID must be a multiple of {1 << lmc}")]
+    return []
+
+
 def check_port_numbers(node: Node, port: Port) -> None:
     """Raise ImpossibleValue where it cannot be told which port of *node* was reached; *port* is it by its own word."""
-    for field, text in (*node_problems(node.info), *arrival_problems(node.info, over_link=bool(node.path))):
+    for field, text in (*node_problems(node.node_info), *arrival_problems(node.node_info, over_link=bool(node.path))):
         if field in ("NumPorts", "LocalPortNum"):
             raise ImpossibleValue(f"{port}: {text}; the node is defective or lies")
 
 
-def _port_guid_problem(info: bytes) -> list[Problem]:
-    return [] if any(info[20:28]) else [("PortGUID", "NodeInfo says PortGUID 0: no port has it")]
+def _port_guid_problem(said: NodeInfo) -> list[Problem]:
+    return [] if said.port_guid else [("PortGUID", "NodeInfo says PortGUID 0: no port has it")]

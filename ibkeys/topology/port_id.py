@@ -1,9 +1,11 @@
-"""Which port: its identity as every JSON document has it, and what tells ports apart."""
+"""Which port: its identity as every JSON document has it, and what tells ports apart. How many of a fabric's ports."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from typing import Any, Final
+
+from ibkeys.printable import counted
 
 PortKey = tuple[int, int]
 """NodeGUID and port number: what tells ports apart."""
@@ -48,3 +50,18 @@ class PortId:
 
 IDENTITY: Final = tuple(each.name for each in fields(PortId))
 """The keys that every port carries in every JSON document."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookedAt:
+    """How many of a fabric's ports a filter let through."""
+
+    ports: int
+    of: int
+
+    def __str__(self) -> str:
+        return f"only {self.ports} of {counted(self.of, 'port')} {'was' if self.ports == 1 else 'were'} looked at"
+
+    def to_json(self) -> dict[str, int]:
+        """Return it as the contract has it."""
+        return {"ports": self.ports, "of": self.of}

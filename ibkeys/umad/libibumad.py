@@ -26,6 +26,7 @@ from ibkeys.errors import (
     TransportError,
     UsageError,
 )
+from ibkeys.mad import offsets as at
 from ibkeys.umad import devices
 from ibkeys.umad.devices import binding, list_cas
 from ibkeys.umad.port import Incoming, LocalPort, Outgoing, SendFailure
@@ -243,8 +244,9 @@ class LibibumadPort:
             mad = mads[codes.index(errno.EPROTONOSUPPORT)]
             if not 2 <= len(mad) <= MAD_SIZE:
                 raise EncodeError(f"a MAD has at most {MAD_SIZE} bytes, this one {len(mad)}")
-            if device.agents[mad[1]] < 0:
-                raise UsageError(f"no agent is registered for management class {mad[1]:#04x}")
+            mgmt_class = mad[at.MGMT_CLASS]
+            if device.agents[mgmt_class] < 0:
+                raise UsageError(f"no agent is registered for management class {mgmt_class:#04x}")
         if not _GONE.isdisjoint(codes):
             raise _failed(device.where, "umad_send", next(code for code in codes if code in _GONE))
         if errno.EINTR in codes:

@@ -12,156 +12,28 @@ import errno
 import heapq
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal, Self, get_args
+from typing import Final, Literal, Self
 
-from ibkeys.errors import AddressError, AgentRefused, ClosedError, DeviceGone, NoDevice, UsageError
-from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS, InboundCheck
-from ibkeys.keys.smkey import SMKey
+from ibkeys.errors import AddressError, AgentRefused, ClosedError, DeviceGone, NoDevice
+from ibkeys.mad import offsets as at
+from ibkeys.mad.attributes import PortInfo, SpeedsAboveNdr
 from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, Method, MgmtClass
-from ibkeys.sim.netfile.build import Links, PortGuids
+from ibkeys.mad.sa import ACTIVE
+from ibkeys.sim.deliveries import Delivery, Drop
 from ibkeys.sim.nodes import Node, Port
-from ibkeys.sim.receivers import Delivery
-from ibkeys.sim.statefile import StateFile
+from ibkeys.sim.state.file import StateFile
 from ibkeys.sim.subnet import Subnet
-from ibkeys.store.paths import StorePaths, store_paths
 from ibkeys.umad.port import ETIMEDOUT, Incoming, LocalCa, LocalPort, Outgoing, SendFailure
+from ibkeys.umad.sim_spec import SimSpec, parse_spec
 
 CA_NAME: Final = "sim0"
-SCHEME: Final = "sim"
-DEMO: Final = Path(__file__).parent.parent / "sim" / "data" / "demo.net"
 MIN_MAD: Final = 36  # the kernel's ib_umad_write() refuses less
 HEADER_SIZE: Final = 24
 
 LocalRefusal = Literal["timeout", "silent", "einval"]
 """How a refused SMP to the own port (hop count 0) ends: the kernel's timeout, nothing at all, or EINVAL from send."""
-
-_PERCENTAGES: Final = ("drop", "duplicate", "delay")
-_OPTIONS: Final = (
-    *("state", "port-guids", "seed", "links", "sm", "sa-key", "sa-trust", "sa-wildcards"),
-    *_PERCENTAGES,
-    "inbound-check",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class SimSpec:
-    """What ``--backend sim:...`` says. ``path`` "" is the packaged demo fabric; the faults are shares from 0 to 1."""
-
-    path: str = ""
-    state: Path | None = None
-    port_guids: PortGuids = "file"
-    seed: int = 0
-    links: Links = "active"
-    sm: str = ""
-    sa_key: SMKey | None = None
-    enhanced_trust: bool = False
-    refuses_wildcards: bool = False
-    drop: float = 0.0
-    duplicate: float = 0.0
-    delay: float = 0.0
-    inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
-
-    def load(self) -> Subnet:
-        """Build the subnet, without its saved state. Raises FileFormatError, AddressError."""
-        subnet = Subnet.from_file(self.path or DEMO, self.port_guids, self.seed, self.links)
-        subnet.inbound_check = self.inbound_check
-        if self.sm:
-            subnet.set_sm(self.sm)
-            sa = subnet.sa_of(self.sm)
-            sa.enhanced_trust = self.enhanced_trust
-            sa.subscriptions.refuses_wildcards = self.refuses_wildcards
-            if self.sa_key is not None:
-                sa.sa_key = self.sa_key.reveal()
-        faults = subnet.faults
-        faults.drop, faults.duplicate, faults.delay = self.drop, self.duplicate, self.delay
-        return subnet
-
-
-def stores_of(backend: str, keystore: str | None = None, journal: str | None = None) -> StorePaths:
-    """Return the files of a run on *backend*, without opening any. *keystore* and *journal* are the user's own choice.
-
-    Raises as `parse_spec`.
-    """
-    simulated = backend.startswith(f"{SCHEME}:")
-    return store_paths(
-        simulated=simulated,
-        state=parse_spec(backend).state if simulated else None,
-        keystore=Path(keystore) if keystore else None,
-        journal=Path(journal) if journal else None,
-    )
-
-
-def parse_spec(text: str) -> SimSpec:
-    """Read ``sim:FILE[,option=value]...``; the options are state=PATH, port-guids=file|ibsim, seed=N,
-    links=active|initialize, sm=NODE, sa-key=KEY, sa-trust=plain|enhanced,
-    sa-wildcards=accepted|refused, drop=PCT, duplicate=PCT, delay=PCT, inbound-check=partition|membership.
-
-    ``sim:`` alone is the packaged demo fabric. File names with commas cannot be written here.
-    Raises UsageError; EncodeError for an sa-key that is no number.
-    """
-    scheme, colon, rest = text.partition(":")
-    if scheme != SCHEME or (rest and not colon):
-        raise UsageError(f"{text!r} is no simulated backend; write sim: or sim:FILE")
-    path, *options = rest.split(",")
-    values: dict[str, str] = {}
-    for option in options:
-        name, equals, value = option.partition("=")
-        if name not in _OPTIONS or not equals:
-            known = ", ".join(f"{known}=" for known in _OPTIONS)
-            hint = " (file names with commas cannot be used)" if not equals else ""
-            raise UsageError(f"unknown option {option!r} of the simulated backend{hint}; known are {known}")
-        if name in values or not value:
-            raise UsageError(f"option {name}= of the simulated backend is {'given twice' if value else 'empty'}")
-        values[name] = value
-    port_guids, links = values.get("port-guids", "file"), values.get("links", "active")
-    if port_guids not in get_args(PortGuids):
-        raise UsageError(f"port-guids={port_guids}: file and ibsim are known")
-    if links not in get_args(Links):
-        raise UsageError(f"links={links}: active and initialize are known")
-    trust = values.get("sa-trust", "plain")
-    if trust not in ("plain", "enhanced"):
-        raise UsageError(f"sa-trust={trust}: plain and enhanced are known")
-    wildcards = values.get("sa-wildcards", "accepted")
-    if wildcards not in ("accepted", "refused"):
-        raise UsageError(f"sa-wildcards={wildcards}: accepted and refused are known")
-    if "sm" not in values and values.keys() & {"sa-key", "sa-trust", "sa-wildcards"}:
-        raise UsageError("sa-key=, sa-trust= and sa-wildcards= are for the SA of the subnet manager that sm= names")
-    check = values.get("inbound-check", DEFAULT_INBOUND_CHECK)
-    if check not in INBOUND_CHECKS:
-        raise UsageError(f"inbound-check={check}: {' and '.join(INBOUND_CHECKS)} are known")
-    shares = {name: _percentage(name, values[name]) for name in _PERCENTAGES if name in values}
-    return SimSpec(
-        path=path,
-        state=Path(values["state"]) if "state" in values else None,
-        port_guids="ibsim" if port_guids == "ibsim" else "file",
-        seed=_seed(values.get("seed", "0")),
-        links="initialize" if links == "initialize" else "active",
-        sm=values.get("sm", ""),
-        sa_key=SMKey.parse(values["sa-key"]) if "sa-key" in values else None,
-        enhanced_trust=trust == "enhanced",
-        refuses_wildcards=wildcards == "refused",
-        inbound_check="membership" if check == "membership" else "partition",
-        **shares,
-    )
-
-
-def _seed(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 20:
-        raise UsageError(f"seed={text[:40]} is no decimal number")
-    return int(text)
-
-
-def _percentage(name: str, text: str) -> float:
-    try:
-        value = float(text.removesuffix("%"))
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 100:
-        raise UsageError(f"{name}={text} is no percentage from 0 to 100")
-    return value / 100
 
 
 def open_simulated(
@@ -288,43 +160,46 @@ class SimulatedPort:
 
     def _send(self, out: Outgoing) -> bool:
         mad = out.mad
-        if not MIN_MAD <= len(mad) <= MAD_SIZE or mad[1] not in self._methods:
+        if not MIN_MAD <= len(mad) <= MAD_SIZE or mad[at.MGMT_CLASS] not in self._methods:
             return False
         if len(mad) < MAD_SIZE:
             mad = mad.ljust(MAD_SIZE, b"\0")
         if _is_answer(mad):
             self.subnet.send(mad, self.home, out.lid)
             return True
-        key = mad[1], int.from_bytes(mad[12:16])
+        key = mad[at.MGMT_CLASS], int.from_bytes(mad[at.TID])
         if key in self._outstanding:
             return False
-        mad = mad[:8] + self._agent + mad[12:]
+        mad = mad[: at.AGENT.start] + self._agent + mad[at.AGENT.stop :]
         subnet = self.subnet
         now = subnet.now
-        arrivals = subnet.send(mad, self.home, out.lid)
-        if not arrivals and subnet.last_drop == "m_key" and mad[1] == MgmtClass.SUBN_DIRECTED_ROUTE and mad[7] == 0:
+        outcome = subnet.send(mad, self.home, out.lid)
+        if outcome is Drop.M_KEY and _is_to_own_port(mad):
             if self.local_refusal == "einval":
                 return False
             if self.local_refusal == "silent":
                 return True
         if out.timeout_ms > 0:
-            self._outstanding[key] = (self._push(now + out.timeout_ms / 1000, key), mad[:HEADER_SIZE])
-        for delay, reply, slid in arrivals:
-            self._push(now + delay, Incoming(reply, 0, slid, out.qpn))
+            self._outstanding[key] = (self.push(now + out.timeout_ms / 1000, key), mad[:HEADER_SIZE])
+        if not isinstance(outcome, Drop):
+            for delay, reply, slid in outcome:
+                self.push(now + delay, Incoming(reply, 0, slid, out.qpn))
         return True
 
-    def _push(self, when: float, what: Incoming | tuple[int, int]) -> int:
+    def push(self, when: float, what: Incoming | tuple[int, int]) -> int:
+        """Let a MAD, or the timeout of a request, come in at *when*. Returns its number in the order of coming."""
         self._sequence += 1
         heapq.heappush(self._queue, (when, self._sequence, what))
         return self._sequence
 
     def _unsolicited(self, delivery: Delivery) -> None:
         mad = delivery.mad
-        wanted = mad[3] in self._methods.get(mad[1], ())
-        is_mine = _is_answer(mad) and (mad[1], int.from_bytes(mad[12:16])) in self._outstanding
-        if wanted or is_mine or (_is_segment(mad) and mad[1] in self._methods):
-            qpn = 0 if mad[1] in SMP_CLASSES else 1
-            self._push(self.subnet.now + delivery.delay, Incoming(mad, 0, delivery.slid, qpn))
+        mgmt_class = mad[at.MGMT_CLASS]
+        wanted = mad[at.METHOD] in self._methods.get(mgmt_class, ())
+        is_mine = _is_answer(mad) and (mgmt_class, int.from_bytes(mad[at.TID])) in self._outstanding
+        if wanted or is_mine or (_is_segment(mad) and mgmt_class in self._methods):
+            qpn = 0 if mgmt_class in SMP_CLASSES else 1
+            self.push(self.subnet.now + delivery.delay, Incoming(mad, 0, delivery.slid, qpn))
 
     def recv(self, timeout: float) -> list[Incoming]:
         """Return what arrived, else wait in virtual time up to *timeout* seconds. Raises ClosedError, DeviceGone."""
@@ -335,10 +210,10 @@ class SimulatedPort:
             arrived = self._due(subnet.now)
             if arrived:
                 return arrived
-            due = subnet.next_sa_timer()
+            due = subnet.carrier.next_sa_timer()
             if due is not None and due <= deadline and (not self._queue or due < self._queue[0][0]):
                 subnet.advance(max(0.0, due - subnet.now))
-                subnet.run_sa_timers()
+                subnet.carrier.run_sa_timers()
                 continue
             if not self._queue or self._queue[0][0] > deadline:
                 subnet.advance(max(0.0, deadline - subnet.now))
@@ -352,7 +227,7 @@ class SimulatedPort:
             _, sequence, what = heapq.heappop(queue)
             if isinstance(what, Incoming):
                 mad = what.mad
-                waited_for = outstanding.pop((mad[1], int.from_bytes(mad[12:16])), None)
+                waited_for = outstanding.pop((mad[at.MGMT_CLASS], int.from_bytes(mad[at.TID])), None)
                 if waited_for is None and _is_answer(mad) and self.discard_late and not _is_segment(mad):
                     continue
                 arrived.append(what)
@@ -398,12 +273,17 @@ class SimulatedPort:
 
 def _is_answer(mad: bytes) -> bool:
     """Whether the kernel takes *mad* for an answer to a request (mad.c: ib_response_mad)."""
-    return bool(mad[3] & 0x80) or mad[3] == Method.TRAP_REPRESS
+    return bool(mad[at.METHOD] & at.RESPONSE) or mad[at.METHOD] == Method.TRAP_REPRESS
+
+
+def _is_to_own_port(mad: bytes) -> bool:
+    return mad[at.MGMT_CLASS] == MgmtClass.SUBN_DIRECTED_ROUTE and mad[at.HOP_COUNT] == 0
 
 
 def _is_segment(mad: bytes) -> bool:
     """Whether this is an RMPP MAD of an answer of the SA: the kernel hands all of them up (mad.c, user RMPP)."""
-    return mad[1] == MgmtClass.SUBN_ADM and bool(mad[3] & 0x80) and bool(mad[26] & 1)
+    is_of_sa = mad[at.MGMT_CLASS] == MgmtClass.SUBN_ADM
+    return is_of_sa and bool(mad[at.METHOD] & at.RESPONSE) and bool(mad[at.RMPP_FLAGS] & ACTIVE)
 
 
 def local_ca(node: Node) -> LocalCa:
@@ -428,20 +308,22 @@ _EXTENDED_SPEED: Final = {1: 14.0, 2: 25.0, 4: 50.0, 8: 100.0}
 
 
 def _local_port(port: Port) -> LocalPort:
-    info = port.info
-    lane = 200.0 if info[56] & 0x60 else _EXTENDED_SPEED.get(info[62] >> 4) or _SPEED.get(info[35] >> 4, 2.5)
+    info, above_ndr = PortInfo(bytes(port.info)), SpeedsAboveNdr(bytes(port.info))
+    lane = _EXTENDED_SPEED.get(info.link_speed_ext_active) or _SPEED.get(info.link_speed_active, 2.5)
+    if above_ndr.link_speed_ext_active2:
+        lane = 200.0
     return LocalPort(
         ca_name=CA_NAME,
         port=port.number,
         base_lid=port.lid,
         lmc=port.lmc,
         sm_lid=port.sm_lid,
-        sm_sl=info[36] & 0x0F,
+        sm_sl=info.master_sm_sl,
         state=port.state,
         phys_state=port.physical_state,
-        rate=int(_LANES.get(info[31], 1) * lane),
+        rate=int(_LANES.get(info.link_width_active, 1) * lane),
         capability_mask=port.capability_mask,
-        gid_prefix=int.from_bytes(info[8:16]),
+        gid_prefix=info.gid_prefix,
         port_guid=port.guid,
         link_layer="InfiniBand",
         pkeys=tuple(port.p_keys),

@@ -9,6 +9,8 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from ibkeys.errors import MalformedMad, StoreError
+from ibkeys.mad import offsets as at
+from ibkeys.mad.const import Method
 from ibkeys.mad.decode import attribute_of, masked, summary
 from ibkeys.mad.smp import parse
 from ibkeys.umad.port import ETIMEDOUT, PERMISSIVE_LID, Incoming, LocalPort, Outgoing, SendFailure, UmadPort
@@ -112,13 +114,13 @@ class Trace:
         """Write a MAD that went out."""
         self._write(f"> {summary(mad.mad)}{_lid('to', mad.lid)}" + (f" refused: errno {errno}" if errno else ""))
         # The data of a Get says nothing: only what is written is shown.
-        if mad.mad[3] != 1:
+        if mad.mad[at.METHOD] != Method.GET:
             self._write_attribute(mad.mad)
 
     def received(self, mad: Incoming) -> None:
         """Write a MAD that came in, or the timeout."""
         if mad.status == ETIMEDOUT:
-            self._write(f"< timeout of tid 0x{int.from_bytes(mad.mad[8:16]):x}")
+            self._write(f"< timeout of tid 0x{int.from_bytes(mad.mad[at.TRANSACTION_ID]):x}")
             return
         error = f" errno {mad.status}" if mad.status else ""
         self._write(f"< {summary(mad.mad)}{_lid('from', mad.lid)}{error}")

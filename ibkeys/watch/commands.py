@@ -22,7 +22,7 @@ LONGEST: Final = 30.0
 """Seconds that one may take, then it is killed with all that it started."""
 MOST_WAITING: Final = 256
 """Events that wait for their turn; of more only the number is said."""
-_DYING: Final = 1.0
+DYING: Final = 1.0
 """Seconds that a killed command is waited for: a watch must not hang with it."""
 _STDERR: Final = 2
 _PASSED_ON: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
@@ -50,49 +50,50 @@ class _Running:
 class Commands:
     """Runs *words* once for each event. Its output goes to standard error. *say*: told once of each kind of failure.
 
-    `tend` has to be called again and again: it starts what waits, and ends what takes too long.
+    `tend` has to be called again and again: it starts what waits, and ends what takes too long. ``waiting``: the
+    documents of those to come; ``running``: those that were started.
     """
 
     def __init__(
         self, words: Sequence[str], say: Callable[[str], None], now: Callable[[], float] = time.monotonic
     ) -> None:
         self._words, self._say, self._now = list(words), say, now
-        self._waiting: deque[bytes] = deque()
-        self._running: list[_Running] = []
+        self.waiting: deque[bytes] = deque()
+        self.running: list[_Running] = []
         self._said: set[str] = set()
         self.left_out = 0
 
     def give(self, document: str) -> None:
         """Run the command for an event, now or when there is room. *document*: what it reads, one line."""
-        if len(self._waiting) >= MOST_WAITING:
+        if len(self.waiting) >= MOST_WAITING:
             self.left_out += 1
             self._say_once("left out", f"--exec: {MOST_WAITING} events wait for it already; some are left out")
             return
-        self._waiting.append(document.encode() + b"\n")
+        self.waiting.append(document.encode() + b"\n")
         self.tend()
 
     def tend(self) -> None:
         """Take note of commands that ended, kill those that take too long, and start what waits."""
-        self._running = [running for running in self._running if not self._has_ended(running)]
-        while self._waiting and len(self._running) < AT_ONCE:
-            self._start(self._waiting.popleft())
+        self.running = [running for running in self.running if not self._has_ended(running)]
+        while self.waiting and len(self.running) < AT_ONCE:
+            self._start(self.waiting.popleft())
 
     def finish(self, seconds: float = LONGEST) -> None:
         """Start what waits still and wait for all of it, at most *seconds*; kill the rest."""
         end = self._now() + seconds
         try:
-            while (self._waiting or self._running) and (left := end - self._now()) > 0:
+            while (self.waiting or self.running) and (left := end - self._now()) > 0:
                 self.tend()
-                if self._running:
+                if self.running:
                     with suppress(subprocess.TimeoutExpired):
-                        self._running[0].process.wait(min(left, 0.1))
+                        self.running[0].process.wait(min(left, 0.1))
         finally:  # also when the user does not want to wait any more
-            for running in self._running:
+            for running in self.running:
                 _kill(running.process)
-            self._running.clear()
-        if self._waiting:
-            self._say(f"--exec: it was not run for {counted(len(self._waiting), 'event')} any more")
-            self._waiting.clear()
+            self.running.clear()
+        if self.waiting:
+            self._say(f"--exec: it was not run for {counted(len(self.waiting), 'event')} any more")
+            self.waiting.clear()
 
     def _start(self, document: bytes) -> None:
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
@@ -111,7 +112,7 @@ class Commands:
         with suppress(OSError):  # a command need not read what it is given
             os.write(process.stdin.fileno(), document)  # shorter than a pipe holds, so it never waits
         process.stdin.close()
-        self._running.append(_Running(process, self._now() + LONGEST))
+        self.running.append(_Running(process, self._now() + LONGEST))
 
     def _has_ended(self, running: _Running) -> bool:
         code = running.process.poll()
@@ -136,4 +137,4 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)  # it leads a session, so the group has its number
     with suppress(subprocess.TimeoutExpired):  # one that hangs in the kernel, as on a lost NFS server, dies later
-        process.wait(_DYING)
+        process.wait(DYING)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from ibkeys.fabric.probes import ConstraintErrors
+from ibkeys.discovery.port_counters import ConstraintErrors
 from ibkeys.topology.model import Port, Topology
 from ibkeys.watch.event import End, Event, Kind
 
@@ -52,17 +52,20 @@ def counted_by(event: Event) -> list[Counter]:
 
 
 class Counters:
-    """What every counter was when it was last read, and which traps told of what it has counted since."""
+    """What every counter was when it was last read, and which traps told of what it has counted since.
+
+    ``last``: what is kept of each counter; those of ports that are gone are forgotten.
+    """
 
     def __init__(self) -> None:
-        self._last: dict[Counter, _Last] = {}
+        self.last: dict[Counter, _Last] = {}
         self._told: dict[Counter, int] = {}
         self._round = 0
 
     def told(self, event: Event) -> None:
         """Take note of a trap that was shown: what it tells is not shown again when the counter is read."""
         for counter in counted_by(event):
-            if counter in self._last:
+            if counter in self.last:
                 self._told[counter] = self._told.get(counter, 0) + event.count
 
     def compare(self, found: Topology, errors: Mapping[Port, ConstraintErrors], time: str) -> list[Event]:
@@ -76,8 +79,8 @@ class Counters:
         told, self._told = self._told, {}
         for port, kind, value in _values(found, errors):
             counter = port.node.guid, port.node.twin, port.num, kind
-            before = self._last.get(counter)
-            self._last[counter] = _Last(value, self._round)
+            before = self.last.get(counter)
+            self.last[counter] = _Last(value, self._round)
             event = self._event(port, kind, value, before, told.get(counter, 0), time)
             if event is not None:
                 events.append(event)
@@ -106,12 +109,12 @@ class Counters:
         """Drop what was not read for long, so that nodes that come and go do not add up for ever; and the oldest of it
         where that is more than what there is: a node may say that it is another one in each sweep."""
         oldest = self._round - KEPT_ROUNDS
-        gone = sorted((last.round, counter) for counter, last in self._last.items() if last.round < self._round)
-        too_many = len(gone) - max(KEPT_AT_LEAST, len(self._last) - len(gone))
+        gone = sorted((last.round, counter) for counter, last in self.last.items() if last.round < self._round)
+        too_many = len(gone) - max(KEPT_AT_LEAST, len(self.last) - len(gone))
         for place, (seen, counter) in enumerate(gone):
             if seen >= oldest and place >= too_many:
                 break
-            del self._last[counter]
+            del self.last[counter]
 
 
 def _values(found: Topology, errors: Mapping[Port, ConstraintErrors]) -> Iterator[tuple[Port, Kind, int]]:

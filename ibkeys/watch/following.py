@@ -20,7 +20,7 @@ class FollowedFile:
     logrotate may rename the file and make a new one, or copy and truncate it; OpenSM truncates it at SIGUSR1 with
     accum_log_file FALSE. What is in a file that takes the place of the first is read from its start. A file that is not
     there is waited for. ``problem``: why it cannot be read now, "" while it can. ``is_behind``: more than what was
-    returned has been written already.
+    returned has been written already. ``rest``: what was read of a line that has no end yet.
     """
 
     def __init__(self, path: Path) -> None:
@@ -30,7 +30,7 @@ class FollowedFile:
         self.is_behind = False
         self._file: int | None = None
         self._place = 0
-        self._rest = b""
+        self.rest = b""
         self._skipping = False
         self._open()
         self._go_to_the_end()
@@ -45,7 +45,7 @@ class FollowedFile:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise files.NoRegularFile(0, "is no regular file")
-        self._file, self._place, self._rest, self._skipping, self.problem = descriptor, 0, b"", False, ""
+        self._file, self._place, self.rest, self._skipping, self.problem = descriptor, 0, b"", False, ""
 
     def _go_to_the_end(self) -> None:
         if self._file is not None:
@@ -71,7 +71,7 @@ class FollowedFile:
         if self._file is None:
             return []
         if os.fstat(self._file).st_size < self._place:  # truncated: what is there now is new
-            self._place, self._rest, self._skipping = 0, b"", False
+            self._place, self.rest, self._skipping = 0, b"", False
         data = os.pread(self._file, _CHUNK, self._place)
         self._place += len(data)
         self.is_behind = len(data) == _CHUNK
@@ -92,7 +92,7 @@ class FollowedFile:
         return (there.st_dev, there.st_ino) != (own.st_dev, own.st_ino)
 
     def _split(self, data: bytes) -> list[str]:
-        *whole, rest = (self._rest + data).split(b"\n")
+        *whole, rest = (self.rest + data).split(b"\n")
         lines = []
         for line in whole:
             if not self._skipping and len(line) <= LONGEST_LINE:
@@ -100,7 +100,7 @@ class FollowedFile:
             self._skipping = False
         if len(rest) > LONGEST_LINE:
             self._skipping, rest = True, b""
-        self._rest = rest
+        self.rest = rest
         return lines
 
     def _close(self) -> None:

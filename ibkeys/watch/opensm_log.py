@@ -157,11 +157,14 @@ def _checked(notice: LogNotice) -> LogNotice | None:
 
 
 class LogReader:
-    """Takes lines of the log as they come, and gives each trap once, although up to three lines tell of it."""
+    """Takes lines of the log as they come, and gives each trap once, although up to three lines tell of it.
+
+    ``told``: how many traps of a kind, by number and LID, were given before a further line about each came.
+    """
 
     def __init__(self) -> None:
         self._waiting: dict[str, tuple[LogNotice, float]] = {}
-        self._told: dict[tuple[int, int], int] = {}
+        self.told: dict[tuple[int, int], int] = {}
 
     def take(self, line: str, now: float) -> list[LogNotice]:
         """Return the traps that are told of now that *line* has come. *now*: seconds of any clock."""
@@ -184,9 +187,9 @@ class LogReader:
             del self._waiting[notice.thread]
             return [notice if notice.key is not None or waiting[0].key is None else waiting[0]]
         key = notice.trap, notice.lid
-        if not self._told.get(key):
+        if not self.told.get(key):
             return [notice]
-        self._told[key] -= 1
+        self.told[key] -= 1
         if notice.trap in _TRAP_OF.values():  # all of it was in the second line already
             return []
         return [replace(notice, doubts=(*notice.doubts, ALREADY_TOLD))]
@@ -205,8 +208,8 @@ class LogReader:
 
     def _incomplete(self, notice: LogNotice) -> LogNotice:
         key = notice.trap, notice.lid
-        if key in self._told or len(self._told) < _MOST_TOLD:
-            self._told[key] = self._told.get(key, 0) + 1
+        if key in self.told or len(self.told) < _MOST_TOLD:
+            self.told[key] = self.told.get(key, 0) + 1
         return notice if notice.is_whole else replace(notice, doubts=(*notice.doubts, FROM_BUFFER))
 
 

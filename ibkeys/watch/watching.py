@@ -101,8 +101,8 @@ class Watch:
         self._fabric, self._outlet, self._settings = fabric, outlet, settings
         self._subscriber, self._log, self._partitions = subscriber, log, partitions
         self._clock = clock
-        self._names, self._counters = Names(), Counters()
-        self._folder, self._log_reader = Folder(settings.again), LogReader()
+        self.names, self.counters = Names(), Counters()
+        self.folder, self._log_reader = Folder(settings.again), LogReader()
         self._say = Saying(outlet.say).of
         self._swept_at = self._next_sweep = self._started_at = self._now()
 
@@ -121,12 +121,12 @@ class Watch:
             self._hear(self._next_wait())
             if self._settings.interval and self._now() >= self._next_sweep:
                 self._sweep_again()
-            self._tell_all(self._folder.due(self._now()))
+            self._tell_all(self.folder.due(self._now()))
 
     def finish(self) -> Summary:
         """Tell what was counted and not told yet, and return what the watch did."""
-        self._tell_all(self._folder.due(self._now(), all_of_it=True))
-        self.summary.folded = self._folder.folded
+        self._tell_all(self.folder.due(self._now(), all_of_it=True))
+        self.summary.folded = self.folder.folded
         if self._subscriber is not None:
             self.summary.lost = self._subscriber.port.lost
         return self.summary
@@ -157,7 +157,7 @@ class Watch:
         if self._log is not None and self._log.is_behind:
             seconds = 0.0
         if self._subscriber is not None:
-            self._take_reports(self._subscriber.poll(seconds))
+            self.take_reports(self._subscriber.poll(seconds))
             trouble = self._subscriber.trouble
             self._say("subscription", f"traps may be missed: {trouble}" if trouble else "", "trouble")
             self._say_of_reports(self._subscriber)
@@ -174,7 +174,7 @@ class Watch:
         if port.strangers:
             self._say("strangers", "Reports come from another port than the SA's: they are not believed")
 
-    def _take_reports(self, reports: Sequence[Report], looks: bool = True) -> None:
+    def take_reports(self, reports: Sequence[Report], looks: bool = True) -> None:
         """Tell of *reports*; with *looks* after a new sweep where the names of the last one do not suffice."""
         for first in range(0, len(reports), AT_ONCE):
             self._tell_of(reports[first : first + AT_ONCE], looks)
@@ -190,24 +190,24 @@ class Watch:
 
     def _event_of(self, report: Report) -> Event:
         ago = timedelta(seconds=max(0.0, self._now() - report.at))
-        return event_of_report(report, self._names, timestamp(lambda: self._clock() - ago))
+        return event_of_report(report, self.names, timestamp(lambda: self._clock() - ago))
 
     def _follow(self, log: FollowedFile, patience: float = 1.0, looks: bool = True) -> None:
         """Tell of new lines of the log. *patience*: seconds that the first line of a trap may wait for the rest;
-        *looks*: as in `_take_reports`."""
+        *looks*: as in `take_reports`."""
         now, wall = self._now(), self._clock()
         notices = [notice for line in log.new_lines() for notice in self._log_reader.take(line, now)]
         notices += self._log_reader.overdue(now - patience)
         self._say("log", f"{log.path}: {log.problem}" if log.problem else "")
-        events = [event_of_log(notice, self._names, wall) for notice in notices]
+        events = [event_of_log(notice, self.names, wall) for notice in notices]
         if looks and self._may_look_for_names():
             self._sweep_again()
-            events = [event_of_log(notice, self._names, wall) for notice in notices]
+            events = [event_of_log(notice, self.names, wall) for notice in notices]
         self._take(events)
 
     def _may_look_for_names(self) -> bool:
         """Whether there are names that the last sweep does not have, and it is old enough for another."""
-        return self._names.misses > 0 and self._now() - self._swept_at >= (self._settings.interval or NAMES_AGAIN)
+        return self.names.misses > 0 and self._now() - self._swept_at >= (self._settings.interval or NAMES_AGAIN)
 
     # --- sweeping ------------------------------------------------------------------------------------------------
 
@@ -259,7 +259,7 @@ class Watch:
             self._tell_of(self._subscriber.port.take(), looks=False)
 
     def _take_sweep(self, found: Topology) -> None:
-        self._names.learn(found)
+        self.names.learn(found)
         unread = ""
         if found.troubles:
             first = found.troubles[0]
@@ -279,19 +279,19 @@ class Watch:
         errors = read_constraint_errors(self._fabric, found, self._settings.pkey_index)
         # what is told by a trap is not told by its counter too
         if self._subscriber is not None:
-            self._take_reports(self._subscriber.port.take(), looks=False)
+            self.take_reports(self._subscriber.port.take(), looks=False)
         if self._log is not None:
             self._follow(self._log, patience=0, looks=False)
-        self._take(self._counters.compare(found, errors, timestamp(self._clock)))
+        self._take(self.counters.compare(found, errors, timestamp(self._clock)))
 
     # --- telling -------------------------------------------------------------------------------------------------
 
     def _take(self, events: Sequence[Event]) -> None:
         for event in events:
             if event.source != "counters":
-                self._counters.told(event)
+                self.counters.told(event)
             named = self._partitions.named(event) if self._partitions is not None else event
-            new = self._folder.take(named, self._now())
+            new = self.folder.take(named, self._now())
             if new is not None:
                 self._tell_all([new])
 

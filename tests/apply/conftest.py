@@ -13,7 +13,7 @@ from tests.apply.lab import Lab, unsynced
 
 @pytest.fixture(autouse=True)
 def _without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "_connect", unsynced)
+    monkeypatch.setattr(sqlite, "connect", unsynced)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from pathlib import Path
 from ibkeys.apply.apply import plan_apply
 from ibkeys.apply.undo import plan_undo
 from ibkeys.plan.model import PartitionPlan
+from ibkeys.sim.state.document import dump_state
 from ibkeys.store import sqlite
 from ibkeys.store.paths import StorePaths
 from ibkeys.umad.port import Outgoing
@@ -53,7 +54,7 @@ def prepared() -> tuple[Lab, PartitionPlan]:
 def step(*_: object) -> None:
     global steps_left
     if steps_left == 0:
-        (place / "fabric").write_text(json.dumps(lab.net.dump_state()))
+        (place / "fabric").write_text(json.dumps(dump_state(lab.net)))
         os._exit(CRASHED)
     steps_left -= 1
 
@@ -83,7 +84,7 @@ def work(kind: str, steps: int) -> None:
             with writer(fabric, *OVERRIDES) as w:
                 w.apply(plan_undo(w))
     steps_left = -1
-    (place / "fabric").write_text(json.dumps(lab.net.dump_state()))
+    (place / "fabric").write_text(json.dumps(dump_state(lab.net)))
 
 
 def crash_everywhere(kind: str, directory: Path, stride: int) -> None:
@@ -94,7 +95,7 @@ def crash_everywhere(kind: str, directory: Path, stride: int) -> None:
         connection.set_trace_callback(step)
         return connection
 
-    sqlite._connect = traced  # type: ignore[assignment]
+    sqlite.connect = traced  # type: ignore[assignment]
     for number in count(0, stride):
         place = directory / str(number)
         place.mkdir()

@@ -134,12 +134,12 @@ class Lab:
         }
 
 
-_connect = sqlite._connect
+connect = sqlite.connect
 
 
 def unsynced(path: Path | None, *rest: bool) -> sqlite3.Connection:
     """Open a database without the syncs that only a power cut needs: a process that dies leaves to the kernel what it
     wrote."""
-    connection = _connect(path, *rest)
+    connection = connect(path, *rest)
     connection.execute("PRAGMA synchronous = OFF")
     return connection

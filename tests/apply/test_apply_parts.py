@@ -279,14 +279,14 @@ def test_a_hangup_may_be_survived(lab: Lab, stores: StorePaths) -> None:
 
 def test_a_journal_that_cannot_be_written_stops_before_the_set(lab: Lab, stores: StorePaths) -> None:
     with opened(lab, stores) as fabric, pytest.MonkeyPatch.context() as patch:
-        record = Journal._record
+        record = Journal.record
 
         def full(self: Journal, operation: int, first: int, images: Any) -> Any:
             if first >= 3:
                 raise StoreError("no space left for the journal")
             return record(self, operation, first, images)
 
-        patch.setattr(Journal, "_record", full)
+        patch.setattr(Journal, "record", full)
         watching = spy(fabric)
         with pytest.raises(StoreError, match="no space left"):
             apply(fabric, lab.plan(MORE))
@@ -300,7 +300,7 @@ def test_an_operation_of_a_carrier_that_is_not_known_is_neither_resumed_nor_undo
     plan = lab.plan(MORE)
     with opened(lab, stores) as fabric, pytest.raises(KeyboardInterrupt):
         apply(fabric, plan, check=interrupted_at(3))
-    with Journal(stores.journal) as journal, journal._database.transaction() as connection:
+    with Journal(stores.journal) as journal, journal.database.transaction() as connection:
         connection.execute("UPDATE plans SET options = replace(options, '\"direct\"', '\"pigeon\"')")
     for make in (plan_resume, plan_undo):
         with opened(lab, stores) as fabric, writer(fabric) as w, pytest.raises(StoreError, match="'pigeon'"):

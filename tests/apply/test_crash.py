@@ -12,6 +12,7 @@ from typing import Any
 
 from ibkeys.apply.apply import plan_resume
 from ibkeys.apply.undo import plan_undo
+from ibkeys.sim.state.document import load_state
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
 from tests.apply.crash_driver import OVERRIDES, prepared
@@ -50,7 +51,7 @@ def planned() -> dict[str, tuple[bytes, int]]:
 
 def found(place: Path) -> Lab:
     lab = prepared()[0]
-    lab.net.load_state(json.loads((place / "fabric").read_text()))
+    load_state(lab.net, json.loads((place / "fabric").read_text()))
     return lab
 
 
@@ -63,7 +64,7 @@ def run(lab: Lab, journal: Path, make: Any) -> None:
 
 def states(journal: Path) -> list[str]:
     with Journal(journal, create=False) as stored:
-        assert stored._database.query("PRAGMA integrity_check") == [("ok",)]
+        assert stored.database.query("PRAGMA integrity_check") == [("ok",)]
         return [record.state for record in stored.list_operations()]
 
 

@@ -202,8 +202,7 @@ def test_messages_that_differ_in_the_port_they_name_are_one_row_with_each_in_the
 
 def test_two_nodes_of_one_name_are_told_apart() -> None:
     page = Page(render_html(report(rule("MK001", "fail", *(subject(n, name="twin") for n in (1, 2))))))
-    for n in (1, 2):
-        assert f"twin (0x0002c9030000000{n})" in page.text["shown"]
+    assert "twin (0x0002c90300000001,0x0002c90300000002)" in page.text["shown"]
 
 
 def test_rows_are_mostly_folded_and_of_a_sensible_size() -> None:
@@ -242,7 +241,7 @@ def test_lines_of_a_table_beyond_what_a_page_is_for_are_counted_with_where_they_
     lines = [[f"line {n}"] for n in range(MOST_LINES + 2)]
     page = render_tables(Text("a", "b", [], {}), [Table("c", ["d"], lines, "ibkeys diff has them all")])
     assert "And 2 more lines: ibkeys diff has them all" in page
-    assert page.count("<td>") == MOST_LINES
+    assert page.count('<td data-title="d">') == MOST_LINES
 
 
 def test_without_javascript_the_filter_is_hidden_and_all_is_there() -> None:
@@ -254,7 +253,7 @@ def colours(html: str) -> tuple[dict[str, str], dict[str, str]]:
     """Return the custom properties of the page, in light and in dark."""
     light, dark = (
         dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", part))
-        for part in html.split("@media print")[0].split("@media (prefers-color-scheme: dark)")[:2]
+        for part in html.split("@media print")[0].split("@media screen and (prefers-color-scheme: dark)")[:2]
     )
     return light, dark
 

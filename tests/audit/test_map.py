@@ -14,6 +14,7 @@ from ibkeys.audit.formats.matrix_page import render_matrix
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.pictures.columns import lay_out
 from ibkeys.audit.pictures.fabric_map import Box, FabricMap, fabric_map, worst_findings
+from ibkeys.audit.pictures.map_links import rails_and_lines
 from ibkeys.audit.pictures.map_svg import FILLS, map_part, map_style, map_svg
 from ibkeys.audit.pictures.svg import text_width
 from ibkeys.reach.reach import Reach
@@ -64,13 +65,13 @@ def test_hosts_behind_one_leaf_that_look_the_same_are_one_box() -> None:
 
 
 def test_switches_stand_in_levels() -> None:
-    found = tool(Subnet.from_text(fat_tree(2, 3, 2, 2, 3))).sweep(p_keys=True)
+    found = tool(Subnet.from_text(fat_tree(3, 3, 2, pods=2, cores=2))).sweep(p_keys=True)
     levels = {box.names[0]: box.level for box in fabric_map(found).boxes if box.level is not None}
     assert {name.split()[0]: level for name, level in levels.items()} == {"leaf": 0, "spine": 1, "core": 2}
 
 
 def test_a_host_on_a_spine_makes_it_no_leaf() -> None:
-    net = Subnet.from_text(fat_tree(1, 9, 2, 0, 3))
+    net = Subnet.from_text(fat_tree(9, 3, 2, radix=36))
     host = net.port("node00027 mlx5_0", 1)
     spine = net.port("spine 1-1", 36)
     assert host.peer is not None
@@ -168,7 +169,7 @@ def test_the_page_chooses_its_colours_without_a_script() -> None:
 
 
 def test_three_thousand_hosts_stay_small() -> None:
-    found = tool(Subnet.from_text(fat_tree(10, 17, 18, 4, 18))).sweep(p_keys=True)
+    found = tool(Subnet.from_text(fat_tree(17, 18, 18, pods=10, cores=4))).sweep(p_keys=True)
     made = fabric_map(found)
     assert sum(box.count for box in hosts(made)) == 3060
     assert len(map_svg(made, "partition")) < 400_000
@@ -197,3 +198,54 @@ def test_letters_can_be_read_on_every_fill() -> None:
     fills = {*FILLS, *re.findall(r"fill: (#\w{6});", map_style(fabric_map(swept("two-switch"), findings={})))}
     assert len(fills) > len(FILLS) + 5
     assert all(contrast(fill, "#111111") >= 4.5 for fill in fills - {"#111111"})
+
+
+# --- cables ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*FABRICS, "ft648"])
+def test_rails_and_lines_are_all_cables_each_once(name: str) -> None:
+    made = fabric_map(swept(name))
+    rails, lines = rails_and_lines(made)
+    drawn = [frozenset((line.one, line.other)) for line in lines]
+    drawn += [frozenset((one, other)) for rail in rails for one in rail.above for other in rail.below]
+    assert len(drawn) == len(set(drawn))
+    assert set(drawn) == {frozenset(link) for link in made.links}
+
+
+def test_many_spines_over_many_leaves_are_one_rail_for_those_that_have_the_same() -> None:
+    found = tool(Subnet.from_text(fat_tree(2, 9, 9, 2, 2))).sweep(p_keys=True)
+    rails, lines = rails_and_lines(fabric_map(found))
+    assert sorted((len(rail.above), len(rail.below)) for rail in rails) == [(9, 9), (9, 9)]
+    assert len(lines) == 18 * 2 + 18  # each spine to its two cores; the hosts behind each leaf are one box
+
+
+def test_a_high_map_is_in_sheets_that_cut_no_box() -> None:
+    made = fabric_map(tool(Subnet.from_text(fat_tree(6, 18, 2, 2, 18))).sweep(p_keys=True))
+    sheets = re.findall(r'<svg .*?viewBox="0 (\d+) \d+ (\d+)".*?</svg>', map_part(made))
+    parts = re.findall(r"<svg .*?</svg>", map_part(made))
+    assert len(sheets) > 1
+    drawn = 0
+    end = 0
+    for (top, height), part in zip(sheets, parts, strict=True):
+        assert int(top) == end
+        end += int(height)
+        boxes = [each for each in ElementTree.fromstring(part).iter(f"{SVG}rect") if each.get("class") != "page"]
+        assert all(int(top) <= int(each.get("y", "")) <= end - 16 for each in boxes)
+        drawn += len(boxes)
+    assert drawn == len(made.boxes)
+
+
+def test_a_leaf_that_lacks_a_cable_has_a_rail_of_its_own() -> None:
+    net = Subnet.from_text(fat_tree(1, 9, 9, 0, 2))
+    net.unplug("leaf 1-4", 20)
+    rails, lines = rails_and_lines(fabric_map(tool(net).sweep(p_keys=True)))
+    assert sorted((len(rail.above), len(rail.below)) for rail in rails) == [(8, 1), (9, 8)]
+    assert all(line.other >= 18 for line in lines)  # to hosts
+
+
+def test_cables_within_a_level_stay_in_the_picture() -> None:
+    svg = map_svg(fabric_map(swept("torus444")), "level")
+    bows = re.findall(r"M(\d+) \d+C(\d+) ", svg)
+    assert bows
+    assert all(int(at) - 0.75 * (int(at) - int(bend)) >= 0 for at, bend in bows)

@@ -82,7 +82,7 @@ def test_the_random_fabrics_have_pairs_of_both_kinds() -> None:
 def test_many_are_said_by_port_and_way(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data = leaf_tables(seed)
     monkeypatch.setattr(pk_policy, "LISTED_PAIRS", 0)
-    monkeypatch.setattr(pk_policy, "_NAMED_PARTNERS", 99)
+    monkeypatch.setattr(pk_policy, "NAMED_PARTNERS", 99)
     talk, one_way = said(data)
     assert (set(talk), set(one_way)) == by_hand(data)
 

@@ -57,7 +57,7 @@ def test_many_forbidden_pairs_are_said_by_port(seed: int, monkeypatch: pytest.Mo
     data = look(net, policy=policy(*lines))
     expected = pairs_by_hand(data)
     monkeypatch.setattr(pk_policy, "LISTED_PAIRS", 0)
-    monkeypatch.setattr(pk_policy, "_NAMED_PARTNERS", 99)
+    monkeypatch.setattr(pk_policy, "NAMED_PARTNERS", 99)
     assert pairs_said(data) == expected
     subjects = result_of("PK005", data).subjects
     assert len({each.identity["port_guid"] for each in subjects}) == len(subjects) <= len(data.end_ports)

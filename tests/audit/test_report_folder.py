@@ -44,7 +44,7 @@ def test_an_earlier_report_is_replaced_as_a_whole_and_leaves_nothing(
 
     write_folder(place, PAGES)
     if number:
-        monkeypatch.setattr(folder, "_exchange", refused)
+        monkeypatch.setattr(folder, "exchange", refused)
     write_folder(place, LATER)
     assert content(place) == LATER
     assert os.listdir(place.parent) == ["report"]
@@ -54,7 +54,7 @@ def test_the_exchange_of_two_names_is_that_of_the_kernel(place: Path, monkeypatc
     def never(made: Path, place: Path) -> None:
         raise AssertionError("in steps")
 
-    monkeypatch.setattr(folder, "_exchange_in_steps", never)
+    monkeypatch.setattr(folder, "exchange_in_steps", never)
     write_folder(place, PAGES)
     write_folder(place, LATER)
     assert content(place) == LATER
@@ -87,7 +87,7 @@ def test_an_error_between_the_steps_gives_the_earlier_report_back(place: Path, m
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         rename(one, other)
 
-    monkeypatch.setattr(folder, "_exchange", refused)
+    monkeypatch.setattr(folder, "exchange", refused)
     monkeypatch.setattr(os, "rename", second_fails)
     with pytest.raises(StoreError, match="Input/output error"):
         write_folder(place, LATER)

@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench.fattree import fat_tree
 from tests.bench.served import bytes_per_node, medians, opensm_seconds, smp_rates
+from tests.fattree import fat_tree
 from tests.integration.ibsim import Ibsim, parse_pkeys, tool
 from tests.integration.served import Served
 

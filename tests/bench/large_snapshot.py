@@ -15,7 +15,7 @@ from ibkeys.fabric.snapshot import take_snapshot
 from ibkeys.fabric.snapshot_file import save_snapshot
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.sim.subnet import Subnet
-from tests.bench.fattree import fat_tree
+from tests.fattree import fat_tree
 
 PARTITIONS = 200
 OF_EACH = 3

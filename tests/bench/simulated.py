@@ -12,7 +12,7 @@ import tracemalloc
 import ibkeys
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
-from tests.bench.fattree import fat_tree
+from tests.fattree import fat_tree
 
 
 def sweep(subnet: Subnet) -> tuple[Topology, int, float]:

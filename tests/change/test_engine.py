@@ -23,8 +23,8 @@ from ibkeys.scripting import Fabric
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Operation
 from ibkeys.umad.port import Outgoing
-from tests.bench.fattree import fat_tree
 from tests.fabricsim import subnet, tool, writer
+from tests.fattree import fat_tree
 from tests.spy import sets, spy
 
 NEW = PKey(0x8010)

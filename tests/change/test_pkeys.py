@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.change.pkeys import _steps, plan_add, plan_remove, plan_set
+from ibkeys.change.pkeys import plan_add, plan_remove, plan_set, steps_between
 from ibkeys.change.wanted import moves
 from ibkeys.errors import MKeyNeeded, NoReply, NoRoom, NotStored, UsageError
 from ibkeys.keys.pkey import EMPTY, PKey
@@ -300,7 +300,7 @@ def test_additions_go_out_before_removals(before: tuple[PKey, ...], after: tuple
     keep = {key.partition for key in before if key} & {key.partition for key in after if key}
     table = list(before)
     written = 0
-    for start, block in _steps(before, after):
+    for start, block in steps_between(before, after):
         table[start : start + 32] = block
         written += 1
         assert keep <= {key.partition for key in table if key} or not _movable(before, after)

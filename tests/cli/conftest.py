@@ -99,7 +99,7 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         if name.startswith("IBKEYS_") or name in ("SIM_HOST", "NO_COLOR"):
             monkeypatch.delenv(name)
     yield
-    exits._frames_wanted = False
+    exits.show_frames(False)
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ def shown(plan: Path) -> str:
 
 
 def test_apply_shows_writes_and_verifies(cli: Cli, plan: Path) -> None:
-    result = cli("apply", plan, "--allow-removals", "--yes")
+    result = cli("apply", plan, "--allow-removals", "--yes", "--fold")
     assert (result.code, result.err) == (0, "")
     assert result.out == shown(plan) + "done, verified by a fresh read; `ibkeys undo 1` goes back\n"
     assert [pkeys(cli, lid) for lid in (2, 3)] == [{0: "0xffff", 1: "0x8001"}, {0: "0x7fff", 1: "0x8001"}]
@@ -62,6 +62,8 @@ def test_each_port_that_changes_may_have_a_row(cli: Cli, plan: Path) -> None:
     lines = cli("apply", plan, "--dry-run", "--each").out.splitlines()
     named = sorted(line.split()[0] for line in lines if " 0x0002c90" in line)  # a GUID
     assert named == [*["MF0;switch-a:IS5023/U1"] * 3, "node02", "node03"]
+    assert cli("apply", plan, "--dry-run").out.splitlines() == lines, "where no terminal is"
+    assert cli("apply", plan, "--each", "--fold").error == "--each and --fold: one of them"
 
 
 def test_a_plan_of_version_1_is_applied(cli: Cli, plan: Path) -> None:
@@ -74,7 +76,7 @@ def test_a_plan_of_version_1_is_applied(cli: Cli, plan: Path) -> None:
 
 
 def test_a_dry_run_names_what_would_be_refused_and_exits_4(cli: Cli, plan: Path, tmp_path: Path) -> None:
-    result = cli("apply", plan, "--dry-run")
+    result = cli("apply", plan, "--dry-run", "--fold")
     assert (result.code, result.out) == (4, shown(plan) + "dry run: nothing was changed\n")
     assert result.err.startswith("ibkeys: would be refused: the plan removes 2 P_Keys (full to limited counts) from 2")
     assert pkeys(cli, 2) == {0: "0xffff"}
@@ -90,7 +92,7 @@ def test_removals_without_permission_are_refused(cli: Cli, plan: Path) -> None:
 
 
 def test_without_yes_and_terminal_nothing_is_changed(cli: Cli, plan: Path) -> None:
-    result = cli("apply", plan, "--allow-removals", stdin="y\n")
+    result = cli("apply", plan, "--allow-removals", "--fold", stdin="y\n")
     assert (result.code, result.out) == (4, shown(plan))
     assert "--yes" in result.error
 
@@ -240,7 +242,7 @@ def test_a_signal_at_the_question_ends_it_and_changes_nothing(
         os.kill(os.getpid(), signal.SIGINT)
         return "y\n"
 
-    monkeypatch.setattr("ibkeys.cli.changing._is_a_terminal", lambda: True)
+    monkeypatch.setattr("ibkeys.cli.changing.is_a_terminal", lambda: True)
     monkeypatch.setattr("tests.cli.conftest.io.StringIO", type("Input", (io.StringIO,), {"readline": interrupted}))
     result = cli("apply", plan, "--allow-removals")
     assert result.code == 130

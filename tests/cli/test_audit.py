@@ -29,7 +29,8 @@ def test_json_has_an_entry_for_every_rule_and_the_keys_of_the_contract(cli: Cli)
     assert (result.code, result.err) == (1, "")
     document = result.json
     assert list(document) == [
-        *("schema", "profile", "policy", "inbound_check", "taken", "source", "summary", "results", "coverage", "moved"),
+        *("schema", "profile", "policy", "inbound_check", "taken", "source", "looked_at", "summary", "results"),
+        *("coverage", "moved"),
     ]
     assert (document["schema"], document["profile"], document["policy"]) == ("ibkeys.audit/2", "cloud-secured", None)
     assert [each["rule"] for each in document["results"]] == [rule.id for rule in CATALOGUE]

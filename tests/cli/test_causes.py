@@ -56,7 +56,7 @@ def test_details_stand_below_and_what_is_of_no_port_stays_alone() -> None:
 def test_many_names_that_do_not_fold_say_how_to_see_the_rest() -> None:
     twins = [({**row(number), "node_desc": "twin"}, asked(number)) for number in range(1, 13)]
     [(line, _)] = lines_by_cause(twins, each=False)
-    assert line.endswith("twin (0x0000000000000008) and 4 more (all of them: -v)")
+    assert line.endswith("0x0000000000000007,0x0000000000000008) and 4 more (all of them: -v)")
 
 
 CAUSES = ("no reply", "status 0x1c", "nobody is behind it (route 0,1): silence", "M_Key 0x0000000000000001")

@@ -49,7 +49,7 @@ def test_without_yes_and_terminal_nothing_is_changed(cli: Cli) -> None:
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("yes\n", 0), ("n\n", 4), ("\n", 4), ("", 4)])
 def test_a_terminal_is_asked(cli: Cli, monkeypatch: pytest.MonkeyPatch, answer: str, code: int) -> None:
-    monkeypatch.setattr("ibkeys.cli.changing._is_a_terminal", lambda: True)
+    monkeypatch.setattr("ibkeys.cli.changing.is_a_terminal", lambda: True)
     result = cli("pkey-set", 2, "3=0x8010", "-f", "json", stdin=answer)
     assert result.code == code
     assert "P_Key[3]: - -> 0x8010\nMake this change? [y/N] " in result.err
@@ -260,20 +260,20 @@ def test_enforce_set(cli: Cli) -> None:
     result = cli("enforce-set", 7, 3, "--inbound", "on", "--outbound", "on", "--yes")
     assert result.code == 0
     assert "  PartitionEnforcementInbound: 0 -> 1\n  PartitionEnforcementOutbound: 0 -> 1\n" in result.out
-    assert cli("enforce-show", 7, 3, "-f", "csv").out.endswith(",3,7,1,1\n")
+    assert cli("enforce-show", 7, 3, "-f", "csv").out.endswith(",3,7,1,1,,,,\n")
     assert cli("enforce-set", 7, 3, "--outbound", "off", "--yes").code == 0
-    assert cli("enforce-show", 7, 3, "-f", "csv").out.endswith(",3,7,1,0\n")
+    assert cli("enforce-show", 7, 3, "-f", "csv").out.endswith(",3,7,1,0,,,,\n")
 
 
 def test_counters_clear_all_keeps_the_old_values_in_the_journal(cli: Cli, key_file: Path, tmp_path: Path) -> None:
     cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--protect", 2, "--lease", 60, "--yes")
     lost = cli("mkey-show", 2, "-t", 10, "--retries", 0, "--keystore", tmp_path / "empty")
     assert lost.code == 3
-    assert cli("counters-show", 2, "-f", "csv").out.splitlines()[1].endswith(",1,0,0")
+    assert cli("counters-show", 2, "-f", "csv").out.splitlines()[1].endswith(",1,0,0,,")
     result = cli("counters-clear", "--all", "--yes")
     assert (result.code, result.err) == (0, "")
     assert "  M_KeyViolations: 1 -> 0\n" in result.out
-    assert cli("counters-show", 2, "-f", "csv").out.splitlines()[1].endswith(",0,0,0")
+    assert cli("counters-show", 2, "-f", "csv").out.splitlines()[1].endswith(",0,0,0,,")
     with sqlite3.connect(tmp_path / "fabric.journal") as journal:
         commands = [row[0] for row in journal.execute("SELECT command FROM operations")]
     journal.close()

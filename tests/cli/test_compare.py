@@ -118,7 +118,7 @@ def test_with_a_wrong_sm_key_it_could_not_be_completed(cli: Cli, policy: Path, t
     result = cli("compare", "--policy", policy, "--smkey", f"@{wrong}", "-t", "10")
     assert result.code == 3
     assert "ibkeys: error: SubnAdmGetTable(PortInfoRecord)" in result.err
-    assert "the SM_Key is wrong" in result.err
+    assert "a wrong SM_Key" in result.err
     assert "666000000000abcd" not in result.out + result.err
 
 
@@ -212,3 +212,16 @@ def test_waiting_looks_again_until_its_time_is_over(
     result = cli("compare", "--policy", policy, "--smkey", sa_key, "--wait", 30, "-f", "json")
     assert (result.code, len(json.loads(result.out)["values"])) == (1, 1)
     assert now == [30.0]
+
+
+def test_a_filter_chooses_what_is_compared_and_says_so(cli: Cli, sa_key: str, policy: Path) -> None:
+    add(cli, "0x8010")
+    whole = ("compare", "--policy", policy, "--smkey", sa_key)
+    assert cli(*whole).code == 1
+    other = cli(*whole, "--node", "node02")
+    assert (other.code, other.out.splitlines()[0]) == (0, "only 1 of 24 ports was looked at")
+    one = cli(*whole, "--node", "node03", "-f", "json")
+    assert (one.code, one.json["looked_at"]) == (1, {"ports": 1, "of": 24})
+    assert {value["node_desc"] for value in one.json["values"]} == {"node03 mlx4_0"}
+    assert cli(*whole, "-f", "json").json["looked_at"] is None
+    assert cli(*whole, "--node", "nobody").code == 2

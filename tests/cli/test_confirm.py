@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ibkeys.change.confirming.guardian import Watch, _go_back
+from ibkeys.change.confirming.guardian import Watch, go_back
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.cli.guarding import command_for_child, own_program
 from ibkeys.cli.options import SmHosts, Where
@@ -140,13 +140,13 @@ def test_the_key_that_was_typed_reaches_undo_through_a_file_in_memory(tmp_path: 
         f"open({str(out)!r}, 'w').write(f'{{key.reveal():#x}} {{operation}}')"
     )
     answers = iter([True, False])
-    _go_back([sys.executable, "-c", script], 7, "0x0000000000001234", lambda: next(answers))
+    go_back([sys.executable, "-c", script], 7, "0x0000000000001234", lambda: next(answers))
     assert out.read_text() == "0x1234 7"
 
 
 def test_the_way_back_is_tried_longer_than_another_command_holds_the_lock() -> None:
     pauses = list[float]()
-    _go_back(["false"], 7, "", lambda: True, pauses.append)
+    go_back(["false"], 7, "", lambda: True, pauses.append)
     assert pauses[0] <= 2  # a command that has just ended
     assert max(pauses) <= 60
     assert sum(pauses) >= 1800
@@ -154,7 +154,7 @@ def test_the_way_back_is_tried_longer_than_another_command_holds_the_lock() -> N
 
 def test_nothing_is_started_once_it_was_confirmed_in_a_pause(tmp_path: Path) -> None:
     started, confirmed = tmp_path / "started", list[float]()
-    _go_back(["sh", "-c", f"echo >> {started}"], 7, "", lambda: not confirmed, confirmed.append)
+    go_back(["sh", "-c", f"echo >> {started}"], 7, "", lambda: not confirmed, confirmed.append)
     assert started.read_text() == "\n"
 
 

@@ -114,3 +114,33 @@ def test_wrong_use_is_said(cli: Cli, command: str, words: tuple[object, ...], sa
     result = cli(command, *words)
     assert result.code in (2, 3)
     assert said in result.err
+
+
+def nodes_of(result: Any) -> list[str]:
+    return [node["node_desc"].split()[0] for node in result.json["nodes"]]
+
+
+def test_discover_lists_nodes_of_which_a_port_fits(cli: Cli, tmp_path: Path) -> None:
+    result = cli("discover", "--node", "node0[2-3]", "-f", "json")
+    assert nodes_of(result) == ["node02", "node03"]
+    leaf = cli("discover", "--switch", "--p-key", "0x8010", "-f", "json")
+    assert leaf.json["nodes"] == []
+    before = tmp_path / "monday.db"
+    assert cli("snapshot", before).code == 0
+    cli("pkey-add", 7, 3, "0x8010", "--yes")
+    leaf = cli("discover", "--changed-since", before, "-f", "json")
+    assert nodes_of(leaf) == ["MF0;switch-a:IS5023/U1"]
+    (node,) = leaf.json["nodes"]
+    assert (node["port"], [port["port"] for port in node["ports"]]) == (0, [3])
+    assert cli("discover", "--hosts", "-f", "csv").out.count("\n") == 7
+    table = cli("discover", "--hosts").out
+    assert table.splitlines()[-1] == "6 listed of 8 nodes (6 ca, 2 switch), 8 links"
+    assert cli("discover", "--node", "nobody").code == 2
+
+
+def test_names_of_those_that_fit(cli: Cli) -> None:
+    cli("pkey-add", 2, "0x8010", "--yes")
+    assert cli("names", "--partition", "0x8010", "--only", "host").out == "node02\n"
+    assert cli("names", "node0[1-3]", "--hosts", "--only", "host").out == "node01\nnode02\nnode03\n"
+    assert cli("names", "node01", "--switch", "--only", "host").out == ""
+    assert cli("names", "--switch", "-f", "csv").out.count("\n") == 3

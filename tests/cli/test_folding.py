@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any
 
 import pytest
-from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
-from ClusterShell.RangeSet import RangeSet
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,48 +13,8 @@ from ibkeys.cli.listing.folding import NARROW, fold_rows, indented
 from ibkeys.printable import clean
 from ibkeys.topology.folded_names import FoldedNames, natural
 from tests.cli.conftest import TWO_SWITCH, Cli, on_terminal, run
+from tests.cli.unfolding import Row, unfolded, words_below, words_of
 from tests.corpus import DATA
-
-Row = dict[str, Any]
-Place = tuple[str, int]
-
-_WORD = re.compile(
-    r"(?P<name>.*?)(?P<guids> ?\(0x[0-9a-f]{16}(?:,0x[0-9a-f]{16})*\))?(?: port (?P<ports>[0-9,-]+))?", re.DOTALL
-)
-
-
-def unfold(word: str, rows: list[Row]) -> set[Place]:
-    """Return the ports (node GUID, number) among *rows* that a word names, as a reader understands it."""
-    found = _WORD.fullmatch(word)
-    assert found is not None
-    if found["guids"] is not None:
-        guids = {*found["guids"].strip(" ()").split(",")}
-    else:
-        hosts, blank, device = found["name"].partition(" ")
-        names = {f"{host}{blank}{device}" for host in NodeSet(hosts, resolver=RESOLVER_NOGROUP)}
-        guids = {row["node_guid"] for row in rows if row["node_desc"] in names}
-        assert len(guids) == len(names)
-    if found["ports"] is None:
-        places = {(row["node_guid"], row["port"]) for row in rows if row["node_guid"] in guids}
-        assert len(places) == len(guids), "a name without a port number is that of one port"
-        return places
-    return {(guid, number) for guid in guids for number in map(int, RangeSet(found["ports"]))}
-
-
-def words_of(lines: list[str]) -> list[str]:
-    """Return the words that stand in *lines*, in which a long one goes on further in."""
-    words: list[str] = []
-    for line in lines:
-        if line.startswith("      ") and words and words[-1].endswith(","):
-            words[-1] += line.removeprefix("      ")
-        else:
-            words.append(line.removeprefix("    "))
-    return words
-
-
-def unfolded(words: list[str], rows: list[Row]) -> list[Place]:
-    return [place for word in words for place in unfold(word, rows)]
-
 
 HOSTS = st.one_of(
     st.builds("{}{:0{}d}".format, st.sampled_from(["gpu-a", "n", "r1c", ""]), st.integers(0, 30), st.integers(1, 3)),
@@ -129,13 +86,7 @@ def test_each_port_of_the_json_is_in_the_folded_table_once(command: str, fabric:
     backend = f"sim:{DATA / 'fabrics' / f'{fabric}.net'}"
     rows = rows_of(command, backend)
     lines = run(command, "--all", "--fold", "--backend", backend).out.splitlines()
-    words: list[str] = []
-    for line in lines:
-        if line.startswith("      ") and words and words[-1].endswith(","):
-            words[-1] += line.strip()
-        elif line.startswith("    "):
-            words.append(line.strip())
-    words = [word for word in words if not re.fullmatch(r"[\d-][\w -]*", word)]  # a row's own cells
+    words = [word for word in words_below(lines) if not re.fullmatch(r"[\d-][\w -]*", word)]  # a row's own cells
     wanted = Counter((row["node_guid"], row["port"]) for row in rows if LISTS[command](row))
     assert Counter(unfolded(words, rows)) == wanted
     assert max(map(len, lines)) <= NARROW
@@ -182,4 +133,4 @@ def test_a_name_that_repeats_has_its_guid_beside_it() -> None:
         {"node_desc": name, "node_guid": guid, "node_type": "ca", "port": 1}
         for name, guid in zip(["twin mlx5_0", "twin mlx5_0", "n1 mlx5_0"], guids, strict=True)
     ]
-    assert FoldedNames(rows).words(rows) == ["n1 mlx5_0", f"twin mlx5_0 ({guids[0]})", f"twin mlx5_0 ({guids[1]})"]
+    assert FoldedNames(rows).words(rows) == ["n1 mlx5_0", f"twin mlx5_0 ({guids[0]},{guids[1]})"]

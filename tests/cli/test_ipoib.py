@@ -108,7 +108,7 @@ def test_a_silent_sa_is_no_missing_group(policy: Path, format: str) -> None:
 
 
 def test_a_refusal_is_no_missing_group(net: Subnet, policy: Path) -> None:
-    net.sa_data_limit = 8
+    net.carrier.sa_data_limit = 8
     result = run("ipoib-check", policy)
     assert result.code == 3
     assert "status 0x0100 (no resources)" in result.error

@@ -18,7 +18,7 @@ WITHIN = ("--confirm-within", 5)
     ("command", "words", "why"),
     [
         ("mkey-deploy", ["--same", *WITHIN], "--confirm-within: only with --via opensm"),
-        ("mkey-remove", WITHIN, "mkey-remove raises none"),
+        ("mkey-remove", WITHIN, "mkey-remove raises no level"),
         ("mkey-rotate", ["--abort", *WITHIN], "--abort goes back, so there is nothing to confirm"),
         ("mkey-rotate", ["--confirm", 1, "--resume"], "--confirm ID stands alone"),
         ("mkey-rotate", ["--unconfirmed", 1, "--lease", 60], "--unconfirmed ID stands alone"),

@@ -27,6 +27,9 @@ def test_as_a_person_sees_it(cli: Cli) -> None:
     assert result.code == 0
     assert result.out == (
         "8 ports in change, at most 64 at once\n"
+        "    node[01-06] mlx4_0\n"
+        "    Infiniscale-IV Mellanox Technologies port 0\n"
+        "    MF0;switch-a:IS5023/U1 port 0\n"
         "  M_Key: set -> zero on 8 ports\n"
         "  M_KeyProtectBits: 2 -> 0 on 8 ports\n"
         "  M_KeyLeasePeriod: 60 -> 0 on 8 ports\n"
@@ -79,7 +82,7 @@ def test_a_dry_run_says_what_would_be_asked(cli: Cli) -> None:
 def test_on_a_terminal_the_open_fabric_is_a_question_of_its_own(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], answers: str, code: int, asks: int
 ) -> None:
-    monkeypatch.setattr("ibkeys.cli.changing._is_a_terminal", lambda: True)
+    monkeypatch.setattr("ibkeys.cli.changing.is_a_terminal", lambda: True)
     result = cli("mkey-remove", *options, stdin=answers)
     assert result.code == code
     assert result.err.count("Is that meant? [y/N] ") == asks

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 from collections.abc import Callable
 from html import unescape
@@ -11,23 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.fabric.snapshot import take_snapshot
-from ibkeys.fabric.snapshot_file import save_snapshot
-from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import Result, run
-from tests.fabricsim import move_cable, replace_hca, subnet, swap_cables, tool
+from tests.cli.saved import save
+from tests.fabricsim import move_cable, replace_hca, subnet, swap_cables
 
 SWITCH_A, SWITCH_B = "MF0;switch-a:IS5023/U1", "Infiniscale-IV Mellanox Technologies"
-SECRET = Fingerprints(bytes(range(32)))
-
-
-def save(net: Subnet, file: Path, minute: int = 0) -> Path:
-    with tool(net, timeout=0.01, retries=0) as fabric:
-        taken = take_snapshot(fabric, SECRET)
-    taken.about = dataclasses.replace(taken.about, finished=f"2026-11-20T09:{minute:02d}:00Z")
-    save_snapshot(file, taken)
-    return file
 
 
 def rework(net: Subnet) -> None:

@@ -53,7 +53,12 @@ def test_without_words_every_end_port_is_listed_and_json_has_all_of_each() -> No
         "port": 2,
         "lid": 2,
         "host": "db01",
-        "peer": {"node_guid": "0x248a070300f00200", "node_desc": "MF0;ib-b:SB7780/U1", "port": 1},
+        "peer": {
+            "node_guid": "0x248a070300f00200",
+            "node_desc": "MF0;ib-b:SB7780/U1",
+            "node_type": "switch",
+            "port": 1,
+        },
     }
 
 

@@ -163,14 +163,16 @@ def test_entries_to_which_the_same_happens_share_a_line(tmp_path: Path) -> None:
     policy = tmp_path / "p.conf"
     keys = "".join(f"p{key}={key:#x} : 0x0002c903000a1021=full;\n" for key in range(1, 5))
     policy.write_text(f"Default=0x7fff : ALL=full;\n{keys}")
-    folded, each = (run("plan", "--backend", IBSIM, "--policy", policy, *more).out for more in ((), ("--each",)))
+    folded, each = (
+        run("plan", "--backend", IBSIM, "--policy", policy, *more).out for more in (("--fold",), ("--each",))
+    )
     assert "ca         1: - -> 0x8001, 2: - -> 0x8002, 3: - -> 0x8003\n" + " " * 18 + "4: - -> 0x8004\n" in folded
     assert [each.count(f"  {key}: - -> 0x800{key}\n") for key in range(1, 5)] == [2] * 4
 
 
 def test_a_plan_is_shown_in_words_and_written_for_apply(policy: Path, tmp_path: Path) -> None:
     out = tmp_path / "plan.json"
-    result = run("plan", "--backend", IBSIM, "--policy", policy, "--out", out)
+    result = run("plan", "--backend", IBSIM, "--policy", policy, "--out", out, "--fold")
     assert (result.code, result.err) == (1, "")
     assert "    2  ca         0: 0xffff -> 0x7fff\n" in result.out
     assert "\n    node[02-03] mlx4_0\n" in result.out

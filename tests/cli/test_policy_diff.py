@@ -32,7 +32,7 @@ def diff(*args: object) -> Result:
 
 
 def test_who_joins_and_leaves_is_one_row_for_each_change(files: tuple[Path, Path]) -> None:
-    result = diff(*files)
+    result = diff(*files, "--fold")
     assert result.code == 1
     assert result.out.startswith(
         "Ports  Partition  Name    Change\n"
@@ -48,6 +48,7 @@ def test_who_joins_and_leaves_is_one_row_for_each_change(files: tuple[Path, Path
         "    node06 mlx4_0\n"
     )
     each = diff(*files, "--each")
+    assert each.out == diff(*files).out
     assert (each.code, diff(*files, "--each", "--fold").code) == (1, 2)
     assert "node05 mlx4_0  0x0002c903000a1050     1    5  0x0021     lustre  joins as limited\n" in each.out
     assert "partition 0x0021 lustre: group ff12:401b:8021::ffff:ffff: - -> mtu 4, rate 3" in result.out

@@ -25,7 +25,7 @@ class Lab:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         net = folder / "tree.net"
-        net.write_text(fat_tree(2, 2, 2, 1, 2))
+        net.write_text(fat_tree(2, 2, 2, pods=2, cores=1))
         self.spec = f"sim:{net},state={folder / 'state'}"
         self.snapshot = folder / "before"
         self.keystore = folder / "keys.db"
@@ -167,7 +167,7 @@ def test_ctrl_c_is_130_and_says_how_to_go_on(lab: Lab, monkeypatch: pytest.Monke
     def interrupt(self: object, progress: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(recover.Recovery, "_pause", interrupt)
+    monkeypatch.setattr(recover.Recovery, "pause", interrupt)
     result = lab.recover("--topology", lab.snapshot, "--yes", "-f", "json")
     assert result.code == 130
     assert json.loads(result.out.splitlines()[-1])["summary"]["interrupted"] is True

@@ -59,6 +59,7 @@ def test_what_changed_and_what_was_done_are_pages_and_no_page_holds_a_key(
     assert "M_Key: " in changed
     done = shown(place, "journal.html")
     assert done.count("pkey-add") == 2
+    assert "pkey[1]: - -> 0x8021 1 portnode03 mlx4_0" in re.sub(r"(?<=-> 0x8021)", " ", done)
     assert "mkey-set" in done
     for page in place.iterdir():
         text = page.read_text().lower()

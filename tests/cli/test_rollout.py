@@ -28,6 +28,9 @@ def test_deploy_as_a_person_sees_it(cli: Cli) -> None:
     assert result.code == 0
     assert result.out == (
         "8 ports in change, at most 64 at once\n"
+        "    node[01-06] mlx4_0\n"
+        "    Infiniscale-IV Mellanox Technologies port 0\n"
+        "    MF0;switch-a:IS5023/U1 port 0\n"
         "  M_Key, each its own: zero -> set on 8 ports\n"
         "  M_KeyProtectBits: 0 -> 2 on 8 ports\n"
         "  M_KeyLeasePeriod: 0 -> 60 on 8 ports\n"
@@ -36,6 +39,18 @@ def test_deploy_as_a_person_sees_it(cli: Cli) -> None:
     )
     assert all(line.startswith("ibkeys: note: ") for line in result.err.splitlines())
     assert shown(cli) == {("set", 2, 60)}
+
+
+def test_the_first_ports_are_named_before_the_question(cli: Cli) -> None:
+    result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--first", 3, "--dry-run")
+    ports, _ = lines(cli("mkey-deploy", "--per-port", *LEVEL_2, "--first", 3, "--dry-run", "-f", "json"))
+    shown = result.out.splitlines()
+    assert shown[0] == "3 ports in change, at most 64 at once"
+    assert [port["node_desc"] for port in ports if port["result"] == "planned"] == [
+        f"node0{number} mlx4_0" for number in (4, 5, 6)
+    ]
+    assert shown[1] == "    node[04-06] mlx4_0"
+    assert "  5 ports wait for --continue" in shown
 
 
 def test_json_has_a_line_for_each_port_and_the_summary(cli: Cli) -> None:
@@ -225,7 +240,7 @@ def test_a_first_key_that_everybody_can_read_is_asked_about(cli: Cli, format: st
 def test_on_a_terminal_level_0_is_a_question_of_its_own(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, answers: str, code: int
 ) -> None:
-    monkeypatch.setattr("ibkeys.cli.changing._is_a_terminal", lambda: True)
+    monkeypatch.setattr("ibkeys.cli.changing.is_a_terminal", lambda: True)
     result = cli("mkey-deploy", "--per-port", stdin=answers)
     assert result.code == code
     assert "Is that meant? [y/N] " in result.err
@@ -241,7 +256,7 @@ def test_without_yes_and_terminal_nothing_is_changed(cli: Cli) -> None:
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 4)])
 def test_a_terminal_is_asked(cli: Cli, monkeypatch: pytest.MonkeyPatch, answer: str, code: int) -> None:
-    monkeypatch.setattr("ibkeys.cli.changing._is_a_terminal", lambda: True)
+    monkeypatch.setattr("ibkeys.cli.changing.is_a_terminal", lambda: True)
     result = cli("mkey-deploy", "--per-port", *LEVEL_2, "-f", "json", stdin=answer)
     assert result.code == code
     assert "M_Key, each its own: zero -> set on 8 ports\n" in result.err

@@ -177,7 +177,7 @@ def sa_command(*args: str, conf: Path | None = None) -> tuple[int, str, list[obj
     def asks(where: options.Where, sa: options.AskSa) -> None:
         with open_fabric(where) as fabric:
             client = open_sa(fabric, where, sa)
-            seen.extend([client._sm_key, client._sm_lid, client._pkey_index])
+            seen.extend([client.sm_key, client.sm_lid, client.pkey_index])
 
     result = CliRunner().invoke(asks, ["--backend", "sim:", *args, *(["-z", str(conf)] if conf else [])])
     return result.exit_code, result.stderr, seen if result.exception is None else [result.exception]

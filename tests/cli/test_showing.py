@@ -5,23 +5,26 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import DUAL_HOME, KEY, TWO_SWITCH, Cli, run
 
 IDENTITY = ["node_guid", "port_guid", "node_desc", "node_type", "port", "lid"]
 M_KEY = ["m_key_state", "m_key", "m_key_protect_bits", "m_key_lease_period", "m_key_violations"]
 COUNTERS = ["m_key_violations", "p_key_violations", "q_key_violations"]
+DROPPED = ["xmit_constraint_errors", "rcv_constraint_errors"]
 CAPS = ["partition_cap", "partition_enforcement_cap", "inbound_enforcement_cap", "outbound_enforcement_cap"]
 ENFORCE = ["partition_enforcement_inbound", "partition_enforcement_outbound"]
 
 KEYS = {
     "pkey-show": ["capacity", "pkeys"],
     "mkey-show": M_KEY,
-    "enforce-show": ENFORCE,
+    "enforce-show": [*ENFORCE, "peer"],
     "caps-show": [*CAPS, "is_m_key_nvram", "is_p_key_nvram"],
-    "counters-show": COUNTERS,
+    "counters-show": [*COUNTERS, *DROPPED],
 }
 
 
@@ -86,6 +89,69 @@ def test_enforce_show_table(cli: Cli) -> None:
     )
 
 
+def test_enforce_show_says_what_is_at_the_far_end(cli: Cli) -> None:
+    lines = cli("enforce-show", "--all").out.splitlines()
+    assert lines[0].split() == ["Node", "GUID", "Port", "LID", "Inbound", "Outbound", "Peer"]
+    assert lines[1].endswith("  off      off       node01 mlx4_0 port 1")
+    assert lines[4].endswith("  off      off       -")
+    ports = cli("enforce-show", "--all", "-f", "json").json["ports"]
+    peers = {(port["node_desc"], port["port"]): port["peer"] for port in ports}
+    own = {"node_guid": "0x0002c903000a1010", "node_desc": "node01 mlx4_0", "node_type": "ca", "port": 1}
+    assert peers["MF0;switch-a:IS5023/U1", 1] == own
+    assert peers["MF0;switch-a:IS5023/U1", 4] is None
+    assert cli("enforce-show", 7, 1, "-f", "json").json["ports"][0]["peer"] is None, "one port does not know it"
+
+
+def test_enforce_show_folds_ports_by_the_kind_of_node_behind_them(cli: Cli) -> None:
+    lines = cli("enforce-show", "--all", "--fold").out.splitlines()
+    assert [line.split() for line in lines if line.split()[1] in ("off", "on")] == [
+        ["6", "off", "off", "ca"],
+        ["6", "off", "off", "-"],
+        ["4", "off", "off", "switch"],
+    ]
+
+
+def dropping(monkeypatch: pytest.MonkeyPatch, nameless: bool = False) -> None:
+    """Let port 3 of switch-a enforce and have dropped packets; *nameless*: the switch has no LID."""
+    made = Subnet.from_file
+
+    def counted(*args: Any, **rest: Any) -> Subnet:
+        net = made(*args, **rest)
+        port = net.port("MF0;switch-a:IS5023/U1", 3)
+        port.inbound_enforcement = port.outbound_enforcement = 1
+        port.count("port_xmit_constraint_errors", 7)
+        port.count("port_rcv_constraint_errors", 2)
+        if nameless:
+            port.node.ports[0].lid = 0
+        return net
+
+    monkeypatch.setattr("ibkeys.sim.subnet.Subnet.from_file", counted)
+
+
+def test_counters_show_has_the_constraint_errors_of_ports_that_enforce(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dropping(monkeypatch)
+    ports = cli("counters-show", "--all", "-f", "json").json["ports"]
+    dropped = {(port["node_desc"], port["port"]): tuple(port[key] for key in DROPPED) for port in ports}
+    assert dropped.pop(("MF0;switch-a:IS5023/U1", 3)) == (7, 2)
+    assert set(dropped.values()) == {(None, None)}
+    lines = cli("counters-show", "--all").out.splitlines()
+    assert lines[0].split()[-2:] == ["XmitConstr", "RcvConstr"]
+    cells = [tuple(line.split()[-7:]) for line in lines[1:]]
+    assert [row for row in cells if row[-2:] != ("-", "-")] == [("3", "7", "0", "0", "0", "7", "2")]
+    assert cli("counters-show", 7, 3, "-f", "csv").out.splitlines()[1].endswith(",3,7,0,0,0,7,2")
+    assert "  PortXmitConstraintErrors: 7\n" in cli("counters-show", 7, 3).out
+
+
+def test_constraint_errors_that_nobody_tells_are_unknown_and_said(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    dropping(monkeypatch, nameless=True)
+    result = cli("counters-show", "--all")
+    assert result.code == 0
+    assert [line for line in result.out.splitlines() if line.endswith("?")] != []
+    assert "ibkeys: note: constraint errors of 1 switch port are not known; 'MF0;switch-a:IS5023/U1'" in result.err
+
+
 def test_caps_show_of_a_ca_has_no_enforcement(cli: Cli) -> None:
     port = cli("caps-show", 2, "-f", "json").json["ports"][0]
     assert [port[key] for key in CAPS] == [64, None, None, None]
@@ -133,7 +199,9 @@ def test_csv_has_the_columns_of_json(cli: Cli, command: str) -> None:
     rows = list(csv.DictReader(io.StringIO(cli(command, "--all", "--each", "-f", "csv").out)))
     assert len(rows) == 24
     entry = ["capacity", "index", "pkey", "partition", "membership"]
-    assert list(rows[0]) == IDENTITY + (entry if command == "pkey-show" else KEYS[command])
+    peer = ["peer_node_guid", "peer_node_desc", "peer_node_type", "peer_port"]
+    flat = {"pkey-show": entry, "enforce-show": [*ENFORCE, *peer]}
+    assert list(rows[0]) == IDENTITY + flat.get(command, KEYS[command])
 
 
 @pytest.mark.parametrize(
@@ -210,7 +278,9 @@ def test_discover_json_has_every_port() -> None:
             assert list(port) == ["port", "lid", "state", "phys_state", "peer"]
     backup = next(node for node in document["nodes"] if node["node_desc"].startswith("backup01"))
     assert backup["ports"][0] == {"port": 1, "lid": None, "state": None, "phys_state": None, "peer": None}
-    assert backup["ports"][1]["peer"] == {"node_guid": "0x248a070300f00300", "port": 3}
+    peer = backup["ports"][1]["peer"]
+    assert list(peer) == ["node_guid", "node_desc", "node_type", "port"]
+    assert (peer["node_guid"], peer["node_type"], peer["port"]) == ("0x248a070300f00300", "switch", 3)
 
 
 def test_discover_links_name_each_other() -> None:

@@ -14,6 +14,8 @@ from ibkeys.fabric.snapshot import take_snapshot
 from ibkeys.fabric.snapshot_file import save_snapshot
 from ibkeys.keys.fingerprint import Fingerprints
 from tests.cli.conftest import KEY, TWO_SWITCH, Cli, run
+from tests.cli.unfolding import Row, unfolded
+from tests.corpus import DATA
 from tests.fabricsim import subnet, tool
 
 READING = ["pkey-show", "mkey-show", "caps-show", "counters-show", "enforce-show"]
@@ -217,7 +219,7 @@ def test_hidden_keys_are_named_and_no_change(cli: Cli, tmp_path: Path, key_file:
     assert cli("snapshot", with_it).code == 0
     result = run("diff", without, with_it)
     assert (result.code, result.out) == (0, "no difference in what was read\n")
-    assert "1 port hid the M_Key in one of the snapshots or both (node04 mlx4_0 port 1): " in result.err
+    assert "1 port hid the M_Key in one of the snapshots or both (node04 mlx4_0): " in result.err
     document = run("diff", without, with_it, "-f", "json").json
     assert [port["node_desc"] for port in document["m_keys_hidden"]] == ["node04 mlx4_0"]
 
@@ -277,6 +279,29 @@ def test_the_list_of_pairs_says_what_is_missing(tmp_path: Path) -> None:
     assert len(result.json["pairs"]) == 21
     assert [port["node_desc"] for port in result.json["unread"]] == ["node02 mlx4_0"]
     assert [port["node_desc"] for port in result.json["errors"]] == ["node02 mlx4_0"]
+
+
+def test_matrix_names_every_member(taken: Path) -> None:
+    fabric = DATA / "fabrics" / "torus444.net"
+    out = run("matrix", "--backend", f"sim:{fabric}", "--partition", "0x7fff").out
+    document = run("matrix", "--backend", f"sim:{fabric}", "--partition", "0x7fff", "-f", "json").json
+    words = [line.removeprefix("    full: ") for line in out.splitlines() if line.startswith("    full: ")]
+    ports: list[Row] = run("mkey-show", "--all", "--backend", f"sim:{fabric}", "-f", "json").json["ports"]
+    members = [(port["node_guid"], port["port"]) for port in document["partitions"][0]["full"]]
+    assert sorted(unfolded(words, ports)) == sorted(members)
+
+
+def test_matrix_says_how_to_see_the_members_that_it_leaves_out(tmp_path: Path) -> None:
+    net = subnet("torus444")
+    for at, node in enumerate(node for node in net.nodes if not node.is_switch):
+        net.set_description(node, f"{chr(97 + at % 26)}{at // 26 * 'x'}")  # names that do not fold
+    file = tmp_path / "a.db"
+    with tool(net) as fabric:
+        save_snapshot(file, take_snapshot(fabric, Fingerprints.generate()))
+    out = run("matrix", "--from", file).out
+    assert len([line for line in out.splitlines() if line.startswith("    ")]) == 9
+    assert " more lines of them: --partition 0x7fff\n" in out
+    assert " more line" not in run("matrix", "--from", file, "--partition", "0x7fff").out
 
 
 def test_a_partition_that_nobody_is_in_is_said(taken: Path) -> None:

@@ -172,7 +172,7 @@ def test_a_wrong_sm_key_is_no_watch_at_all(played: Played, tmp_path: Path) -> No
     (tmp_path / "wrong").chmod(0o600)
     result = watch("--smkey", f"@{tmp_path / 'wrong'}")
     assert result.code == 3
-    assert "the SM_Key is wrong" in result.err
+    assert "a wrong SM_Key" in result.err
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from ibkeys.mad.inform import ALL_TRAPS
 from ibkeys.mad.notice import BadMKeyDetails, BadPKeyDetails
 from ibkeys.mad.sa import build_sa
 from ibkeys.mad.smp import build_smp
+from ibkeys.sim.deliveries import Drop
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.notices import Packet
 from ibkeys.sim.subnet import Subnet
@@ -83,7 +84,7 @@ def offer_bad_m_key(net: Subnet, key: int = OFFERED) -> None:
     victim = end_port(net, VICTIM)
     victim.m_key = 0x1234
     mad = build_smp(Method.SET, 0x15, victim.number, m_key=key)
-    assert net.send(mad, end_port(net, 0), victim.lid) == []
+    assert net.send(mad, end_port(net, 0), victim.lid) is Drop.M_KEY
 
 
 def answers(port: Wire) -> list[Outgoing]:
@@ -144,7 +145,7 @@ def test_the_offered_m_key_is_nowhere_in_a_report() -> None:
         for text in (repr(report), str(report), repr(details), str(report.notice.to_json(show_keys=True))):
             assert f"{OFFERED:x}" not in text
             assert str(OFFERED) not in text
-        assert OFFERED.to_bytes(8) not in b"".join(b"".join(map(_bytes, key)) for key in subscriber.port._seen)
+        assert OFFERED.to_bytes(8) not in b"".join(b"".join(map(_bytes, key)) for key in subscriber.port.seen)
 
 
 def _bytes(part: Any) -> bytes:

@@ -43,7 +43,7 @@ def test_a_request_of_a_whole_mad_keeps_every_byte_but_the_transaction_id(mad: b
     request = Request.of_mad("node", mad, 7, 0.5, 3, (1, 0x80010000, 2, 5))
     assert request.mad == mad[:12] + bytes(4) + mad[16:]
     assert request.envelope.address == (7, 500, 1, 0x80010000, 2, 5)
-    assert not request.is_smp
+    assert not request.envelope.is_smp
     assert request.retries == 3
 
 

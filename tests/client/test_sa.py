@@ -19,7 +19,7 @@ from ibkeys.mad.records import MCMemberRecord, NodeRecord, PathRecord, PKeyTable
 from ibkeys.mad.sa import SaHeader
 from ibkeys.sim.agents.sa_records import Group
 from ibkeys.umad.port import Outgoing, SendFailure
-from ibkeys.umad.simulated import parse_spec
+from ibkeys.umad.sim_spec import parse_spec
 from tests.client.sasim import SA_KEY, SM, Recorder, recorded, with_sm
 from tests.fabricsim import subnet, tool
 

@@ -120,7 +120,7 @@ def test_in_flight_is_bounded_for_each_node_and_over_all() -> None:
     while not scheduler.idle:
         for tid, mad in send(scheduler, now):
             flying[tid] = mad
-            nodes_of[tid] = scheduler._flying[tid].envelope.node  # type: ignore[assignment]
+            nodes_of[tid] = scheduler.flying[tid].envelope.node  # type: ignore[assignment]
         per_node = collections.Counter(nodes_of[tid] for tid in flying).values()
         assert max(per_node, default=0) <= PER_NODE
         widest = max(widest, len(flying))
@@ -258,7 +258,7 @@ def test_every_request_ends_exactly_once_whatever_the_wire_does(seed: int, wante
                 ended += [done] if done else []
             elif fate == 2:
                 scheduler.timed_out(tid, now)
-            elif fate == 3 and tid in scheduler._flying:
+            elif fate == 3 and tid in scheduler.flying:
                 scheduler.not_sent(tid, 22)
             if fate != 4 and rng.random() < 0.7:
                 flying.pop(tid, None)
@@ -268,8 +268,8 @@ def test_every_request_ends_exactly_once_whatever_the_wire_does(seed: int, wante
     assert sorted(map(id, ended)) == sorted(map(id, requests))
     assert all((request.reply is None) != (request.failure is None) for request in requests)
     assert all(request.attempts <= request.retries + 1 for request in requests)
-    assert not scheduler._flying
-    assert not scheduler._overdue
+    assert not scheduler.flying
+    assert not scheduler.overdue
 
 
 # --- limits ----------------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def test_what_comes_in_while_waiting_is_a_stray_and_does_not_end_the_wait() -> N
     with port_on(net) as port:
         client = SmpClient(port)
         late = client.request(Method.GET, NodeInfo, 0, DirectedAddress(PATH)).mad
-        port._push(net.now + 1, Incoming(late[:3] + b"\x81" + late[4:]))
+        port.push(net.now + 1, Incoming(late[:3] + b"\x81" + late[4:]))
         client.wait(5)
         assert port.now() == 5
         assert client.statistics.strays == 1

@@ -89,7 +89,7 @@ def addresses(net: Subnet, liar: Port, victim: Port) -> list[Address]:
 
 def ask(fabric: Fabric, address: Address) -> None:
     """Read one port, from a fresh sweep, as a command does."""
-    fabric._known = None
+    fabric.swept = None
     try:
         fabric.find_port(address).read_p_keys()
     except IbkeysError:

@@ -110,12 +110,12 @@ def test_an_honest_fabric_reaches_no_limit_that_is_as_large_as_it_is() -> None:
         assert struck(fabric.sweep())
 
 
-LARGEST = (44, 32, 32, 32, 32)
+LARGEST = {"pods": 44, "leaves": 32, "hosts": 32, "spines": 32, "cores": 32}
 """Of switches of 64 ports: 45,056 hosts and 3,840 switches, 48,896 of the 49,151 unicast LIDs."""
 
 
 def test_the_largest_fat_tree_is_well_inside_the_limits() -> None:
-    pods, leaves, spines, cores, hosts = LARGEST
+    pods, leaves, hosts, spines, cores = LARGEST.values()
     switches = pods * (leaves + spines) + spines * cores
     nodes, ports = pods * leaves * hosts + switches, switches * 65
     assert 48_000 < nodes < Limits().nodes
@@ -127,7 +127,7 @@ def test_the_largest_fat_tree_is_well_inside_the_limits() -> None:
 
 @pytest.mark.soak
 def test_a_sweep_of_the_largest_fat_tree_reaches_no_limit() -> None:
-    with tool(Subnet.from_text(fat_tree(*LARGEST, radix=64))) as fabric:
+    with tool(Subnet.from_text(fat_tree(**LARGEST, radix=64))) as fabric:
         found = fabric.sweep(wanted=EVERYTHING)
     assert len(found.nodes) > 48_000
     assert not found.troubles

@@ -11,8 +11,8 @@ import pytest
 
 import ibkeys
 from ibkeys.mad.const import MgmtClass
+from ibkeys.sim.deliveries import Delivery, Drop, Outcome
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.receivers import Delivery
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
 from tests.corpus import files, label
@@ -165,28 +165,30 @@ def all_limited(net: Subnet, own: Port) -> None:
 def dies_half_way(net: Subnet, own: Port) -> None:
     """The SA answers 4 questions and is silent then; SMPs are answered on."""
     answered = []
-    process = net._carrier._gmp
+    carry = net.carrier.gmp
 
-    def gmp(mad: bytes, origin: Port, dlid: int) -> list[Delivery]:
+    def gmp(mad: bytes, origin: Port, dlid: int) -> Outcome:
         if mad[1] == MgmtClass.SUBN_ADM:
             answered.append(mad)
             if len(answered) > 4:
-                return []
-        return process(mad, origin, dlid)
+                return Drop.SILENT
+        return carry(mad, origin, dlid)
 
-    net._carrier._gmp = gmp  # type: ignore[method-assign]
+    net.carrier.gmp = gmp  # type: ignore[method-assign]
 
 
 def is_slow(net: Subnet, own: Port) -> None:
     """Each answer of the SA comes right before its timeout."""
-    process = net._carrier._gmp
+    carry = net.carrier.gmp
 
-    def gmp(mad: bytes, origin: Port, dlid: int) -> list[Delivery]:
-        answers = process(mad, origin, dlid)
+    def gmp(mad: bytes, origin: Port, dlid: int) -> Outcome:
+        answers = carry(mad, origin, dlid)
+        if isinstance(answers, Drop):
+            return answers
         late = 0.09 if mad[1] == MgmtClass.SUBN_ADM else 0.0
         return [Delivery(each.delay + late, each.mad, each.slid) for each in answers]
 
-    net._carrier._gmp = gmp  # type: ignore[method-assign]
+    net.carrier.gmp = gmp  # type: ignore[method-assign]
 
 
 POOR = [limited_member, not_a_member, all_limited, dies_half_way, is_slow]

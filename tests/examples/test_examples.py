@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import ibkeys
-from ibkeys.sim.statefile import StateFile
+from ibkeys.sim.state.file import StateFile
 from ibkeys.sim.subnet import Subnet
 from tests.corpus import DATA
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import UsageError
-from ibkeys.export.endpoint import _MOST_CLIENTS, Guard, make_tls, parse_listen, serving
+from ibkeys.export.endpoint import MOST_CLIENTS, Guard, make_tls, parse_listen, serving
 from tests.export.running import certificate
 
 PAGE = b"ibkeys_partitions 3.0\n"
@@ -90,8 +90,8 @@ def test_by_tls_and_a_client_that_speaks_none_holds_nobody_up(stack: ExitStack, 
 def test_a_client_that_takes_too_long_for_all_of_it_is_cut_off(
     stack: ExitStack, pair: tuple[Path, Path], by_tls: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ibkeys.export.endpoint._SILENCE", 1000.0)
-    monkeypatch.setattr("ibkeys.export.endpoint._WHOLE", 0.1)
+    monkeypatch.setattr("ibkeys.export.endpoint.SILENCE", 1000.0)
+    monkeypatch.setattr("ibkeys.export.endpoint.WHOLE", 0.1)
     guard = Guard(make_tls(*map(str, pair)) if by_tls else None)
     port = stack.enter_context(serving(parse_listen("0"), guard, lambda: PAGE))
     slow = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
@@ -173,7 +173,7 @@ def test_clients_that_reset_their_connection_take_no_room(
     stack: ExitStack, pair: tuple[Path, Path], first: bytes
 ) -> None:
     port = stack.enter_context(serving(parse_listen("0"), Guard(make_tls(*map(str, pair)), TOKEN), lambda: PAGE))
-    for _ in range(3 * _MOST_CLIENTS):
+    for _ in range(3 * MOST_CLIENTS):
         client = socket.create_connection(("127.0.0.1", port), timeout=20)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close() resets
         client.sendall(first)
@@ -191,7 +191,7 @@ def test_a_client_for_whom_no_thread_can_be_started_takes_no_room(
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refused)
-    for _ in range(2 * _MOST_CLIENTS):
+    for _ in range(2 * MOST_CLIENTS):
         with pytest.raises((http.client.HTTPException, ConnectionError)):
             ask(port)
     monkeypatch.setattr(threading.Thread, "start", start)

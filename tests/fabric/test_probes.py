@@ -37,4 +37,4 @@ def test_a_subscription_of_which_every_answer_was_lost_is_ended_too(monkeypatch:
         monkeypatch.setattr(SaClient, "set_inform_info", lose_the_first)
         assert probe_sa(fabric)[WILDCARD].answer == "silent"
     assert lost
-    assert net.sa_of(net.nodes[0]).subscriptions._all == []
+    assert len(net.sa_of(net.nodes[0]).subscriptions) == 0

@@ -81,7 +81,7 @@ def test_a_wrong_sm_key_is_silence_and_is_waited_for_once() -> None:
     view = ask_sa_view(client, found)
     assert {each.outcome for each in view.answers.values()} == {"failed"}
     assert client.statistics.sent == client.timing.retries + 1
-    assert "the SM_Key is wrong" in view.answers["P_KeyTableRecord"].detail
+    assert "a wrong SM_Key" in view.answers["P_KeyTableRecord"].detail
 
 
 def test_no_m_key_is_kept() -> None:

@@ -17,8 +17,8 @@ from typing import Self
 from ibkeys.plan.document_reader import read_plan
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.sim import subnet as simulated
+from ibkeys.sim.server.outbox import Seen
 from ibkeys.sim.server.server import Server
-from ibkeys.sim.server.traffic import Seen
 from tests.integration import opensms
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
 from tests.integration.opensms import Log, sweep

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO
 
 from ibkeys.mad.const import AttributeID, Method, MgmtClass, PortState
-from ibkeys.sim.nodes import STATE_BYTE, Port
-from ibkeys.sim.server.traffic import Seen
+from ibkeys.sim.nodes import Port
+from ibkeys.sim.server.outbox import Seen
 from ibkeys.store.keys.keystore import KeyStore
 from tests.integration.hosted import Hosted, Running, opensm
 from tests.integration.ibsim import RUN_TIMEOUT
@@ -147,7 +147,7 @@ def heard_by_nobody(
     )
     try:
         hosts = [port for node in served.net.nodes if not node.is_switch for port in node.end_ports]
-        while any(port.info[STATE_BYTE] & 0xF != PortState.ACTIVE for port in hosts):
+        while any(port.state != PortState.ACTIVE for port in hosts):
             assert process.poll() is None
             served.steer("clients")
         yield process

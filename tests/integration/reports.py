@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ibkeys.mad.const import Method, MgmtClass
-from ibkeys.sim.server.traffic import Seen
+from ibkeys.sim.server.outbox import Seen
 from tests.integration.hosted import Hosted
 
 SA_KEY = 0x5A5A_0000_1234_0001

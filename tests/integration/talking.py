@@ -8,7 +8,7 @@ from ibkeys.keys.pkey import match_inbound
 from ibkeys.mad.const import Method
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.packets import allows, enforces
-from ibkeys.sim.server.traffic import Seen
+from ibkeys.sim.server.outbox import Seen
 from ibkeys.sim.subnet import Subnet
 
 IN, OUT = 0x08, 0x04

@@ -13,6 +13,7 @@ import pytest
 
 from ibkeys.mad.const import AttributeID
 from ibkeys.sim.agents import sma
+from ibkeys.sim.agents.request import INVALID, Answer, Request
 from ibkeys.sm.instance import DUMP_FILE
 from tests.corpus import DATA
 from tests.integration.hosted import Hosted, Running, opensm
@@ -146,9 +147,9 @@ def test_a_node_that_refuses_what_the_sm_sets(
     compared(fabric, "--policy", "opensm", "--wait", "30", code=0)
     honest = sma.SET[AttributeID.P_KEY_TABLE]
 
-    def refuse(request: sma.Request) -> sma.Answer:
+    def refuse(request: Request) -> Answer:
         is_it = any(port.guid == PORT for port in request.node.end_ports)
-        return (sma.INVALID, request.mad[64:128]) if is_it else honest(request)
+        return (INVALID, request.mad[64:128]) if is_it else honest(request)
 
     monkeypatch.setitem(sma.SET, AttributeID.P_KEY_TABLE, refuse)
     running.give(MORE.encode())

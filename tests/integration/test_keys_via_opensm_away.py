@@ -14,7 +14,7 @@ import pytest
 
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.server.traffic import Seen
+from ibkeys.sim.server.outbox import Seen
 from tests.corpus import DATA
 from tests.fattree import fat_tree
 from tests.integration.ibsim import RUN_TIMEOUT
@@ -61,7 +61,7 @@ def settle(opensm: KeyedOpensm) -> dict[str, Any]:
 
 def test_twenty_ports_away_get_the_key_at_their_place_and_elsewhere(tmp_path: Path) -> None:
     net = tmp_path / "fabric.net"
-    net.write_text(fat_tree(2, 5, 5, 3, 15))
+    net.write_text(fat_tree(5, 15, 5, pods=2, cores=3, radix=36))
     with closed(net) as opensm:
         served = opensm.served
         names = [host(number) for number in range(5, 5 + BACK + ELSEWHERE + GONE)]
@@ -90,7 +90,7 @@ def test_twenty_ports_away_get_the_key_at_their_place_and_elsewhere(tmp_path: Pa
         free = [served.net.port(host(30 + 15 * at + 1), 1).peer for at in range(ELSEWHERE)]
         for name, peer in zip(names[BACK : BACK + ELSEWHERE], free, strict=True):
             assert peer is not None
-            served.steer(f'link "{name}"[1] "{peer.node.description}"[16]')
+            served.steer(f'link "{name}"[1] "{peer.node.description}"[36]')
         opensm.running.sweep()
         served.steer(f"time +{LEASE}")
         opensm.running.sweep()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.sim.server.traffic import Seen
+from ibkeys.sim.server.outbox import Seen
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Runs
 from tests.corpus import DATA

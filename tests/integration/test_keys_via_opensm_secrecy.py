@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.sim.server.traffic import Seen
+from ibkeys.sim.server.outbox import Seen
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sm_keys import SmKeys
 from tests.corpus import DATA

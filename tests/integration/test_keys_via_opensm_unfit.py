@@ -123,7 +123,7 @@ def test_an_options_file_that_says_otherwise_than_the_ports(
 
 def test_5_an_sm_that_is_on_no_host_that_was_reached(opensm: KeyedOpensm) -> None:
     port = opensm.served.net.port("node05 mlx4_0", 1)
-    opensm.served.net.set_capability(port, int(CapabilityMask.IS_SM), True)
+    opensm.served.net.software.set_capability(port, int(CapabilityMask.IS_SM), True)
     error = refused(opensm, *DEPLOY)
     assert "node05 mlx4_0" in error
     assert "--sm-host" in error

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.bench.fattree import fat_tree
 from tests.corpus import DATA
+from tests.fattree import fat_tree
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
 from tests.integration.policy_opensm import running_opensm
 from tests.integration.served import Served
@@ -150,7 +150,7 @@ result = {{
     assert result["no tables"][0] == "MadStatusError"
     assert "status 0x0200 (request invalid)" in result["no tables"][1]
     assert result["wrong"][0] == "NoReply"
-    assert "the SM_Key is wrong" in result["wrong"][1]
+    assert "a wrong SM_Key" in result["wrong"][1]
     assert "0x0400 (too many records)" in result["several"][1]
     assert "0x0300 (no records)" in result["nothing"][1]
     assert [(each["mlid"], each["q_key"], each["port_gid"]) for each in result["groups"]] == [

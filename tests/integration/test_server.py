@@ -188,11 +188,11 @@ def test_welcome_verbose_lines_capture_and_a_clean_end(tmp_path: Path) -> None:
         assert any(line.startswith("  ibsim-run opensm") for line in fabric.output)
         fabric.run(["smpquery", "-y", "0x1234567", "portinfo", "-D", "0,1", "1"], check=True)
         fabric.run(["smpquery", "nodeinfo", "-D", "0,9"])
-        assert fabric._server is not None
-        fabric._server.send_signal(signal.SIGTERM)
-        assert fabric._server.wait(10) == 0
-        assert fabric._reader is not None
-        fabric._reader.join(10)
+        assert fabric.server is not None
+        fabric.server.send_signal(signal.SIGTERM)
+        assert fabric.server.wait(10) == 0
+        assert fabric.reader is not None
+        fabric.reader.join(10)
         said = "".join(fabric.output)
     assert re.search(r"^0 > Get\(PortInfo, modifier 0x1\) route 0,1 tid 0x\w+$", said, re.MULTILINE), said
     assert re.search(r"^0 < GetResp\(PortInfo, .* status 0x0000", said, re.MULTILINE), said

@@ -98,7 +98,7 @@ def test_a_connection_that_dies_takes_nothing_along_but_the_new_policy(fabric: S
             host.replace(operation, host.look(policy), NEW.encode()).done()
             host.signal(running)
             until(fabric, True)
-            host._writer.conversation._channel._process.kill()
+            host.writer.conversation.channel.process.kill()
         held.ended()
         assert policy.read_text() == OLD
         until(fabric, False)

@@ -18,7 +18,7 @@ import pytest
 
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.server.traffic import Seen
+from ibkeys.sim.server.outbox import Seen
 from ibkeys.store.opensm import read_key_files
 from tests.fattree import fat_tree
 from tests.integration import opensms
@@ -127,7 +127,7 @@ def site_with_keys(netfile: Path, level: int) -> Iterator[Site]:
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     path = tmp_path / "tree.net"
-    path.write_text(fat_tree(2, 2, 2, 2, 3))
+    path.write_text(fat_tree(2, 3, 2, pods=2, cores=2))
     return path
 
 

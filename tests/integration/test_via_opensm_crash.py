@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from ibkeys.sim.server.traffic import Seen
+from ibkeys.sim.server.outbox import Seen
 from ibkeys.store.journal import Journal, OperationRecord
 from tests.corpus import DATA
 from tests.integration.crashes import run_to_a_point

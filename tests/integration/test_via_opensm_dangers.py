@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.sim.server.traffic import Seen
+from ibkeys.sim.server.outbox import Seen
 from tests.integration.hosted import Hosted, Wire, facts, left_over, opensm, plan_for, planned, undo, via
 from tests.integration.tenants import GREEN, TENANTS
 

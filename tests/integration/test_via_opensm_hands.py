@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.sim.server.traffic import Seen
+from ibkeys.sim.server.outbox import Seen
 from tests.corpus import DATA
 from tests.integration.hosted import (
     BLUNT,

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ibkeys.mad.const import Method, MgmtClass
-from ibkeys.sim.server.traffic import Seen
+from ibkeys.sim.server.outbox import Seen
 from ibkeys.watch.opensm_log import NO_SENDER
 from tests.integration import hosted, opensms
 from tests.integration.hosted import Hosted

@@ -92,6 +92,19 @@ def test_replace_touches_only_its_own_bits(data: st.DataObject, place: tuple[typ
         assert getattr(changed, row.attr) == value
 
 
+@given(data=st.data(), place=st.sampled_from(ROWS))
+def test_copy_takes_its_own_bits_of_the_source_and_no_others(
+    data: st.DataObject, place: tuple[type[Layout], Row]
+) -> None:
+    layout, row = place
+    source, before = (data.draw(st.binary(min_size=layout.size, max_size=layout.size)) for _ in range(2))
+    buffer = bytearray(before)
+    row.copy(source, buffer)
+    own = row.bits << 8 * (layout.size - row.stop)
+    expected = int.from_bytes(before) & ~own | int.from_bytes(source) & own
+    assert int.from_bytes(buffer) == expected
+
+
 @given(data=st.data(), layout=st.sampled_from(LAYOUTS))
 def test_writing_back_what_was_read_changes_nothing(data: st.DataObject, layout: type[Layout]) -> None:
     view = layout(data.draw(st.binary(min_size=layout.size, max_size=layout.size)))

@@ -35,12 +35,13 @@ from ibkeys.mkeys.rollout.new_keys import plan_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
 from ibkeys.mkeys.rollout.removal import plan_removal
 from ibkeys.mkeys.rollout.rest import plan_rest
-from ibkeys.sim.receivers import Delivery
+from ibkeys.sim.deliveries import Delivery, Drop, Outcome
+from ibkeys.sim.state.document import dump_state, load_state
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions, Runs
-from tests.bench.fattree import fat_tree
 from tests.fabricsim import tool, writer
+from tests.fattree import fat_tree
 
 NET = fat_tree(leaves=4, hosts=11, spines=2)
 MODES = {"count": 1, "kill": 2, "full": 3, "sync": 4}
@@ -59,11 +60,11 @@ class Place:
         self.directory = directory
         self.net = Subnet.from_text(NET)
         if state is not None:
-            self.net.load_state(state)
+            load_state(self.net, state)
 
     def copy_to(self, directory: Path) -> Place:
         shutil.copytree(self.directory, directory)
-        return Place(directory, json.loads(json.dumps(self.net.dump_state())))
+        return Place(directory, json.loads(json.dumps(dump_state(self.net))))
 
     def run(self, plan: Callable[[Any], PlannedRun], started: Callable[[], None] = lambda: None) -> PlannedRun:
         """Plan and carry out what the tool is asked for, here and now. Under losses no SM is sometimes no answer."""
@@ -131,12 +132,12 @@ def be_the_tool(place: Place, what: str, mode: str, point: int, far: socket.sock
     """Do the work over *far*, dying or failing at the given point. Never returns."""
     net = place.net
 
-    def send(mad: bytes, origin: object, dlid: int = 0xFFFF) -> list[Delivery]:
+    def send(mad: bytes, origin: object, dlid: int = 0xFFFF) -> Outcome:
         shim.crash_point()
         far.send(dlid.to_bytes(2, "big") + mad)
-        net.last_drop, arrivals = marshal.loads(far.recv(1 << 16))
+        drop, arrivals = marshal.loads(far.recv(1 << 16))
         shim.crash_point()
-        return [Delivery(*arrival) for arrival in arrivals]
+        return Drop(drop) if drop else [Delivery(*arrival) for arrival in arrivals]
 
     net.send = send  # type: ignore[assignment]
     work = WORK[what]
@@ -174,8 +175,9 @@ def be_the_fabric(place: Place, near: socket.socket, drop: float, watch: bool) -
         mad = message[2:]
         if watch and mad[3] == Method.SET and int.from_bytes(mad[16:18], "big") == AttributeID.PORT_INFO:
             check_that_the_key_is_safe(place, MKey(int.from_bytes(mad[64:72], "big")))
-        arrivals = net.send(mad, home, int.from_bytes(message[:2], "big"))
-        near.send(marshal.dumps((net.last_drop, [tuple(arrival) for arrival in arrivals])))
+        outcome = net.send(mad, home, int.from_bytes(message[:2], "big"))
+        drop, arrivals = (outcome.value, []) if isinstance(outcome, Drop) else ("", outcome)
+        near.send(marshal.dumps((drop, [tuple(arrival) for arrival in arrivals])))
     return points
 
 

@@ -87,7 +87,7 @@ def small(folder: Path, level: int = 2) -> Lab:
 
 def tree(folder: Path, level: int = 2) -> Lab:
     path = folder / "tree.net"
-    path.write_text(fat_tree(2, 2, 2, 2, 2))
+    path.write_text(fat_tree(2, 2, 2, pods=2, cores=2))
     return Lab(Subnet.from_file(path), folder, level)
 
 

@@ -19,8 +19,8 @@ from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions, Runs
 from ibkeys.umad.port import Outgoing
-from tests.bench.fattree import fat_tree
 from tests.fabricsim import interlocks, subnet, tool, writer
+from tests.fattree import fat_tree
 from tests.mkeys.rollout import KEY, LEVEL_2, NAME, Plan, Site, deploy, go_on, resume, rotate, site_of
 from tests.spy import is_set, sets, spy
 

@@ -13,7 +13,7 @@ from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions
 from ibkeys.umad.port import Outgoing
-from tests.bench.fattree import fat_tree
+from tests.fattree import fat_tree
 from tests.mkeys.rollout import NAME, Site, deploy, resume, rotate
 from tests.spy import is_set, sets, spy
 

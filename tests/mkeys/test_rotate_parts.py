@@ -15,7 +15,7 @@ from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions, Runs
-from tests.bench.fattree import fat_tree
+from tests.fattree import fat_tree
 from tests.mkeys.rollout import KEY, NAME, Plan, Site, deploy, go_on, remove, resume, rotate
 from tests.spy import sets
 

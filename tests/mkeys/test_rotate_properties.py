@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.key_sources import _add_store
+from ibkeys.mkeys.key_sources import add_store
 from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.mkeys.rollout.new_keys import plan_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
@@ -29,7 +29,7 @@ port_state = st.tuples(st.booleans(), st.integers(0, 3), st.booleans())
 def reload(fabric: Any, store: Any) -> None:
     """Take the keys of the store into the ring, as the next run of the tool does."""
     fabric.ring.learned.clear()
-    _add_store(fabric.ring, store)
+    add_store(fabric.ring, store)
 
 
 @given(

@@ -13,8 +13,8 @@ import pytest
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.mad.smp import build_smp
+from ibkeys.sim.deliveries import Delivery
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.receivers import Delivery
 from ibkeys.sim.subnet import Subnet
 from tests.corpus import DATA, files, label, load, number
 

@@ -15,7 +15,7 @@ from ibkeys.mad.const import NodeType
 from ibkeys.sim.netfile import reader
 from ibkeys.sim.netfile.model import NetFile
 from ibkeys.sim.netfile.reader import parse_net_file, parse_net_text
-from ibkeys.umad.simulated import DEMO
+from ibkeys.umad.sim_spec import DEMO
 from tests.corpus import DATA, files, label
 
 FABRICS = files("fabrics/*.net")

@@ -14,6 +14,7 @@ from ibkeys.mad.const import AttributeID, CapabilityMask, Method, PortState, Tra
 from ibkeys.mad.notice import BadPKeyDetails, BadPKeySwitchPortDetails, BadQKeyDetails, CapabilityChangeDetails, Notice
 from ibkeys.mad.smp import build_smp
 from ibkeys.sim.nodes import Port
+from ibkeys.sim.state.document import dump_state, load_state
 from ibkeys.sim.steering.commands import GRAMMAR, execute
 from ibkeys.sim.steering.script import Script
 from ibkeys.sim.subnet import Subnet
@@ -237,7 +238,7 @@ def test_enforcement_at_the_switch_ports(subnet: Subnet, heard: list[bytes], inb
     assert numbers(heard) == [TrapNumber.BAD_P_KEY_SWITCH_PORT]
     details = BadPKeySwitchPortDetails(heard[0][64:128])
     assert (details.p_key, details.sw_lid_addr, details.port_no) == (0x8001, where.guard.lid, where.number)
-    subnet.set_capability(where.guard, CapabilityMask.IS_P_KEY_SWITCH_EXTERNAL_PORT_TRAP_SUPPORTED, False)
+    subnet.software.set_capability(where.guard, CapabilityMask.IS_P_KEY_SWITCH_EXTERNAL_PORT_TRAP_SUPPORTED, False)
     heard.clear()
     subnet.advance(10)
     packet(subnet, "pkey=0x8001")
@@ -333,7 +334,7 @@ def test_a_new_description_raises_trap_144(subnet: Subnet, heard: list[bytes]) -
     details = CapabilityChangeDetails(heard[0][64:128])
     assert (details.lid_addr, details.other_local_changes, details.change_flags) == (2, 1, 1)
     fresh = Subnet.from_file(DATA / "fabrics" / "two-switch.net")
-    fresh.load_state(subnet.dump_state())
+    load_state(fresh, dump_state(subnet))
     assert fresh.node("spare host").index == subnet.node("spare host").index
     with pytest.raises(UsageError):
         execute(subnet, f"describe {SPINE} {'x' * 65}")

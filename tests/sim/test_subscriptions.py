@@ -13,9 +13,9 @@ from ibkeys.errors import AddressError, UsageError
 from ibkeys.mad.const import Method
 from ibkeys.mad.inform import ALL_TRAPS, InformInfo, ReportNotice, inform_info
 from ibkeys.mad.sa import SA_HEADER_SIZE, SaHeader, build_sa
+from ibkeys.sim.deliveries import Delivery, Drop
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.notices import Packet
-from ibkeys.sim.receivers import Delivery
 from ibkeys.sim.steering.commands import execute
 from ibkeys.sim.subnet import Subnet
 from tests.corpus import DATA
@@ -53,10 +53,11 @@ def port(net: Subnet, name: str) -> Port:
 def ask(net: Subnet, info: InformInfo, key: int = SA_KEY, asker: str = ASKER) -> int | None:
     """Send Set(InformInfo); returns the status, None for silence."""
     mad = build_sa(Method.SET, 3, data=info.raw, sm_key=key, transaction_id=5)
-    answers = net.send(mad, port(net, asker), port(net, SM).lid)
-    if not answers:
+    outcome = net.send(mad, port(net, asker), port(net, SM).lid)
+    if isinstance(outcome, Drop):
+        assert outcome is Drop.SM_KEY
         return None
-    (answer,) = answers
+    (answer,) = outcome
     header = SaHeader(answer.mad[:SA_HEADER_SIZE])
     assert (header.method, header.attribute_id, header.sm_key) == (Method.GET_RESP, 3, 0)
     assert answer.mad[SA_HEADER_SIZE : SA_HEADER_SIZE + 36] == info.raw, "the data comes back"
@@ -196,12 +197,12 @@ def test_a_report_goes_out_four_times_without_an_answer(net: Subnet, heard: list
     assert ask(net, inform_info(257, True)) == 0
     send_bad_packet(net)
     for expected in (2, 3, 4, 4):
-        due = net.next_sa_timer()
+        due = net.carrier.next_sa_timer()
         assert due is not None
         net.advance(due - net.now)
-        net.run_sa_timers()
+        net.carrier.run_sa_timers()
         assert len(heard) == expected
-    assert net.next_sa_timer() is None
+    assert net.carrier.next_sa_timer() is None
 
 
 @pytest.mark.parametrize(
@@ -220,9 +221,9 @@ def test_an_answer_carries_the_whole_transaction_id(net: Subnet, spoil: Any, aga
     send_bad_packet(net)
     answer = spoil(mads[0][:3] + bytes((Method.REPORT_RESP,)) + mads[0][4:])
     net.send(answer, port(net, OTHER), port(net, SM).lid)
-    assert net.next_sa_timer() is not None, "nobody answers for another port"
+    assert net.carrier.next_sa_timer() is not None, "nobody answers for another port"
     net.send(answer, port(net, ASKER), port(net, SM).lid)
-    assert (net.next_sa_timer() is not None) == again
+    assert (net.carrier.next_sa_timer() is not None) == again
 
 
 def test_a_trap_that_was_reported_is_not_repeated_by_its_port(net: Subnet, heard: list[ReportNotice]) -> None:

@@ -133,14 +133,14 @@ USES = {
 
 def crash_everywhere(directory: Path, work: Callable[[Path], None]) -> None:
     global steps_left
-    connect = sqlite._connect
+    connect = sqlite.connect
 
     def traced(path: Path | None, read_only: bool) -> object:
         connection = connect(path, read_only)
         connection.set_trace_callback(step)
         return connection
 
-    sqlite._connect = traced  # type: ignore[assignment]
+    sqlite.connect = traced  # type: ignore[assignment]
     sys.addaudithook(audit)
     import sqlite3  # noqa: F401  (its own files are not steps)
 

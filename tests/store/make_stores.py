@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.statefile import StateFile
+from ibkeys.sim.state.file import StateFile
 from ibkeys.sim.subnet import Subnet
 
 NET = Path(__file__).parents[1] / "data" / "fabrics" / "two-switch.net"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.statefile import StateFile
+from ibkeys.sim.state.file import StateFile
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
 from tests.cli.conftest import Result, run

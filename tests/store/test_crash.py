@@ -45,7 +45,7 @@ def test_every_promised_key_is_found_after_a_crash_at_any_step(tmp_path: Path) -
             assert {KEYS[name] for name in promised(place)} <= found <= set(KEYS.values())
             store.promote(store.put_pending(1, PORT_GUID, 1, MKey(5), 2, 60, None))
             assert store.keys_for(PORT_GUID)[0] == MKey(5)
-            assert store._database.query("PRAGMA integrity_check") == [("ok",)]
+            assert store.database.query("PRAGMA integrity_check") == [("ok",)]
 
 
 def test_every_promised_key_of_a_subnet_manager_is_found_after_a_crash_at_any_step(tmp_path: Path) -> None:

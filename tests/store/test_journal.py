@@ -176,10 +176,10 @@ def test_failure_to_close_the_operation_does_not_hide_what_went_wrong_first(tmp_
     journal = Journal(tmp_path / "j")
 
     def run(error: Exception | None) -> None:
-        journal._database.query("PRAGMA query_only = OFF")
+        journal.database.query("PRAGMA query_only = OFF")
         with journal.operation("pkey-set") as operation:
             record(operation)
-            journal._database.query("PRAGMA query_only = ON")
+            journal.database.query("PRAGMA query_only = ON")
             if error:
                 raise error
 
@@ -372,7 +372,7 @@ def test_an_operation_that_could_not_be_written_is_not_begun(monkeypatch: pytest
     journal = Journal(None)
     with journal.operation("pkey-set") as operation:
         with monkeypatch.context() as patch:
-            patch.setattr(Journal, "_record", full)
+            patch.setattr(Journal, "record", full)
             with pytest.raises(StoreError):
                 record(operation)
         assert operation.id is None

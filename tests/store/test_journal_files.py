@@ -64,7 +64,7 @@ def test_damaged_attributes_are_damage_of_the_journal(attributes: str) -> None:
     journal = Journal(None)
     with journal.operation("apply") as operation:
         operation.record_file(POLICY)
-    with journal._database.transaction() as connection:
+    with journal.database.transaction() as connection:
         connection.execute("UPDATE files SET attributes = ?", (attributes,))
     with pytest.raises(StoreError, match="damaged"):
         journal.files(1)

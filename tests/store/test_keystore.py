@@ -272,7 +272,7 @@ def test_no_sequence_of_operations_loses_a_key(steps: list[Any]) -> None:
     with TemporaryDirectory() as directory:
         path = Path(directory) / "keys.db"
         store = KeyStore(path)
-        store._database.query("PRAGMA synchronous = OFF")  # power cuts are not what is tested here
+        store.database.query("PRAGMA synchronous = OFF")  # power cuts are not what is tested here
         for name, *arguments in steps:
             match name, arguments:
                 case "pending", [port, new, old]:

@@ -220,7 +220,7 @@ def test_failing_write_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_file_held_by_another_program_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "_BUSY_SECONDS", 0.0)
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.0)
     database = Database(tmp_path / "a.db", ONE)
     other = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")

@@ -167,7 +167,7 @@ def test_a_directory_that_a_group_may_write(
 def test_a_group_that_nobody_is_in_is_not_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grp, "getgrgid", lambda gid: SimpleNamespace(gr_mem=[]))
     monkeypatch.setattr(pwd, "getpwall", lambda: [])
-    assert not strict._is_private_group(5, frozenset({0}))
+    assert not strict.is_private_group(5, frozenset({0}))
 
 
 def test_under_sudo_the_callers_own_store_is_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,13 +206,13 @@ def test_any_node_and_port_info_is_swept_and_shown_or_an_error(node: bytes, port
             handle.read_p_keys()
         except IbkeysError:
             return
-        assert named or not (node_problems(handle.port.node.info) or port_problems(handle.port))
+        assert named or not (node_problems(handle.port.node.node_info) or port_problems(handle.port))
 
 
 @given(st.binary(min_size=64, max_size=64), st.integers(0, 255))
 def test_problems_are_one_line_each(info: bytes, num: int) -> None:
     port = Port(Node(info, ()), num)
     port.info = info
-    for field, text in [*node_problems(info), *port_problems(port)]:
+    for field, text in [*node_problems(NodeInfo(info)), *port_problems(port)]:
         assert field in text
         assert "\n" not in text

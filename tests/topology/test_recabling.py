@@ -18,7 +18,7 @@ from ibkeys.topology.recabling import what_moved
 from tests.fabricsim import move_cable, replace_hca, subnet, swap_cables, tool
 from tests.fattree import fat_tree
 
-TREE = fat_tree(2, 2, 1, 1, 3, radix=12)
+TREE = fat_tree(2, 3, 1, pods=2, cores=1, radix=12)
 FABRICS: list[Callable[[], Subnet]] = [
     lambda: subnet("two-switch"),
     lambda: subnet("dual-home"),

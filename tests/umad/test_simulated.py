@@ -29,7 +29,8 @@ from ibkeys.mad.const import AttributeID, Method
 from ibkeys.mad.smp import build_smp
 from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.port import ETIMEDOUT, Incoming, Outgoing, SendFailure, UmadPort
-from ibkeys.umad.simulated import SimSpec, SimulatedPort, open_simulated, parse_spec, port_on
+from ibkeys.umad.sim_spec import SimSpec, parse_spec
+from ibkeys.umad.simulated import SimulatedPort, open_simulated, port_on
 from tests.corpus import DATA
 
 DUAL_HOME = DATA / "fabrics" / "dual-home.net"
@@ -343,7 +344,7 @@ def test_time_between_runs_counts(state: Path, monkeypatch: pytest.MonkeyPatch) 
         lease = sim.home.lease_deadline - sim.now()
         assert 59 < lease <= 60
     wall = time.time()
-    monkeypatch.setattr("ibkeys.sim.statefile.time.time", lambda: wall + 61)
+    monkeypatch.setattr("ibkeys.sim.state.file.time.time", lambda: wall + 61)
     with opened(state) as sim:
         sim.send([get(1, attribute=AttributeID.PORT_INFO)])
         assert PortInfo(sim.recv(0)[0].mad[64:128]).m_key == 5
@@ -372,7 +373,7 @@ def test_a_save_that_fails_leaves_the_old_state(state: Path, monkeypatch: pytest
     def full(*_arguments: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("ibkeys.sim.statefile.os.fsync", full)
+    monkeypatch.setattr("ibkeys.sim.state.file.os.fsync", full)
     with pytest.raises(StoreError, match="No space left"):
         change(sim, 0x8002)
     assert state.read_text() == before

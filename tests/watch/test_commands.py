@@ -66,14 +66,14 @@ def test_no_more_than_a_few_run_at_once_and_wait(tmp_path: Path) -> None:
         running = Commands(python("import sys; open(sys.argv[1], 'rb', 0).read(1)", gate), said.append)
         for _ in range(AT_ONCE + MOST_WAITING + 5):
             running.give("{}")
-        assert len(running._running) == AT_ONCE
-        assert len(running._waiting) == MOST_WAITING
+        assert len(running.running) == AT_ONCE
+        assert len(running.waiting) == MOST_WAITING
         assert running.left_out == 5
         assert len(said) == 1
-        running._waiting.clear()
+        running.waiting.clear()
         os.write(holder, b"x" * AT_ONCE)
         running.finish()
-        assert not running._running
+        assert not running.running
     finally:
         os.close(holder)
 
@@ -86,10 +86,10 @@ def test_a_command_that_takes_too_long_is_killed_with_its_children(tmp_path: Pat
     try:
         running = Commands(python(script, gate), said.append, lambda: now[0])
         running.give("{}")
-        (process,) = [each.process for each in running._running]
+        (process,) = [each.process for each in running.running]
         now[0] = commands.LONGEST
         running.tend()
-        assert not running._running
+        assert not running.running
         assert process.returncode == -9
         with pytest.raises(ProcessLookupError):
             os.killpg(process.pid, 0)
@@ -103,14 +103,14 @@ def test_a_command_that_not_even_sigkill_ends_holds_nobody_up(tmp_path: Path, mo
     os.mkfifo(gate)
     holder = os.open(gate, os.O_RDWR)
     monkeypatch.setattr(commands.os, "killpg", lambda *_: None)  # as a process that hangs in the kernel takes it
-    monkeypatch.setattr(commands, "_DYING", 0.0)
+    monkeypatch.setattr(commands, "DYING", 0.0)
     try:
         running = Commands(["cat", str(gate)], said.append, lambda: now[0])
         running.give("{}")
-        (process,) = [each.process for each in running._running]
+        (process,) = [each.process for each in running.running]
         now[0] = commands.LONGEST
         running.tend()
-        assert not running._running
+        assert not running.running
         assert process.poll() is None
         assert said == ["--exec: cat: was killed after 30 s"]
     finally:

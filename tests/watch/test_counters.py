@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 import ibkeys
-from ibkeys.fabric.probes import ConstraintErrors, read_constraint_errors
+from ibkeys.discovery.port_counters import ConstraintErrors
+from ibkeys.fabric.probes import read_constraint_errors
 from ibkeys.scripting import Fabric
 from ibkeys.topology.model import Port, Topology
 from ibkeys.watch.counters import KEPT_ROUNDS, Counters
@@ -125,10 +126,10 @@ def test_ports_that_are_gone_for_good_are_forgotten() -> None:
     with ibkeys.open(net) as fabric:
         found, errors = read(fabric)
     counters.compare(found, errors, TIME)
-    assert counters._last
+    assert counters.last
     for _ in range(KEPT_ROUNDS + 1):
         counters.compare(Topology(), {}, TIME)
-    assert not counters._last
+    assert not counters.last
 
 
 def test_nodes_that_are_another_one_in_each_sweep_do_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +142,7 @@ def test_nodes_that_are_another_one_in_each_sweep_do_not_add_up(monkeypatch: pyt
         host(net, 3).guid += 1 << 32
         with ibkeys.open(net) as fabric:
             counters.compare(*read(fabric), TIME)
-        assert len(counters._last) <= 2 * 24 + 3, number
+        assert len(counters.last) <= 2 * 24 + 3, number
     host(net, 2).p_key_violations = lasting + 1
     with ibkeys.open(net) as fabric:
         assert len(counters.compare(*read(fabric), TIME)) == 1

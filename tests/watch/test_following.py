@@ -94,7 +94,7 @@ def test_a_line_without_end_is_left_out_and_takes_no_memory(log: Path) -> None:
         for _ in range(64):
             add(log, "x" * 65536)
             assert followed.new_lines() == []
-            assert len(followed._rest) <= LONGEST_LINE
+            assert len(followed.rest) <= LONGEST_LINE
         add(log, "\nnext\n")
         assert followed.new_lines() == ["next"]
 

@@ -132,7 +132,7 @@ def test_what_waits_has_a_bound() -> None:
     for lid in range(5000):
         reader.take(M_KEY[0].replace("LID:2", f"LID:{lid}"), 0.0)
         reader.overdue(0.0)
-    assert len(reader._told) <= 1024
+    assert len(reader.told) <= 1024
 
 
 LINES = [*AT_SWITCH, *Q_KEY, *M_KEY, *P_KEY, OLDER, OLDEST]

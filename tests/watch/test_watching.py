@@ -17,7 +17,7 @@ from ibkeys.fabric.live import Fabric
 from ibkeys.mad.const import Method
 from ibkeys.mad.notice import BadPKeyDetails, Notice
 from ibkeys.mad.sa import build_sa
-from ibkeys.sim.receivers import Delivery
+from ibkeys.sim.deliveries import Delivery
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
 from ibkeys.watch.following import FollowedFile
@@ -90,11 +90,11 @@ def test_names_are_looked_up_again_where_a_lid_is_not_known_but_not_all_the_time
         told = Told()
         watching = Watch(fabric, told, Settings(interval=0, seconds=400), subscriber)
         watching.start()
-        watching._names.learn(Topology())
-        watching._take_reports([_report(net, 3)])
+        watching.names.learn(Topology())
+        watching.take_reports([_report(net, 3)])
         assert watching.summary.sweeps == 1, "the last sweep is too new"
         net.advance(NAMES_AGAIN)
-        watching._take_reports([_report(net, 5)])
+        watching.take_reports([_report(net, 5)])
         assert watching.summary.sweeps == 2
     assert [event.at.node_desc for event in told.events] == [None, "node05 mlx4_0"]
 
@@ -279,9 +279,7 @@ def test_the_offered_m_key_stays_in_no_object(tmp_path: Path) -> None:
     told = Told({2: lambda: wrong_m_key(net)})
     watching = watch(net, told, Settings(interval=10, seconds=30))
     assert [event.kind for event in told.events] == ["bad-m_key"]
-    everything = (
-        repr(told.events) + repr(vars(watching)) + repr(vars(watching._folder)) + repr(vars(watching._counters))
-    )
+    everything = repr(told.events) + repr(vars(watching)) + repr(vars(watching.folder)) + repr(vars(watching.counters))
     assert f"{OFFERED:x}" not in everything
     assert str(OFFERED) not in everything
 
@@ -297,7 +295,7 @@ def test_a_burst_is_folded_and_memory_stays_flat(number: int) -> None:
 
         def burst(first: int, last: int) -> None:
             for place in range(first, last, 100):
-                watching._take_reports(
+                watching.take_reports(
                     [
                         _report(net, hosts[at % 4], 0x8000 | at % 0x7FFF, hosts[(at + 1) % 4])
                         for at in range(place, place + 100)

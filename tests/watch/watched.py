@@ -14,6 +14,7 @@ from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.const import SECURITY_TRAPS, Method
 from ibkeys.mad.smp import build_smp
 from ibkeys.scripting import Fabric
+from ibkeys.sim.deliveries import Drop
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.notices import Packet
 from ibkeys.sim.subnet import Subnet
@@ -71,10 +72,10 @@ def wrong_m_key(net: Subnet, key: int = OFFERED, route: tuple[int, ...] | None =
     victim = host(net, 2)
     victim.m_key = 0x1234
     if route is None:
-        assert net.send(build_smp(Method.SET, 0x15, 1, m_key=key), host(net, 1), victim.lid) == []
+        assert net.send(build_smp(Method.SET, 0x15, 1, m_key=key), host(net, 1), victim.lid) is Drop.M_KEY
     else:
         mad = build_smp(Method.SET, 0x15, 1, m_key=key, path=route)
-        assert net.send(mad, host(net, 1), 0xFFFF) == []
+        assert net.send(mad, host(net, 1), 0xFFFF) is Drop.M_KEY
 
 
 def names_of(net: Subnet) -> Names:

@@ -129,7 +129,7 @@ class Planning:
         )
         self._refuse_another_outcome(plan, found)
         self._note(found)
-        course.breaks = _breaks_of(found, prediction)
+        course.breaks = breaks_of(found.circles, prediction)
         blind = set(prediction.not_enforcing(found.tables[-1]))
         changes = enforcement_of(plan, prediction.survey, course.remaining)
         course.enforcement = [each for each in changes if each.port.key not in blind]
@@ -319,11 +319,11 @@ class Planning:
         notes += _of_moved_groups(found.moved_groups)
 
 
-def _breaks_of(found: SmPolicies, prediction: Prediction) -> tuple[Break, ...]:
+def breaks_of(circles: Iterable[Circle[int]], prediction: Prediction) -> tuple[Break, ...]:
     """Return the circles with the names of their ports: a circle of policies knows port GUIDs only."""
     ports = {port.guid: port.id for port in prediction.survey.end_ports}
     breaks = []
-    for circle in found.circles:
+    for circle in circles:
         shown = Circle(
             circle.partition,
             _with_names(circle.leaving, ports),

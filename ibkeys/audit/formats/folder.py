@@ -82,14 +82,14 @@ def _put_in_place(made: Path, place: Path) -> None:
         os.rename(made, place)
         return
     try:
-        _exchange(made, place)
+        exchange(made, place)
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
             raise
-        _exchange_in_steps(made, place)
+        exchange_in_steps(made, place)
 
 
-def _exchange(one: Path, other: Path) -> None:
+def exchange(one: Path, other: Path) -> None:
     """Exchange two names at one stroke (Linux 3.15). Raises OSError; EINVAL where the file system cannot."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE):
@@ -97,8 +97,8 @@ def _exchange(one: Path, other: Path) -> None:
         raise OSError(number, os.strerror(number), str(other))
 
 
-def _exchange_in_steps(made: Path, place: Path) -> None:
-    """As `_exchange`, on NFS and the like: for a moment there is no *place*; an error gives the earlier one back."""
+def exchange_in_steps(made: Path, place: Path) -> None:
+    """As `exchange`, on NFS and the like: for a moment there is no *place*; an error gives the earlier one back."""
     aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.absolute().parent))
     os.rename(place, aside)
     try:

@@ -76,11 +76,15 @@ def verdict_of(report: Report, fail_on: Severity | None) -> dict[str, Any]:
         headline, tone = "Nothing was answered: no verdict", "warn"
     elif not failed and (summary["fail"] or summary["unknown"]):
         headline, tone = "Passed, with remarks", "good"
+    if report.looked_at is not None:
+        headline = f"A part of the fabric: {headline[0].lower()}{headline[1:]}"
     return {"headline": headline, "tone": tone, "sentences": list(_sentences(report, fail_on))}
 
 
 def _sentences(report: Report, fail_on: Severity | None) -> Iterator[str]:
     summary, coverage = report.summary, report.coverage
+    if report.looked_at is not None:
+        yield f"A part of the fabric: {report.looked_at}; what is below says nothing of the others."
     by_severity = [
         f"{number} {severity}"
         for severity in SEVERITIES

@@ -25,7 +25,8 @@ COVERAGE: Final = "coverage"
 def render_junit(report: Report, texts: Texts | None = None, *, fail_on: Severity | None = "high") -> str:
     """Return *report* as JUnit XML. ``texts``: what there is to say of each rule; its ``why`` goes with a failure;
     ``fail_on``: the severity from which the audit fails, None for never."""
-    root = ElementTree.Element("testsuites", name="ibkeys audit")
+    part = f", {report.looked_at}" if report.looked_at is not None else ""
+    root = ElementTree.Element("testsuites", name=f"ibkeys audit{part}")
     for group, title in GROUPS.items():
         members = [each for each in report.results if each.group == group]
         if members:
@@ -42,7 +43,7 @@ def _suite(root: ElementTree.Element, report: Report, name: str) -> ElementTree.
     # timestamp is xs:dateTime without a zone in the schemas in use
     suite = ElementTree.SubElement(root, "testsuite", name=name, timestamp=clean(report.taken.removesuffix("Z")))
     properties = ElementTree.SubElement(suite, "properties")
-    for key, value in (("profile", report.profile), ("source", report.source), ("policy", report.policy)):
+    for key, value in (("profile", report.profile), ("source", report.subject_matter), ("policy", report.policy)):
         if value is not None:
             ElementTree.SubElement(properties, "property", name=key, value=clean(value))
     return suite

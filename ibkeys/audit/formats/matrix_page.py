@@ -62,12 +62,19 @@ def _map_values(made: FabricMap) -> dict[str, Any]:
                 "name": colouring,
                 "label": _COLOURED_BY[colouring],
                 "words": [
-                    (word, class_of(colouring, word), meaning) for word, meaning in legend if word in shown[colouring]
+                    (word, class_of(colouring, word), meaning, _partitions(made, colouring, word))
+                    for word, meaning in legend
+                    if word in shown[colouring]
                 ],
             }
             for colouring, legend in made.legend.items()
         ],
     }
+
+
+def _partitions(made: FabricMap, colouring: Colouring, word: str) -> str:
+    """Return the partitions of a letter, for the script that shows on the map who is in one."""
+    return " ".join(map(str, made.partitions.get(word, ()))) if colouring == "partition" else ""
 
 
 def _columns(matrix: Matrix) -> list[dict[str, Any]]:
@@ -104,8 +111,8 @@ def _row(row: Row, matrix: Matrix) -> dict[str, Any]:
         "number": row.partition,
         "name": row.name or "",
         "members": [
-            (counted, _numbers(matrix, row.partition, kind))
-            for kind, counted in (("full", row.full), ("limited", row.limited))
+            (title, counted, _numbers(matrix, row.partition, kind))
+            for title, kind, counted in (("Full", "full", row.full), ("Limited", "limited", row.limited))
         ],
     }
 

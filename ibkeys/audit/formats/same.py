@@ -39,12 +39,12 @@ def names_in(report: Report) -> FoldedNames:
     )
 
 
-def together(result: RuleResult, subjects: Iterable[Subject], names: FoldedNames) -> list[Same]:
+def together(result: RuleResult, subjects: Iterable[Subject], names: FoldedNames, evidence: bool = True) -> list[Same]:
     """Return *subjects* of one rule, put together where all but the port is equal: result, message, evidence, severity,
-    waiver and how it was read. What is no port stands alone."""
+    waiver and how it was read. What is no port stands alone. *evidence*: False for where it is not shown."""
     found: dict[Hashable, list[Subject]] = {}
     for index, subject in enumerate(subjects):
-        key = _said(result, subject) if _is_port(subject.identity) else index
+        key = _said(result, subject, evidence) if _is_port(subject.identity) else index
         found.setdefault(key, []).append(subject)
     return [_same(each, names) for each in found.values()]
 
@@ -53,11 +53,11 @@ def _is_port(identity: Mapping[str, Any]) -> bool:
     return identity.get("node_guid") is not None and identity.get("port") is not None
 
 
-def _said(result: RuleResult, subject: Subject) -> Hashable:
+def _said(result: RuleResult, subject: Subject, evidence: bool) -> Hashable:
     return (
         subject.result,
         _PORT.sub(_EACH, subject.message),
-        words.evidence_text(subject),
+        words.evidence_text(subject) if evidence else "",
         words.severity_of(subject, result),
         subject.waiver,
         words.m_key_text(subject),

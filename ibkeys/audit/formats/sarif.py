@@ -63,13 +63,15 @@ def render_sarif(report: Report, texts: Texts | None = None, *, version: str, ex
     found = sorted(_failures(report), key=lambda one: SEVERITIES.index(one.severity))
     run = {
         "tool": {"driver": _driver(report, texts or {}, version)},
-        "automationDetails": {"id": f"ibkeys/audit/{report.profile}/"},
+        # a part is another kind of run: it must not end the alerts of the ports that it does not look at
+        "automationDetails": {"id": f"ibkeys/audit/{report.profile}/{'part/' if report.looked_at else ''}"},
         "invocations": [_invocation(report, exit_code, max(len(found) - MOST, 0))],
         "properties": {
             "profile": report.profile,
             "policy": report.policy,
             "taken": report.taken,
             "source": report.source,
+            "looked_at": report.looked_at.to_json() if report.looked_at is not None else None,
             "summary": report.summary,
             "coverage": {name: value for name, value in report.coverage.to_json().items() if name != "troubles"},
         },

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, get_args
 
 from ibkeys.audit.findings import SEVERITIES, Report, Severity
 from ibkeys.audit.pictures.key_sets import Keys, key_text, letter
+from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.topology.folded_names import FoldedNames, in_order, natural, ranges
 from ibkeys.topology.model import Node, Port, Topology
 
@@ -53,13 +54,15 @@ class Box:
 
 @dataclass(slots=True)
 class FabricMap:
-    """What a map shows. ``switches``: by level, the leaves first; ``hosts``: in the order of the leaves; ``links``: how
-    many cables are between two switches, or between a switch and ports behind it, as places in ``boxes``; ``legend``:
-    for each colouring what its words mean; ``left_out``: what it has no room for."""
+    """What a map shows. ``boxes``: switches by level, the leaves first, then hosts in the order of the leaves;
+    ``links``: how many cables are between two switches, or a switch and ports behind it, as places in ``boxes``;
+    ``legend``: for each colouring what its words mean; ``partitions``: those of each letter; ``left_out``: what it has
+    no room for."""
 
     boxes: list[Box] = field(default_factory=list)
     links: Counter[tuple[int, int]] = field(default_factory=Counter)
     legend: dict[Colouring, list[tuple[str, str]]] = field(default_factory=dict)
+    partitions: dict[str, tuple[int, ...]] = field(default_factory=dict)
     left_out: str = ""
 
 
@@ -81,6 +84,7 @@ def fabric_map(fabric: Topology, names: Mapping[int, str] | None = None, finding
     sets = _sets(fabric)
     made = FabricMap(legend=_legend(fabric, sets, names or {}, findings))
     letters = {keys: letter(index) for index, keys in enumerate(sets)}
+    made.partitions = {word: tuple(sorted({key & PARTITION_MASK for key in keys})) for keys, word in letters.items()}
     called = FoldedNames(port.identity() for port in fabric.end_ports())
     levels = _levels(fabric)
     usage = Counter(node.description for node in levels)

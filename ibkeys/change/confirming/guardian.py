@@ -102,7 +102,7 @@ def _live(
         with os.fdopen(reader, "r", encoding="ascii") as lines:
             operation = watch.listen(lines, seconds)
         if operation is not None:
-            _go_back(command, operation, watch.key, lambda: may_go_back(operation))
+            go_back(command, operation, watch.key, lambda: may_go_back(operation))
         code = 0
     finally:
         os._exit(code)
@@ -142,7 +142,7 @@ class Watch:
         return None
 
 
-def _go_back(
+def go_back(
     command: list[str],
     operation: int,
     key: str,

@@ -233,7 +233,7 @@ def _is_unprovable(ports: Iterable[Port]) -> bool:
 
 
 def _state(port: Port) -> int:
-    return port.info[32] & 0x0F if port.info is not None else 0
+    return PortInfo(port.info).port_state if port.info is not None else 0
 
 
 def _about_links(what: str) -> Objection:

@@ -1,1 +1,1 @@
-"""Commands that look at a whole fabric: audit, snapshot, diff."""
+"""Commands that look at a whole fabric: audit, snapshot, report."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -23,12 +23,16 @@ from ibkeys.cli.audit.compared import (
 from ibkeys.cli.audit.formats import FOR_OTHERS, code_of, write_for_others
 from ibkeys.cli.audit.shared_options import FAIL_ON, PROFILE, WAIVERS, fail_on_of
 from ibkeys.cli.help.command import command
-from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Where
+from ibkeys.cli.listing.filters import PortFilter
+from ibkeys.cli.listing.folding import is_folded
+from ibkeys.cli.opening import load, open_fabric
+from ibkeys.cli.options import Listing, Where
 from ibkeys.cli.showing import errors_of, finish
 from ibkeys.printable import NAMED
+from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
+    from ibkeys.audit.engine import Part
     from ibkeys.audit.findings import Report
     from ibkeys.audit.inputs import AuditInput
     from ibkeys.audit.rule import Rule
@@ -74,13 +78,15 @@ _choice: Final = options.group(
     default="table",
     help="Form of the report.  [default: table]",
 )
+@options.listing
 @options.reading
-def audit(where: Where, compared: Compare, choice: Choice, explain: str | None, format: str) -> int:
+def audit(where: Where, compared: Compare, choice: Choice, explain: str | None, listing: Listing, format: str) -> int:
     """Check the keys of a whole fabric, or of a snapshot, by a catalogue of rules.
 
     Each rule passes, fails, is unknown, does not apply or is waived. Unknown is never a pass: what was not read makes
     every rule unknown that needs it. Exit status 1: a rule fails at --fail-on or worse. 3: something that should have
-    been read was not, whatever else was found.
+    been read was not, whatever else was found. With a filter the rules see the whole fabric all the same, and what they
+    say of other ports is left out, of the exit status too: nothing is said of the others.
     """
     from ibkeys.audit.catalogue import rule_named, select
     from ibkeys.cli.audit.text import write_explanation
@@ -88,6 +94,7 @@ def audit(where: Where, compared: Compare, choice: Choice, explain: str | None, 
     if explain is not None:
         write_explanation(rule_named(explain), format)
         return exits.DONE
+    folded, chosen = is_folded(listing, format), PortFilter(listing)
     rules = select(words_of(choice.check), words_of(choice.group), words_of(choice.skip))
     given = read_given(compared)  # mistakes in files show before anything is sent
     if where.snapshot is not None:
@@ -96,25 +103,47 @@ def audit(where: Where, compared: Compare, choice: Choice, explain: str | None, 
     else:
         with open_fabric(where) as fabric:
             data, source = input_of(fabric, where, given, compared)
-    return _report(data, source, rules, choice, format)
+    part = _part_of(data, chosen)
+    return _report(data, source, rules, choice, part, format, folded)
 
 
-def _report(data: AuditInput, source: str, rules: Sequence[Rule], choice: Choice, format: str) -> int:
+def _part_of(data: AuditInput, chosen: PortFilter) -> Part | None:
+    """Return the part of the fabric that the filters choose; None without filters. Raises AddressError, and what `load`
+    raises."""
+    from ibkeys.audit.engine import Part
+
+    if not chosen.is_given:
+        return None
+    chosen.look_up(data.fabric)
+    if chosen.since is not None:
+        chosen.compare(load(chosen.since), data.snapshot)
+    return Part(chosen.keeps, chosen.is_about)
+
+
+def _report(
+    data: AuditInput,
+    source: str,
+    rules: Sequence[Rule],
+    choice: Choice,
+    part: Part | None,
+    format: str,
+    folded: bool,
+) -> int:
     from ibkeys.audit.engine import audit as run_audit
 
     _say_unmatched(data)
     waivers = waivers_of(choice.waivers)
-    report = run_audit(data, choice.profile, rules, waivers, source)
+    report = run_audit(data, choice.profile, rules, waivers, source, part)
     for text in [*waivers.warnings, *waivers.unused(rule.id for rule in rules)]:
         exits.warn(text)
-    errors = errors_of(data.fabric)
+    errors = errors_of(data.fabric, part.is_about) if part is not None else errors_of(data.fabric)
     failed_probes = [each for each in data.snapshot.sa_probes.items() if each[1].answer == "failed"]
     fail_on = fail_on_of(choice.fail_on)
     code = code_of(report, fail_on)
     if format in FOR_OTHERS:
         write_for_others(report, rules, format, fail_on, not choice.no_remedy, code)
     else:
-        _write(report, format, not choice.no_remedy)
+        _write(report, data, format, not choice.no_remedy, folded)
     finish(errors, format)
     for question, probe in failed_probes:
         exits.warn(f"the SA could not be asked ({question}): {probe.detail}", "error")
@@ -131,12 +160,13 @@ def _say_unmatched(data: AuditInput) -> None:
         exits.warn(f"the policy names {len(unmatched)} {what} not on this fabric: {listed}", "note")
 
 
-def _write(report: Report, format: str, with_remedy: bool) -> None:
+def _write(report: Report, data: AuditInput, format: str, with_remedy: bool, folded: bool) -> None:
     from ibkeys.cli.audit.text import write_csv_report, write_json_report, write_table_report
 
-    writers: dict[str, Callable[[Report, bool], None]] = {
-        "json": write_json_report,
-        "csv": write_csv_report,
-        "table": write_table_report,
-    }
-    writers[format](report, with_remedy)
+    if format == "json":
+        write_json_report(report, with_remedy)
+    elif format == "csv":
+        write_csv_report(report, with_remedy)
+    else:
+        names = FoldedNames(map(data.identity, data.fabric.ports()))
+        write_table_report(report, with_remedy, folded, names)

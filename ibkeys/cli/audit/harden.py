@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -60,9 +61,11 @@ def harden(
     was cut off goes on with the same command. At the end the fabric is audited again, and what is left is listed with
     what to do about it. Exit status 1: something is left at --fail-on or worse.
     """
+    from ibkeys.ufm.access import is_ufm
+
     if is_simulated(where):
         raise UsageError("a simulated subnet has no OpenSM on any host")
-    if is_opensm(wanted.policy):
+    if is_opensm(wanted.policy) or is_ufm(wanted.policy):
         raise UsageError("--policy is what P_Keys change to: name a file")
     audit = GoalAudit(where, wanted)
     if abort:
@@ -219,7 +222,7 @@ class _ShownHardening(ShownChange):
         from ibkeys.cli.audit.text import write_table_report
 
         write("")
-        write_table_report(self._report, with_remedy=False)
+        write_table_report(self._report, with_remedy=False, folded=sys.stdout.isatty())
         severity = self._audit.goal.fail_on
         write(f"\nleft, {severity} or worse:" if left else f"\nnothing is left that is {severity} or worse")
         _show_left(left, write)

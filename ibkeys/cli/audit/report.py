@@ -104,13 +104,14 @@ def _add_audit(files: dict[str, str], pages: list[Page], found: Report, fail_on:
 
 def _add_matrix(files: dict[str, str], pages: list[Page], data: AuditInput, found: Report) -> None:
     from ibkeys.audit.formats.matrix_page import render_matrix
+    from ibkeys.audit.formats.words import time_text
     from ibkeys.audit.pictures.columns import lay_out
     from ibkeys.audit.pictures.fabric_map import COLOURINGS, fabric_map, worst_findings
     from ibkeys.audit.pictures.map_svg import map_svg
 
     names = {number: name for number, name, *_ in found.partitions if name}
     made = fabric_map(data.fabric, names, worst_findings(found))
-    source = f"{found.source}, read {found.taken}"
+    source = f"{found.source}, read {time_text(found.taken)}"
     files["matrix.html"] = render_matrix(lay_out(data.reach, names), made, source=source, version=__version__)
     pages.append(("matrix.html", "Matrix and map", "Who is in which partition and can talk to whom, and where it is"))
     for colouring in COLOURINGS:

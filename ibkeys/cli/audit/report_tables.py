@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from ibkeys.audit.formats.report_pages import Table, Text
 from ibkeys.audit.formats.words import count, time_text
-from ibkeys.cli.audit.diff import in_words
-from ibkeys.cli.tools.journal import in_one_line, operation_document
+from ibkeys.cli.comparing.words import in_words
+from ibkeys.cli.tools.journal import change_in_words, changed_rows, in_one_line, operation_document
 from ibkeys.fabric.compare import Comparison, compare
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.printable import clean
@@ -114,6 +114,14 @@ def what_was_done(path: Path) -> tuple[Text, list[Table]]:
     """Return the operations of a journal. Raises StoreError."""
     with Journal.read(path) as stored:
         operations = [in_one_line(operation_document(record)) for record in stored.list_operations()]
+        rows = [
+            (each["id"], row)
+            for each in operations
+            for entry in stored.entries(each["id"])
+            for row in changed_rows(entry)
+        ]
+    for each in operations:
+        each.update({name: time_text(each[name]) for name in ("started", "finished") if each[name] is not None})
     lines = [["" if each[name] is None else str(each[name]) for name, _ in _JOURNAL] for each in operations]
     still_open = sum(each["state"] == "open" for each in operations)
     sentences = []
@@ -127,4 +135,19 @@ def what_was_done(path: Path) -> tuple[Text, list[Table]]:
         "warn" if still_open else "",
     )
     tables = [Table("Operations", [title for _, title in _JOURNAL], lines, "ibkeys journal has them all")]
-    return text, tables if lines else []
+    written = Table(
+        "What they wrote", ("Id", "What", "How many", "Which ports"), _written(rows), "ibkeys journal ID has all"
+    )
+    return text, [each for each in (*tables, written) if each.lines]
+
+
+def _written(rows: Sequence[tuple[int, dict[str, Any]]]) -> list[tuple[str, str, str, str]]:
+    """Return what operations wrote, the same of many ports in one line. *rows*: id of the operation and one value."""
+    names = FoldedNames(row for _, row in rows)
+    groups: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    for operation, row in rows:
+        groups.setdefault((operation, change_in_words(row)), []).append(row)
+    return [
+        (str(operation), said, count(len(ports), "port"), ", ".join(names.words(ports)))
+        for (operation, said), ports in groups.items()
+    ]

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.audit.findings import SEVERITIES
 from ibkeys.audit.formats import words
+from ibkeys.audit.formats.same import names_in, together
 from ibkeys.cli import exits
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.listing.causes import lines_by_cause
+from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.screen.lines import folded, width_of
@@ -19,13 +21,14 @@ from ibkeys.cli.screen.lines import folded, width_of
 if TYPE_CHECKING:
     from ibkeys.audit.findings import Report, RuleResult, Subject
     from ibkeys.audit.rule import Rule
+    from ibkeys.topology.folded_names import FoldedNames
 
 LISTED: Final = 8
-"""Subjects of one rule that the table names; JSON and CSV have all."""
+"""Lines of one list that a folded report has; --each, JSON and CSV have all."""
 _WIDTH: Final = 110
 _INDENT: Final = " " * 9
 _SEE: Final = "see NOT READ"
-_ALL_OF_THEM: Final = " (all of them: -f json)"
+_ALL_OF_THEM: Final = " (all of them: --each)"
 _CSV: Final = ("rule", "title", "severity", "result", *IDENTITY, "message", "evidence", "waiver", "remedy")
 
 
@@ -56,21 +59,25 @@ def _csv_rows(result: RuleResult) -> Iterator[dict[str, Any]]:
         }
 
 
-def write_table_report(report: Report, with_remedy: bool) -> None:
-    """Write the report for people."""
+def write_table_report(report: Report, with_remedy: bool, folded: bool, names: FoldedNames | None = None) -> None:
+    """Write the report for people. *folded*: ports of which a rule says the same are named together, as *names* has
+    them (without it, as names repeat in the report); else each has a line."""
     policy = f", policy {report.policy}" if report.policy else ""
     write(clean(f"Audit of {report.source}, read {report.taken}; profile {report.profile}{policy}"))
+    if report.looked_at is not None:
+        write(f"A PART OF THE FABRIC: {report.looked_at}; nothing is said of the others")
     write(_verdict(report))
+    fold = (names or names_in(report)) if folded else None
     for severity in SEVERITIES:
         failed = [each for each in report.results if each.result == "fail" and each.severity == severity]
         if failed:
             write("\n" + paint(severity.upper(), severity))
         for result in failed:
-            _write_failure(result, with_remedy)
-    _write_not_read(report)
-    _write_not_evaluated(report)
+            _write_failure(result, with_remedy, fold)
+    _write_not_read(report, fold)
+    _write_not_evaluated(report, folded)
     _write_waived(report)
-    _write_moved(report)
+    _write_moved(report, folded)
     coverage = report.coverage
     counts = report.summary
     write(
@@ -87,9 +94,9 @@ def _verdict(report: Report) -> str:
     failed = [each for each in report.results if each.result == "fail"]
     counts = [(severity, sum(each.severity == severity for each in failed)) for severity in SEVERITIES]
     listed = ", ".join(paint(f"{count} {severity}", severity) for severity, count in counts if count)
-    text = (
-        f"{_count(len(failed), 'rule')} fail{'s' if len(failed) == 1 else ''}: {listed}" if failed else "No rule fails"
-    )
+    at = "" if report.looked_at is None else " at these ports"
+    fails = f"fail{'s' if len(failed) == 1 else ''}"
+    text = f"{_count(len(failed), 'rule')} {fails}{at}: {listed}" if failed else f"No rule fails{at}"
     unknown, unread = report.summary["unknown"], len(report.coverage.troubles)
     text += f"; {_count(unknown, 'rule')} could not be evaluated" if unknown else ""
     return text + (f"; {_count(unread, 'thing')} that should have been read {_was(unread)} not" if unread else "")
@@ -103,7 +110,7 @@ def _count(things: int, word: str) -> str:
     return f"{things} {word}{'' if things == 1 else 's'}"
 
 
-def _write_failure(result: RuleResult, with_remedy: bool) -> None:
+def _write_failure(result: RuleResult, with_remedy: bool, fold: FoldedNames | None) -> None:
     failed = [subject for subject in result.subjects if subject.result == "fail"]
     others = [
         f"{count} {word}"
@@ -119,34 +126,51 @@ def _write_failure(result: RuleResult, with_remedy: bool) -> None:
     if len(failed) > 1 and len(same) == 1 and failed[0].identity["node_guid"] is not None:
         write(f"  {result.rule}  {result.title}: {_count(len(failed), 'port')}{more}")
         _write_wrapped(_INDENT, clean(same.pop()))
-        lines = [clean(heading_of(subject.identity)) for subject in failed[:LISTED]]
+        places = [f"{_INDENT}- {clean(heading_of(subject.identity))}" for subject in failed]
+        lines = places if fold is None else indented(fold, (subject.identity for subject in failed), f"{_INDENT}- ")
     else:
         write(f"  {result.rule}  {result.title}: {_count(len(failed), 'finding')}{more}")
-        lines = [_line(subject) for subject in failed[:LISTED]]
+        each = [f"{_INDENT}- {_line(subject)}" for subject in failed]
+        lines = each if fold is None else list(_folded(result, failed, fold))
     for line in lines:
-        write(f"{_INDENT}- {line}")
-    if len(failed) > LISTED:
-        write(f"{_INDENT}- and {len(failed) - LISTED} more{_ALL_OF_THEM}")
+        write(line)
     if with_remedy:
         _write_wrapped(f"{_INDENT}Remedy: ", result.remedy)
+
+
+def _folded(result: RuleResult, failed: Sequence[Subject], names: FoldedNames) -> Iterator[str]:
+    """Yield what a rule says, once for all ports of which it says the same, with their names below it."""
+    for same in together(result, failed, names, evidence=False):
+        if not same.ports:
+            yield f"{_INDENT}- {_line(same.first)}"
+            continue
+        other = "; … is another port at each: --each" if same.own else ""
+        yield f"{_INDENT}- {clean(same.message)} ({_count(len(same.subjects), 'port')}{other})"
+        yield from indented(names, (subject.identity for subject in same.subjects), f"{_INDENT}    ")
 
 
 def _line(subject: Subject) -> str:
     return clean(words.said_of(subject, _SEE, heading_of))
 
 
-def _write_not_read(report: Report) -> None:
+def _write_not_read(report: Report, fold: FoldedNames | None) -> None:
     troubles = report.coverage.troubles
     if troubles:
         write("\nNOT READ")
-    causes = lines_by_cause([(trouble, trouble["error"]) for trouble in troubles], exits.says_all())
-    for line, _ in causes[:LISTED]:
-        write(clean(f"  {line}"))
-    if len(causes) > LISTED:
-        write(f"  and {_count(len(causes) - LISTED, 'other reason')} (all of them: -v, or -f json)")
+    each = fold is None or exits.says_all()
+    causes = lines_by_cause([(trouble, trouble["error"]) for trouble in troubles], each, fold)
+    _write_list([clean(line) for line, _ in causes], not each, "  ")
 
 
-def _write_not_evaluated(report: Report) -> None:
+def _write_list(lines: Sequence[str], folded: bool, indent: str) -> None:
+    """Write *lines*, of a folded report only the first few."""
+    for line in lines[:LISTED] if folded else lines:
+        write(indent + line)
+    if folded and len(lines) > LISTED:
+        write(f"{indent}and {len(lines) - LISTED} more{_ALL_OF_THEM}")
+
+
+def _write_not_evaluated(report: Report, folded: bool) -> None:
     """Rules that are unknown for one and the same reason stand together."""
     reasons: dict[tuple[str, ...], list[str]] = {}
     for result in report.results:
@@ -156,20 +180,14 @@ def _write_not_evaluated(report: Report) -> None:
         write("\nNOT EVALUATED")
     for lines, rules in reasons.items():
         _write_wrapped("  ", " ".join(rules))
-        for line in lines[:LISTED]:
-            write(f"{_INDENT}{line}")
-        if len(lines) > LISTED:
-            write(f"{_INDENT}and {len(lines) - LISTED} more{_ALL_OF_THEM}")
+        _write_list(lines, folded, _INDENT)
 
 
-def _write_moved(report: Report) -> None:
+def _write_moved(report: Report, folded: bool) -> None:
     moved = report.moved or ()
     if moved:
         write("\nMOVED SINCE THE BASELINE")
-    for each in moved[:LISTED]:
-        write(f"  {each}")
-    if len(moved) > LISTED:
-        write(f"  and {len(moved) - LISTED} more{_ALL_OF_THEM}")
+    _write_list([str(each) for each in moved], folded, "  ")
 
 
 def _write_waived(report: Report) -> None:

@@ -87,7 +87,7 @@ def pair(ctx: click.Context, incomplete: str) -> list[Item]:
 def operations(ctx: click.Context, incomplete: str) -> list[Item]:
     """The operations of the journal; for `undo` those that are not undone."""
     from ibkeys.store.journal import Journal
-    from ibkeys.umad.simulated import stores_of
+    from ibkeys.umad.sim_spec import stores_of
 
     path = stores_of(ctx.params["backend"], journal=ctx.params["journal"]).journal
     if path is None or not path.exists():

@@ -12,12 +12,14 @@ from typing import Any, Final
 from ibkeys.cli import exits
 from ibkeys.cli.render import Row, heading_of
 from ibkeys.printable import counted
-from ibkeys.topology.folded_names import FoldedNames
+from ibkeys.topology.folded_names import FoldedNames, in_order
 
 LISTED: Final = 10
 """More causes than this are only counted where a table is written; JSON lists all."""
 _NAMED: Final = 8
-"""So many words (each of them may stand for many ports) name the ports of one cause; the rest is counted."""
+_LONGEST: Final = 200
+"""So many words (each of them may stand for many ports), of so many characters, name the ports of one cause; where they
+are more, so many ports are named, and the others counted."""
 _OF_ONE_PORT: Final = re.compile(
     r" to (?:route [0-9,]+|LID [0-9]+)(?=: )|, modifier 0x[0-9a-f]+(?=\))| \(route [0-9,]+\)(?=: )"
 )
@@ -78,6 +80,14 @@ def _line(group: Sequence[tuple[Row | None, str]], names: FoldedNames) -> tuple[
     ports = {(each["node_guid"], each["port"]): each for each, _ in group if each is not None}
     if len(ports) == 1:
         return f"{heading_of(row)}: {len(group)} times: {cause_of(row, text)}", details
-    words = names.words(ports.values())
-    more = f" and {len(words) - _NAMED} more (all of them: -v)" if len(words) > _NAMED else ""
-    return f"{counted(len(ports), 'port')}: {cause_of(row, text)}: {', '.join(words[:_NAMED])}{more}", details
+    return f"{counted(len(ports), 'port')}: {cause_of(row, text)}: {_ports(list(ports.values()), names)}", details
+
+
+def _ports(rows: Sequence[Row], names: FoldedNames) -> str:
+    """Return what the ports are called; of names that fold badly only the first, with the count of the other ports."""
+    words = names.words(rows)
+    told = ", ".join(words)
+    if len(words) <= _NAMED and len(told) <= _LONGEST:
+        return told
+    first = sorted(rows, key=in_order)[:_NAMED]
+    return f"{', '.join(names.words(first))} and {len(rows) - len(first)} more (all of them: -v)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from ibkeys.cli.options import Filters
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import UsageError
+from ibkeys.topology.port_id import LookedAt
 
 if TYPE_CHECKING:
     from ibkeys.fabric.snapshot import Snapshot
+    from ibkeys.topology.directory import Directory
     from ibkeys.topology.model import Node, Port, Topology
     from ibkeys.topology.port_id import PortKey
 
@@ -45,14 +47,17 @@ class PortFilter:
         """The snapshot that the fabric is compared with."""
         return Path(self._asked.changed_since) if self._asked.changed_since is not None else None
 
-    def look_up(self, found: Topology, names: Iterable[str] = ()) -> None:
-        """Find the nodes of ``--node`` and of *names* in *found*. Raises AddressError for one that is not there."""
+    def look_up(self, *fabrics: Topology, names: Iterable[str] = ()) -> None:
+        """Find the nodes of ``--node`` and of *names*; of several *fabrics* each has to be in one.
+
+        Raises AddressError for one that is in none.
+        """
         from ibkeys.topology.directory import Directory
 
         words = [*names, *self._asked.node]
         if words:
-            there = Directory(found).find_all(words)
-            self._nodes = {port.node for ports in there.values() for port in ports}
+            directories = [Directory(fabric) for fabric in fabrics]
+            self._nodes = {port.node for word in words for port in _find(directories, word)}
 
     def compare(self, before: Snapshot, now: Snapshot) -> None:
         """Find what changed from *before* to *now*, of which the fabric is the one that was looked at."""
@@ -85,10 +90,32 @@ class PortFilter:
             and (self._changed is None or port.id.key in self._changed)
         )
 
+    def looked_at(self, found: Topology) -> LookedAt | None:
+        """Return how many ports of *found* are listed, of how many; None without filters."""
+        if not self.is_given:
+            return None
+        kept = [self.keeps(port) for port in found.ports()]
+        return LookedAt(sum(kept), len(kept))
+
     def _has_p_key(self, port: Port) -> bool:
         keys = [key for _, key in port.occupied or ()]
         in_partition = not self._partitions or any(key.partition in self._partitions for key in keys)
         return in_partition and (not self._p_keys or any(key in self._p_keys for key in keys))
+
+
+def _find(directories: Sequence[Directory], word: str) -> list[Port]:
+    """Return the ports that *word* names in one of *directories* or several. Raises AddressError where in none."""
+    from ibkeys.topology.directory import NotFound
+
+    found, missing = [], None
+    for directory in directories:
+        try:
+            found += directory.find(word)
+        except NotFound as error:
+            missing = error
+    if missing is not None and not found:
+        raise missing
+    return found
 
 
 def is_set_of_names(word: str) -> bool:

@@ -18,8 +18,6 @@ from ibkeys.errors import UsageError
 from ibkeys.topology.folded_names import FoldedNames, in_order
 
 _INDENT: Final = " " * 4
-_WITH_GUID: Final = re.compile(r"(?P<name>.*)\((?P<guid>0x[0-9a-f]{16})\)(?P<ports>(?: port [0-9,-]+)?)", re.DOTALL)
-"""A word of a node that needs its GUID: see `FoldedNames.words`."""
 
 
 def is_folded(folding: Folding, format: str) -> bool:
@@ -30,6 +28,13 @@ def is_folded(folding: Folding, format: str) -> bool:
     if folding.fold and format != "table":
         raise UsageError(f"--fold is a form of the table; -f {format} has one record for each port")
     return format == "table" and (folding.fold or (sys.stdout.isatty() and not folding.each))
+
+
+def gives_each(folding: Folding, format: str) -> bool:
+    """Return whether each port gets a row of what is shown before a change: as in a table, and beside a document, which
+    people read too, only where that was asked for. Raises UsageError as `is_folded`."""
+    folded = is_folded(folding, format)
+    return folding.each if format != "table" else not folded
 
 
 def width_of_output() -> int:
@@ -66,27 +71,17 @@ def folded_lines(
     )
 
 
-def indented(names: FoldedNames, rows: Iterable[Row]) -> list[str]:
-    """Return the words of *rows* as lines below something: each on one of its own, or more where it is long. Nodes of
-    one name stand together, with all their GUIDs."""
-    width = width_of_output() - len(_INDENT)
-    return [_INDENT + line for word in _together(names.words(rows)) for line in _wrapped(word, width)]
+def indented(names: FoldedNames, rows: Iterable[Row], indent: str = _INDENT) -> list[str]:
+    """Return the words of *rows* as lines below something: each on one of its own, or more where it is long."""
+    width = width_of_output() - len(indent)
+    return [
+        (" " * len(indent) if at else indent) + line
+        for word in names.words(rows)
+        for at, line in enumerate(wrapped(word, width))
+    ]
 
 
-def _together(words: Iterable[str]) -> list[str]:
-    """Return *words* with those that differ by a GUID only as one: ``NAME (0x...01,0x...02) port 3``."""
-    guids: dict[tuple[str, str], list[str]] = {}
-    others: list[str] = []
-    for word in words:
-        found = _WITH_GUID.fullmatch(word)
-        if found is None:
-            others.append(word)
-        else:
-            guids.setdefault((found["name"], found["ports"]), []).append(found["guid"])
-    return [*others, *(f"{name}({','.join(several)}){ports}" for (name, ports), several in guids.items())]
-
-
-def _wrapped(word: str, width: int) -> list[str]:
+def wrapped(word: str, width: int) -> list[str]:
     """Return *word* in lines of at most *width*, broken after commas where that is possible."""
     lines = [""]
     for part in re.split("(?<=,)", word):

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits
 from ibkeys.cli.changing import name_of
 from ibkeys.cli.exits import write, write_exact
+from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.render import IDENTITY, heading_of, schema, write_csv
 from ibkeys.cli.showing import LISTED_TROUBLES
+from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.mkeys.rollout.planned_run import PlannedRun
     from ibkeys.mkeys.rollout.result import PortResult
+    from ibkeys.topology.model import Port
 
 
 class RunOutput:
@@ -42,10 +45,8 @@ class RunOutput:
             back = ", back to what they had" if run.goes_back else ""
             how = "OpenSM sets all of them" if run.way is not None else f"at most {run.options.at_once} at once"
             put(f"{_ports(len(run.jobs))} in change{back}, {how}")
-        kinds = Counter((change.kind, change.before, change.after) for change in run.plan.changes)
-        for (kind, before, after), count in kinds.items():
-            name = name_of({"kind": kind, "index": None}) if kind != "m_key" else self._key_name()
-            put(f"  {name}: {before} -> {after} on {_ports(count)}")
+            self._name([job.port for job in run.jobs], put)
+        self._write_kinds(put)
         for line in run.way.in_words() if run.way is not None else ():
             put(f"  through {line}")
         for stage, what in zip(run.stages[1:], ("last, the port of an SM", "last of all, the own port"), strict=False):
@@ -61,6 +62,23 @@ class RunOutput:
         unread = sum(result.unread for result in run.skipped)
         if unread > LISTED_TROUBLES:
             put(f"left alone: and {unread - LISTED_TROUBLES} more (all of them: -f json)")
+
+    def _write_kinds(self, put: Callable[[str], None]) -> None:
+        """Write what changes: where it does not on all ports, on which."""
+        kinds: dict[tuple[str, Any, Any], list[Port]] = {}
+        for change in self._run.plan.changes:
+            kinds.setdefault((change.kind, change.before, change.after), []).append(change.port)
+        for (kind, before, after), ports in kinds.items():
+            name = name_of({"kind": kind, "index": None}) if kind != "m_key" else self._key_name()
+            put(f"  {name}: {before} -> {after} on {_ports(len(ports))}")
+            if len(ports) < len(self._run.jobs):
+                self._name(ports, put)
+
+    def _name(self, ports: Iterable[Port], put: Callable[[str], None]) -> None:
+        """Name every one of *ports*, hosts folded."""
+        names = FoldedNames(port.identity() for port in self._run.found.ports())
+        for line in indented(names, (port.identity() for port in ports)):
+            put(line)
 
     def _key_name(self) -> str:
         takes_away = all(job.wanted.key.is_zero for job in self._run.jobs)

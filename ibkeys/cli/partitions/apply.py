@@ -15,10 +15,12 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.changing import writer_of
 from ibkeys.cli.guarding import MOST_SECONDS, command_for_child, wait_for_enter
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.opening import journal_of, open_fabric, stores_of
 from ibkeys.cli.options import Changing, Folding, SmHosts, Through, Where
 from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange
 from ibkeys.cli.sm.hosts import hosts_of
+from ibkeys.cli.sm.ufm import UfmOptions, open_ufm, ufm_options
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 
@@ -62,12 +64,14 @@ if TYPE_CHECKING:
     help="With --via opensm: let OpenSM write every table anew first; see the interlock drift.",
 )
 @options.sm_hosts
+@ufm_options
 @options.changing
 @options.folding
 @options.format
 @options.fabric
 def apply(
     where: Where,
+    ufm: UfmOptions,
     consent: Changing,
     sm_hosts: SmHosts,
     through: Through,
@@ -85,9 +89,9 @@ def apply(
     """Make a plan true on the fabric.
 
     PLAN is the file that `ibkeys plan --out` wrote. Where an OpenSM is master, use --via opensm: the plan's policy
-    takes the place of OpenSM's own, and OpenSM writes the tables. Without it the change lasts only where no subnet
-    manager is. Nobody is cut and nobody is joined on the way. What is overwritten is in the journal before, and
-    everything is verified by a fresh read. `ibkeys undo` goes back.
+    takes the place of OpenSM's own, and OpenSM writes the tables; where UFM runs it, use --via ufm:URL. Without it the
+    change lasts only where no subnet manager is. Nobody is cut and nobody is joined on the way. What is overwritten is
+    in the journal before, and everything is verified by a fresh read. `ibkeys undo` goes back.
     """
     from ibkeys.apply.apply import Permissions
 
@@ -98,13 +102,15 @@ def apply(
         return _confirm(where, confirm)
     if plan is None and not resume:
         raise UsageError("nothing to apply: name a PLAN, as `ibkeys plan --out PLAN` makes it, or --resume")
-    if through.via == "opensm" and first is not None:
-        raise UsageError("--first counts leaf switches, and OpenSM takes a policy for all of them: leave it out")
+    if through.via not in (None, "direct") and first is not None:
+        raise UsageError("--first counts leaf switches, and OpenSM and UFM take members for all of them: leave it out")
     if rewrite and through.via != "opensm" and not resume:
         raise UsageError("--rewrite goes with --via opensm")
+    each = gives_each(folding, format)
     permissions = Permissions(allow_removals, allow_break, first)
     return _apply(
-        _Asked(where, consent, folding, format, plan, permissions, resume, through, rewrite, sm_hosts), confirm_within
+        _Asked(where, consent, each, format, plan, permissions, resume, through, rewrite, sm_hosts, ufm),
+        confirm_within,
     )
 
 
@@ -114,7 +120,7 @@ class _Asked:
 
     where: Where
     consent: Changing
-    folding: Folding
+    each: bool
     format: str
     path: Path | None
     permissions: Permissions
@@ -122,6 +128,7 @@ class _Asked:
     through: Through
     rewrite: bool
     sm_hosts: SmHosts
+    ufm: UfmOptions
 
     def via(self) -> Via:
         """Return which way it shall go."""
@@ -129,7 +136,20 @@ class _Asked:
         from ibkeys.apply.opensm.course import Settings
 
         settings = Settings(self.through.sm_wait, self.permissions.breaks, self.rewrite)
-        return Via(self.through.via, settings, hosts_of(self.where, self.sm_hosts), self.command())
+        hosts, command = hosts_of(self.where, self.sm_hosts), self.command()
+        return Via(self.name, settings, hosts, command, self.url, partial(open_ufm, given=self.ufm))
+
+    @property
+    def name(self) -> str | None:
+        """The name of the carrier that was asked for."""
+        return "ufm" if self.url else self.through.via
+
+    @property
+    def url(self) -> str:
+        """The UFM that was asked for, "" for none."""
+        from ibkeys.ufm.access import is_ufm
+
+        return self.through.via if self.through.via is not None and is_ufm(self.through.via) else ""
 
     def command(self) -> str:
         """Return what was typed, as far as it says what is to be done."""
@@ -164,7 +184,7 @@ def _apply(asked: _Asked, confirm_within: int | None) -> int:
     where, consent = asked.where, asked.consent
     document = _read(asked.path) if asked.path is not None else None
     waits = confirm_within is not None and not consent.dry_run
-    guardian = _guardian(where, asked.sm_hosts, confirm_within) if confirm_within is not None and waits else None
+    guardian = _guardian(asked, confirm_within) if confirm_within is not None and waits else None
     try:
         with open_fabric(where, changing=True) as fabric:
             interrupts, bar = Interrupts(survive_hangup=waits), Bar(where.debug)
@@ -175,7 +195,7 @@ def _apply(asked: _Asked, confirm_within: int | None) -> int:
                 _arm(run, confirm_within, interrupts, bar, guardian)
             with writer_of(fabric, "apply", consent) as writer:
                 apply_plan = _plan(asked, writer, document, run)
-                shown = ManyPortsChange(writer, apply_plan, consent, asked.format, asked.folding, interrupts, bar)
+                shown = ManyPortsChange(writer, apply_plan, consent, asked.format, asked.each, interrupts, bar)
                 return shown.carry_out()
     finally:
         if guardian is not None:
@@ -192,26 +212,26 @@ def _plan(asked: _Asked, writer: Writer, document: PartitionPlan | None, run: Ap
     return plan_apply(writer, document, asked.permissions, run, carrier_of(writer, asked.via()))
 
 
-def _guardian(where: Where, sm_hosts: SmHosts, seconds: int) -> Guardian | None:
+def _guardian(asked: _Asked, seconds: int) -> Guardian | None:
     """Start the process that goes back when this one dies; a journal in memory dies with it, so there is none."""
     from ibkeys.apply.confirm import is_unconfirmed, may_go_back
     from ibkeys.change.confirming.guardian import Guardian
 
-    stores = stores_of(where)
+    stores = stores_of(asked.where)
     journal = stores.journal
     if journal is None:
         return None
-    command = undo_command(where, stores, sm_hosts)
+    command = undo_command(asked.where, stores, asked.sm_hosts, asked.ufm)
     return Guardian(command, partial(is_unconfirmed, journal), seconds, partial(may_go_back, journal))
 
 
-def undo_command(where: Where, stores: StorePaths, sm_hosts: SmHosts) -> list[str]:
+def undo_command(where: Where, stores: StorePaths, sm_hosts: SmHosts, ufm: UfmOptions | None = None) -> list[str]:
     """Return the command line of an ``undo`` that asks nothing, without the operation and the M_Key."""
     from ibkeys.change.consent import INTERLOCKS
 
     overrides = [f"--override={name}" for name in INTERLOCKS]
     words = ["undo", "--yes", "--force", "--at-once", "--allow-break", *overrides]
-    return command_for_child(words, where, stores, sm_hosts)
+    return command_for_child(words, where, stores, sm_hosts, ufm)
 
 
 def _arm(run: ApplyHooks, seconds: int, interrupts: Interrupts, bar: Bar, guardian: Guardian | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -11,14 +12,16 @@ from click.core import ParameterSource
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import open_fabric, open_recorded, open_sa
-from ibkeys.cli.options import AskSa, Folding, SmHosts, Where
+from ibkeys.cli.options import AskSa, Listing, SmHosts, Where
 from ibkeys.cli.render import IDENTITY, Painted, Row, write_csv, write_json, write_table
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, progress_bar, say_notes
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.policy import is_opensm, read_accepted
+from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 from ibkeys.topology.folded_names import FoldedNames
@@ -37,7 +40,7 @@ _WITHOUT_SA: Final = "the snapshot was taken without --sa: what the SA said is n
 @command("compare")
 @options.option(
     "--policy",
-    metavar="FILE|opensm",
+    metavar="FILE|opensm|ufm:URL",
     help="The partitions.conf that is wanted; opensm: the master's own file, which then has to be found.",
 )
 @options.option(
@@ -45,19 +48,21 @@ _WITHOUT_SA: Final = "the snapshot was taken without --sa: what the SA said is n
 )
 @options.option("--full", env=False, is_flag=True, help="List every value, and not only what differs or is unknown.")
 @options.option("--wait", type=Number(1, 86_400), metavar="S", help="Look again for S seconds until all agree.")
-@options.folding
+@options.listing_as_is
 @options.format
 @options.sa
 @options.sm_hosts
+@ufm_options
 @options.reading
 def compare(
     where: Where,
+    ufm: UfmOptions,
     sm_hosts: SmHosts,
     sa: AskSa,
     policy: str | None,
     allow_both_pkeys: bool,
     full: bool,
-    folding: Folding,
+    listing: Listing,
     wait: int | None,
     format: str,
 ) -> int:
@@ -67,14 +72,22 @@ def compare(
     own files say, what its SA says, what the node answers. Where they differ: who, and why. Reads only. Exits 1 when
     anything differs, 3 when something is not known that should be.
     """
-    folded = is_folded(folding, format)
-    wanted = read_accepted(policy) if policy is not None else None
+    folded, chosen = is_folded(listing, format), PortFilter(listing)
+    wanted = read_accepted(policy, ufm) if policy is not None else None
     if where.snapshot is not None:
         hosts_of(where, sm_hosts)  # --sm-host does not go with it
-        seen = _recorded(where, policy, wanted, allow_both_pkeys)
+        seen = _only(_recorded(where, policy, wanted, allow_both_pkeys), chosen)
     else:
-        seen = _asked(where, sm_hosts, sa, policy, wanted, allow_both_pkeys, wait)
-    return _show(seen, full, folded, format)
+        seen = _asked(where, sm_hosts, sa, policy, wanted, allow_both_pkeys, wait, chosen)
+    return _show(seen, full, folded, format, chosen)
+
+
+def _only(seen: Agreement, chosen: PortFilter) -> Agreement:
+    """Return what was seen of the ports that a filter chooses. Raises AddressError for a name that is not there."""
+    if not chosen.is_given:
+        return seen
+    chosen.look_up(seen.inputs.found)
+    return replace(seen, values=tuple(value for value in seen.values if chosen.keeps(value.port)))
 
 
 def _recorded(where: Where, name: str | None, policy: Policy | None, allow_both: bool) -> Agreement:
@@ -102,6 +115,7 @@ def _asked(
     policy: Policy | None,
     allow_both: bool,
     wait: int | None,
+    chosen: PortFilter,
 ) -> Agreement:
     from ibkeys.agreement.looking import Look, wait_until_whole
     from ibkeys.change.clock import REAL_TIME
@@ -110,26 +124,30 @@ def _asked(
     with open_fabric(where) as fabric, progress_bar(where) as progress:
         look = Look(fabric, open_sa(fabric, where, sa), hosts, policy, allow_both, needs_sm_file=is_opensm(name))
         if wait is None:
-            return look.once(progress)
-        return wait_until_whole(lambda: look.once(progress), wait, REAL_TIME)
+            return _only(look.once(progress), chosen)
+        return wait_until_whole(lambda: _only(look.once(progress), chosen), wait, REAL_TIME)
 
 
 # --- what was seen ----------------------------------------------------------------------------------------------------
 
 
-def _show(seen: Agreement, full: bool, folded: bool, format: str) -> int:
+def _show(seen: Agreement, full: bool, folded: bool, format: str, chosen: PortFilter) -> int:
     from ibkeys.agreement.document import to_json, to_row
 
     found = seen.inputs.found
     say_notes(found)
     listed = [value for value in seen.values if full or value.verdict.state != "agree"]
-    errors = errors_of(found)
+    errors = errors_of(found, chosen.is_about)
+    looked_at = chosen.looked_at(found)
     if format == "json":
-        document = to_json(seen, listed)
+        part = looked_at.to_json() if looked_at is not None else None
+        document = {"looked_at": part, **to_json(seen, listed)}
         write_json("compare", {**document, "errors": errors, "unreached": found.unreached})
     elif format == "csv":
         write_csv((*IDENTITY, *_VALUE), map(to_row, listed))
     else:
+        if looked_at is not None:
+            write(str(looked_at))
         _write_words(seen, listed, folded)
     _say_what_is_uncertain(seen)
     return _finish(seen, finish(errors, format))
@@ -140,7 +158,7 @@ def _write_words(seen: Agreement, listed: Sequence[Value], folded: bool) -> None
 
     rows = [_row(value) for value in listed]
     if rows and folded:
-        write_folded(FoldedNames(value.port.identity() for value in seen.values), rows, _TITLES, _cells)
+        write_folded(FoldedNames(port.identity() for port in seen.inputs.found.ports()), rows, _TITLES, _cells)
     elif rows:
         write_table((*NAMING, *_TITLES), ([*naming(row), *_cells(row)] for row in rows))
     counts = seen.counts()

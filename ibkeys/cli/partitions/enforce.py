@@ -13,7 +13,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Kind, Listing, Where
 from ibkeys.cli.render import NOTHING, Row
-from ibkeys.cli.showing import Column, read_sheet, show
+from ibkeys.cli.showing import PEER_PARTS, Column, peer_document, read_sheet, show
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,13 +32,19 @@ def enforce_show(
     """Show partition enforcement of switch ports.
 
     Inbound concerns what comes into the switch, outbound what leaves it. Only external ports of switches enforce, so
-    the table of --all leaves all others out.
+    the table of --all leaves all others out. Peer is the far end of the port's link; where one row is of many ports,
+    the kind of node there.
     """
     sheet = read_sheet(where, kind, words, every_port, listing, lambda handle: handle.read_port_info(), _values)
     columns = [
         _column("partition_enforcement_inbound", "Inbound"),
         _column("partition_enforcement_outbound", "Outbound"),
     ]
+    if not sheet.is_sweep:  # one port by itself does not say what it is linked to
+        for row in sheet.ports:
+            row["peer"] = None
+    if sheet.is_sweep or format == "csv":
+        columns.append(Column("peer", "Peer", _peer, folded=_kind_of_peer, parts=PEER_PARTS))
     return show(
         "enforce-show", sheet, columns, format, listing, lambda row: row["node_type"] == "switch" and row["port"] != 0
     )
@@ -48,7 +54,18 @@ def _values(port: Port) -> dict[str, Any]:
     from ibkeys.topology.enforcement import ENFORCEMENT_BITS
 
     info = port.port_info if port.is_external else None
-    return {name: bool(getattr(info, name)) if info is not None else None for name in ENFORCEMENT_BITS}
+    bits = {name: bool(getattr(info, name)) if info is not None else None for name in ENFORCEMENT_BITS}
+    return {**bits, "peer": peer_document(port)}
+
+
+def _peer(row: Row) -> str:
+    peer = row["peer"]
+    return f"{peer['node_desc'] or peer['node_guid']} port {peer['port']}" if peer is not None else NOTHING
+
+
+def _kind_of_peer(row: Row) -> str:
+    """Return what is at the far end: a row of many ports has one word for all of them."""
+    return row["peer"]["node_type"] if row["peer"] is not None else NOTHING
 
 
 def _column(name: str, title: str) -> Column:

@@ -11,7 +11,7 @@ from ibkeys.cli import exits
 from ibkeys.cli.changing import ShownChange
 from ibkeys.cli.exits import write
 from ibkeys.cli.listing.causes import say_by_cause
-from ibkeys.cli.options import Changing, Folding
+from ibkeys.cli.options import Changing
 from ibkeys.cli.partitions.changed_ports import changed_ports
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.screen.colour import bar_console
@@ -39,13 +39,16 @@ PHASES: Final = {
     "between": "a policy in between",
     "policy": "the policy of the plan",
     "former": "the former policy",
+    "members-add": "members of UFM's partitions come",
+    "members-remove": "members of UFM's partitions go",
+    "members-set": "members of UFM's partitions, all at once",
 }
 
 
 class ManyPortsChange(ShownChange):
     """A change of many ports, shown by its phases and by what changes at which port.
 
-    *folding*: whether each port gets a row. *interrupts* hold signals back while it is made, and only then.
+    *each*: whether each port gets a row. *interrupts* hold signals back while it is made, and only then.
     """
 
     plan: ApplyPlan
@@ -56,12 +59,12 @@ class ManyPortsChange(ShownChange):
         plan: ApplyPlan,
         consent: Changing,
         format: str,
-        folding: Folding,
+        each: bool,
         interrupts: Interrupts,
         bar: Bar,
     ) -> None:
         super().__init__(writer, plan, consent, format)
-        self._folding = folding
+        self._each = each
         self._interrupts = interrupts
         self._bar = bar
 
@@ -97,7 +100,7 @@ class ManyPortsChange(ShownChange):
         now = {step.port.key for phase in self.plan.phases for step in phase.steps}
         tables = [table for table in left.tables if table.port.key in now and table.differs]
         enforcement = [change for change in left.enforcement if change.port.key in now]
-        return changed_ports(tables, enforcement, self._folding.each)
+        return changed_ports(tables, enforcement, self._each)
 
     def say_refusals(self) -> None:
         """Say what would refuse the plan: permissions that were not given, and interlocks."""

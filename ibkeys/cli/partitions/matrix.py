@@ -11,19 +11,20 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
-from ibkeys.cli.render import IDENTITY, CsvLines, schema, write_csv, write_json, write_table
+from ibkeys.cli.render import IDENTITY, CsvLines, schema, table_lines, write_csv, write_json
 from ibkeys.cli.showing import (
     errors_of,
     finish,
     guid_of,
     note_enforcing_between_switches,
-    short_name,
     stop_document,
     sweep,
 )
 from ibkeys.errors import UsageError
+from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.audit.pictures.fabric_map import Colouring
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from ibkeys.reach.why import Match
     from ibkeys.topology.model import Port, Topology
 
-_LISTED: Final = 6
-"""Members of a partition that a table names."""
+_LISTED: Final = 8
+"""Lines with members that a partition has in a table of all of them."""
 
 
 @command("matrix")
@@ -90,7 +91,7 @@ def matrix(
     elif format == "csv":
         write_csv((*IDENTITY, "partition", "name", "membership"), _csv_rows(memberships, names))
     else:
-        _write_table(reach, memberships, names, chosen)
+        _write_table(found, reach, memberships, names, chosen)
     empty = sorted(chosen - {each.partition for each in memberships})
     for partition in empty:
         exits.warn(
@@ -162,15 +163,24 @@ def _csv_rows(memberships: Sequence[Membership], names: Mapping[int, str]) -> It
                 }
 
 
-def _write_table(reach: Reach, memberships: Sequence[Membership], names: Mapping[int, str], chosen: set[int]) -> None:
-    titles = ("Partition", "Name", "Members", "Full", "Limited", "Both", "Stopped", "Who")
-    rows = []
+def _write_table(
+    found: Topology,
+    reach: Reach,
+    memberships: Sequence[Membership],
+    names: Mapping[int, str],
+    chosen: set[int],
+) -> None:
+    titles = ("Partition", "Name", "Members", "Full", "Limited", "Both", "Stopped")
+    rows, below = [], []
+    called = FoldedNames(port.identity() for port in found.ports())
     for each in memberships:
         both = len(each.full) + len(each.limited) - len(each.members)
         stopped = len({stop.port for stop in reach.stops_in(each)})
         counts = [len(each.members), len(each.full), len(each.limited), both, stopped]
-        rows.append([f"0x{each.partition:04x}", names.get(each.partition, ""), *counts, _who(each)])
-    write_table(titles, rows)
+        rows.append([f"0x{each.partition:04x}", names.get(each.partition, ""), *counts])
+        below.append(list(_who(each, called, cut=not chosen)))
+    for line in table_lines(titles, rows, below):
+        write(line)
     count, one_way = reach.count(chosen)
     where = "by the partitions named" if chosen else "over all partitions"
     write(f"{count} pair{'s' if count != 1 else ''} of ports can talk, {where} (each: --pairs)")
@@ -184,10 +194,15 @@ def _write_table(reach: Reach, memberships: Sequence[Membership], names: Mapping
         write(f"({len(reach.unread)} ports not reckoned with: their tables could not be read)")
 
 
-def _who(each: Membership) -> str:
-    members = each.members
-    named = ", ".join(short_name(port) for port in members[:_LISTED])
-    return named + (f" and {len(members) - _LISTED} more" if len(members) > _LISTED else "")
+def _who(each: Membership, names: FoldedNames, cut: bool) -> Iterator[str]:
+    """Yield who is in a partition: full members, then limited ones; *cut*: at most `_LISTED` lines of each."""
+    for title, ports in (("full: ", each.full), ("limited: ", each.limited)):
+        lines = indented(names, (port.identity() for port in ports), "    " + title) if ports else []
+        rest = len(lines) - _LISTED if cut else 0
+        yield from lines[:_LISTED] if rest > 0 else lines
+        if rest > 0:
+            of = f"0x{each.partition:04x}"
+            yield f"    {title}{rest} more line{'s' if rest != 1 else ''} of them: --partition {of}"
 
 
 # --- pairs -----------------------------------------------------------------------------------------------------------
@@ -216,10 +231,17 @@ def _write_pairs(found: Topology, reach: Reach, chosen: set[int], format: str) -
                     lines.write((*ends, str(match.a_pkey), str(match.b_pkey), way))
         lines.end()
     else:
+        names = FoldedNames(port.identity() for port in found.ports())
         for pairs, arrow in ((talking, "-"), (one_way, "-> one way to")):
             for a, b, matches in pairs:
                 keys = ", ".join(f"{match.a_pkey} with {match.b_pkey}" for match in matches)
-                write(exits.clean(f"{short_name(a)} {arrow} {short_name(b)}: {keys}"))
+                write(exits.clean(f"{_called(a, names)} {arrow} {_called(b, names)}: {keys}"))
+
+
+def _called(port: Port, names: FoldedNames) -> str:
+    """Return a port's node by name, with its GUID where the name repeats, and the number where it has several ports."""
+    several = not port.node.is_switch and port.node.num_ports > 1
+    return names.port(port.identity()) if several else names.called(port.identity())
 
 
 def _write_json_pairs(pairs: Iterator[Pair]) -> None:

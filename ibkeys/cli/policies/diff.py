@@ -16,6 +16,7 @@ from ibkeys.cli.options import Folding, Where
 from ibkeys.cli.render import IDENTITY, NOTHING, Painted, Row, write_csv, write_json, write_table
 from ibkeys.cli.screen.colour import paint, role_of_change
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, sweep
+from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.cli.types import GUID
 from ibkeys.topology.folded_names import FoldedNames
 
@@ -37,25 +38,33 @@ _ROLES: Final = {"joins": "added", "leaves": "removed"}
     "--allow-both-pkeys", env=False, is_flag=True, help="A port may have the full and the limited P_Key of a partition."
 )
 @options.option("--sm-guid", env=False, type=GUID, metavar="GUID", help="The subnet manager's port, for SELF.")
+@ufm_options
 @options.folding
 @options.format
 @options.reading
 def policy_diff(
-    where: Where, a: str, b: str, allow_both_pkeys: bool, sm_guid: int | None, folding: Folding, format: str
+    where: Where,
+    ufm: UfmOptions,
+    a: str,
+    b: str,
+    allow_both_pkeys: bool,
+    sm_guid: int | None,
+    folding: Folding,
+    format: str,
 ) -> int:
     """Show what two policies mean for the fabric.
 
-    A and B are partitions.conf files; opensm is the policy that the master on this host uses. Per partition: who
-    joins, leaves, and gets another membership from A to B; and which pairs gain and lose each other. Exits 1 when the
-    policies mean different things.
+    A and B are partitions.conf files; opensm is the policy of the master on this host, ufm:URL the partitions of UFM.
+    Per partition: who joins, leaves, and gets another membership from A to B; and which pairs gain and lose each other.
+    Exits 1 when the policies mean different things.
     """
     from ibkeys.cli.sm.policy import master_policy, read_accepted
     from ibkeys.discovery.sweep import Wanted
     from ibkeys.plan.policies.compare import compare_policies
     from ibkeys.topology.subnet_manager import shown_subnet_manager
 
-    is_folded(folding, format)  # refuses what does not go together; here every port is named, so folding is the default
-    given = [read_accepted(name) for name in (a, b)]  # before anything is asked
+    folded = is_folded(folding, format)
+    given = [read_accepted(name, ufm) for name in (a, b)]  # before anything is asked
     with open_source(where) as source:
         before, after = (policy if policy is not None else master_policy(source).policy for policy in given)
         found = sweep(source, where, wanted=Wanted(sm_info=True))
@@ -67,7 +76,7 @@ def policy_diff(
     elif format == "csv":
         write_csv([*IDENTITY, "partition", "name", "what", "before", "after"], _rows(compared))
     else:
-        _write_words(compared, found, folding.each)
+        _write_words(compared, found, folded)
     return finish(errors_of(found), format) or (exits.SAYS_NO if compared.differs else exits.DONE)
 
 
@@ -158,9 +167,9 @@ def _group(group: dict[str, Any] | None, other: dict[str, Any] | None) -> str | 
 # --- in words ---------------------------------------------------------------------------------------------------------
 
 
-def _write_words(compared: PolicyComparison, found: Topology, each: bool) -> None:
+def _write_words(compared: PolicyComparison, found: Topology, folded: bool) -> None:
     rows = list(_member_rows(compared))
-    if rows and each:
+    if rows and not folded:
         write_table((*NAMING, *_TITLES), ([*naming(row), *_cells(row)] for row in rows))
     elif rows:
         write_folded(FoldedNames(port.identity() for port in found.end_ports()), rows, _TITLES, _cells)

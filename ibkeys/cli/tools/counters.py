@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ibkeys.cli import options
+from ibkeys.cli import exits, options
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import Missing, change
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Kind, Listing, Where
+from ibkeys.cli.render import NOTHING, Row
 from ibkeys.cli.showing import Column, errors_of, finish, read_sheet, show, sweep
+from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.change.plan import Plan
     from ibkeys.change.writer import Writer
+    from ibkeys.discovery.port_counters import ConstraintErrors
+    from ibkeys.fabric.source import Source
     from ibkeys.topology.model import Port
 
 COUNTERS: Final = {
@@ -35,11 +40,53 @@ def counters_show(
 ) -> int:
     """Show M_Key, P_Key and Q_Key violation counters.
 
-    Counters stop at 65535 and are cleared only by counters-clear, or by a reset of the port.
+    Violation counters stop at 65535 and are cleared only by counters-clear, or by a reset of the port. Beside them
+    stand PortXmitConstraintErrors and PortRcvConstraintErrors of switch ports that enforce partitions, which stop at
+    255: packets that were dropped there on the way out and in. They come from PortCounters, and counters-clear leaves
+    them.
     """
-    sheet = read_sheet(where, kind, words, every_port, listing, lambda handle: handle.read_port_info(), _values)
+    from ibkeys.discovery.port_counters import enforcing_ports
+
+    dropped: dict[Port, ConstraintErrors] = {}
+
+    def read_dropped(source: Source, ports: Sequence[Port]) -> None:
+        dropped.update(source.read_constraint_errors(enforcing_ports(ports)))
+
+    def values(port: Port) -> dict[str, Any]:
+        errors = dropped.get(port)
+        names = {key: getattr(errors, what) if errors is not None else None for key, (*_, what) in _DROPPED.items()}
+        return {**_values(port), **names}
+
+    sheet = read_sheet(
+        where, kind, words, every_port, listing, lambda handle: handle.read_port_info(), values, read_more=read_dropped
+    )
+    _say_unread(dropped)
+    asked = {(port.identity()["node_guid"], port.num) for port in dropped}
     columns = [Column(key, title) for key, title in COUNTERS.items()]
+    columns += [Column(key, title, _dropped(key, asked), short) for key, (title, short, _) in _DROPPED.items()]
     return show("counters-show", sheet, columns, format, listing, lambda row: True)
+
+
+_DROPPED: Final = {
+    "xmit_constraint_errors": ("PortXmitConstraintErrors", "XmitConstr", "transmitted"),
+    "rcv_constraint_errors": ("PortRcvConstraintErrors", "RcvConstr", "received"),
+}
+"""JSON key → the counter, its title where columns are narrow, the attribute of `ConstraintErrors`."""
+
+
+def _dropped(key: str, asked: Collection[tuple[str, int]]) -> Callable[[Row], Any]:
+    def cell(row: Row) -> Any:
+        return row[key] if (row["node_guid"], row["port"]) in asked else NOTHING
+
+    return cell
+
+
+def _say_unread(dropped: Mapping[Port, ConstraintErrors]) -> None:
+    """Say whose PortCounters are missing: they are asked by LID and P_Key, so an answer takes more than a link."""
+    unread = [(port, errors.error) for port, errors in dropped.items() if errors.error is not None]
+    if unread:
+        port, error = unread[0]
+        exits.warn(f"constraint errors of {counted(len(unread), 'switch port')} are not known; {port}: {error}", "note")
 
 
 def _values(port: Port) -> dict[str, Any]:

@@ -2,48 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import options
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.opening import open_source
-from ibkeys.cli.options import Where
+from ibkeys.cli.options import Filters, Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
-from ibkeys.cli.showing import errors_of, finish, sweep, write_unreached
+from ibkeys.cli.showing import PEER_PARTS, errors_of, finish, peer_document, sweep_for, write_unreached
 
 if TYPE_CHECKING:
     from ibkeys.topology.model import Node, Port, Topology
 
-_CSV_COLUMNS: Final = (*IDENTITY, "num_ports", "state", "phys_state", "peer_node_guid", "peer_port")
+_CSV_COLUMNS: Final = (*IDENTITY, "num_ports", "state", "phys_state", *(f"peer_{part}" for part in PEER_PARTS))
 
 
 @command("discover")
 @options.format
+@options.filters
 @options.reading
-def discover(where: Where, format: str) -> int:
+def discover(where: Where, filters: Filters, format: str) -> int:
     """Show nodes, ports and links of the whole subnet.
 
     The subnet is searched by directed routes from the local port, so no subnet manager is needed. JSON and CSV give
     PortState and PortPhysicalState as the standard's numbers.
     """
+    from ibkeys.discovery.sweep import Wanted
+
+    chosen = PortFilter(filters)
     with open_source(where) as source:
-        found = sweep(source, where)
-    errors = errors_of(found)
+        found = sweep_for(source, where, chosen, Wanted())
+    errors = errors_of(found, chosen.is_about)
+    nodes = {node: list(_ports(node)) for node in found.nodes}
+    if chosen.is_given:
+        kept = {node: [port for port in ports if chosen.keeps(port)] for node, ports in nodes.items()}
+        nodes = {node: ports for node, ports in kept.items() if ports}
     if format == "json":
-        nodes = [_document(node) for node in found.nodes]
-        write_json("discover", {"nodes": nodes, "errors": errors, "unreached": found.unreached})
+        listed = [_document(node, ports) for node, ports in nodes.items()]
+        write_json("discover", {"nodes": listed, "errors": errors, "unreached": found.unreached})
     elif format == "csv":
-        write_csv(_CSV_COLUMNS, (row for node in found.nodes for row in _csv_rows(node)))
+        write_csv(_CSV_COLUMNS, (row for node, ports in nodes.items() for row in _csv_rows(node, ports)))
     else:
-        _write_table(found)
+        _write_table(found, nodes, chosen.is_given)
     return finish(errors, format)
 
 
-def _document(node: Node) -> dict[str, Any]:
-    ports = list(_ports(node))
-    first = next((port for port in ports if port.is_end_port and (node.is_switch or port.path is not None)), ports[0])
+def _document(node: Node, ports: Sequence[Port]) -> dict[str, Any]:
+    own = list(_ports(node))
+    first = next((port for port in own if port.is_end_port and (node.is_switch or port.path is not None)), own[0])
     return {**first.identity(), "num_ports": node.num_ports, "ports": [_port_document(port) for port in ports]}
 
 
@@ -54,41 +63,44 @@ def _ports(node: Node) -> Iterator[Port]:
 
 
 def _port_document(port: Port) -> dict[str, Any]:
-    info, peer = port.port_info, port.peer
+    info = port.port_info
     return {
         "port": port.num,
         "lid": port.lid,
         "state": info.port_state if info is not None else None,
         "phys_state": info.port_physical_state if info is not None else None,
-        "peer": {"node_guid": f"0x{peer.node.guid:016x}", "port": peer.num} if peer is not None else None,
+        "peer": peer_document(port),
     }
 
 
-def _csv_rows(node: Node) -> Iterator[dict[str, Any]]:
-    for port in _ports(node):
+def _csv_rows(node: Node, ports: Iterable[Port]) -> Iterator[dict[str, Any]]:
+    for port in ports:
         values = _port_document(port)
-        peer = values["peer"] or {"node_guid": None, "port": None}
+        peer = values["peer"] or {}
         yield {
             **port.identity(),
             **values,
             "num_ports": node.num_ports,
-            "peer_node_guid": peer["node_guid"],
-            "peer_port": peer["port"],
+            **{f"peer_{part}": value for part, value in peer.items()},
         }
 
 
-def _write_table(found: Topology) -> None:
-    """One row for each port that has a link or could not be read; the node's name stands on each, for grep."""
+def _write_table(found: Topology, chosen: Mapping[Node, Sequence[Port]], is_part: bool) -> None:
+    """One row for each port that has a link or could not be read; the node's name stands on each, for grep. *chosen*:
+    the ports that were asked for, *is_part*: by a filter."""
     titles = ("Node", "GUID", "Type", "Port", "LID", "State", "Link", "Peer", "Peer GUID", "Peer port")
     ports = list(found.ports())
-    listed = [port for port in ports if port.is_end_port or port.is_linked or port.info is None]
+    wanted = {port for some in chosen.values() for port in some}
+    known = [port for port in ports if port in wanted]
+    listed = [port for port in known if port.is_end_port or port.is_linked or port.info is None]
     write_table(titles, (_cells(port) for port in listed))
     kinds = [node.type_name for node in found.nodes]
     links = sum(port.peer is not None for port in ports) // 2
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
-    write(f"{len(kinds)} nodes ({counts}), {links} links")
-    if len(listed) < len(ports):
-        write(f"({len(ports) - len(listed)} switch ports without a link not listed; -f json has all)")
+    of = f"{len(chosen)} listed of " if is_part else ""
+    write(f"{of}{len(kinds)} nodes ({counts}), {links} links")
+    if len(listed) < len(known):
+        write(f"({len(known) - len(listed)} switch ports without a link not listed; -f json has all)")
     write_unreached(found.unreached)
 
 

@@ -41,7 +41,7 @@ def journal(where: Where, format: str, operation: int | None) -> int:
         entries = [] if operation is None else stored.entries(operation)
         files = [] if operation is None else [_file(entry) for entry in stored.files(operation)]
     operations = [operation_document(record) for record in records]
-    rows = [row for entry in entries for row in _rows(entry)]
+    rows = [row for entry in entries for row in changed_rows(entry)]
     if format == "json":
         write_json(
             "journal", {"operations": operations, **({} if operation is None else {"changes": rows, "files": files})}
@@ -105,8 +105,8 @@ def _joined(operation: dict[str, Any]) -> dict[str, str | None]:
     return {name: None if operation[name] is None else " ".join(operation[name]) for name in ("overrides", "options")}
 
 
-def _rows(entry: Entry) -> list[dict[str, Any]]:
-    """What one Set changed: one row for each P_Key entry or field."""
+def changed_rows(entry: Entry) -> list[dict[str, Any]]:
+    """Return what one Set changed: one row for each P_Key entry or field."""
     from ibkeys.change.images import changes_of
 
     image = entry.image
@@ -151,16 +151,22 @@ def _write(
         host = f" on {file['host']}" if file["host"] else ""
         proven = "" if file["status"] == "done" else f" ({file['status']})"
         write(clean(f"file {file['path']}{host}: {' -> '.join(sizes)}{proven}"))
-    from ibkeys.change.plan import value_in_words
 
     heading = ""
     for row in rows:
         if heading_of(row) != heading:
             heading = heading_of(row)
             write(heading)
-        index = f"[{row['index']}]" if row["index"] is not None else ""
-        proven = "" if row["status"] == "done" else f" ({row['status']})"
-        write(f"  {row['kind']}{index}: {value_in_words(row['before'])} -> {value_in_words(row['after'])}{proven}")
+        write(f"  {change_in_words(row)}")
+
+
+def change_in_words(row: dict[str, Any]) -> str:
+    """Return what a row of `changed_rows` says in a few words; what is not proven is said."""
+    from ibkeys.change.plan import value_in_words
+
+    index = f"[{row['index']}]" if row["index"] is not None else ""
+    proven = "" if row["status"] == "done" else f" ({row['status']})"
+    return f"{row['kind']}{index}: {value_in_words(row['before'])} -> {value_in_words(row['after'])}{proven}"
 
 
 def in_one_line(operation: dict[str, Any]) -> dict[str, Any]:

@@ -10,17 +10,18 @@ import click
 from ibkeys.cli import options, typed
 from ibkeys.cli.exits import clean, write_exact
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.opening import open_source
-from ibkeys.cli.options import Where
+from ibkeys.cli.options import Filters, Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
-from ibkeys.cli.showing import errors_of, finish, guid_of, sweep, write_unreached
+from ibkeys.cli.showing import PEER_PARTS, errors_of, finish, guid_of, peer_document, sweep_for, write_unreached
 from ibkeys.keys.guid import is_spelled_as_guid
 
 if TYPE_CHECKING:
     from ibkeys.topology.directory import Directory
     from ibkeys.topology.model import Port
 
-_PEER: Final = ("peer_node_guid", "peer_node_desc", "peer_port")
+_PEER: Final = tuple(f"peer_{part}" for part in PEER_PARTS)
 _ONE: Final[dict[str, Callable[[Directory, Port], Any]]] = {
     "name": lambda _, port: port.node.description,
     "host": lambda _, port: _host(port),
@@ -37,23 +38,26 @@ _ONE: Final[dict[str, Callable[[Directory, Port], Any]]] = {
     "--only", env=False, type=click.Choice(list(_ONE)), help="Print this alone, one line for each port, for scripts."
 )
 @options.format
+@options.filters
 @options.reading
-def names(where: Where, words: tuple[str, ...], only: str | None, format: str) -> int:
+def names(where: Where, words: tuple[str, ...], only: str | None, filters: Filters, format: str) -> int:
     """Show GUID, name, LID and switch port of end ports.
 
     WHO is any of them: a GUID, a LID, a name as node07, 'stage[1-48]' or 'tank*', or SWITCH:3 for what is linked to
-    port 3 of a switch. Without WHO every end port is listed.
+    port 3 of a switch. Without WHO every end port is listed; filters choose among them.
     """
+    from ibkeys.discovery.sweep import Wanted
     from ibkeys.errors import UsageError
     from ibkeys.topology.directory import Directory
 
     if only is not None and format != "table":
         raise UsageError(f"--only prints lines, and -f {format} is a document: one of the two")
+    chosen = PortFilter(filters)
     with open_source(where) as source:
-        found = sweep(source, where)
+        found = sweep_for(source, where, chosen, Wanted())
     directory = Directory(found)
-    ports = _ports(directory, words)
-    errors = errors_of(found)
+    ports = [port for port in _ports(directory, words) if not chosen.is_given or chosen.keeps(port)]
+    errors = errors_of(found, chosen.is_about)
     if only is not None:
         for port in ports:
             value = _ONE[only](directory, port)
@@ -66,7 +70,7 @@ def names(where: Where, words: tuple[str, ...], only: str | None, format: str) -
     else:
         titles = ("Name", "Port", "LID", "Port GUID", "Switch port")
         write_table(titles, (_cells(directory, port) for port in ports))
-        if not words:
+        if not (words or chosen.is_given):
             write_unreached(found.unreached)
     return finish(errors, format)
 
@@ -97,19 +101,12 @@ def _host(port: Port) -> str | None:
     return split_description(port.node.description)[0] if port.node.description else None
 
 
-def _peer(port: Port) -> dict[str, Any] | None:
-    peer = port.peer
-    if peer is None:
-        return None
-    return {"node_guid": f"0x{peer.node.guid:016x}", "node_desc": peer.node.description, "port": peer.num}
-
-
 def _document(port: Port) -> dict[str, Any]:
-    return {**port.identity(), "host": _host(port), "peer": _peer(port)}
+    return {**port.identity(), "host": _host(port), "peer": peer_document(port)}
 
 
 def _row(port: Port) -> dict[str, Any]:
-    peer = _peer(port) or {}
+    peer = peer_document(port) or {}
     return {**port.identity(), "host": _host(port), **{f"peer_{key}": value for key, value in peer.items()}}
 
 

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ibkeys.keys.pkey import InboundCheck
+    from ibkeys.sim.server.outbox import Seen
     from ibkeys.sim.server.server import Server
-    from ibkeys.sim.server.traffic import Seen
     from ibkeys.sim.steering.script import Script
+    from ibkeys.sim.subnet import Subnet
 
 _LOOPBACK: Final = "127.0.0.1"
 _BLANKS: Final = re.compile(r"^(?=.*\s)(.*?)(\[\d+\]|:\d+)?$", re.DOTALL)
@@ -109,16 +110,9 @@ def serve(
     SIGTERM or SIGINT. The lines it prints first say how programs attach; the last of them is 'ready'.
     """
     from ibkeys.sim.server.server import Server
-    from ibkeys.sim.statefile import StateFile
-    from ibkeys.umad.simulated import SimSpec
+    from ibkeys.sim.state.file import StateFile
 
-    subnet = SimSpec(
-        path=file or "",
-        port_guids="ibsim" if port_guids == "ibsim" else "file",
-        seed=seed,
-        links="active" if links == "active" else "initialize",
-        inbound_check=inbound_check,
-    ).load()
+    subnet = _subnet(file or "", port_guids, seed, links, inbound_check)
     where = _listening_at(listen) if remote or listen else None
     home = subnet.node(at) if at else subnet.nodes[0]
     events = _script(script) if script else None
@@ -127,9 +121,6 @@ def serve(
         keeper = StateFile(state, subnet) if state else None
         if keeper is not None:
             stack.callback(keeper.close)
-        watchers: list[Callable[[Seen], None]] = [_print_mad] if verbose else []
-        if pcap:
-            watchers.append(_capture(stack, Path(pcap), show_keys))
         server = stack.enter_context(
             Server(
                 subnet,
@@ -137,21 +128,17 @@ def serve(
                 listen=where,
                 allow_others=allow_others,
                 home=home,
-                watch=(lambda seen: _all(watchers, seen)) if watchers else None,
+                watch=_watch(stack, verbose, pcap, show_keys),
                 save=None if keeper is None else lambda: _ending(server, failures, keeper.save_if_changed),
                 log=_say,
                 log_clients=_say if verbose else None,
             )
         )
-        for number in (signal.SIGTERM, signal.SIGINT):
-            before = signal.signal(number, lambda *_: server.stop())
-            stack.callback(signal.signal, number, before)
+        _stop_on_signals(stack, server)
         _keep_names(server, stack)
         if script and events is not None:
             _play(server, events, script)
-        for line in _welcome(server, file or "the demo fabric", where):
-            write_exact(exits.clean(line))
-        exits.require_stdout()
+        _welcome(server, file or "the demo fabric", where)
         server.serve()
     if failures:
         raise failures[0]
@@ -206,6 +193,19 @@ def _listening_at(text: str | None) -> tuple[str, int]:
         raise UsageError(f"--listen {text}: {address!r} is no address of this host") from None
 
 
+def _subnet(path: str, port_guids: str, seed: int, links: str, inbound_check: InboundCheck) -> Subnet:
+    from ibkeys.umad.sim_spec import SimSpec
+
+    spec = SimSpec(
+        path=path,
+        port_guids="ibsim" if port_guids == "ibsim" else "file",
+        seed=seed,
+        links="active" if links == "active" else "initialize",
+        inbound_check=inbound_check,
+    )
+    return spec.load()
+
+
 def _say(line: str) -> None:
     exits.warn(line, "sim")
 
@@ -221,7 +221,7 @@ def _script(path: str) -> Script:
 
 def _play(server: Server, script: Script, path: str) -> None:
     try:
-        server.play(script)
+        server.steering.play(script)
     except UsageError as error:
         raise UsageError(f"{path}, {error}") from None
 
@@ -235,6 +235,20 @@ def _ending(server: Server, failures: list[Exception], work: Callable[[], object
     except Exception as error:
         failures.append(error)
         server.stop()
+
+
+def _stop_on_signals(stack: ExitStack, server: Server) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        before = signal.signal(number, lambda *_: server.stop())
+        stack.callback(signal.signal, number, before)
+
+
+def _watch(stack: ExitStack, verbose: int, pcap: str | None, show_keys: bool) -> Callable[[Seen], None] | None:
+    """Return what shows and captures every MAD, as far as it was asked for; None where it was not."""
+    watchers: list[Callable[[Seen], None]] = [_print_mad] if verbose else []
+    if pcap:
+        watchers.append(_capture(stack, Path(pcap), show_keys))
+    return (lambda seen: _all(watchers, seen)) if watchers else None
 
 
 def _all(watchers: list[Callable[[Seen], None]], seen: Seen) -> None:
@@ -289,7 +303,8 @@ def _capture(stack: ExitStack, path: Path, show_keys: bool) -> Callable[[Seen], 
     return capture.seen
 
 
-def _welcome(server: Server, what: str, where: tuple[str, int] | None) -> list[str]:
+def _welcome(server: Server, what: str, where: tuple[str, int] | None) -> None:
+    """Print how programs attach, at last 'ready'. Raises where nobody can read it."""
     subnet, home = server.subnet, server.home
     ports = sum(len(list(node.end_ports)) for node in subnet.nodes)
     name = quote(server.name)
@@ -298,7 +313,7 @@ def _welcome(server: Server, what: str, where: tuple[str, int] | None) -> list[s
     else:
         settings = f"export IBSIM_SERVER_NAME={where[0]} IBSIM_SERVER_PORT={where[1]}"
     place = f" SIM_HOST={quote(home.node_id)}"
-    return [
+    lines = [
         f"Serving {what}: {len(subnet.nodes)} nodes, {ports} end ports.",
         f"Programs attach to {home.description} ({home.node_id}) unless SIM_HOST names another node. In another shell:",
         f"  {settings}{place}",
@@ -308,3 +323,6 @@ def _welcome(server: Server, what: str, where: tuple[str, int] | None) -> list[s
         f"  ibkeys sim ctl --socket {name} help",
         "ready",
     ]
+    for line in lines:
+        write_exact(exits.clean(line))
+    exits.require_stdout()

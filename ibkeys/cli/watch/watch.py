@@ -17,6 +17,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric, sm_key_of
 from ibkeys.cli.options import AskSa, Where
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
+from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.cli.types import Number
 from ibkeys.errors import MadStatusError, UsageError
 from ibkeys.printable import counted
@@ -68,9 +69,11 @@ _UNTRUSTED: Final = (0x0200, 0x0700)
     help="Form of the output.  [default: table on a terminal, else json]",
 )
 @options.sa
+@ufm_options
 @options.fabric
 def watch(
     where: Where,
+    ufm: UfmOptions,
     sa: AskSa,
     all_traps: bool,
     interval: int,
@@ -95,7 +98,7 @@ def watch(
     from ibkeys.watch.watching import Settings
 
     words = split_command(command) if command is not None else None
-    read = read_accepted(policy) if policy is not None else None  # mistakes show before anything is sent
+    read = read_accepted(policy, ufm) if policy is not None else None  # mistakes show before anything is sent
     sm_key = sm_key_of(where, sa)
     if opensm_log is not None and (sa.smkey is not None or all_traps):
         raise UsageError("--opensm-log takes the place of Reports: --smkey and --all-traps do not go with it")

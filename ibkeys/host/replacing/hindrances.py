@@ -86,7 +86,7 @@ def _of_mounts(folder: int, seen: SeenFile) -> str | None:
                 "is a mount point itself, as a file that is mounted into a container: it can only be written in "
                 "place, which ibkeys does not do; change it where it comes from"
             )
-    if above and _kind_of_mount(above) == "overlay":
+    if above and kind_of_mount(above) == "overlay":
         return (
             "lies in an overlay, as the layer of a container: what is written there is lost when the container or "
             "host is set up again; change it where it comes from"
@@ -103,7 +103,7 @@ def _mount(descriptor: int) -> str | None:
     return next((line.split()[1] for line in lines if line.startswith("mnt_id:")), None)
 
 
-def _kind_of_mount(number: str) -> str | None:
+def kind_of_mount(number: str) -> str | None:
     """Return the type of file system of a mount. Source: proc(5), /proc/pid/mountinfo."""
     try:
         text = (PROC / "mountinfo").read_text(errors="surrogateescape")

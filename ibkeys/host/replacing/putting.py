@@ -40,7 +40,7 @@ def put(seen: SeenFile, data: bytes | None, metadata: Metadata, limit: int = fil
             ready.take_place()
         return
     with opened_folder(seen.path) as folder:
-        _Put(folder, seen, limit).remove()
+        Put(folder, seen, limit).remove()
 
 
 class Ready(Protocol):
@@ -57,7 +57,7 @@ def staged(seen: SeenFile, data: bytes, metadata: Metadata, limit: int = files.L
     Raises as `put`; of what fails before the block nothing is left either.
     """
     with opened_folder(seen.path) as folder:
-        ready = _Put(folder, seen, limit)
+        ready = Put(folder, seen, limit)
         try:
             ready.prepare(data, metadata)
             yield ready
@@ -65,7 +65,7 @@ def staged(seen: SeenFile, data: bytes, metadata: Metadata, limit: int = files.L
             ready.clear()
 
 
-class _Put:
+class Put:
     """One replacement. ``beside``: the name that the new file has until it is in place, and the old one has then.
 
     ``may_be_theirs``: whether what is beside may be the only copy of what somebody else wrote, so that it must stay.
@@ -81,17 +81,20 @@ class _Put:
         self.may_be_theirs = False
 
     def prepare(self, data: bytes, metadata: Metadata) -> None:
+        """Write the new file beside the old one, and look once more whether that is as it was seen. Raises FileError,
+        FileChanged.
+        """
         with self._told("replaced"):
             self.descriptor = new_file.create(self.folder, unfinished(self.beside))
             new_file.fill(self.descriptor, data, metadata)
             os.rename(unfinished(self.beside), self.beside, src_dir_fd=self.folder, dst_dir_fd=self.folder)
             self.made = found_in(self.folder, self.seen.path, self.beside, self.limit)
-            self._refuse_changed()
+            self.refuse_changed()
 
     def take_place(self) -> None:
         """Let the new file take the place of the old one."""
         with self._told("replaced"):
-            self._refuse_changed()
+            self.refuse_changed()
             self._take_place()
             os.fsync(self.folder)
 
@@ -105,6 +108,7 @@ class _Put:
                     os.unlink(name, dir_fd=self.folder)
 
     def remove(self) -> None:
+        """Remove the old file. Raises FileError, FileChanged."""
         with self._told("removed"):
             self._remove()
 
@@ -180,7 +184,7 @@ class _Put:
     def _remove(self) -> None:
         if self.seen.found is None:
             return
-        self._refuse_changed()
+        self.refuse_changed()
         os.rename(self.name, self.beside, src_dir_fd=self.folder, dst_dir_fd=self.folder)
         self.is_replaced = True
         if not self._came_out_as_seen():
@@ -211,7 +215,8 @@ class _Put:
             self.is_replaced,
         )
 
-    def _refuse_changed(self) -> None:
+    def refuse_changed(self) -> None:
+        """Raise FileChanged where the file is not what was seen."""
         if not self._is_as_seen(self.name):
             raise self._changed()
 

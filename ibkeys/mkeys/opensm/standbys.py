@@ -166,7 +166,7 @@ class Standbys:
             when = "once more: it was started before its key files were there" if again else "now"
             self.say(f"start {standby.name} {when}, within {self.wait:g} s (--wait); type{where}: {standby.command}")
         waiting = Patience(self.clock, self.wait)
-        while (state := self._state_of(standby)) != STANDBY:
+        while (state := self.state_of(standby)) != STANDBY:
             self.check()
             if not waiting.lasts(1):
                 raise HostRefused(
@@ -182,7 +182,7 @@ class Standbys:
         while self.clock.now() - since < self.steady:
             self.check()
             self.clock.sleep(min(LONGEST_PAUSE, self.steady))
-            state = self._state_of(standby)
+            state = self.state_of(standby)
             if state != STANDBY:
                 raise HostRefused(
                     f"{standby.name} was a standby and {'answers no more' if state is None else f'is {state} now'}: "
@@ -190,7 +190,7 @@ class Standbys:
                     standby.host,
                 )
 
-    def _state_of(self, standby: Standby) -> str | None:
+    def state_of(self, standby: Standby) -> str | None:
         """Return what an SM says it is, None where it does not answer."""
         return next((each.state for each in ask_managers(self.writer, self.ports, [standby.guid])), None)
 

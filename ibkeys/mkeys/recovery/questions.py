@@ -71,7 +71,7 @@ class Questions:
             return None
         self.sweep.arrive(info, path, near, key)
         arrival = NodeInfo(info)
-        is_switch = info[2] == NodeType.SWITCH
+        is_switch = arrival.node_type == NodeType.SWITCH
         return (arrival.node_guid if is_switch else arrival.port_guid, arrival.local_port_num)
 
     def who_request(self, path: tuple[int, ...]) -> Request:

@@ -115,7 +115,7 @@ class Recovery:
                 self.search.start_leases(journal_block)
                 self._count(self._keys.store_new(), on_result)
                 while not self.search.is_over:
-                    self._pause(on_status)
+                    self.pause(on_status)
                     self.search.ask_due(journal_block)
                     self._count(self._keys.store_new(), on_result)
                 self._keys.store_links()
@@ -132,7 +132,8 @@ class Recovery:
         summary.seconds = self.search.now - self._started
         return summary
 
-    def _pause(self, on_status: OnStatus | None) -> None:
+    def pause(self, on_status: OnStatus | None) -> None:
+        """Wait until there is something to ask again; *on_status* is told of it."""
         search = self.search
         until = max(search.next_time(), search.now + _LEAST_PAUSE)
         while (left := until - search.now) > 0:

@@ -81,7 +81,7 @@ class PolicyComparison:
 def compare_policies(
     before: Policy, after: Policy, fabric: Topology, sm_port_guid: int | None, allow_both: bool = False
 ) -> PolicyComparison:
-    """Return what the policies mean differently for the end ports of *fabric*.
+    """Return what the policies mean differently for the end ports of *fabric*, in partitions that both of them say.
 
     Raises FileFormatError for a policy that OpenSM would refuse; UsageError where what one of them means depends on the
     subnet manager's port, which is not known or not there.
@@ -96,6 +96,7 @@ def compare_policies(
     was, now = (resolve(policy, ends, sm_port_guid, allow_both) for policy in (before, after))
     old, new = _words(was), _words(now)
     bases = sorted({DEFAULT_PARTITION, *(each.base for policy in (before, after) for each in policy.partitions)})
+    bases = [base for base in bases if not (before.leaves_open(base) or after.leaves_open(base))]
     partitions = (
         PartitionDifference(
             base,
@@ -110,8 +111,15 @@ def compare_policies(
         for guid, port in ports.items()
         if was.index0.get(guid) != now.index0.get(guid)
     )
+    known = set(bases)
     reach = count_reach(
-        [(frozenset(was.by_port.get(guid, ())), frozenset(now.by_port.get(guid, ()))) for guid in ports]
+        [
+            (
+                frozenset(key for key in was.by_port.get(guid, ()) if key.partition in known),
+                frozenset(key for key in now.by_port.get(guid, ()) if key.partition in known),
+            )
+            for guid in ports
+        ]
     )
     unmatched = (tuple(rule.guid for rule in was.unmatched), tuple(rule.guid for rule in now.unmatched))
     return PolicyComparison(tuple(each for each in partitions if each.differs), tuple(pinned), reach, unmatched)

@@ -8,19 +8,31 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.sim.nodes import EMPTY_BLOCK, Node, Port
+from ibkeys.mad.fields import Layout, field
+from ibkeys.sim.nodes import BLOCK_SIZE, EMPTY_BLOCK, Node, Port
 
 ATTRIBUTE: Final = 0xFF90
-_STATE_CHANGE_ENABLE: Final = 3
-_SPEED_BYTES: Final = (7, 11, 15)  # LinkSpeedSupported, LinkSpeedEnabled, LinkSpeedActive; 1 is FDR10
+_FDR10: Final = 1
+
+
+class ExtendedPortInfo(Layout):
+    """ExtendedPortInfo as ibsim answers it (ibsim's sim_mad.c). AttributeModifier: port number."""
+
+    __slots__ = ()
+    size = BLOCK_SIZE
+    # fmt: off
+    #                            name                byte width
+    state_change_enable  = field("StateChangeEnable",   3, 8)
+    link_speed_supported = field("LinkSpeedSupported",  7, 8)
+    link_speed_enabled   = field("LinkSpeedEnabled",   11, 8)
+    link_speed_active    = field("LinkSpeedActive",    15, 8)
+    # fmt: on
 
 
 def run_at_fdr10(port: Port) -> None:
     """Let *port* say that its link runs at FDR10."""
-    info = bytearray(EMPTY_BLOCK)
-    for at in _SPEED_BYTES:
-        info[at] = 1
-    _tables(port.node)[ATTRIBUTE, port.number] = bytes(info)
+    info = ExtendedPortInfo.new(link_speed_supported=_FDR10, link_speed_enabled=_FDR10, link_speed_active=_FDR10)
+    _tables(port.node)[ATTRIBUTE, port.number] = info.raw
 
 
 def read(node: Node, ingress: int, modifier: int) -> bytes | None:
@@ -36,7 +48,7 @@ def write(node: Node, ingress: int, modifier: int, data: bytes) -> bytes | None:
         return None
     tables = _tables(node)
     info = bytearray(tables.get((ATTRIBUTE, port.number), EMPTY_BLOCK))
-    info[_STATE_CHANGE_ENABLE] = data[_STATE_CHANGE_ENABLE]
+    ExtendedPortInfo.state_change_enable.copy(data, info)
     tables[ATTRIBUTE, port.number] = bytes(info)
     node.touch()
     return bytes(info)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.keys.mkey import check_m_key
+from ibkeys.mad import offsets as at
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.sim.nodes import KEY, LEASE_PERIOD, PROTECT_BYTE, Port
+from ibkeys.sim.nodes import KEY, Port
 from ibkeys.sim.traps import Traps
 
 REFUSED: Final = 0
@@ -26,25 +27,20 @@ def check(port: Port, mad: bytes, traps: Traps) -> int:
     """Decide about one Get, Set or TrapRepress at *port* and do what follows from it."""
     info = port.info
     key = info[KEY]
-    if key == _NO_KEY or key == mad[24:32]:
+    if key == _NO_KEY or key == mad[at.M_KEY]:
         if port.lease_deadline is not None:
             expire(port)
             _stop(port)
         return ACCEPTED
     if port.lease_deadline is not None:
         expire(port)
-    attribute = mad[16] << 8 | mad[17]
+    method, attribute, protect_bits = mad[at.METHOD], int.from_bytes(mad[at.ATTRIBUTE_ID]), port.protect_bits
     verdict = check_m_key(
-        mad[3],
-        attribute,
-        info[PROTECT_BYTE] >> 6,
-        int.from_bytes(key),
-        int.from_bytes(mad[24:32]),
-        int.from_bytes(info[LEASE_PERIOD]),
+        method, attribute, protect_bits, int.from_bytes(key), int.from_bytes(mad[at.M_KEY]), port.lease_period
     )
     if verdict.accepted:
         # At level 1 SM_Key is masked as M_Key is.
-        hidden = attribute in _SHOW_KEYS and mad[3] == _GET and info[PROTECT_BYTE] >> 6 == 1 and key != mad[24:32]
+        hidden = attribute in _SHOW_KEYS and method == _GET and protect_bits == 1 and key != mad[at.M_KEY]
         return ACCEPTED_KEY_HIDDEN if hidden else ACCEPTED
     if verdict.count_violation:
         _violation(port, mad, verdict.start_lease, traps)
@@ -55,8 +51,7 @@ def expire(port: Port) -> None:
     """Apply a lease that has run out: ProtectBits become 0, the key stays. A deadline equal to now counts."""
     if port.lease_deadline is not None and port.node.history.now >= port.lease_deadline:
         port.lease_deadline = None
-        port.info[PROTECT_BYTE] &= 0x3F
-        port.touch()
+        port.protect_bits = 0
         port.record("lease-expired")
 
 
@@ -69,7 +64,7 @@ def _stop(port: Port) -> None:
 
 def _violation(port: Port, mad: bytes, start_lease: bool, traps: Traps) -> None:
     port.m_key_violations = min(port.m_key_violations + 1, 0xFFFF)
-    port.record("m-key-violation", method=mad[3], attribute=mad[16] << 8 | mad[17])
+    port.record("m-key-violation", method=mad[at.METHOD], attribute=int.from_bytes(mad[at.ATTRIBUTE_ID]))
     if start_lease and port.lease_deadline is None:
         port.lease_deadline = port.node.history.now + port.lease_period
         port.record("lease-started", deadline=port.lease_deadline)

@@ -23,6 +23,7 @@ from ibkeys.mad.performance import (
     PortCounters,
     PortCountersExtended,
 )
+from ibkeys.mad.smp import Mad
 from ibkeys.sim.nodes import Node, Port
 
 DATA_SIZE: Final = 192
@@ -38,9 +39,10 @@ Answer = tuple[int, bytes]
 
 def answer(node: Node, mad: bytes) -> Answer:
     """Return status and the 192 data bytes that the agent of *node* answers to a Get or Set, or what else it says."""
-    attribute, method = mad[16] << 8 | mad[17], mad[3]
+    asked = Mad(mad)
+    attribute, method = asked.attribute_id, asked.method
     data = mad[DATA_OFFSET:]
-    if mad[2] != 1:
+    if asked.class_version != 1:
         return MadStatus.BAD_VERSION, data
     if method not in (Method.GET, Method.SET):
         return MadStatus.METHOD_NOT_SUPPORTED, data
@@ -48,8 +50,8 @@ def answer(node: Node, mad: bytes) -> Answer:
         return MadStatus.OK, _CLASS_PORT_INFO
     if attribute not in (PORT_COUNTERS, PORT_COUNTERS_EXTENDED):
         return MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED, data
-    number = data[1]
-    if mad[20:24] != b"\0\0\0\0" or not (0 if node.is_switch else 1) <= number <= node.num_ports:
+    number = PortCounters.port_select.decode(data)
+    if asked.attribute_modifier or not (0 if node.is_switch else 1) <= number <= node.num_ports:
         return MadStatus.INVALID_FIELD, _NOTHING  # AllPortSelect (255) is not offered, as on ibsim
     port = node.ports[number]
     extended = attribute == PORT_COUNTERS_EXTENDED
@@ -63,12 +65,12 @@ def _clear(port: Port, data: bytes, extended: bool) -> None:
     counters = port.counters
     if counters is None:
         return
-    select = data[2] << 8 | data[3]
+    select = PortCounters.counter_select.decode(data)
     if extended:
         layout, names, buffer = PortCountersExtended, SELECTED_EXTENDED, counters.extended
     else:
         layout, names, buffer = PortCounters, SELECTED, counters.basic  # type: ignore[assignment]
-        select |= data[18] << 16
+        select |= PortCounters.counter_select2.decode(data) << PortCounters.counter_select.width
     for bit, name in enumerate(names):
         if select >> bit & 1:
             layout.rows[name].patch(buffer, 0)
@@ -81,5 +83,5 @@ def _shown(port: Port, extended: bool) -> bytes:
         shown = bytearray(DATA_SIZE)
     else:
         shown = bytearray((port.counters.extended if extended else port.counters.basic).ljust(DATA_SIZE, b"\0"))
-    shown[1] = port.number
+    PortCounters.port_select.patch(shown, port.number)  # in the same place in both
     return bytes(shown)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.mad.const import MAX_UNICAST_LID, NodeType, PortPhysicalState, PortState
-from ibkeys.sim.nodes import PROTECT_BYTE, STATE_BYTE, Port
+from ibkeys.mad.attributes import PortInfo, SwitchInfo
+from ibkeys.mad.const import MAX_UNICAST_LID, CapabilityMask, NodeType, PortPhysicalState, PortState
+from ibkeys.mad.fields import NumberRow
+from ibkeys.sim.nodes import Port
 from ibkeys.sim.physical import links
 from ibkeys.sim.traps import Traps
 
@@ -17,89 +19,115 @@ _DISABLE_EXTENDED: Final = 30
 _ALL_EXTENDED: Final = 31
 
 
+_ALL_WIDTHS: Final = 0xFF
+_ALL_SPEEDS: Final = 0x0F
+_TAKEN_OVER: Final = (PortInfo.vl_high_limit, PortInfo.local_phy_errors, PortInfo.overrun_errors)
+"""What every port takes from a Set as it is."""
+_TAKEN_OVER_BY_END_PORTS: Final = (
+    PortInfo.m_key,
+    PortInfo.gid_prefix,
+    PortInfo.m_key_lease_period,
+    PortInfo.m_key_protect_bits,
+    PortInfo.init_type,
+    PortInfo.subnet_timeout,
+)
+_VIOLATIONS: Final = (PortInfo.m_key_violations, PortInfo.p_key_violations, PortInfo.q_key_violations)
+#                  what a Set tells an external port of a switch -> the capability of the switch that it needs
+_ENFORCEMENT: Final = (
+    (PortInfo.partition_enforcement_inbound, SwitchInfo.inbound_enforcement_cap),
+    (PortInfo.partition_enforcement_outbound, SwitchInfo.outbound_enforcement_cap),
+    (PortInfo.filter_raw_inbound, SwitchInfo.filter_raw_inbound_cap),
+    (PortInfo.filter_raw_outbound, SwitchInfo.filter_raw_outbound_cap),
+)
+
+
 def apply(port: Port, data: bytes, traps: Traps) -> bool:
     """Apply the attribute of a Set to *port*; returns whether every field was valid."""
-    node = port.node
-    valid = _link_fields(port, data)
+    node, wanted = port.node, PortInfo(data)
+    valid = _link_fields(port, wanted)
     if port.is_end_port:
-        valid &= _end_port_fields(port, data)
+        valid &= _end_port_fields(port, wanted)
     info = port.info
     on_link = not (node.is_switch and port.number == 0)
     if on_link and node.node_type != NodeType.CA:
-        stall = data[42] & 0xE0 if node.is_switch else info[42] & 0xE0
-        info[42] = stall | data[42] & 0x1F
+        PortInfo.hoq_life.copy(data, info)
+        if node.is_switch:
+            PortInfo.vl_stall_count.copy(data, info)
     if node.is_switch and port.number and node.switch_info is not None:
-        # SwitchInfo byte 16 has the four capabilities in the order in which PortInfo byte 43 has the four bits.
-        info[43] = info[43] & 0xF0 | data[43] & node.switch_info[16] >> 4
-    valid &= _states(port, data, traps)
+        for told, can in _ENFORCEMENT:
+            told.patch(info, told.decode(data) & can.decode(node.switch_info))
+    valid &= _states(port, wanted, traps)
     port.touch()
     return valid
 
 
-def _end_port_fields(port: Port, data: bytes) -> bool:
-    info = port.info
+def _end_port_fields(port: Port, wanted: PortInfo) -> bool:
+    info, data = port.info, wanted.raw
     valid = True
-    info[0:16] = data[0:16]  # M_Key, GIDPrefix
-    info[26:28] = data[26:28]  # M_KeyLeasePeriod
-    lmc = data[PROTECT_BYTE] & 0x07
-    if lmc and port.node.switch_info is not None and not port.node.switch_info[16] & 0x08:
-        valid, lmc = False, info[PROTECT_BYTE] & 0x07  # a base switch port 0 has one LID
-    info[PROTECT_BYTE] = data[PROTECT_BYTE] & 0xC0 | info[PROTECT_BYTE] & 0x38 | lmc
-    if 0 < int.from_bytes(data[16:18]) <= MAX_UNICAST_LID:
-        info[16:18] = data[16:18]
+    for row in _TAKEN_OVER_BY_END_PORTS:
+        row.copy(data, info)
+    switch = port.node.switch_info
+    if wanted.lmc and switch is not None and not SwitchInfo.enhanced_port0.decode(switch):
+        valid = False  # a base switch port 0 has one LID
+    else:
+        PortInfo.lmc.copy(data, info)
+    if 0 < wanted.lid <= MAX_UNICAST_LID:
+        PortInfo.lid.copy(data, info)
     else:
         valid = False
-    if 0 < int.from_bytes(data[18:20]) <= MAX_UNICAST_LID:
-        info[18:20] = data[18:20]
-        info[36] = info[36] & 0xF0 | data[36] & 0x0F  # MasterSMSL
+    if 0 < wanted.master_sm_lid <= MAX_UNICAST_LID:
+        PortInfo.master_sm_lid.copy(data, info)
+        PortInfo.master_sm_sl.copy(data, info)
     else:
         valid = False
-    info[37] = info[37] & 0xF0 | data[37] & 0x0F  # InitType
-    for at in (44, 46, 48):  # the violation counters are cleared by 0 and ignore the rest
-        if data[at : at + 2] == b"\0\0":
-            info[at : at + 2] = b"\0\0"
-    suppression = data[51] & 0x60 if info[20] & 0x20 else 0
-    info[51] = suppression | data[51] & 0x1F  # ClientReregister is a request and not stored
+    for row in _VIOLATIONS:  # cleared by 0, and whatever else is written is ignored
+        if not row.decode(data):
+            row.copy(data, info)
+    PortInfo.client_reregister.patch(info, 0)  # a request and not stored
+    suppression = PortInfo.multicast_p_key_trap_suppression_enabled
+    if port.capability_mask & CapabilityMask.IS_MULTICAST_P_KEY_TRAP_SUPPRESSION_SUPPORTED:
+        suppression.copy(data, info)
+    else:
+        suppression.patch(info, 0)
     return valid
 
 
-def _link_fields(port: Port, data: bytes) -> bool:
-    info = port.info
-    valid = True
-    for at, all_of_them, value, supported, mask in (
-        (29, 0xFF, data[29], info[30], 0xFF),  # LinkWidthEnabled
-        (35, 0x0F, data[35] & 0x0F, info[32] >> 4, 0x0F),  # LinkSpeedEnabled
-    ):
-        if value == all_of_them:
-            value = supported
-        if value & ~supported:
-            valid = False
-        elif value:
-            info[at] = info[at] & ~mask & 0xFF | value
-    valid &= _extended_speed(port, data[63] & 0x1F)
-    down_default = data[33] & 0x0F
-    if down_default in (1, 2):
-        info[33] = info[33] & 0xF0 | down_default
-    elif down_default:
+def _link_fields(port: Port, wanted: PortInfo) -> bool:
+    info, data, now = port.info, wanted.raw, PortInfo(bytes(port.info))
+    valid = _enable(info, PortInfo.link_width_enabled, wanted.link_width_enabled, now.link_width_supported, _ALL_WIDTHS)
+    valid &= _enable(
+        info, PortInfo.link_speed_enabled, wanted.link_speed_enabled, now.link_speed_supported, _ALL_SPEEDS
+    )
+    valid &= _extended_speed(info, wanted.link_speed_ext_enabled, now.link_speed_ext_supported)
+    if wanted.link_down_default_state in (PortPhysicalState.SLEEP, PortPhysicalState.POLLING):
+        PortInfo.link_down_default_state.copy(data, info)
+    elif wanted.link_down_default_state:
         valid = False
-    mtu = data[36] >> 4
-    if 1 <= mtu <= info[41] & 0x0F:
-        info[36] = info[36] & 0x0F | mtu << 4
+    if 1 <= wanted.neighbor_mtu <= now.mtu_cap:
+        PortInfo.neighbor_mtu.copy(data, info)
     else:
         valid = False
-    operational_vls = data[43] >> 4
-    if operational_vls > info[37] >> 4:
+    if wanted.operational_vls > now.vl_cap:
         valid = False
-    elif operational_vls:
-        info[43] = info[43] & 0x0F | operational_vls << 4
-    info[38] = data[38]  # VLHighLimit
-    info[53] = data[53]  # LocalPhyErrors, OverrunErrors
+    elif wanted.operational_vls:
+        PortInfo.operational_vls.copy(data, info)
+    for row in _TAKEN_OVER:
+        row.copy(data, info)
     return valid
 
 
-def _extended_speed(port: Port, value: int) -> bool:
-    info = port.info
-    supported = info[62] & 0x0F
+def _enable(info: bytearray, enabled: NumberRow, value: int, supported: int, all_of_them: int) -> bool:
+    """Write the widths or speeds that are to be enabled; 0 changes nothing. Returns whether the port has them."""
+    if value == all_of_them:
+        value = supported
+    if value & ~supported:
+        return False
+    if value:
+        enabled.patch(info, value)
+    return True
+
+
+def _extended_speed(info: bytearray, value: int, supported: int) -> bool:
     if value in (0, _ALL_EXTENDED) and not (value and supported):
         return True
     if value == _DISABLE_EXTENDED:
@@ -108,14 +136,13 @@ def _extended_speed(port: Port, value: int) -> bool:
         value = supported
     if value & ~supported:
         return False
-    info[63] = info[63] & 0xE0 | value
+    PortInfo.link_speed_ext_enabled.patch(info, value)
     return True
 
 
-def _states(port: Port, data: bytes, traps: Traps) -> bool:
+def _states(port: Port, asked: PortInfo, traps: Traps) -> bool:
     """PortState and PortPhysicalState. Source: IBA 7.2, 14.2.5.6; the value 2 (Initialize) is never valid in a Set."""
-    wanted, physical = data[STATE_BYTE] & 0x0F, data[33] >> 4
-    now = port.info[STATE_BYTE] & 0x0F
+    wanted, physical, now = asked.port_state, asked.port_physical_state, port.state
     if wanted > PortState.ACTIVE or wanted == PortState.INITIALIZE:
         return False
     if physical > PortPhysicalState.DISABLED or (physical and wanted > PortState.DOWN):
@@ -126,7 +153,7 @@ def _states(port: Port, data: bytes, traps: Traps) -> bool:
         # One step up from Initialize, or a state that is there already.
         if now == PortState.DOWN or wanted - now not in (0, 1):
             return False
-        port.info[STATE_BYTE] = port.info[STATE_BYTE] & 0xF0 | wanted
+        port.state = wanted
         return True
     if wanted == PortState.DOWN or physical:
         _relink(port, physical, traps)
@@ -135,7 +162,7 @@ def _states(port: Port, data: bytes, traps: Traps) -> bool:
 
 def _relink(port: Port, physical: int, traps: Traps) -> None:
     """Take the link down; unless it is told to stay there, hardware trains it again up to Initialize."""
-    target = physical or links.physical_state(port)
+    target = physical or port.physical_state
     if target not in (PortPhysicalState.SLEEP, PortPhysicalState.DISABLED):
         target = PortPhysicalState.POLLING
     links.take_down(port, traps, target)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.mad.sa import ACTIVE, RmppStatus, RmppType, split_segments, with_rmpp
+from ibkeys.mad.const import MAD_SIZE
+from ibkeys.mad.sa import ACTIVE, SA_HEADER_SIZE, RmppStatus, RmppType, SaHeader, split_segments, with_rmpp
 
 RESEND_AFTER: Final = 2.0
 """Seconds without an acknowledgement after which the first unacknowledged segment goes out again (mad_rmpp.c)."""
@@ -46,7 +47,9 @@ class Transfer:
 
     def take(self, mad: bytes, now: float) -> list[bytes]:
         """Take an ACK, STOP or ABORT of the receiver."""
-        kind, number, window_last = mad[25], int.from_bytes(mad[28:32]), int.from_bytes(mad[32:36])
+        header = SaHeader(mad[:SA_HEADER_SIZE])
+        # The second number of an ACK is NewWindowLast, where DATA has its PayloadLength.
+        kind, number, window_last = header.rmpp_type, header.segment_number, header.payload_length
         if kind != RmppType.ACK:
             self.due = None
             return []
@@ -66,4 +69,4 @@ class Transfer:
         return self.send(now)
 
     def _end(self, kind: RmppType, status: RmppStatus) -> bytes:
-        return with_rmpp(self._segments[0][:56].ljust(256, b"\0"), kind, ACTIVE, status)
+        return with_rmpp(self._segments[0][:SA_HEADER_SIZE].ljust(MAD_SIZE, b"\0"), kind, ACTIVE, status)

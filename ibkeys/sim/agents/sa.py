@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import ClassPortInfo
 from ibkeys.mad.const import MadStatus, Method
 from ibkeys.mad.fields import Row
@@ -19,7 +20,6 @@ from ibkeys.mad.inform import InformInfo
 from ibkeys.mad.notice import Notice
 from ibkeys.mad.records import NodeRecord, PKeyTableRecord, PortInfoRecord, SaRecord
 from ibkeys.mad.sa import ACTIVE, SA_CLASS_VERSION, SA_HEADER_SIZE, SaHeader, build_sa
-from ibkeys.mad.smp import DATA_OFFSET
 from ibkeys.sim.agents.rmpp_sender import Transfer
 from ibkeys.sim.agents.sa_records import MAKERS, Group, Source, has_partition, shares_p_key
 from ibkeys.sim.agents.subscriptions import REQUEST_INVALID, Subscriptions, inform_info_of
@@ -33,6 +33,7 @@ TOO_MANY_RECORDS: Final = 0x0400
 _CLASS_PORT_INFO_ID: Final = 0x0001
 _PORT_LIDS: Final = frozenset({"LID", "EndportLID", "FromLID"})
 """The components that say whose a record is: with one of them the SA need not look through all ports."""
+_KEY: Final = PortInfoRecord.rows["m_key"].span
 _CLASS_PORT_INFO: Final = ClassPortInfo.new(
     base_version=1, class_version=SA_CLASS_VERSION, capability_mask=0x0100, resp_time_value=16
 )
@@ -65,8 +66,8 @@ class SubnetAdministration:
 
         Returns None for a request that is dropped because its SM_Key is wrong. *limit* is the longest answer in bytes.
         """
-        now, key = self._history.now, (asker, mad[8:16])
-        if mad[26] & ACTIVE:
+        now, key = self._history.now, (asker, mad[at.TRANSACTION_ID])
+        if mad[at.RMPP_FLAGS] & ACTIVE:
             transfer = self._transfers.get(key)
             if transfer is None:
                 return []
@@ -99,7 +100,7 @@ class SubnetAdministration:
 
     def take_trap(self, mad: bytes, issuer: Port) -> list[tuple[Port, bytes]]:
         """Take a trap that *issuer* sent to the SM here; returns the Reports to be sent, and to which port."""
-        return self.subscriptions.tell(Notice(mad[DATA_OFFSET : DATA_OFFSET + Notice.size]), issuer, self._history.now)
+        return self.subscriptions.tell(Notice(mad[at.DATA]), issuer, self._history.now)
 
     def next_timer(self) -> float | None:
         """Return the time at which `resend` has something to do, None when nothing is on its way."""
@@ -173,4 +174,4 @@ def _compared(layout: type[SaRecord], mask: int, query: bytes) -> list[tuple[Row
 
 
 def _untrusted(layout: type[SaRecord], raw: bytes) -> bytes:
-    return raw[:4] + bytes(8) + raw[12:] if layout is PortInfoRecord else raw
+    return raw[: _KEY.start] + bytes(8) + raw[_KEY.stop :] if layout is PortInfoRecord else raw

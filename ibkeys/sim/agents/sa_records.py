@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ibkeys.keys.pkey import match_in_table
+from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK, PortState
 from ibkeys.mad.records import LinkRecord, MCMemberRecord, NodeRecord, PKeyTableRecord, PortInfoRecord, SaRecord
 from ibkeys.sim.nodes import Node, Port
@@ -82,10 +83,14 @@ def _padded(record: SaRecord) -> bytes:
     return record.raw.ljust(-(-record.size // 8) * 8, b"\0")
 
 
+_NODE_INFO: Final = slice(0, NodeInfo.vendor_id.stop)
+"""What a NodeRecord has of a NodeInfo: all of it but the padding of an SMP."""
+
+
 def _nodes(source: Source, _trusted: bool, lid: int | None) -> Iterator[Record]:
     for port in source.end_ports(lid):
         node = port.node
-        raw = port.lid.to_bytes(2) + bytes(2) + node.node_info(port.number)[:40] + node.description_bytes
+        raw = port.lid.to_bytes(2) + bytes(2) + node.node_info(port.number)[_NODE_INFO] + node.description_bytes
         yield Record(_padded(NodeRecord(raw.ljust(NodeRecord.size, b"\0"))), port)
 
 
@@ -130,8 +135,7 @@ def _groups(source: Source, trusted: bool, _lid: int | None) -> Iterator[Record]
             yield Record(_padded(record), None, group.p_key)
             continue
         for port in group.members:  # without members there is no record, as with OpenSM
-            gid = int.from_bytes(port.info[8:16]) << 64 | port.guid
-            yield Record(_padded(record.replace(port_gid=gid, join_state=1)), port, group.p_key)
+            yield Record(_padded(record.replace(port_gid=port.gid, join_state=1)), port, group.p_key)
 
 
 MAKERS: Final[dict[int, tuple[type[SaRecord], Maker]]] = {

@@ -1,53 +1,29 @@
 """The subnet management agent of every node: one table from (method, attribute) to what is answered (IBA 14.2.5).
 
-A handler gets a `Request` and returns (status, 64 bytes). It is called after the M_Key check of the port that the SMP
-arrived on; `ibkeys.sim.subnet` does that, the route and the reply.
+A handler gets a `Request` and returns (status, 64 bytes). `answer` calls it after the M_Key check of the port that the
+SMP arrived on; the route and the reply are those of `ibkeys.sim.mad_carrier`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
-from ibkeys.mad.const import GUIDS_PER_BLOCK, MAX_UNICAST_LID, P_KEYS_PER_BLOCK, AttributeID, MadStatus, Method, SMState
+from ibkeys.mad import offsets as at
+from ibkeys.mad.attributes import GUIDInfo, PortInfo, SwitchInfo
+from ibkeys.mad.const import (
+    GUIDS_PER_BLOCK,
+    MAX_UNICAST_LID,
+    P_KEYS_PER_BLOCK,
+    AttributeID,
+    CapabilityMask,
+    Method,
+)
 from ibkeys.sim import routing
-from ibkeys.sim.agents import extended_port_info, mkey_check, portinfo
-from ibkeys.sim.nodes import BLOCK_SIZE, EMPTY_BLOCK, GUID_CAP_BYTE, Node, Port
+from ibkeys.sim.agents import extended_port_info, kept_tables, mkey_check, portinfo, sm_info
+from ibkeys.sim.agents.request import BAD_ATTRIBUTE, BAD_METHOD, BAD_VERSION, INVALID, OK, Answer, Handler, Request
+from ibkeys.sim.deliveries import Drop
+from ibkeys.sim.nodes import BLOCK_SIZE, EMPTY_BLOCK, GUID_CAP_BYTE, KEY, Node, Port
 from ibkeys.sim.traps import Traps
-
-OK: Final = int(MadStatus.OK)
-BAD_VERSION: Final = int(MadStatus.BAD_VERSION)
-BAD_METHOD: Final = int(MadStatus.METHOD_NOT_SUPPORTED)
-BAD_ATTRIBUTE: Final = int(MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED)
-INVALID: Final = int(MadStatus.INVALID_FIELD)
-
-
-class Request(NamedTuple):
-    """One SMP at its destination. ``ingress`` is the port it came in by, 0 on a switch asked from itself. ``traps``
-    sends the traps that follow: of a wrong M_Key, of a link that changes."""
-
-    node: Node
-    ingress: int
-    mad: bytes
-    modifier: int
-    key_hidden: bool
-    traps: Traps
-
-    @property
-    def data(self) -> bytes:
-        """The attribute of a Set."""
-        return self.mad[64:128]
-
-    @property
-    def port(self) -> Port:
-        """The port that a request means which cannot name one: the ingress port; port 0 of a switch."""
-        return self.node.arrival_port(self.ingress)
-
-
-Answer = tuple[int, bytes]
-Silence = Literal["m_key", "not answered", "no SM"]
-"""Why nothing is answered."""
-Handler = Callable[[Request], Answer | None]
 
 
 def _node_description(request: Request) -> Answer:
@@ -65,23 +41,33 @@ def _get_switch_info(request: Request) -> Answer:
     return INVALID if request.modifier else OK, bytes(info)
 
 
+_TAKEN_OVER: Final = (
+    SwitchInfo.default_port,
+    SwitchInfo.default_multicast_primary_port,
+    SwitchInfo.default_multicast_not_primary_port,
+    SwitchInfo.life_time_value,
+    SwitchInfo.optimized_sl_to_vl_mapping_programming,
+)
+"""What a switch takes from a Set as it is."""
+
+
 def _set_switch_info(request: Request) -> Answer:
     info, data = request.node.switch_info, request.data
     if info is None:
         return BAD_ATTRIBUTE, EMPTY_BLOCK
     if request.modifier:
         return INVALID, bytes(info)
-    status = OK
-    if int.from_bytes(data[6:8]) < int.from_bytes(info[0:2]):
-        info[6:8] = data[6:8]  # LinearFDBTop
+    wanted, status = SwitchInfo(data), OK
+    if wanted.linear_fdb_top < SwitchInfo.linear_fdb_cap.decode(info):
+        SwitchInfo.linear_fdb_top.copy(data, info)
     else:
         status = INVALID
-    info[8:11] = data[8:11]
-    # A written 1 clears PortStateChange, a written 0 leaves it.
-    change = info[11] & 0x04 & ~data[11]
-    info[11] = data[11] & 0xF8 | change | data[11] & 0x03
-    if request.node.ports[0].capability_mask & 1 << 30:
-        info[18:20] = data[18:20]
+    for row in _TAKEN_OVER:
+        row.copy(data, info)
+    if wanted.port_state_change:  # a written 1 clears it, a written 0 leaves it
+        SwitchInfo.port_state_change.patch(info, 0)
+    if request.node.ports[0].capability_mask & CapabilityMask.IS_MULTICAST_FDB_TOP_SUPPORTED:
+        SwitchInfo.multicast_fdb_top.copy(data, info)
     request.node.touch()
     return status, bytes(info)
 
@@ -96,11 +82,14 @@ def _named_port(request: Request) -> Port | None:
     return node.ports[request.ingress]
 
 
+_LOCAL_PORT_NUM: Final = PortInfo.local_port_num.byte
+
+
 def _port_info_bytes(request: Request, port: Port, key_hidden: bool) -> bytes:
     info = bytearray(port.info)
-    info[28] = request.ingress  # LocalPortNum: the port the SMP came in by, not the one it asks about
+    info[_LOCAL_PORT_NUM] = request.ingress  # the port the SMP came in by, not the one it asks about
     if key_hidden:
-        info[0:8] = bytes(8)
+        info[KEY] = bytes(8)
     return bytes(info)
 
 
@@ -129,7 +118,7 @@ def _set_port_info(request: Request) -> Answer | None:
     valid = portinfo.apply(port, request.data, request.traps)
     shown = bytearray(_port_info_bytes(request, port, False))
     if port.is_end_port:
-        shown[51] |= request.mad[64 + 51] & 0x80  # ClientReregister comes back
+        PortInfo.client_reregister.copy(request.data, shown)  # it comes back and is not stored
     return OK if valid else INVALID, bytes(shown)
 
 
@@ -169,55 +158,22 @@ def _set_guid_info(request: Request) -> Answer:
     port, first = request.port, request.modifier * GUIDS_PER_BLOCK
     if first >= port.info[GUID_CAP_BYTE]:
         return INVALID, EMPTY_BLOCK
+    written = GUIDInfo(request.data).guids
     for place in range(GUIDS_PER_BLOCK):
         index = first + place
         if 0 < index < port.info[GUID_CAP_BYTE]:  # entry 0 is the port GUID and read-only
             if port.guids is None:
                 port.guids = {}
-            port.guids[index] = int.from_bytes(request.data[8 * place : 8 * place + 8])
+            port.guids[index] = written[place]
     port.touch()
     return OK, port.guid_block(request.modifier)
-
-
-def _get_sm_info(request: Request) -> Answer | None:
-    sm = request.node.sm
-    if sm is None or sm.port is not request.port:
-        return None  # SMInfo is the business of a subnet manager; where none runs nobody answers
-    if request.modifier:
-        return INVALID, EMPTY_BLOCK
-    sm.act_count = sm.act_count + 1 & 0xFFFF_FFFF
-    key = 0 if request.key_hidden else sm.sm_key
-    state = bytes([sm.priority << 4 | sm.state])
-    return OK, (sm.port.guid.to_bytes(8) + key.to_bytes(8) + sm.act_count.to_bytes(4) + state).ljust(BLOCK_SIZE, b"\0")
-
-
-#                 AttributeModifier -> state before, state after (IBA 14.4.1)
-_SM_CONTROL: Final = {
-    1: ((SMState.STANDBY,), SMState.MASTER),  # handover
-    2: ((SMState.MASTER, SMState.STANDBY), None),  # acknowledge
-    3: ((SMState.STANDBY,), SMState.NOT_ACTIVE),  # disable
-    4: ((SMState.NOT_ACTIVE, SMState.DISCOVERING), SMState.STANDBY),  # standby
-    5: ((SMState.STANDBY,), SMState.DISCOVERING),  # discover
-}
-
-
-def _set_sm_info(request: Request) -> Answer | None:
-    sm = request.node.sm
-    if sm is None or sm.port is not request.port:
-        return None
-    before, after = _SM_CONTROL.get(request.modifier, ((), None))
-    status = OK if sm.state in before else INVALID
-    if status == OK and after is not None:
-        sm.state = int(after)
-    answer = _get_sm_info(request._replace(modifier=0))
-    return None if answer is None else (status, answer[1])
 
 
 def _get_routes(request: Request) -> Answer:
     node, block = request.node, request.modifier
     if node.switch_info is None:
         return BAD_ATTRIBUTE, EMPTY_BLOCK
-    if block * BLOCK_SIZE >= int.from_bytes(node.switch_info[0:2]):
+    if block * BLOCK_SIZE >= SwitchInfo.linear_fdb_cap.decode(node.switch_info):
         return INVALID, EMPTY_BLOCK
     table = routing.forwarding_table(node)
     return OK, bytes(table[BLOCK_SIZE * block : BLOCK_SIZE * block + BLOCK_SIZE]).ljust(BLOCK_SIZE, b"\xff")
@@ -232,52 +188,6 @@ def _set_routes(request: Request) -> Answer:
     if start <= MAX_UNICAST_LID:
         table.extend(b"\xff" * max(0, start + BLOCK_SIZE - len(table)))
         table[start : start + BLOCK_SIZE] = request.data
-    request.node.touch()
-    return OK, request.data
-
-
-_SL_TO_VL: Final = bytes.fromhex("0123456789abcde7").ljust(BLOCK_SIZE, b"\0")
-_VL_ARBITRATION_LOW: Final = b"\0\0" + b"".join(bytes([vl, 4]) for vl in range(1, 8))
-_VL_ARBITRATION_HIGH: Final = b"\0\4" + b"".join(bytes([vl, 0]) for vl in range(1, 8))
-
-
-def _table_place(request: Request) -> tuple[tuple[int, int], bytes] | None:
-    """Return where a table that nobody here looks into is kept, and what it holds after power-up."""
-    node, modifier = request.node, request.modifier
-    attribute = request.mad[16] << 8 | request.mad[17]
-    if attribute == AttributeID.SL_TO_VL_MAPPING_TABLE:
-        in_port, out_port = modifier >> 8 & 0xFF, modifier & 0xFF
-        if not node.is_switch:
-            return (attribute, request.ingress), _SL_TO_VL
-        return ((attribute, modifier & 0xFFFF), _SL_TO_VL) if max(in_port, out_port) <= node.num_ports else None
-    if attribute == AttributeID.VL_ARBITRATION_TABLE:
-        part, port = modifier >> 16, modifier & 0xFFFF
-        if not 1 <= part <= 4 or (node.is_switch and port > node.num_ports):
-            return None
-        place = modifier if node.is_switch else part << 16 | request.ingress
-        start = {1: _VL_ARBITRATION_LOW, 3: _VL_ARBITRATION_HIGH}.get(part, b"")
-        return (attribute, place), start.ljust(BLOCK_SIZE, b"\0")
-    if node.switch_info is None or (modifier & 0x1FF) * 32 >= int.from_bytes(node.switch_info[4:6]):
-        return None
-    # The bits between position and block are reserved: they name no table of their own.
-    place = modifier & 0xF000_01FF
-    return ((attribute, place), EMPTY_BLOCK) if (modifier >> 28) * 16 <= node.num_ports else None
-
-
-def _get_table(request: Request) -> Answer:
-    place = _table_place(request)
-    if place is None:
-        return INVALID, EMPTY_BLOCK
-    return OK, (request.node.tables or {}).get(place[0], place[1])
-
-
-def _set_table(request: Request) -> Answer:
-    place = _table_place(request)
-    if place is None:
-        return INVALID, EMPTY_BLOCK
-    if request.node.tables is None:
-        request.node.tables = {}
-    request.node.tables[place[0]] = request.data
     request.node.touch()
     return OK, request.data
 
@@ -303,11 +213,11 @@ GET: Final[dict[int, Handler]] = {
     AttributeID.GUID_INFO: _get_guid_info,
     AttributeID.PORT_INFO: _get_port_info,
     AttributeID.P_KEY_TABLE: _get_p_key_table,
-    AttributeID.SL_TO_VL_MAPPING_TABLE: _get_table,
-    AttributeID.VL_ARBITRATION_TABLE: _get_table,
+    AttributeID.SL_TO_VL_MAPPING_TABLE: kept_tables.get,
+    AttributeID.VL_ARBITRATION_TABLE: kept_tables.get,
     AttributeID.LINEAR_FORWARDING_TABLE: _get_routes,
-    AttributeID.MULTICAST_FORWARDING_TABLE: _switch_only(_get_table),
-    AttributeID.SM_INFO: _get_sm_info,
+    AttributeID.MULTICAST_FORWARDING_TABLE: _switch_only(kept_tables.get),
+    AttributeID.SM_INFO: sm_info.get,
     extended_port_info.ATTRIBUTE: _get_extended_port_info,
 }
 SET: Final[dict[int, Handler]] = {
@@ -315,44 +225,46 @@ SET: Final[dict[int, Handler]] = {
     AttributeID.GUID_INFO: _set_guid_info,
     AttributeID.PORT_INFO: _set_port_info,
     AttributeID.P_KEY_TABLE: _set_p_key_table,
-    AttributeID.SL_TO_VL_MAPPING_TABLE: _set_table,
-    AttributeID.VL_ARBITRATION_TABLE: _set_table,
+    AttributeID.SL_TO_VL_MAPPING_TABLE: kept_tables.set_block,
+    AttributeID.VL_ARBITRATION_TABLE: kept_tables.set_block,
     AttributeID.LINEAR_FORWARDING_TABLE: _set_routes,
-    AttributeID.MULTICAST_FORWARDING_TABLE: _switch_only(_set_table),
-    AttributeID.SM_INFO: _set_sm_info,
+    AttributeID.MULTICAST_FORWARDING_TABLE: _switch_only(kept_tables.set_block),
+    AttributeID.SM_INFO: sm_info.set_state,
     extended_port_info.ATTRIBUTE: _set_extended_port_info,
 }
 _HANDLERS: Final[dict[int, dict[int, Handler]]] = {int(Method.GET): GET, int(Method.SET): SET}
+_CHECKED: Final = frozenset({Method.GET, Method.SET, Method.TRAP_REPRESS})
+"""The methods that the M_Key guards (IBA 14.2.4)."""
 _NOT_ANSWERED: Final = frozenset({Method.SEND, Method.TRAP, Method.REPORT, Method.TRAP_REPRESS})
 
 
-def answer(node: Node, ingress: int, mad: bytes, traps: Traps) -> Answer | Silence:
+def answer(node: Node, ingress: int, mad: bytes, traps: Traps) -> Answer | Drop:
     """Return status and attribute that *node* answers to the SMP *mad*, or why it answers nothing.
 
     Order as in the Linux software SMAs: class version, M_Key, method, attribute.
     """
-    if mad[2] != 1:
-        return BAD_VERSION, mad[64:128]
-    method, attribute = mad[3], mad[16] << 8 | mad[17]
-    modifier = int.from_bytes(mad[20:24])
+    if mad[at.CLASS_VERSION] != 1:
+        return BAD_VERSION, mad[at.DATA]
+    method, attribute = mad[at.METHOD], int.from_bytes(mad[at.ATTRIBUTE_ID])
+    modifier = int.from_bytes(mad[at.ATTRIBUTE_MODIFIER])
     verdict = mkey_check.ACCEPTED
-    if method in (1, 2, 7):
+    if method in _CHECKED:
         verdict = mkey_check.check(node.arrival_port(ingress), mad, traps)
         if verdict == mkey_check.REFUSED:
             other = modifier & 0x7FFF_FFFF
             names_other = not node.is_switch and 0 < other <= node.num_ports and other != ingress
             if attribute == AttributeID.PORT_INFO and names_other:
                 mkey_check.check(node.ports[other], mad, traps)  # counts there too when it fails there as well (qib)
-            return "m_key"
+            return Drop.M_KEY
     if method in _NOT_ANSWERED:
-        return "not answered"
+        return Drop.NOT_ANSWERED
     handlers = _HANDLERS.get(method)
     if handlers is None:
-        return BAD_METHOD, mad[64:128]
+        return BAD_METHOD, mad[at.DATA]
     handler = handlers.get(attribute)
     if handler is None:
-        return BAD_ATTRIBUTE, mad[64:128]
+        return BAD_ATTRIBUTE, mad[at.DATA]
     done = handler(Request(node, ingress, mad, modifier, verdict == mkey_check.ACCEPTED_KEY_HIDDEN, traps))
     if done is None:
-        return "no SM" if attribute == AttributeID.SM_INFO else "m_key"
+        return Drop.NO_SM if attribute == AttributeID.SM_INFO else Drop.M_KEY
     return done

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from ibkeys.mad import offsets as at
 from ibkeys.mad.const import SECURITY_TRAPS, AttributeID, MadStatus, Method
 from ibkeys.mad.inform import ALL_LIDS, ALL_PRODUCERS, ALL_TRAPS, ALL_TYPES, InformInfo, ReportNotice
 from ibkeys.mad.notice import Notice
@@ -75,7 +76,7 @@ class Subscriptions:
     def _may_hear_of(self, asker: Port, info: InformInfo) -> bool:
         """Whether *asker* shares a P_Key with each port that it names; a GID has to be some port's."""
         if info.gid:
-            named = [port for port in self._source.end_ports(None) if _gid(port) == info.gid]
+            named = [port for port in self._source.end_ports(None) if port.gid == info.gid]
             return bool(named) and all(shares_p_key(asker, port) for port in named)
         if info.lid_range_begin == ALL_LIDS:
             return True
@@ -100,7 +101,7 @@ class Subscriptions:
         return reports
 
     def _report(self, notice: Notice, issuer: Port, subscriber: Port, now: float) -> bytes:
-        reported = ReportNotice(notice.raw + bytes(16)).replace(issuer_gid=_gid(issuer))
+        reported = ReportNotice(notice.raw + bytes(16)).replace(issuer_gid=issuer.gid)
         mad = build_sa(Method.REPORT, AttributeID.NOTICE, data=reported.raw, transaction_id=self._next_id)
         self._sent[self._next_id] = _Sent(subscriber, mad, now + REPORT_AGAIN_AFTER)
         self._next_id += 1
@@ -109,7 +110,7 @@ class Subscriptions:
 
     def acknowledge(self, mad: bytes, sender: Port) -> None:
         """Take a ReportResp: the whole TransactionID has to come back."""
-        number = int.from_bytes(mad[8:16])
+        number = int.from_bytes(mad[at.TRANSACTION_ID])
         sent = self._sent.get(number)
         if sent is not None and sent.subscriber is sender:
             del self._sent[number]
@@ -143,7 +144,7 @@ def inform_info_of(data: bytes) -> InformInfo:
 def _wants(info: InformInfo, notice: Notice, issuer: Port) -> bool:
     """Whether a subscription is for this trap (osm_inform.c: match_notice_to_inf_rec), P_Keys left aside."""
     if info.gid:
-        if info.gid != _gid(issuer):
+        if info.gid != issuer.gid:
             return False
     elif info.lid_range_begin != ALL_LIDS and not info.lid_range_begin <= notice.issuer_lid <= info.lid_range_end:
         return False
@@ -153,7 +154,3 @@ def _wants(info: InformInfo, notice: Notice, issuer: Port) -> bool:
         and info.trap_number in (ALL_TRAPS, notice.trap_number)
         and info.producer_type in (ALL_PRODUCERS, notice.producer_type)
     )
-
-
-def _gid(port: Port) -> int:
-    return int.from_bytes(port.info[8:16]) << 64 | port.guid

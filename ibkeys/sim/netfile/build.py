@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from ibkeys.mad.attributes import PortInfo, SwitchInfo
-from ibkeys.mad.const import MAX_UNICAST_LID, PortState
+from ibkeys.mad.attributes import PortInfo, SpeedsAboveNdr, SwitchInfo
+from ibkeys.mad.const import MAX_UNICAST_LID, CapabilityMask, CapabilityMask2, PortPhysicalState, PortState
 from ibkeys.sim.agents import extended_port_info
 from ibkeys.sim.history import History
 from ibkeys.sim.netfile.model import FileNode, FilePort, NetFile
@@ -57,6 +57,12 @@ _SWITCH_PORT0: Final = _COMMON.replace(
 )
 _EXTERNAL_PORT: Final = _COMMON.replace(neighbor_mtu=4, mtu_cap=4, vl_stall_count=7)
 _IS_CAPABILITY_MASK_NOTICE_SUPPORTED: Final = 1 << 22
+# Plain numbers: to calculate with the enums costs more than all else that is done for a port.
+_HAS_MASK2: Final = int(CapabilityMask.IS_CAPABILITY_MASK2_SUPPORTED)
+_NDR: Final = int(CapabilityMask2.IS_LINK_SPEED_NDR_SUPPORTED)
+_DOWN: Final = int(PortState.DOWN)
+_POLLING: Final = int(PortPhysicalState.POLLING)
+_LINK_UP: Final = int(PortPhysicalState.LINK_UP)
 
 #             LinkSpeedEnabled, LinkSpeedExtSupported, LinkSpeedExtEnabled
 _SPEEDS: Final = {
@@ -76,14 +82,14 @@ _WIDTHS: Final = {1: 1, 2: 17, 4: 3, 8: 7, 12: 11}
 def build(history: History, file: NetFile, port_guids: PortGuids, links: Links) -> list[Node]:
     """Return the nodes of *file*, cabled, in the state that *links* names."""
     nodes = [_node(history, index, record, port_guids) for index, record in enumerate(file.nodes)]
+    state = int(PortState.ACTIVE if links == "active" else PortState.INITIALIZE)
     for (a, p), (b, q) in file.links:
         port, peer = nodes[a].ports[p], nodes[b].ports[q]
         port.peer = port.first_peer = peer
         peer.peer = peer.first_peer = port
         negotiate(port, peer)
         for end in (port, peer):
-            end.info[32] = end.info[32] & 0xF0 | (PortState.ACTIVE if links == "active" else PortState.INITIALIZE)
-            end.info[33] = end.info[33] & 0x0F | 0x50
+            end.set_states(state, _LINK_UP)
     if links == "active":
         _as_a_subnet_manager_leaves_it(nodes)
     _switch_capacities(nodes, links)
@@ -148,32 +154,33 @@ def _listed(template: PortInfo, line: FilePort, shared: dict[object, bytes], on_
 
 
 def _down(info: bytes) -> bytes:
-    raw = bytearray(info)
-    raw[32] = raw[32] & 0xF0 | PortState.DOWN
-    raw[33] = raw[33] & 0x0F | 0x20
-    mask = int.from_bytes(raw[20:24]) & ~_IS_CAPABILITY_MASK_NOTICE_SUPPORTED
-    raw[20:24] = mask.to_bytes(4)
-    return bytes(raw)
+    up = PortInfo(info)
+    down = up.replace(
+        port_state=_DOWN,
+        port_physical_state=_POLLING,
+        capability_mask=up.capability_mask & ~_IS_CAPABILITY_MASK_NOTICE_SUPPORTED,
+    )
+    return down.raw
 
 
 def _with_rate(info: PortInfo, line: FilePort | None, enabled: dict[str, int]) -> bytes:
     width = _WIDTHS.get(line.width, 2) if line else 2
     speed, supported, extended = _SPEEDS.get(line.speed, (1, 0, 0)) if line else (1, 0, 0)
-    raw = bytearray(
-        info.replace(
-            link_width_enabled=enabled.get("w", width),
-            link_width_active=2,
-            link_speed_enabled=enabled.get("s", speed),
-            link_speed_active=1,
-            link_speed_ext_supported=supported,
-            link_speed_ext_enabled=enabled.get("e", extended),
-        ).raw
+    rated = info.replace(
+        link_width_enabled=enabled.get("w", width),
+        link_width_active=2,
+        link_speed_enabled=enabled.get("s", speed),
+        link_speed_active=1,
+        link_speed_ext_supported=supported,
+        link_speed_ext_enabled=enabled.get("e", extended),
     )
-    if line is not None and line.speed in ("NDR", "XDR") and int.from_bytes(raw[20:24]) & 0x8000:
-        raw[60] |= 0x04  # CapabilityMask2 IsLinkSpeedNDRSupported
-    if line is not None and line.speed == "XDR":
-        raw[56] |= 0x09  # LinkSpeedExtSupported2, LinkSpeedExtEnabled2
-    return bytes(raw)
+    if line is None or line.speed not in ("NDR", "XDR"):
+        return rated.raw
+    if rated.capability_mask & _HAS_MASK2:
+        rated = rated.replace(capability_mask2=rated.capability_mask2 | _NDR)
+    if line.speed == "XDR":
+        return SpeedsAboveNdr(rated.raw).replace(link_speed_ext_supported2=1, link_speed_ext_enabled2=1).raw
+    return rated.raw
 
 
 def _as_a_subnet_manager_leaves_it(nodes: list[Node]) -> None:
@@ -182,8 +189,7 @@ def _as_a_subnet_manager_leaves_it(nodes: list[Node]) -> None:
     for node in nodes:
         for port in node.end_ports:
             if node.is_switch or port.peer is not None:
-                port.info[8:16] = GID_PREFIX.to_bytes(8)
-                port.info[51] = port.info[51] & 0xE0 | SM_SUBNET_TIMEOUT
+                port.gid_prefix, port.subnet_timeout = GID_PREFIX, SM_SUBNET_TIMEOUT
                 lids = range(port.lid, port.lid + (1 << port.lmc))
                 if port.lid == 0 or lids.stop - 1 > MAX_UNICAST_LID or any(lid in taken for lid in lids):
                     homeless.append(port)
@@ -199,7 +205,7 @@ def _as_a_subnet_manager_leaves_it(nodes: list[Node]) -> None:
     # That SM ran on the first end port of the file and is gone: MasterSMLID still names it, nothing answers SMInfo.
     master = next((port.lid for port in taken.values()), 0)
     for port in taken.values():
-        port.info[18:20] = master.to_bytes(2)
+        port.sm_lid = master
 
 
 def _switch_capacities(nodes: list[Node], links: Links) -> None:
@@ -207,9 +213,9 @@ def _switch_capacities(nodes: list[Node], links: Links) -> None:
     capacity = LINEAR_FDB_CAP if top < LINEAR_FDB_CAP else LARGE_LINEAR_FDB_CAP
     for node in nodes:
         if node.switch_info is not None:
-            node.switch_info[0:2] = capacity.to_bytes(2)
+            SwitchInfo.linear_fdb_cap.patch(node.switch_info, capacity)
             if links == "active":
-                node.switch_info[6:8] = top.to_bytes(2)
+                SwitchInfo.linear_fdb_top.patch(node.switch_info, top)
             else:
-                node.switch_info[11] |= 0x04  # PortStateChange, as after power-up
+                SwitchInfo.port_state_change.patch(node.switch_info, 1)  # as after power-up
                 node.routes = bytearray()

@@ -4,34 +4,32 @@ from __future__ import annotations
 
 from typing import Final
 
+from ibkeys.mad.attributes import PortInfo, SpeedsAboveNdr, SwitchInfo
 from ibkeys.mad.const import PortPhysicalState, PortState
 from ibkeys.sim import notices
-from ibkeys.sim.nodes import PHYSICAL_STATE_BYTE, STATE_BYTE, Port
+from ibkeys.sim.nodes import Port
 from ibkeys.sim.traps import Traps
 
 _POLLING: Final = int(PortPhysicalState.POLLING)
 _DISABLED: Final = int(PortPhysicalState.DISABLED)
+_XDR: Final = 1
 _SLEEP: Final = int(PortPhysicalState.SLEEP)
-
-
-def physical_state(port: Port) -> int:
-    """Return PortPhysicalState."""
-    return port.info[PHYSICAL_STATE_BYTE] >> 4
 
 
 def negotiate(port: Port, peer: Port) -> None:
     """Write the active width and speed: the best that both ends have enabled (IBA 14.2.5.6)."""
-    a, b = port.info, peer.info
+    ends = port.info, peer.info
+    a, b = (PortInfo(bytes(info)) for info in ends)
+    above_ndr = all(SpeedsAboveNdr.link_speed_ext_enabled2.decode(info) & _XDR for info in ends)
     # Two ends with nothing in common would stay down; here they fall back to 1x SDR, as every port can.
-    width = _best(a[29] & b[29], (8, 4, 2, 16)) or 1
-    speed = _best(a[35] & b[35] & 0x0F, (4, 2)) or 1
-    extended = _best(a[63] & b[63] & 0x0F, (8, 4, 2, 1))
-    beyond_ndr = a[56] & b[56] & 0x01
-    for info in (a, b):
-        info[31] = width
-        info[35] = info[35] & 0x0F | speed << 4
-        info[62] = info[62] & 0x0F | (0 if beyond_ndr else extended) << 4
-        info[56] = info[56] & 0x1F | beyond_ndr << 5
+    width = _best(a.link_width_enabled & b.link_width_enabled, (8, 4, 2, 16)) or 1
+    speed = _best(a.link_speed_enabled & b.link_speed_enabled, (4, 2)) or 1
+    extended = _best(a.link_speed_ext_enabled & b.link_speed_ext_enabled, (8, 4, 2, 1))
+    for info in ends:
+        PortInfo.link_width_active.patch(info, width)
+        PortInfo.link_speed_active.patch(info, speed)
+        PortInfo.link_speed_ext_active.patch(info, 0 if above_ndr else extended)
+        SpeedsAboveNdr.link_speed_ext_active2.patch(info, _XDR if above_ndr else 0)
 
 
 def _best(common: int, order: tuple[int, ...]) -> int:
@@ -48,7 +46,7 @@ def connect(port: Port, peer: Port, traps: Traps) -> None:
 def bring_up(port: Port, traps: Traps) -> None:
     """Bring the link to Initialize/LinkUp unless there is no cable or an end is disabled or asleep."""
     peer = port.peer
-    if peer is None or {physical_state(port), physical_state(peer)} & {_DISABLED, _SLEEP}:
+    if peer is None or {port.physical_state, peer.physical_state} & {_DISABLED, _SLEEP}:
         return
     for end in (port, peer):
         end.set_states(PortState.INITIALIZE, PortPhysicalState.LINK_UP)
@@ -58,10 +56,10 @@ def bring_up(port: Port, traps: Traps) -> None:
 def take_down(port: Port, traps: Traps, own_state: int = _POLLING) -> None:
     """Let both ends fall to Down; *port* gets *own_state*, the other end polls unless it was disabled or asleep."""
     peer = port.peer
-    was_up = port.info[STATE_BYTE] & 0xF != PortState.DOWN
+    was_up = port.state != PortState.DOWN
     port.set_states(PortState.DOWN, own_state)
     if peer is not None:
-        peer_state = physical_state(peer)
+        peer_state = peer.physical_state
         peer.set_states(PortState.DOWN, peer_state if peer_state in (_DISABLED, _SLEEP) else _POLLING)
     if was_up:
         for end in (port, peer):
@@ -75,7 +73,7 @@ def _changed(port: Port, kind: str, traps: Traps) -> None:
     port.record(kind)
     node = port.node
     if node.switch_info is not None:
-        node.switch_info[11] |= 0x04
+        SwitchInfo.port_state_change.patch(node.switch_info, 1)
         node.touch()
         traps.send(node.ports[0], notices.link_state_change(node.ports[0]))
 
@@ -85,7 +83,7 @@ def disconnect(port: Port, traps: Traps) -> Port | None:
     peer = port.peer
     if peer is None:
         return None
-    state = physical_state(port)
+    state = port.physical_state
     take_down(port, traps, state if state in (_DISABLED, _SLEEP) else _POLLING)
     port.peer = peer.peer = None
     return peer

@@ -4,13 +4,42 @@ from __future__ import annotations
 
 from typing import Final
 
+from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.const import CapabilityMask
-from ibkeys.sim.nodes import CAPABILITY_MASK, KEY, LEASE_PERIOD, LID, PROTECT_BYTE, SM_LID, Node, Port
+from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.physical import links
 from ibkeys.sim.traps import Traps
 
 _SUBNET_TIMEOUT: Final = 31
-_GID_PREFIX: Final = bytes(8)
+_KEY: Final = (PortInfo.m_key, PortInfo.m_key_lease_period, PortInfo.m_key_protect_bits)
+_LOST_BY_END_PORTS: Final = (
+    PortInfo.gid_prefix,
+    PortInfo.lid,
+    PortInfo.lmc,
+    PortInfo.master_sm_lid,
+    PortInfo.master_sm_sl,
+    PortInfo.init_type,
+    PortInfo.m_key_violations,
+    PortInfo.p_key_violations,
+    PortInfo.q_key_violations,
+    PortInfo.client_reregister,
+    PortInfo.multicast_p_key_trap_suppression_enabled,
+)
+_LOST_BY_EXTERNAL_PORTS: Final = (
+    PortInfo.partition_enforcement_inbound,
+    PortInfo.partition_enforcement_outbound,
+    PortInfo.filter_raw_inbound,
+    PortInfo.filter_raw_outbound,
+)
+_LOST_BY_SWITCHES: Final = (
+    SwitchInfo.linear_fdb_top,
+    SwitchInfo.default_port,
+    SwitchInfo.default_multicast_primary_port,
+    SwitchInfo.default_multicast_not_primary_port,
+    SwitchInfo.life_time_value,
+    SwitchInfo.optimized_sl_to_vl_mapping_programming,
+    SwitchInfo.multicast_fdb_top,
+)
 
 
 def reset(node: Node, traps: Traps) -> None:
@@ -25,8 +54,9 @@ def reset(node: Node, traps: Traps) -> None:
     for port in node.all_ports:
         _reset_port(port, traps)
     if node.switch_info is not None:
-        node.switch_info[6:12] = bytes(5) + b"\x04"  # LinearFDBTop to LifeTimeValue; PortStateChange is latched
-        node.switch_info[18:20] = bytes(2)
+        for row in _LOST_BY_SWITCHES:
+            row.patch(node.switch_info, 0)
+        SwitchInfo.port_state_change.patch(node.switch_info, 1)  # latched
         node.routes = bytearray()
     node.tables = None
     node.touch()
@@ -41,25 +71,21 @@ def reset(node: Node, traps: Traps) -> None:
 
 def _reset_port(port: Port, traps: Traps) -> None:
     info = port.info
-    nv_ram = int.from_bytes(port.guard.info[CAPABILITY_MASK])
-    if port.is_end_port:
+    nv_ram = port.guard.capability_mask
+    lost = [PortInfo.vl_high_limit]
+    if not port.is_end_port:
+        lost += _LOST_BY_EXTERNAL_PORTS
+    else:
+        lost += _LOST_BY_END_PORTS
         if not nv_ram & CapabilityMask.IS_M_KEY_NVRAM:
-            info[KEY] = bytes(8)
-            info[LEASE_PERIOD] = bytes(2)
-            info[PROTECT_BYTE] &= 0x3F
-        info[8:16] = _GID_PREFIX
-        info[LID] = info[SM_LID] = bytes(2)
-        info[PROTECT_BYTE] &= 0xF8  # LMC
-        info[36] &= 0xF0  # MasterSMSL
-        info[37] &= 0xF0  # InitType
-        info[44:50] = bytes(6)  # M_KeyViolations, P_KeyViolations, Q_KeyViolations
-        info[51] = _SUBNET_TIMEOUT
+            lost += _KEY
         port.guids = None
         port.lease_deadline = port.last_trap = None
         traps.repeats.forget(port)
-    else:
-        info[43] &= 0xF0  # partition enforcement and raw filters
-    info[38] = 0  # VLHighLimit
+    for row in lost:
+        row.patch(info, 0)
+    if port.is_end_port:
+        port.subnet_timeout = _SUBNET_TIMEOUT
     if not nv_ram & CapabilityMask.IS_P_KEY_NVRAM:
         port.p_key_bytes = None
     port.touch()

@@ -8,7 +8,8 @@ from collections.abc import Callable, Container
 from functools import partial
 
 from ibkeys.errors import AddressError
-from ibkeys.sim.nodes import KEY, Node, Port
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.server import clients as attached
 from ibkeys.sim.server import ibsim_protocol as protocol
 from ibkeys.sim.server.clients import Address, Client, Clients
@@ -145,7 +146,7 @@ class Attachments:
         if kind == protocol.GET_NODE_INFO:
             return node.node_info(port.number)
         if kind == protocol.GET_PORT_INFO:
-            return self._port_info(port, request.data[0])
+            return self._port_info(port, protocol.port_number(request.data))
         if kind == protocol.GET_VENDOR:
             return protocol.vendor(node.vendor_id, node.device_id, node.revision)
         if kind == protocol.GET_PORT:
@@ -155,7 +156,7 @@ class Attachments:
         if kind == protocol.GET_GUID:
             return protocol.guid(node.guid)
         if kind == protocol.GET_GID:
-            return bytes(port.info[8:16]) + protocol.guid(node.guid)
+            return port.gid_prefix.to_bytes(8) + protocol.guid(node.guid)
         if kind == protocol.SET_IS_SM:
             self._set_is_sm(client, protocol.number(request.data) != 0)
         else:
@@ -166,16 +167,14 @@ class Attachments:
         """Return PortInfo as the host knows it, which is without its M_Key."""
         if number > home.node.num_ports:
             return None
-        info = bytearray(home.node.ports[number].info if number else home.info)
-        info[KEY] = bytes(8)
-        info[28] = number or home.number
-        return bytes(info)
+        info = PortInfo(bytes(home.node.ports[number].info if number else home.info))
+        return info.replace(m_key=0, local_port_num=number or home.number).raw
 
     def _set_is_sm(self, client: Client, on: bool) -> None:
         client.is_sm = on
         port = client.port
         own = port.node.sm  # one that the subnet plays itself
-        self._subnet.set_is_sm(
+        self._subnet.software.set_is_sm(
             port, any(other.is_sm for other in self._clients.at(port)) or (own is not None and own.port is port)
         )
 

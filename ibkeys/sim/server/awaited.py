@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from ibkeys.mad import offsets as at
 from ibkeys.mad.const import SMP_CLASSES, Method
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.server.clients import Client
@@ -25,6 +26,11 @@ _TRAP: Final = int(Method.TRAP)
 _REPORT: Final = int(Method.REPORT)
 _REPORT_RESP: Final = int(Method.REPORT_RESP)
 _TRAP_REPRESS: Final = int(Method.TRAP_REPRESS)
+
+SLOT: Final = slice(at.AGENT.start, at.AGENT.start + 2)
+"""The slot of the client that asks: the server writes it into the half of the TransactionID that is the kernel's."""
+AGENT: Final = slice(SLOT.stop, at.AGENT.stop)
+"""What is left of that half: the agent of the client's own umad library."""
 
 _Key = tuple[int, bytes, bytes]
 
@@ -49,7 +55,7 @@ class Awaited:
 
     def add(self, request: Request) -> bool:
         """Let *request* wait, in the place of one with its class and TransactionID; returns whether it is kept."""
-        kept = request.mad[1] in SMP_CLASSES or request.mad[3] in (_TRAP, _REPORT)
+        kept = request.mad[at.MGMT_CLASS] in SMP_CLASSES or request.mad[at.METHOD] in (_TRAP, _REPORT)
         if kept:
             self._requests[_key(request.mad)] = request
         return kept
@@ -57,7 +63,9 @@ class Awaited:
     @staticmethod
     def concerns(mad: bytes) -> bool:
         """Whether *mad* is an answer to such a request as is kept here: it is for who waits for it, else for nobody."""
-        return mad[3] in (_TRAP_REPRESS, _REPORT_RESP) or (mad[3] >= 0x80 and mad[1] in SMP_CLASSES)
+        method = mad[at.METHOD]
+        is_smp_response = method & at.RESPONSE and mad[at.MGMT_CLASS] in SMP_CLASSES
+        return method in (_TRAP_REPRESS, _REPORT_RESP) or bool(is_smp_response)
 
     def answered_by(self, mad: bytes, port: Port) -> Request | None:
         """Return the request from *port* that *mad* answers, and let it wait no longer; None when nobody waits for it.
@@ -69,7 +77,7 @@ class Awaited:
         request = self._requests.get(key)
         if request is None or request.client.port is not port:
             return None
-        if mad[3] != _TRAP_REPRESS and mad[10:12] != request.mad[10:12]:
+        if mad[at.METHOD] != _TRAP_REPRESS and mad[AGENT] != request.mad[AGENT]:
             return None
         return self._requests.pop(key)
 
@@ -87,4 +95,4 @@ class Awaited:
 
 def _key(mad: bytes) -> _Key:
     """MgmtClass, and of the TransactionID the slot of the client and the half that is the program's own."""
-    return mad[1], mad[8:10], mad[12:16]
+    return mad[at.MGMT_CLASS], mad[SLOT], mad[at.TID]

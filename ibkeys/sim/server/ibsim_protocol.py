@@ -10,12 +10,21 @@ import struct
 from typing import Final, NamedTuple
 
 from ibkeys.errors import UsageError
+from ibkeys.mad.const import MAD_SIZE
 
 MAGIC: Final = 0xDEADBEEF
 CONTROL_SIZE: Final = 80
 PACKET_SIZE: Final = 288
 HEADER_SIZE: Final = 32
 """Bytes of a data packet before its MAD."""
+DLID: Final = slice(0, 4)
+SLID: Final = slice(4, 8)
+DQP: Final = slice(8, 12)
+SQP: Final = slice(12, 16)
+STATUS: Final = slice(16, 20)
+LENGTH: Final = slice(24, 32)
+"""Places in the header of a data packet."""
+NO_LID: Final = bytes(4)
 DEFAULT_NAME: Final = "sim"
 DEFAULT_PORT: Final = 7070
 MAX_NAME: Final = 80
@@ -124,9 +133,34 @@ def number(data: bytes) -> int:
     return value
 
 
+def port_number(data: bytes) -> int:
+    """Read the data of GET_PORTINFO."""
+    return data[0]
+
+
 def packet_lid(lid: int) -> bytes:
     """Return a LID as data packets carry it: a 16-bit number in network order, assigned to a 32-bit one of the host."""
     return _NUMBER.pack(int.from_bytes(lid.to_bytes(2), _NATIVE))
+
+
+def lid(raw: bytes) -> int:
+    """Read a LID of a data packet."""
+    return raw[_LID_AT] << 8 | raw[_LID_AT + 1]
+
+
+def reply(request: bytes, slid: bytes, mad: bytes) -> bytes:
+    """Return the packet that answers the packet *request* with *mad*: the ends change places. *slid*: the asker's."""
+    return b"".join((slid, request[DLID], request[SQP], request[DQP], _ANSWERED, _MAD_LENGTH, mad))
+
+
+def handed_on(sent: bytes, slid: bytes, mad: bytes) -> bytes:
+    """Return the packet by which *mad*, which came in the packet *sent*, goes on to another program."""
+    return b"".join((sent[DLID], slid, sent[_QPS], _ANSWERED, sent[LENGTH], mad))
+
+
+def given_back(sent: bytes, slid: bytes, mad: bytes, status: int) -> bytes:
+    """Return the packet by which *mad*, which came in the packet *sent*, comes back to its sender with an errno."""
+    return b"".join((sent[DLID], slid, sent[_QPS], status.to_bytes(4), _PADDING, sent[LENGTH], mad))
 
 
 def header(dlid: bytes, slid: bytes, dqp: bytes, sqp: bytes, status: int = 0, length: int = 256) -> bytes:
@@ -135,4 +169,8 @@ def header(dlid: bytes, slid: bytes, dqp: bytes, sqp: bytes, status: int = 0, le
 
 
 _NATIVE: Final = "little" if struct.pack("=H", 1)[0] else "big"
+_LID_AT: Final = 0 if _NATIVE == "little" else 2
 _PADDING: Final = bytes(4)
+_ANSWERED: Final = bytes(4) + _PADDING
+_MAD_LENGTH: Final = MAD_SIZE.to_bytes(8)
+_QPS: Final = slice(DQP.start, SQP.stop)

@@ -11,58 +11,56 @@ the first that subscribed at the SA. A second one is not let subscribe: EPERM, w
 from __future__ import annotations
 
 import errno
-import sys
 from collections import Counter
-from collections.abc import Callable, Container
+from collections.abc import Container
 from functools import partial
 from typing import Final, NamedTuple
 
+from ibkeys.mad import offsets as at
 from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, Method, MgmtClass
 from ibkeys.mad.inform import InformInfo
-from ibkeys.mad.sa import SA_HEADER_SIZE
+from ibkeys.mad.sa import SA_CLASS_VERSION, SA_HEADER_SIZE
+from ibkeys.mad.smp import HEADER_SIZE as LEAST_MAD
+from ibkeys.sim.deliveries import Delivery, Drop, Outcome
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.receivers import Delivery
 from ibkeys.sim.server import awaited
-from ibkeys.sim.server import clients as attached
 from ibkeys.sim.server import ibsim_protocol as protocol
-from ibkeys.sim.server.awaited import Awaited
+from ibkeys.sim.server.awaited import AGENT, SLOT, Awaited
 from ibkeys.sim.server.clients import Client, Clients
 from ibkeys.sim.server.credentials import receive
 from ibkeys.sim.server.ibsim_protocol import HEADER_SIZE, PACKET_SIZE
-from ibkeys.sim.server.loop import READABLE, WRITABLE, Loop
+from ibkeys.sim.server.loop import WRITABLE, Loop
+from ibkeys.sim.server.outbox import DEAD, Outbox, Seen, Watch
 from ibkeys.sim.subnet import Subnet
 
 BATCH: Final = 64
 """Most packets taken from one client before the others have their turn."""
 _DIRECTED: Final = int(MgmtClass.SUBN_DIRECTED_ROUTE)
-_TRAP_REPRESS: Final = int(Method.TRAP_REPRESS)
-_LENGTH: Final = MAD_SIZE.to_bytes(8)
-_LEAST_MAD: Final = 24
-_QP1: Final = (1).to_bytes(4)
 _ADMINISTRATION: Final = int(MgmtClass.SUBN_ADM)
+_TRAP_REPRESS: Final = int(Method.TRAP_REPRESS)
 _REPORT: Final = int(Method.REPORT)
 _SET: Final = int(Method.SET)
+_WHOLE_MAD: Final = MAD_SIZE.to_bytes(8)
+_SAME_MAD: Final = slice(0, at.DATA.stop)
+"""What of a MAD is the same where it arrives: the paths of a directed route are not."""
 _INFORM_INFO: Final = InformInfo.attribute_id.to_bytes(2)
-_ANSWERED: Final = bytes(8)
-_NO_LID: Final = bytes(4)
 _QP0: Final = bytes(4)
-_LID_AT: Final = 0 if sys.byteorder == "little" else 2
-_DEAD: Final = frozenset({errno.ECONNREFUSED, errno.ENOTCONN, errno.ECONNRESET, errno.EPIPE, errno.ENOENT})
+_QP1: Final = (1).to_bytes(4)
 
 
-class Seen(NamedTuple):
-    """A MAD that passed: from *client* into the subnet (``out``) or to it.
-
-    With a ``note`` it is the client's own, back because nothing answered it: the note says why.
-    """
+class _Sent(NamedTuple):
+    """A packet of *client* as it came (``raw``), and its MAD as it goes on. ``slid``: as packets have it; ``asks``:
+    somebody is to answer it."""
 
     client: Client
-    out: bool
+    raw: bytes
     mad: bytes
-    slid: int
-    dlid: int
-    qpn: int
-    note: str = ""
+    slid: bytes
+    asks: bool
+
+    def given_back(self, status: int) -> bytes:
+        """Return the packet by which the client has its MAD back, with an errno."""
+        return protocol.given_back(self.raw, self.slid, self.mad, status)
 
 
 class Traffic:
@@ -78,7 +76,7 @@ class Traffic:
         loop: Loop,
         counts: Counter[str],
         users: Container[int] | None,
-        watch: Callable[[Seen], None] | None,
+        watch: Watch | None,
     ) -> None:
         self.packets = 0
         self._subnet = subnet
@@ -87,14 +85,15 @@ class Traffic:
         self._counts = counts
         self._users = users
         self._watch = watch
+        self._outbox = Outbox(clients, loop, counts, watch)
         self._awaited = Awaited()
-        self._current: tuple[Client, bytes, bytes, bytes] | None = None
+        self._current: _Sent | None = None
         self._takers: list[Client] = []  # to whom the current packet went
 
     def ready(self, client: Client, events: int) -> None:
         """Write to and read from the client's socket as far as it is ready."""
         if events & WRITABLE:
-            self._flush(client)
+            self._outbox.flush(client)
         if events & ~WRITABLE and not client.paused and not client.gone:
             self._read(client)
 
@@ -106,7 +105,7 @@ class Traffic:
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno in _DEAD:
+                if error.errno in DEAD:
                     self._clients.mark_gone(client)
                 return
             if len(raw) == PACKET_SIZE:
@@ -129,52 +128,46 @@ class Traffic:
         return raw if client.is_known else b""
 
     def _packet(self, client: Client, raw: bytes) -> None:
-        mad = raw[HEADER_SIZE:]
-        if raw[24:32] != _LENGTH:
-            length = int.from_bytes(raw[24:32])
-            if not _LEAST_MAD <= length <= MAD_SIZE:
-                self._counts["malformed"] += 1
-                return
-            mad = mad[:length].ljust(MAD_SIZE, b"\0")
-        method = mad[3]
-        # A directed route begins at HopPointer 0, and D says whether it goes back, as R does.
-        if mad[0] != 1 or mad[2] > 2 or (mad[1] == _DIRECTED and (mad[6] or (mad[4] ^ method) & 0x80)):
+        mad = _mad_in(raw)
+        if mad is None:
             self._counts["malformed"] += 1
             return
         self.packets += 1
-        asks = method < 0x80 and method != _TRAP_REPRESS  # mad.c: ib_response_mad
-        if asks:
-            mad = mad[:8] + client.slot_bytes + mad[10:]
-        slid = raw[4:8]
-        if slid == _NO_LID:
-            slid = protocol.packet_lid(client.port.lid)
-        dlid = raw[_LID_AT] << 8 | raw[_LID_AT + 1]
-        if _is_subscription(mad) and not self._may_subscribe(client, mad):
-            self._write(client, _given_back(raw, slid, mad, errno.EPERM), "another program here takes the Reports")
+        sent = _sent(client, raw, mad)
+        if _is_subscription(sent.mad) and not self._may_subscribe(client, sent.mad):
+            self._outbox.write(client, sent.given_back(errno.EPERM), "another program here takes the Reports")
             return
-        self._current = (client, raw, mad, slid)
-        self._takers.clear()
-        subnet = self._subnet
         if self._watch is not None:
-            self._watch(Seen(client, True, mad, _lid(slid), dlid, int.from_bytes(raw[8:12])))
-        arriving = subnet.send(mad, client.port, dlid)
+            slid, qpn = protocol.lid(sent.slid), int.from_bytes(raw[protocol.DQP])
+            self._watch(Seen(client, True, sent.mad, slid, protocol.lid(raw), qpn))
+        self._settle(sent, self._carry(sent))
+
+    def _carry(self, sent: _Sent) -> Outcome:
+        """Let the MAD go through the subnet; `arrived` notes in ``_takers`` to which programs it went."""
+        self._takers.clear()
+        self._current = sent
+        outcome = self._subnet.send(sent.mad, sent.client.port, protocol.lid(sent.raw))
         self._current = None
-        if arriving:
-            for delay, answer, _ in arriving:
-                reply = b"".join((slid, raw[0:4], raw[12:16], raw[8:12], _ANSWERED, _LENGTH, answer))
+        return outcome
+
+    def _settle(self, sent: _Sent, outcome: Outcome) -> None:
+        """Give the client its answer, or its request back where nobody answers or will."""
+        if isinstance(outcome, list) and outcome:
+            for delay, answer, _ in outcome:
+                reply = protocol.reply(sent.raw, sent.slid, answer)
                 if delay:
-                    self._loop.at(delay, partial(self._write, client, reply))
+                    self._loop.at(delay, partial(self._outbox.write, sent.client, reply))
                 else:
-                    self._write(client, reply)
+                    self._outbox.write(sent.client, reply)
         elif self._takers:
-            if asks:
-                self._await(awaited.Request(client, mad, _given_back(raw, slid, mad)), self._takers[0], raw, slid)
-        elif subnet.last_drop == "malformed":
+            if sent.asks:
+                self._await(sent, self._takers[0])
+        elif outcome is Drop.MALFORMED:
             self._counts["malformed"] += 1
-        elif asks:
+        elif sent.asks:
             self._counts["unanswered"] += 1
-            why = subnet.last_drop or "the program there is gone"
-            self._write(client, _given_back(raw, slid, mad), f"no answer: {why}")
+            why = outcome.value if isinstance(outcome, Drop) else "the program there is gone"
+            self._outbox.write(sent.client, sent.given_back(errno.ETIMEDOUT), f"no answer: {why}")
 
     def _may_subscribe(self, client: Client, mad: bytes) -> bool:
         """Note what *client* subscribes to, or no longer; returns whether it may: no other program does at its port."""
@@ -189,16 +182,17 @@ class Traffic:
             client.subscriptions.discard(what)
         return True
 
-    def _await(self, request: awaited.Request, taker: Client, raw: bytes, slid: bytes) -> None:
+    def _await(self, sent: _Sent, taker: Client) -> None:
+        request = awaited.Request(sent.client, sent.mad, sent.given_back(errno.ETIMEDOUT))
         if not self._awaited.add(request):
             return
-        if request.mad[3] == _REPORT:
-            again = partial(self._report_again, request, taker, raw, slid, awaited.REPORT_RETRIES)
+        if request.mad[at.METHOD] == _REPORT:
+            again = partial(self._report_again, request, sent, taker, awaited.REPORT_RETRIES)
             self._loop.at(awaited.REPORT_TIMEOUT, again)
         else:
             self._loop.at(awaited.TIMEOUT, partial(self._give_up, request))
 
-    def _report_again(self, request: awaited.Request, taker: Client, raw: bytes, slid: bytes, left: int) -> None:
+    def _report_again(self, request: awaited.Request, sent: _Sent, taker: Client, left: int) -> None:
         """Send a Report again, as the kernel under its sender does, and give it up after the last time.
 
         Nothing is put behind what *taker* has not read: that is a queue of this server's, and grows without end so.
@@ -210,34 +204,30 @@ class Traffic:
             return
         if not taker.waiting:
             self._counts["reports repeated"] += 1
-            self._current = (request.client, raw, request.mad, slid)
-            self._subnet.send(request.mad, request.client.port, _lid(raw[0:4]))
-            self._current = None
-        self._loop.at(awaited.REPORT_TIMEOUT, partial(self._report_again, request, taker, raw, slid, left - 1))
+            self._carry(sent)
+        self._loop.at(awaited.REPORT_TIMEOUT, partial(self._report_again, request, sent, taker, left - 1))
 
     def _give_up(self, request: awaited.Request) -> None:
         if self._awaited.give_up(request):
             self._counts["unanswered"] += 1
-            self._write(request.client, request.timed_out, "no answer: the program there ignores it")
+            self._outbox.write(request.client, request.timed_out, "no answer: the program there ignores it")
 
     def arrived(self, port: Port, delivery: Delivery) -> None:
         """Hand a MAD that arrived at *port* to the program it is for."""
         current = self._current
-        forwarding = current is not None and current[2][:128] == delivery.mad[:128]
+        forwarding = current is not None and current.mad[_SAME_MAD] == delivery.mad[_SAME_MAD]
         client, mad = self._addressee(port, delivery.mad)
         if client is None:
-            if mad[3] != _TRAP_REPRESS:  # which the agent of the port has looked at
+            if mad[at.METHOD] != _TRAP_REPRESS:  # which the agent of the port has looked at
                 self._counts["nobody there"] += 1
         elif forwarding and current is not None:
-            _, raw, _, slid = current
-            packet = b"".join((raw[0:4], slid, raw[8:16], _ANSWERED, raw[24:32], mad))
-            if self._write(client, packet):
+            if self._outbox.write(client, protocol.handed_on(current.raw, current.slid, mad)):
                 self._takers.append(client)
                 self._counts["forwarded"] += 1
         else:
             lids = protocol.packet_lid(port.lid), protocol.packet_lid(delivery.slid)
-            qp = _QP0 if mad[1] in SMP_CLASSES else _QP1
-            self._write(client, protocol.header(*lids, qp, qp) + mad)
+            qp = _QP0 if mad[at.MGMT_CLASS] in SMP_CLASSES else _QP1
+            self._outbox.write(client, protocol.header(*lids, qp, qp) + mad)
             self._counts["traps"] += 1
 
     def _addressee(self, port: Port, mad: bytes) -> tuple[Client | None, bytes]:
@@ -247,73 +237,49 @@ class Traffic:
         """
         if Awaited.concerns(mad):
             request = self._awaited.answered_by(mad, port)
-            return (None, mad) if request is None else (request.client, mad[:10] + request.mad[10:12] + mad[12:])
-        if mad[3] & 0x80:
-            client = self._clients.get(mad[8] << 8 | mad[9])
+            if request is None:
+                return None, mad
+            return request.client, mad[: AGENT.start] + request.mad[AGENT] + mad[AGENT.stop :]
+        if mad[at.METHOD] & at.RESPONSE:
+            client = self._clients.get(int.from_bytes(mad[SLOT]))
             return (client if client is not None and client.port is port else None), mad
-        if mad[1] == _ADMINISTRATION and mad[3] == _REPORT:
+        if mad[at.MGMT_CLASS] == _ADMINISTRATION and mad[at.METHOD] == _REPORT:
             return self._clients.takes_reports(port), mad
         return next((client for client in self._clients.at(port) if client.is_sm), None), mad
 
-    def _write(self, client: Client, packet: bytes, note: str = "") -> bool:
-        """Write to a client, or keep it until the client reads. Returns False when nobody is there."""
-        if client.gone:
-            return False
-        if self._watch is not None:
-            lids = _lid(packet[4:8]), _lid(packet[0:4])
-            self._watch(Seen(client, False, packet[HEADER_SIZE:], *lids, int.from_bytes(packet[12:16]), note))
-        if client.waiting:
-            return self._queue(client, packet)
-        try:
-            client.socket.send(packet)
-        except BlockingIOError:
-            return self._queue(client, packet)
-        except OSError as error:
-            if error.errno in _DEAD:
-                self._clients.mark_gone(client)
-                return False
-            self._counts["lost"] += 1
-        return True
 
-    def _queue(self, client: Client, packet: bytes) -> bool:
-        waiting = client.waiting
-        if len(waiting) >= attached.MAX_WAITING:
-            self._counts["lost"] += 1
-            return True
-        waiting.append(packet)
-        client.owed += _is_owed(packet)
-        client.paused = client.owed >= attached.PAUSE_AT
-        self._loop.wait_for(client.fd, WRITABLE if client.paused else READABLE | WRITABLE)
-        return True
+def _mad_in(raw: bytes) -> bytes | None:
+    """Return the MAD in a packet, padded to its whole length; None where a kernel would not have sent it."""
+    mad = raw[HEADER_SIZE:]
+    if raw[protocol.LENGTH] != _WHOLE_MAD:
+        length = int.from_bytes(raw[protocol.LENGTH])
+        if not LEAST_MAD <= length <= MAD_SIZE:
+            return None
+        mad = mad[:length].ljust(MAD_SIZE, b"\0")
+    return mad if _is_sound(mad) else None
 
-    def _flush(self, client: Client) -> None:
-        waiting = client.waiting
-        try:
-            while waiting:
-                client.socket.send(waiting[0])
-                client.owed -= _is_owed(waiting.popleft())
-        except BlockingIOError:
-            pass
-        except OSError:
-            self._clients.mark_gone(client)
-            return
-        client.paused = client.owed >= attached.PAUSE_AT
-        self._loop.wait_for(client.fd, WRITABLE if client.paused else READABLE | WRITABLE if waiting else READABLE)
+
+def _sent(client: Client, raw: bytes, mad: bytes) -> _Sent:
+    """Note in a request whose it is, and in the packet the LID of a sender that left it out."""
+    method = mad[at.METHOD]
+    asks = not method & at.RESPONSE and method != _TRAP_REPRESS  # mad.c: ib_response_mad
+    if asks:
+        mad = mad[: SLOT.start] + client.slot_bytes + mad[SLOT.stop :]
+    slid = raw[protocol.SLID]
+    if slid == protocol.NO_LID:
+        slid = protocol.packet_lid(client.port.lid)
+    return _Sent(client, raw, mad, slid, asks)
+
+
+def _is_sound(mad: bytes) -> bool:
+    """Whether a program may send *mad*: a directed route begins at HopPointer 0, and D is set where R is."""
+    if mad[at.BASE_VERSION] != 1 or mad[at.CLASS_VERSION] > SA_CLASS_VERSION:
+        return False
+    if mad[at.MGMT_CLASS] != _DIRECTED:
+        return True
+    return not mad[at.HOP_POINTER] and not (mad[at.D] ^ mad[at.METHOD]) & at.RESPONSE
 
 
 def _is_subscription(mad: bytes) -> bool:
-    return mad[3] == _SET and mad[1] == _ADMINISTRATION and mad[16:18] == _INFORM_INFO
-
-
-def _given_back(raw: bytes, slid: bytes, mad: bytes, status: int = errno.ETIMEDOUT) -> bytes:
-    """Return the packet by which the request *mad*, which came as *raw*, is given up, or with EPERM refused."""
-    return b"".join((raw[0:4], slid, raw[8:16], status.to_bytes(4), bytes(4), raw[24:32], mad))
-
-
-def _is_owed(packet: bytes) -> bool:
-    """Whether *packet* is what the client waits for: an answer, or its own request given back."""
-    return packet[HEADER_SIZE + 3] >= 0x80 or packet[16:20] != _ANSWERED[:4]
-
-
-def _lid(raw: bytes) -> int:
-    return raw[_LID_AT] << 8 | raw[_LID_AT + 1]
+    is_set_of_sa = mad[at.METHOD] == _SET and mad[at.MGMT_CLASS] == _ADMINISTRATION
+    return is_set_of_sa and mad[at.ATTRIBUTE_ID] == _INFORM_INFO

@@ -113,7 +113,7 @@ def _cable(subnet: Subnet, port: Port, up: bool) -> str:
         return f"{port}: the cable to {peer} is out" if peer is not None else f"{port} has no cable"
     if port.peer is not None:
         return f"{port} has its cable, to {port.peer}"
-    peer = subnet.unplugged.get(port, port.first_peer)
+    peer = subnet.cables.unplugged.get(port, port.first_peer)
     if peer is None:
         raise UsageError(f"{port} never had a cable; write link NODE[PORT] NODE[PORT]")
     subnet.plug(port.node, port.number, peer.node, peer.number)
@@ -151,7 +151,7 @@ def _nv_ram(words: Sequence[Token]) -> Action:
     def set_capability(subnet: Subnet) -> str:
         node = find_node(subnet, words[0])
         for port in node.end_ports:
-            subnet.set_capability(port, int(bit), on)
+            subnet.software.set_capability(port, int(bit), on)
         what = "M_Keys" if m_key else "P_Keys"
         return f"{node.description}: {what} {'survive' if on else 'are lost in'} a reset"
 

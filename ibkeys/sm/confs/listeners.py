@@ -18,7 +18,7 @@ from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.instance import InstanceFile
 from ibkeys.sm.site import Running
 
-_SYSLOG: Final = Path("/dev/log")
+SYSLOG: Final = Path("/dev/log")
 _HEARD_BY: Final = tuple(
     Path(path)
     for path in (
@@ -36,7 +36,7 @@ def shown_in(running: Running) -> Iterator[str]:
     output = instance.files["output"]
     if _is_read(output):
         yield f"its standard output goes to {output.path}, which others can read"
-    if _fact(host, _SYSLOG) is None:
+    if _fact(host, SYSLOG) is None:
         return  # nobody hears it
     for path in _HEARD_BY:
         fact = _fact(host, path)

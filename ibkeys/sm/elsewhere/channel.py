@@ -35,7 +35,7 @@ class Channel:
         """
         self._clock = clock
         try:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 command,
                 env=dict(environment),
                 stdin=subprocess.PIPE,
@@ -49,26 +49,26 @@ class Channel:
         self._rest = bytearray()
         self._errors = b""
         self._selector = selectors.DefaultSelector()
-        assert self._process.stdin is not None
-        os.set_blocking(self._process.stdin.fileno(), False)
-        for stream in (self._process.stdout, self._process.stderr):
+        assert self.process.stdin is not None
+        os.set_blocking(self.process.stdin.fileno(), False)
+        for stream in (self.process.stdout, self.process.stderr):
             assert stream is not None
             os.set_blocking(stream.fileno(), False)
             self._selector.register(stream, selectors.EVENT_READ)
 
     def send(self, data: bytes, seconds: float) -> None:
         """Write all of *data* within *seconds*. Raises ChannelBroken where the program has gone, or does not read."""
-        assert self._process.stdin is not None
+        assert self.process.stdin is not None
         deadline = self._clock() + seconds
         view = memoryview(data)
         try:
             with selectors.DefaultSelector() as selector:
-                selector.register(self._process.stdin, selectors.EVENT_WRITE)
+                selector.register(self.process.stdin, selectors.EVENT_WRITE)
                 while view:
                     if self._clock() > deadline:
                         raise ChannelBroken("it does not read what it is asked")
                     if selector.select(max(deadline - self._clock(), 0)):
-                        view = view[self._process.stdin.write(view) or 0 :]
+                        view = view[self.process.stdin.write(view) or 0 :]
         except OSError:  # why is what it said last
             raise ChannelBroken("it ended") from None
 
@@ -104,7 +104,7 @@ class Channel:
         """Return what comes next on standard output; what comes on standard error is kept."""
         for key, _ in self._selector.select(max(seconds, 0)):
             data = os.read(key.fd, _CHUNK)
-            if key.fileobj is self._process.stderr:
+            if key.fileobj is self.process.stderr:
                 self._errors = (self._errors + data)[-_MOST_SAID:]
                 if not data:
                     self._selector.unregister(key.fileobj)
@@ -117,27 +117,27 @@ class Channel:
     def last_words(self, seconds: float = 1.0) -> str:
         """Return the last line that the program said on standard error, waiting up to *seconds* for its end."""
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(seconds)
-        assert self._process.stderr is not None
+            self.process.wait(seconds)
+        assert self.process.stderr is not None
         with suppress(OSError):
-            self._errors += os.read(self._process.stderr.fileno(), _CHUNK)
+            self._errors += os.read(self.process.stderr.fileno(), _CHUNK)
         lines = [line.strip() for line in self._errors.decode("utf-8", "replace").splitlines() if line.strip()]
         return lines[-1] if lines else ""
 
     def close(self) -> None:
         """End the program. May be called twice."""
         self._selector.close()
-        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None:
                 with suppress(OSError):
                     stream.close()
-        if self._process.poll() is None:
-            self._process.terminate()
+        if self.process.poll() is None:
+            self.process.terminate()
             try:
-                self._process.wait(2)
+                self.process.wait(2)
             except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+                self.process.kill()
+                self.process.wait()
 
     def __enter__(self) -> Channel:
         """Return itself."""

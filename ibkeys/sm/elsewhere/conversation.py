@@ -54,16 +54,16 @@ class Conversation:
         self._is_over = False
         with ExitStack() as stack:
             try:
-                self._channel = stack.enter_context(open_channel(command, environment))
-                self._channel.send(program.encode(), START_SECONDS)
-                self._channel.lines(START_SECONDS, _BANNER, _BANNER, lambda line: line == ready)
+                self.channel = stack.enter_context(open_channel(command, environment))
+                self.channel.send(program.encode(), START_SECONDS)
+                self.channel.lines(START_SECONDS, _BANNER, _BANNER, lambda line: line == ready)
             except ChannelBroken as broken:
                 self.end(str(broken))
             stack.pop_all()
 
     def close(self) -> None:
         """End the connection. May be called twice."""
-        self._channel.close()
+        self.channel.close()
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -86,10 +86,10 @@ class Conversation:
         if self._spending.said_too_much():
             self.end(f"it said more than {HOST_BYTES // files.MIB} MiB altogether")
         try:
-            if self._channel.is_ahead():
+            if self.channel.is_ahead():
                 self.end("it said something before it was asked")
-            self._channel.send(b"%s\n%s" % (question, more), seconds)
-            *lines, last = self._channel.lines(seconds, most_bytes + _BANNER, most_lines, lambda line: line[:1] != b" ")
+            self.channel.send(b"%s\n%s" % (question, more), seconds)
+            *lines, last = self.channel.lines(seconds, most_bytes + _BANNER, most_lines, lambda line: line[:1] != b" ")
         except ChannelBroken as broken:
             self.end(str(broken))
         self._spending.answered(sum(map(len, lines)))
@@ -134,7 +134,7 @@ class Conversation:
     def end(self, what: str) -> NoReturn:
         """Give the host up. Raises HostNotReached, with what the host said last."""
         self._is_over = True
-        said = clean(self._channel.last_words())[:_MOST_WORDS] if hasattr(self, "_channel") else ""
+        said = clean(self.channel.last_words())[:_MOST_WORDS] if hasattr(self, "channel") else ""
         raise HostNotReached(f"host {self.name}: {what}{f': {said}' if said else ''}", self.name) from None
 
 

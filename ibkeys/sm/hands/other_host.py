@@ -48,7 +48,7 @@ class OtherHost(Telling):
 
     def __init__(self, reader: RemoteFiles, writer: Writer) -> None:
         self._reader = reader
-        self._writer = writer
+        self.writer = writer
         self._looking = LookingThere(reader, writer)
         self._processes = ProcessesThere(reader.name, writer)
         self._is_staging = False
@@ -84,7 +84,7 @@ class OtherHost(Telling):
 
     def _of_ground(self, seen: SeenFile, rights: int | None) -> str | None:
         try:
-            ground = read_ground(self._writer, seen.path)
+            ground = read_ground(self.writer, seen.path)
         except No as no:
             raise FileError(f"{self._at(seen.path.parent)}: cannot be looked at: {no.reason}") from None
         return hindrance_of(seen, ground, self._looking.users()[0]) or why_not(seen, rights, ground.has_acl)
@@ -111,14 +111,14 @@ class OtherHost(Telling):
         may_be_done = False
         try:
             if data is not None:
-                self._writer.ask("begin", secrets.token_hex(8), path=seen.path)
-                self._writer.send("fill", data, path=seen.path)
+                self.writer.ask("begin", secrets.token_hex(8), path=seen.path)
+                self.writer.send("fill", data, path=seen.path)
             may_be_done = True  # before it is so: the connection may be cut
             if data is not None:
                 given = _given(seen, mode if rights is None else rights, rights is not None, owner)
-                self._writer.ask("put", sum_of(data), marks(seen), sum_of(seen.data), given, path=seen.path)
+                self.writer.ask("put", sum_of(data), marks(seen), sum_of(seen.data), given, path=seen.path)
             elif seen.found is not None:
-                self._writer.ask("remove", marks(seen), sum_of(seen.data), path=seen.path)
+                self.writer.ask("remove", marks(seen), sum_of(seen.data), path=seen.path)
         except No as no:
             raise not_replaced(self.name, entry, no, "removed" if data is None else "replaced") from None
         except HostNotReached:
@@ -153,7 +153,7 @@ class OtherHost(Telling):
                 f"{self._at(seen.path)}: another file of that host waits to be replaced, and only one can at a time; "
                 "it is as it was"
             )
-        staged = StagedThere(self.name, self._writer, self._record(operation, seen, data, contents, rights), seen)
+        staged = StagedThere(self.name, self.writer, self._record(operation, seen, data, contents, rights), seen)
         self._is_staging = True
         try:
             staged.prepare(data, rights)
@@ -169,7 +169,7 @@ class OtherHost(Telling):
         device, inode = seen.identity or (0, 0)
         was = f"{seen.mode:o}:{seen.uid}:{seen.gid}:{device}:{inode}"
         try:
-            self._writer.ask("set_mode", was, f"{mode:o}", path=place)
+            self.writer.ask("set_mode", was, f"{mode:o}", path=place)
         except No as no:
             if no.kind == "changed":
                 raise changed(self._at(place)) from None
@@ -188,13 +188,13 @@ class OtherHost(Telling):
         foreign: list[Path] = []
         for place, sums in known.items():
             try:
-                for line in self._writer.ask("left", path=place):
+                for line in self.writer.ask("left", path=place):
                     left = _LEFT.fullmatch(line)
                     if left is None:
-                        self._writer.conversation.end("its answer makes no sense (left-overs)")
+                        self.writer.conversation.end("its answer makes no sense (left-overs)")
                     is_known = bool(left[2]) or left[3] in sums
                     if is_known:
-                        self._writer.ask("drop", left[1], path=place)
+                        self.writer.ask("drop", left[1], path=place)
                     (removed if is_known else foreign).append(place.with_name(f".{place.name}.ibkeys-{left[1]}"))
             except No as no:
                 raise FileError(f"{self._at(place.parent)}: cannot be cleaned up: {no.reason}") from None
@@ -204,11 +204,11 @@ class OtherHost(Telling):
 
     def guard(self, seconds: float) -> OtherGuard:
         """Return one who goes back there when nobody confirms."""
-        return OtherGuard(self.name, self._writer, seconds, self._processes.words)
+        return OtherGuard(self.name, self.writer, seconds, self._processes.words)
 
     def confirm_guard(self, token: str) -> bool:
         """End the guard of this token. Raises HostRefused, HostNotReached."""
-        return confirm_guard(self.name, self._writer, token)
+        return confirm_guard(self.name, self.writer, token)
 
     # --- words --------------------------------------------------------------------------------------------------------
 

@@ -88,7 +88,7 @@ class KeyStore(SealedStore):
         already. A pending key of an earlier, unfinished Set becomes a former one: the port may have it.
         """
         where = (node_guid, port_guid, port)
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             self._restate(connection, port_guid, "pending", "former", "its Set was never confirmed")
             current = self._current_row(port_guid)
             old = current[0] if current else None
@@ -102,7 +102,7 @@ class KeyStore(SealedStore):
 
         Works from any state, so that a run which finds that a port went back, or forward after all, can say so.
         """
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             stored = _without_key(self._row(ref))
             if stored.state != "current":
                 self._restate(connection, stored.port_guid, "current", "former", "")
@@ -113,7 +113,7 @@ class KeyStore(SealedStore):
 
         Raises StoreError when *ref* is the current key.
         """
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             stored = _without_key(self._row(ref))
             if stored.state == "current":
                 raise StoreError(
@@ -128,7 +128,7 @@ class KeyStore(SealedStore):
 
         A key that the port has in any state is not stored twice.
         """
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             for known in self._known(port_guid):
                 if known.m_key == key:
                     return known.ref
@@ -141,7 +141,7 @@ class KeyStore(SealedStore):
     def keys_for(self, port_guid: int) -> list[MKey]:
         """Return the keys to try on a port, none twice, in `TRY_ORDER`, the newest of each state first."""
         query = f"SELECT {_COLUMNS} FROM keys WHERE port_guid = ?"
-        return _in_try_order(map(self._stored, self._database.query(query, (guid_text(port_guid),), of="keys")))
+        return _in_try_order(map(self._stored, self.database.query(query, (guid_text(port_guid),), of="keys")))
 
     # --- all ports -----------------------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class KeyStore(SealedStore):
         A port with a key of which no level is known is left out.
         """
         found: dict[int, int | None] = {}
-        rows = self._database.query(
+        rows = self.database.query(
             "SELECT port_guid, m_key_protect_bits FROM keys WHERE state IN ('current', 'pending', 'imported')",
             of="keys",
         )
@@ -170,7 +170,7 @@ class KeyStore(SealedStore):
 
     def current_of(self, port_guid: int) -> StoredKey | None:
         """Return the current key of one port, or None when it has none."""
-        rows = self._database.query(
+        rows = self.database.query(
             f"SELECT {_COLUMNS} FROM keys WHERE port_guid = ? AND state = 'current'",
             (guid_text(port_guid),),
             of="keys",
@@ -179,16 +179,16 @@ class KeyStore(SealedStore):
 
     def current(self) -> dict[int, MKey]:
         """Return the current key of every port that has one, by port GUID."""
-        rows = self._database.query("SELECT port_guid, m_key FROM keys WHERE state = 'current'", of="keys")
+        rows = self.database.query("SELECT port_guid, m_key FROM keys WHERE state = 'current'", of="keys")
         return {guid_number(port_guid): self._key(blob, port_guid) for port_guid, blob in rows}
 
     def rows(self) -> list[StoredKey]:
         """Return all rows, ordered by port GUID and then as they were stored. The keys in them mask themselves."""
-        return [self._stored(row) for row in self._database.query(_ALL_ROWS, of="keys")]
+        return [self._stored(row) for row in self.database.query(_ALL_ROWS, of="keys")]
 
     def outline(self) -> list[KeyRow]:
         """Return all rows as `rows` does, but without keys: no passphrase is needed."""
-        return [_without_key(row) for row in self._database.query(_ALL_ROWS, of="keys")]
+        return [_without_key(row) for row in self.database.query(_ALL_ROWS, of="keys")]
 
     def put_all_imported(self, keys: Mapping[int, MKey], written: datetime, note: str = "") -> dict[int, ImportResult]:
         """Store keys from elsewhere, by port GUID, and return what each was. One transaction: all or nothing.
@@ -197,7 +197,7 @@ class KeyStore(SealedStore):
         the imported key is tried first; a later one stays the current key. No key is stored twice, and none is lost.
         """
         when = timestamp(lambda: written)
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             return {guid: self._import(connection, guid, key, when, note) for guid, key in keys.items()}
 
     # --- the key of the whole subnet -----------------------------------------------------------------------------
@@ -207,11 +207,11 @@ class KeyStore(SealedStore):
 
         It is the newest one from now on. Returns its number, for `subnet_key` and the journal.
         """
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             for ref, blob in self._subnet_rows("ORDER BY id DESC LIMIT 1"):
                 if self._key(blob, OF_THE_SUBNET) == key:
                     return int(ref)
-            row = (self._blob(key, OF_THE_SUBNET), timestamp(self._clock), note)
+            row = (self.stored_form(key, OF_THE_SUBNET), self.now(), note)
             cursor = connection.execute("INSERT INTO subnet_keys VALUES (NULL, ?, ?, ?)", row)
             return cast(int, cursor.lastrowid)
 
@@ -232,11 +232,11 @@ class KeyStore(SealedStore):
         return list(dict.fromkeys(self._key(blob, OF_THE_SUBNET) for _, blob in rows))
 
     def _subnet_rows(self, which: str, *parameters: int) -> list[tuple[Any, ...]]:
-        return self._database.query(f"SELECT id, m_key FROM subnet_keys {which}", parameters, of="subnet_keys")
+        return self.database.query(f"SELECT id, m_key FROM subnet_keys {which}", parameters, of="subnet_keys")
 
     def subnet_key_outline(self) -> list[tuple[str, str]]:
         """Return (since, note) of the keys of the whole subnet, the newest first; no passphrase is needed."""
-        rows = self._database.query("SELECT since, note FROM subnet_keys ORDER BY id DESC", of="subnet_keys")
+        rows = self.database.query("SELECT since, note FROM subnet_keys ORDER BY id DESC", of="subnet_keys")
         return [(since, note) for since, note in rows]
 
     # --- rows ----------------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ class KeyStore(SealedStore):
 
     def _known(self, port_guid: int) -> list[StoredKey]:
         query = f"SELECT {_COLUMNS} FROM keys WHERE port_guid = ? ORDER BY id"
-        return [self._stored(row) for row in self._database.query(query, (guid_text(port_guid),), of="keys")]
+        return [self._stored(row) for row in self.database.query(query, (guid_text(port_guid),), of="keys")]
 
     def _insert(
         self,
@@ -287,11 +287,11 @@ class KeyStore(SealedStore):
                 node,
                 owner,
                 port,
-                self._blob(key, owner),
+                self.stored_form(key, owner),
                 protect_bits,
                 lease_period,
                 state,
-                timestamp(self._clock),
+                self.now(),
                 note,
                 replaces,
             ),
@@ -301,16 +301,16 @@ class KeyStore(SealedStore):
     def _restate(self, connection: sqlite3.Connection, port_guid: int, old: KeyState, new: KeyState, note: str) -> None:
         connection.execute(
             "UPDATE keys SET state = ?, since = ?, note = ? WHERE port_guid = ? AND state = ?",
-            (new, timestamp(self._clock), note, guid_text(port_guid), old),
+            (new, self.now(), note, guid_text(port_guid), old),
         )
 
     def _set_state(self, connection: sqlite3.Connection, ref: int, state: KeyState, note: str) -> None:
         connection.execute(
-            "UPDATE keys SET state = ?, since = ?, note = ? WHERE id = ?", (state, timestamp(self._clock), note, ref)
+            "UPDATE keys SET state = ?, since = ?, note = ? WHERE id = ?", (state, self.now(), note, ref)
         )
 
     def _row(self, ref: int) -> tuple[Any, ...]:
-        rows = self._database.query(f"SELECT {_COLUMNS} FROM keys WHERE id = ?", (ref,), of="keys")
+        rows = self.database.query(f"SELECT {_COLUMNS} FROM keys WHERE id = ?", (ref,), of="keys")
         if not rows:
             raise StoreError(f"the key store has no key {ref}")
         return rows[0]
@@ -318,7 +318,7 @@ class KeyStore(SealedStore):
     def _current_row(self, port_guid: int) -> tuple[int, MKey] | None:
         owner = guid_text(port_guid)
         query = "SELECT id, m_key FROM keys WHERE port_guid = ? AND state = 'current'"
-        rows = self._database.query(query, (owner,), of="keys")
+        rows = self.database.query(query, (owner,), of="keys")
         return (rows[0][0], self._key(rows[0][1], owner)) if rows else None
 
     def _stored(self, row: Sequence[Any]) -> StoredKey:

@@ -39,7 +39,7 @@ class TopologyStore(Store):
         """
         links = list(links)
         when = self._time(seen)
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             for node_guid, port, peer_guid, peer_port in links:
                 near, far = (guid_text(node_guid), port), (guid_text(peer_guid), peer_port)
                 if seen is not None and any(_seen_after(connection, end, when) for end in (near, far)):
@@ -53,36 +53,36 @@ class TopologyStore(Store):
 
     def links(self) -> dict[tuple[int, int], tuple[int, int]]:
         """Return the known links, each from both its ends: (GUID, port) to (GUID, port)."""
-        rows = self._database.query("SELECT node_guid, port, peer_guid, peer_port FROM links", of="links")
+        rows = self.database.query("SELECT node_guid, port, peer_guid, peer_port FROM links", of="links")
         return {(guid_number(node), port): (guid_number(peer), peer_port) for node, port, peer, peer_port in rows}
 
     def link_downed(self) -> dict[tuple[int, int], int]:
         """Return LinkDownedCounter by (GUID, port) when the link of that port was proven, where it was kept."""
         query = "SELECT node_guid, port, link_downed FROM links WHERE link_downed IS NOT NULL"
-        rows = self._database.query(query, of="links")
+        rows = self.database.query(query, of="links")
         return {(guid_number(node), port): counter for node, port, counter in rows}
 
     def forget_place(self, port_guid: int, port: int) -> None:
         """Forget the link of one end. Keys stay."""
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             end = (guid_text(port_guid), port)
             connection.execute("DELETE FROM links WHERE node_guid = ? AND port = ?", end)
             connection.execute("DELETE FROM links WHERE peer_guid = ? AND peer_port = ?", end)
 
     def settle(self, port_guids: Iterable[int]) -> None:
         """Note that these ports are not to be waited for any more."""
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             rows = [(guid_text(guid), self._time(None)) for guid in port_guids]
             connection.executemany("INSERT OR REPLACE INTO settled VALUES (?, ?)", rows)
 
     def unsettle(self, port_guids: Iterable[int]) -> None:
         """Wait for these ports again: they were found."""
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             connection.executemany("DELETE FROM settled WHERE port_guid = ?", [(guid_text(g),) for g in port_guids])
 
     def settled(self) -> set[int]:
         """Return the GUIDs of the ports that are not to be waited for."""
-        return {guid_number(guid) for (guid,) in self._database.query("SELECT port_guid FROM settled", of="settled")}
+        return {guid_number(guid) for (guid,) in self.database.query("SELECT port_guid FROM settled", of="settled")}
 
     def put_lids(self, lids: Mapping[int, tuple[int, int]], seen: datetime | None = None) -> None:
         """Store base and top LID of ports by port GUID. A LID belongs to one port: who was known to have it loses it.
@@ -90,7 +90,7 @@ class TopologyStore(Store):
         With *seen*, the time at which others saw them, a port is left out that was seen later than that.
         """
         when = self._time(seen)
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             for port_guid, (base, top) in lids.items():
                 where = (guid_text(port_guid),)
                 known = connection.execute("SELECT seen FROM lids WHERE port_guid = ?", where).fetchone()
@@ -103,19 +103,19 @@ class TopologyStore(Store):
 
     def lids(self) -> dict[int, tuple[int, int]]:
         """Return base and top LID by port GUID, as they were last seen."""
-        rows = self._database.query("SELECT port_guid, base_lid, top_lid FROM lids", of="lids")
+        rows = self.database.query("SELECT port_guid, base_lid, top_lid FROM lids", of="lids")
         return {guid_number(guid): (base, top) for guid, base, top in rows}
 
     def topology_seen(self) -> tuple[str, str] | None:
         """Return when the oldest and the newest link was seen, as ISO 8601 in UTC; None when no link is known."""
-        [(oldest, newest)] = self._database.query("SELECT min(seen), max(seen) FROM links")
+        [(oldest, newest)] = self.database.query("SELECT min(seen), max(seen) FROM links")
         for each in (oldest, newest):
             if not isinstance(each, str | None):
-                raise self._database.damage("seen holds what it cannot")
+                raise self.database.damage("seen holds what it cannot")
         return None if oldest is None else (oldest, newest)
 
     def _time(self, seen: datetime | None) -> str:
-        return timestamp(self._clock) if seen is None else timestamp(lambda: seen)
+        return self.now() if seen is None else timestamp(lambda: seen)
 
 
 def _seen_after(connection: sqlite3.Connection, end: tuple[str, int], when: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, cast
 from ibkeys import jsonfile
 from ibkeys.errors import FileFormatError
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.sqlite import guid_number, guid_text, timestamp
+from ibkeys.store.sqlite import guid_number, guid_text
 
 RunState = Literal["open", "ended", "undone"]
 REMOVAL: Final = "mkey-remove"
@@ -115,7 +115,7 @@ class Runs:
 
     def __init__(self, store: KeyStore) -> None:
         self._store = store
-        self._database = store._database
+        self._database = store.database
 
     def begin(
         self, command: str, options: RunOptions, ports: Sequence[NewRunPort], via: Mapping[str, Any] | None = None
@@ -132,7 +132,7 @@ class Runs:
                     options.at_once,
                     options.first,
                     options.max_failures,
-                    timestamp(self._store._clock),
+                    self._store.now(),
                     None if via is None else json.dumps(via),
                 ),
             )
@@ -243,9 +243,7 @@ class Runs:
     def finish(self, run: int, state: RunState) -> None:
         """Note that a run ended or went back."""
         with self._database.transaction() as connection:
-            connection.execute(
-                "UPDATE runs SET state = ?, finished = ? WHERE id = ?", (state, timestamp(self._store._clock), run)
-            )
+            connection.execute("UPDATE runs SET state = ?, finished = ? WHERE id = ?", (state, self._store.now(), run))
 
 
 def shared_key_ref(ports: Iterable[RunPort]) -> int | None:

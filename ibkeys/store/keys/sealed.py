@@ -61,7 +61,7 @@ class SealedStore(TopologyStore):
     @property
     def is_encrypted(self) -> bool:
         """Whether the keys in this store are sealed."""
-        return bool(self._database.query("SELECT 1 FROM encryption"))
+        return bool(self.database.query("SELECT 1 FROM encryption"))
 
     def encrypt(self, passphrase: Passphrase, cost: Cost | None = None) -> None:
         """Seal all keys with *passphrase*, and every key that comes later; an encrypted store gets a new passphrase.
@@ -80,7 +80,7 @@ class SealedStore(TopologyStore):
         self._reseal(None, None)
 
     def _reseal(self, seal: Seal | None, row: tuple[object, ...] | None) -> None:
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             opened = [(each, self._opened_rows(each)) for each in _TABLES]
             connection.execute("DELETE FROM encryption")
             if row is not None:
@@ -91,20 +91,20 @@ class SealedStore(TopologyStore):
                     [(_sealed(seal, key, owner), ref) for ref, key, owner in rows],
                 )
         self.__dict__["_seal"] = seal
-        self._database.rewrite()
+        self.database.rewrite()
 
     def _opened_rows(self, each: _Keys) -> list[tuple[int, Secret64, str]]:
-        rows = self._database.query(f"SELECT id, {each.column}, {each.owner} FROM {each.table}", of=each.table)
-        return [(ref, self._opened(blob, owner, each.kind), owner) for ref, blob, owner in rows]
+        rows = self.database.query(f"SELECT id, {each.column}, {each.owner} FROM {each.table}", of=each.table)
+        return [(ref, self.opened(blob, owner, each.kind), owner) for ref, blob, owner in rows]
 
     @cached_property
     def _seal(self) -> Seal | None:
-        rows = self._database.query("SELECT salt, n, r, p, proof FROM encryption", of="encryption")
+        rows = self.database.query("SELECT salt, n, r, p, proof FROM encryption", of="encryption")
         if not rows:
             return None
         [(salt, n, r, p, proof)] = rows
         if n & (n - 1) or not n * r * p:
-            raise self._database.damage("a cost of scrypt that none has")
+            raise self.database.damage("a cost of scrypt that none has")
         if self._passphrase is None:
             raise StoreSealed(
                 f"{self.path}: the key store is encrypted; its passphrase comes from a terminal, or from "
@@ -117,19 +117,19 @@ class SealedStore(TopologyStore):
             raise StoreSealed(f"{self.path}: that is not the passphrase of this key store") from None
         return seal
 
-    def _opened(self, blob: bytes, owner: str, kind: type[Key]) -> Key:
+    def opened(self, blob: bytes, owner: str, kind: type[Key]) -> Key:
         """Return the key that a row holds for *owner*."""
         seal = self._seal
         if seal is not None:
             return seal.open(blob, owner, kind)
         if len(blob) != _KEY_BYTES:
-            raise self._database.damage("a sealed key in a store that is not encrypted")
+            raise self.database.damage("a sealed key in a store that is not encrypted")
         return kind(int.from_bytes(blob))
 
     def _key(self, blob: bytes, owner: str) -> MKey:
-        return self._opened(blob, owner, MKey)
+        return self.opened(blob, owner, MKey)
 
-    def _blob(self, key: Secret64, owner: str) -> bytes:
+    def stored_form(self, key: Secret64, owner: str) -> bytes:
         """Return what a row holds of *key*, which is *owner*'s."""
         return _sealed(self._seal, key, owner)
 

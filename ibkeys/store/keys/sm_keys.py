@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from ibkeys.errors import StoreError
 from ibkeys.keys.smkey import SMKey
 from ibkeys.store.keys.keystore import KeyState, KeyStore
-from ibkeys.store.sqlite import timestamp
 
 if TYPE_CHECKING:
     import sqlite3
@@ -49,7 +48,7 @@ class SmKeys:
 
     def __init__(self, store: KeyStore) -> None:
         self._store = store
-        self._database = store._database
+        self._database = store.database
 
     def put_pending(self, kind: SmKeyKind, key: SMKey, note: str = "") -> int:
         """Store a key that files are to get, and return its ``ref``. They may have it when this returns.
@@ -101,7 +100,7 @@ class SmKeys:
     # --- rows --------------------------------------------------------------------------------------------------------
 
     def _insert(self, connection: sqlite3.Connection, kind: SmKeyKind, key: SMKey, state: KeyState, note: str) -> int:
-        values = (kind, self._store._blob(key, kind), state, timestamp(self._store._clock), note)
+        values = (kind, self._store.stored_form(key, kind), state, self._store.now(), note)
         cursor = connection.execute(f"INSERT INTO sm_keys ({_COLUMNS}) VALUES (NULL, ?, ?, ?, ?, ?)", values)
         return cast(int, cursor.lastrowid)
 
@@ -109,13 +108,13 @@ class SmKeys:
         """Make the key of *kind* that is in the state *old* a former one."""
         connection.execute(
             "UPDATE sm_keys SET state = 'former', since = ?, note = ? WHERE kind = ? AND state = ?",
-            (timestamp(self._store._clock), note, kind, old),
+            (self._store.now(), note, kind, old),
         )
 
     def _set_state(self, connection: sqlite3.Connection, ref: int, state: KeyState, note: str) -> None:
         connection.execute(
             "UPDATE sm_keys SET state = ?, since = ?, note = ? WHERE id = ?",
-            (state, timestamp(self._store._clock), note, ref),
+            (state, self._store.now(), note, ref),
         )
 
     def _row(self, ref: int) -> tuple[Any, ...]:
@@ -126,7 +125,7 @@ class SmKeys:
 
     def _stored(self, row: Sequence[Any]) -> StoredSmKey:
         ref, kind, blob, state, since, note = row
-        return StoredSmKey(ref, kind, state, since, note, self._store._opened(blob, kind, SMKey))
+        return StoredSmKey(ref, kind, state, since, note, self._store.opened(blob, kind, SMKey))
 
 
 _COLUMNS: Final = "id, kind, sm_key, state, since, note"

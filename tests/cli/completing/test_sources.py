@@ -124,7 +124,7 @@ def test_no_completion_opens_a_fabric_or_fails(complete: Complete, monkeypatch: 
         raise AssertionError("a completion opens no fabric")
 
     monkeypatch.setattr("ibkeys.opening.open_port", opened)
-    monkeypatch.setattr("ibkeys.umad.simulated.SimSpec.load", opened)
+    monkeypatch.setattr("ibkeys.umad.sim_spec.SimSpec.load", opened)
     monkeypatch.setenv("IBKEYS_BACKEND", "sim:")
     for words, command in LEAVES:
         complete(f"{words} ")

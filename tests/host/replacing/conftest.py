@@ -13,7 +13,7 @@ from tests.host.replacing.helpers import OLD
 @pytest.fixture(autouse=True)
 def _outside_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no folder pass for the layer of a container: the tests may run in one."""
-    monkeypatch.setattr(hindrances, "_kind_of_mount", lambda number: "ext4")
+    monkeypatch.setattr(hindrances, "kind_of_mount", lambda number: "ext4")
 
 
 @pytest.fixture

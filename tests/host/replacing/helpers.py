@@ -46,4 +46,4 @@ def names(folder: Path) -> list[str]:
 
 def as_outside_a_container() -> None:
     """Let no folder pass for the layer of a container: the tests may run in one."""
-    hindrances._kind_of_mount = lambda number: "ext4"
+    hindrances.kind_of_mount = lambda number: "ext4"

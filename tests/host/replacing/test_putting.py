@@ -331,13 +331,13 @@ def listing(folder: Path) -> list[tuple[str, bytes]]:
 def test_a_file_that_somebody_made_meanwhile_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "new"
     seen = look(path)
-    real = putting._Put._refuse_changed
+    real = putting.Put.refuse_changed
 
-    def after_the_look(replacement: putting._Put) -> None:
+    def after_the_look(replacement: putting.Put) -> None:
         real(replacement)
         path.write_bytes(THEIRS)
 
-    monkeypatch.setattr(putting._Put, "_refuse_changed", after_the_look)
+    monkeypatch.setattr(putting.Put, "refuse_changed", after_the_look)
     with pytest.raises(FileChanged, match="what they wrote is in place"):
         put_new(seen)
     assert listing(tmp_path) == [("new", THEIRS)]

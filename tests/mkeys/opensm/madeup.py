@@ -66,7 +66,7 @@ class MadeUpOpensm:
         folder.chmod(0o700)
         self.is_deaf, self.runs = False, True
         self.before_each: Callable[[str], None] = lambda word: None
-        self._time = 0.0
+        self.time = 0.0
         self._due: list[Port] = []
         self._setting = (0, 0, 0)
 
@@ -98,7 +98,7 @@ class MadeUpOpensm:
     def sleep(self, seconds: float) -> None:
         """What passes for time."""
         self.before_each("pause")
-        self._time += seconds
+        self.time += seconds
         if self._due:
             self._set(self._due.pop(0))
             if not self._due:
@@ -234,7 +234,7 @@ class Bench:
                     return opensm.managers(port)
 
                 def way(*values: Any) -> OpensmWay:
-                    return OpensmWay(*values, clock=Clock(lambda: opensm._time, opensm.sleep))
+                    return OpensmWay(*values, clock=Clock(lambda: opensm.time, opensm.sleep))
 
                 self.monkeypatch.setattr(planned, "OpensmWay", way)
                 self.monkeypatch.setattr(planned, "find_key_managers", found)

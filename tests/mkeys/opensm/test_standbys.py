@@ -64,7 +64,7 @@ class Host:
 def host(monkeypatch: pytest.MonkeyPatch) -> Host:
     host = Host()
     monkeypatch.setattr(standbys, "opensms_with", lambda hands, cache: host.processes())
-    monkeypatch.setattr(Standbys, "_state_of", lambda self, standby: host.state())
+    monkeypatch.setattr(Standbys, "state_of", lambda self, standby: host.state())
     return host
 
 

@@ -23,7 +23,7 @@ from tests.fattree import fat_tree
 from tests.spy import spy
 
 LEASE = 15
-SMALL = (3, 3, 2, 2, 3)
+SMALL = fat_tree(3, 3, 2, pods=3, cores=2)
 FIRST_KEY = 0x5EC2E7C0DE000001
 
 
@@ -44,8 +44,8 @@ def links(net: Subnet) -> dict[tuple[int, int], tuple[int, int]]:
         return links_of(fabric.sweep())
 
 
-def tree(shape: tuple[int, ...] = SMALL, level: int = 2) -> tuple[Subnet, dict[tuple[int, int], tuple[int, int]]]:
-    net = Subnet.from_text(fat_tree(*shape))
+def tree(file: str = SMALL, level: int = 2) -> tuple[Subnet, dict[tuple[int, int], tuple[int, int]]]:
+    net = Subnet.from_text(file)
     known = links(net)
     lock(net, level)
     return net, known

@@ -79,7 +79,7 @@ def test_a_silent_own_port_that_is_named_as_the_sms_is_judged_by_what_the_host_s
     assert own.sm_lid == own.lid
     with tool(net) as fabric, writer(fabric) as w:
         assert plan_recovery(w, known).objections() == []
-    net.set_is_sm(own, True)
+    net.software.set_is_sm(own, True)
     with tool(net) as fabric, writer(fabric) as w:
         assert [each.interlock for each in plan_recovery(w, known).objections()] == ["mkey-under-sm"]
 

@@ -12,6 +12,7 @@ import pytest
 
 from ibkeys.mad.const import Method
 from ibkeys.mkeys.recovery.wishes import Wishes
+from tests.fattree import fat_tree
 from tests.mkeys.recovery.lost import (
     LEASE,
     Run,
@@ -27,9 +28,6 @@ HOPS = 6  # from a host over leaf, spine, core, spine and leaf to the farthest h
 
 
 BOUND = ceil((HOPS + 1) / 2) + 1  # leases, without links
-
-
-WHOLE = (36, 18, 18, 18, 18)
 
 
 def test_with_known_links_everything_is_back_within_1_2_leases_and_the_violations_are_exact() -> None:
@@ -114,10 +112,12 @@ def test_with_a_fifth_of_all_smps_lost_everything_is_back(with_links: bool, seed
     assert configuration(net) == before
 
 
-@pytest.mark.parametrize("shape", [(6, 8, 6, 6, 1), (12, 9, 9, 9, 3)])
-def test_many_closed_switches_without_links_stay_under_the_bound(shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    "file", [fat_tree(8, 1, 6, pods=6, cores=6), fat_tree(9, 3, 9, pods=12, cores=9)], ids=["6 pods", "12 pods"]
+)
+def test_many_closed_switches_without_links_stay_under_the_bound(file: str) -> None:
     """More closed switches than are probed at one time, each of them by several routes."""
-    net, _ = tree(shape)
+    net, _ = tree(file)
     run = Run(net, {})
     assert run.seconds <= (BOUND - 1) * LEASE
     assert run.current == keys_of(net)
@@ -126,7 +126,7 @@ def test_many_closed_switches_without_links_stay_under_the_bound(shape: tuple[in
 
 @pytest.mark.soak
 def test_the_whole_tree_of_11_664_hosts_within_1_2_leases() -> None:
-    net, known = tree(WHOLE)
+    net, known = tree(fat_tree(18, 18, 18, pods=36, cores=18))
     run = Run(net, known)
     assert run.seconds <= 1.2 * LEASE
     assert run.current == keys_of(net)
@@ -135,7 +135,7 @@ def test_the_whole_tree_of_11_664_hosts_within_1_2_leases() -> None:
 
 @pytest.mark.soak
 def test_the_whole_tree_without_links_stays_under_the_bound() -> None:
-    net, _ = tree(WHOLE)
+    net, _ = tree(fat_tree(18, 18, 18, pods=36, cores=18))
     run = Run(net, {})
     assert run.seconds <= (BOUND - 0.5) * LEASE
     assert run.current == keys_of(net)

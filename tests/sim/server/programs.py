@@ -67,9 +67,9 @@ class Program:
         self.ident = next(idents)
         self.name = name
         self.slot: int | None = None
-        self.control = self._socket("ctl")
+        self.control = self.open_socket("ctl")
         self.control.connect(protocol.socket_name(name, "ctl"))
-        self.data = self._socket("in")
+        self.data = self.open_socket("in")
         if connect:
             reply = self.ask(protocol.CONNECT, protocol.client_info(self.ident, is_sm, node))
             if reply.kind == protocol.CONNECT:
@@ -77,7 +77,7 @@ class Program:
                 self.node = protocol.parse_client_info(reply.data).node
                 self.data.connect(protocol.socket_name(name, f"out{self.slot}"))
 
-    def _socket(self, kind: str) -> socket.socket:
+    def open_socket(self, kind: str) -> socket.socket:
         opened = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         opened.bind(protocol.socket_name(self.name, f"{kind}{self.ident}"))
         opened.settimeout(TIMEOUT)

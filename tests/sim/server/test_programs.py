@@ -41,7 +41,7 @@ def test_a_hundred_programs_attach_and_die(running: Running) -> None:
 def test_a_program_that_attaches_again_gets_a_new_start(running: Running) -> None:
     program = running.attach("H-1")
     program.data.close()
-    program.data = program._socket("in")
+    program.data = program.open_socket("in")
     reply = program.ask(protocol.CONNECT, protocol.client_info(program.ident, False, "H-2"))
     assert protocol.parse_client_info(reply.data).ident == 0
     assert len(running.attached()) == 1

@@ -42,7 +42,7 @@ def test_steering_in_pieces_in_silence_and_without_reading(running: Running) -> 
         assert slow.recv(100) == b"ok\n"
     for each in silent:
         each.close()
-    running.wait_until(lambda: not running.server._steering)
+    running.wait_until(lambda: not running.server.steering.connections)
 
 
 def test_nobody_is_there_to_be_steered() -> None:
@@ -65,7 +65,7 @@ def test_a_script_is_played_in_its_time(run: Callable[..., Running]) -> None:
     subnet = Subnet.from_text(NET)
     with ExitStack() as stack:
         server = stack.enter_context(Server(subnet, f"{running.name}-script"))
-        server.play(Script.parse("silent H-1 on\n@0.2 silent H-1 off\n@0.3 silent H-9 on\n"))
+        server.steering.play(Script.parse("silent H-1 on\n@0.2 silent H-1 off\n@0.3 silent H-9 on\n"))
         assert subnet.node("H-1").silent == 1
         thread = threading.Thread(target=server.serve, daemon=True)
         thread.start()
@@ -73,4 +73,4 @@ def test_a_script_is_played_in_its_time(run: Callable[..., Running]) -> None:
         stack.callback(server.stop)
         running.wait_until(lambda: subnet.node("H-1").silent == 0)
     with Server(subnet, f"{running.name}-bad") as server, pytest.raises(UsageError, match="line 1"):
-        server.play(Script.parse("silent H-9 on"))
+        server.steering.play(Script.parse("silent H-9 on"))

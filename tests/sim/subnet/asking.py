@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.sim.receivers import Delivery
+from ibkeys.sim.deliveries import Delivery
 
 NODE1, NODE2 = "node01 mlx4_0", "node02 mlx4_0"
 

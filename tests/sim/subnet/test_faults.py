@@ -8,7 +8,7 @@ from ibkeys.errors import UsageError
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import AttributeID
 from ibkeys.mad.smp import build_smp
-from ibkeys.sim.receivers import Delivery
+from ibkeys.sim.deliveries import Delivery, Drop
 from ibkeys.sim.subnet import Subnet
 from tests.corpus import DATA
 from tests.sim.subnet.asking import GET, NODE1, NODE_INFO, SET
@@ -52,8 +52,8 @@ def test_one_reply_is_lost_to_order_after_the_set_was_done(subnet: Subnet) -> No
     data = PortInfo(bytes(port.info)).replace(m_key=9, port_state=0, port_physical_state=0).raw
     get = build_smp(GET, AttributeID.PORT_INFO, path=())
     assert subnet.process(get, NODE1, 1)
-    assert subnet.process(build_smp(SET, AttributeID.PORT_INFO, path=(), data=data), NODE1, 1) == []
-    assert (subnet.last_drop, port.m_key) == ("fault", 9)
+    assert subnet.send(build_smp(SET, AttributeID.PORT_INFO, path=(), data=data), port) is Drop.FAULT
+    assert port.m_key == 9
     assert not subnet.faults.active
     subnet.faults.lose_next("request", count=2)
     assert [bool(subnet.process(get, NODE1, 1)) for _ in range(3)] == [False, False, True]

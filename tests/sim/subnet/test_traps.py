@@ -9,6 +9,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import AttributeID, Method, TrapNumber
 from ibkeys.mad.notice import BadMKeyDetails, Notice
 from ibkeys.mad.smp import build_smp
+from ibkeys.sim.deliveries import Drop
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from tests.sim.subnet.asking import GET, NODE1, NODE2, NODE_INFO, SWITCH_A
@@ -106,8 +107,8 @@ def test_a_trap_repress_that_passes_the_m_key_check_reaches_the_agent_and_who_is
     issuer.m_key = MKey(0x1122)
     subnet.set_description(NODE1, "another name")
     (trap,) = traps
-    for m_key, arrived in ((0x99, []), (0x1122, [Method.TRAP_REPRESS])):
+    for m_key, outcome, arrived in ((0x99, Drop.M_KEY, []), (0x1122, [], [Method.TRAP_REPRESS])):
         repress = trap[:3] + bytes([Method.TRAP_REPRESS]) + trap[4:24] + m_key.to_bytes(8) + trap[32:]
-        assert subnet.send(repress, sm, issuer.lid) == []
+        assert subnet.send(repress, sm, issuer.lid) == outcome
         assert [mad[3] for mad in heard] == arrived
         assert (subnet.events[-1].kind == "trap-repressed") == bool(arrived)

@@ -44,5 +44,5 @@ def test_another_host_is_opened_by_ssh_in_a_session_of_its_own(
     with open_hands(SmHost(Local("sm2"))) as host:
         assert (host.name, host.files.name, host.look(file).data) == ("sm2", "sm2", OLD)
         assert isinstance(host, OtherHost)
-        process = host._writer.conversation._channel._process
+        process = host.writer.conversation.channel.process
         assert os.getsid(process.pid) == process.pid, "an interrupt at the terminal does not reach it"

@@ -138,7 +138,7 @@ def test_a_connection_that_dies_without_a_word_is_gone_back_from(
             guard, held = wrote(host, journal, file, process, 1 if is_waiting else 0)
             if is_waiting:
                 guard.waiting()
-            host._writer.conversation._channel._process.kill()
+            host.writer.conversation.channel.process.kill()
         held.ended()
         assert file.read_bytes() == OLD
         assert heard(running) == b"hup\n"

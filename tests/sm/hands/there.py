@@ -33,7 +33,7 @@ LONGEST = 60
 
 def outside_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no folder pass for the layer of a container: the tests may run in one."""
-    monkeypatch.setattr(hindrances, "_kind_of_mount", lambda number: "ext4")
+    monkeypatch.setattr(hindrances, "kind_of_mount", lambda number: "ext4")
     real = other_host.read_ground
     monkeypatch.setattr(
         other_host, "read_ground", lambda *words: replace(real(*words), system="1 2 / / rw - ext4 x rw")

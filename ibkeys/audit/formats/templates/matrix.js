@@ -80,8 +80,9 @@
     const body = made.createTBody();
     for (const line of lines) {
       const row = body.insertRow();
-      for (const part of line) {
+      for (const [at, part] of line.entries()) {
         const each = row.insertCell();
+        each.dataset.title = titles[at];
         each.append(part);
       }
     }
@@ -101,7 +102,11 @@
     });
     const alone = columns.length - talks.length;
     const parts = [make("h2", head(column)), members];
-    if (list) parts.push(list.cloneNode(true));
+    if (list) {
+      const each = list.cloneNode(true);
+      each.open = false;
+      parts.push(each);
+    }
     parts.push(make("p", "P_Keys: " + column.line.querySelector(".held").textContent));
     parts.push(make("h3", "Who its ports can talk to, and why"));
     parts.push(table(["Column", "Ports", "They", "By partition"], talks.map((other) => pair(column, other))));
@@ -113,7 +118,8 @@
   const aboutRow = (row) => {
     const lines = columns.filter((column) => column.kinds.has(row.partition))
       .map((column) => [button(column), column.names, column.kinds.get(row.partition)[0]]);
-    return [make("h2", "Partition " + row.title), table(["Column", "Ports", "Members"], lines)];
+    const onMap = boxes.length ? [make("p", "On the map below, what is not in it is pale.", "small muted")] : [];
+    return [make("h2", "Partition " + row.title), ...onMap, table(["Column", "Ports", "Members"], lines)];
   };
   const mark = (svg, box) => {
     const made = document.createElementNS(svg.namespaceURI, "rect");
@@ -138,7 +144,16 @@
       mark(svg, {x: 0, y: top + index * cell, width: svg.viewBox.baseVal.width, height: cell});
     }
   };
-  const unmark = () => place.querySelectorAll(".mark").forEach((each) => each.remove());
+  const boxes = [...document.querySelectorAll(".maps .box")];
+  const markMap = (partition) => {
+    const classes = [...document.querySelectorAll(".meaning.partition li")]
+      .filter((each) => each.dataset.partitions.split(" ").includes(String(partition))).map((each) => each.dataset.class);
+    for (const box of boxes) box.classList.toggle("off", !classes.some((name) => box.classList.contains(name)));
+  };
+  const unmark = () => {
+    place.querySelectorAll(".mark").forEach((each) => each.remove());
+    for (const box of boxes) box.classList.remove("off");
+  };
   const show = (column, row) => {
     unmark();
     const parts = [];
@@ -148,6 +163,7 @@
     }
     if (row !== null && rows[row]) {
       markRow(row);
+      markMap(rows[row].partition);
       parts.push(...aboutRow(rows[row]));
     }
     const close = make("button", "close", "link close");

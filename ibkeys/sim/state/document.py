@@ -9,9 +9,9 @@ from typing import Any, Final
 from ibkeys.errors import StoreError
 from ibkeys.mad.const import SMState
 from ibkeys.sim.counters import Counters
-from ibkeys.sim.history import History
 from ibkeys.sim.managers import Managers
 from ibkeys.sim.nodes import MAX_P_KEYS, Node, Port, SubnetManager
+from ibkeys.sim.subnet import Subnet
 
 VERSION: Final = 1
 _ATTRIBUTE_SIZE: Final = 64
@@ -19,28 +19,28 @@ _MOST_ROUTES: Final = 48 * 1024
 _MOST_SECONDS: Final = 1e12
 
 
-def dump(nodes: Sequence[Node], history: History, fingerprint: str) -> dict[str, Any]:
-    """Return the document for `Subnet.dump_state`."""
+def dump_state(subnet: Subnet) -> dict[str, Any]:
+    """Return what differs from a fresh subnet of the same file, as a JSON document. It holds M_Keys."""
+    nodes, history = subnet.nodes, subnet.history
     return {
         "version": VERSION,
-        "fabric": fingerprint,
+        "fabric": subnet.fingerprint,
         "now": history.now,
         "ports": [_dump_port(nodes[index].ports[number]) for index, number in sorted(history.touched_ports)],
         "nodes": [_dump_node(nodes[index]) for index in sorted(history.touched_nodes)],
     }
 
 
-def load(
-    document: dict[str, Any], nodes: Sequence[Node], history: History, managers: Managers, fingerprint: str
-) -> None:
-    """Apply a document of `dump`. Raises StoreError."""
+def load_state(subnet: Subnet, document: dict[str, Any]) -> None:
+    """Bring a fresh subnet of the same file to the state of a `dump_state`. Raises StoreError."""
+    nodes, history = subnet.nodes, subnet.history
     try:
         if document["version"] != VERSION:
             raise StoreError(f"simulator state of version {document['version']!r}; version {VERSION} is known")
-        if document["fabric"] != fingerprint:
+        if document["fabric"] != subnet.fingerprint:
             raise StoreError("the simulator state belongs to another net file (or to other port-guids= or links=)")
         for record in document["nodes"]:
-            _load_node(nodes, managers, record)  # first, because capacities decide how large tables are
+            _load_node(nodes, subnet.managers, record)  # first, because capacities decide how large tables are
         loaded = [_load_port(nodes, record) for record in document["ports"]]
         for port in loaded:
             _check_cable(port)

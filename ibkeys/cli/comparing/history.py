@@ -11,7 +11,7 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.addresses import parse_portnum
-from ibkeys.cli.audit.diff import in_colour
+from ibkeys.cli.comparing.words import in_colour
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import load

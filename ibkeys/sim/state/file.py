@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ibkeys import files, jsonfile
 from ibkeys.errors import FileFormatError, StoreError, StoreLocked
+from ibkeys.sim.state.document import dump_state, load_state
 from ibkeys.sim.subnet import Subnet
 
 _OPENING = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
@@ -40,7 +41,7 @@ class StateFile:
             self._release()
             raise
         started, start = time.monotonic(), subnet.now
-        subnet.follow_clock(lambda: start + time.monotonic() - started)
+        subnet.history.follow_clock(lambda: start + time.monotonic() - started)
         self._saved_changes = subnet.history.changes
 
     def _lock(self) -> int:
@@ -86,7 +87,7 @@ class StateFile:
             wall = float(document["wall"])
             if not math.isfinite(wall):
                 raise ValueError("a time that is none")
-            self.subnet.load_state(document["subnet"])
+            load_state(self.subnet, document["subnet"])
         except (FileFormatError, ValueError, KeyError, TypeError, OverflowError):
             raise StoreError(f"{self.path}: damaged simulator state; remove it to start afresh") from None
         except StoreError as error:
@@ -100,7 +101,7 @@ class StateFile:
 
     def save(self) -> None:
         """Write, sync and rename. Raises StoreError."""
-        document = {"wall": time.time(), "subnet": self.subnet.dump_state()}
+        document = {"wall": time.time(), "subnet": dump_state(self.subnet)}
         new = self.path.with_name(f".{self.path.name}.new")
         try:
             with suppress(FileNotFoundError):
@@ -131,7 +132,7 @@ class StateFile:
             self.save()
         finally:
             self._release()
-            self.subnet.follow_clock(None)
+            self.subnet.history.follow_clock(None)
 
     def _release(self) -> None:
         if self._fd >= 0:

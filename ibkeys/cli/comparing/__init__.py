@@ -1,0 +1,1 @@
+"""What changed between snapshots: diff, history."""

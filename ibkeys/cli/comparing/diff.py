@@ -1,0 +1,236 @@
+"""What changed between two snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.comparing.reach import write_reach
+from ibkeys.cli.comparing.words import in_colour
+from ibkeys.cli.exits import write
+from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.filters import PortFilter
+from ibkeys.cli.listing.folding import indented, is_folded
+from ibkeys.cli.opening import load
+from ibkeys.cli.options import Listing
+from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
+from ibkeys.cli.screen.colour import paint
+from ibkeys.errors import UsageError
+from ibkeys.printable import counted
+from ibkeys.topology.folded_names import FoldedNames
+from ibkeys.topology.matching import match_key
+from ibkeys.topology.port_id import LookedAt
+
+if TYPE_CHECKING:
+    from ibkeys.fabric.compare import Comparison
+    from ibkeys.fabric.snapshot import Snapshot
+    from ibkeys.keys.pkey import InboundCheck
+    from ibkeys.topology.matching import MatchKey
+    from ibkeys.topology.model import Node, Port
+    from ibkeys.topology.moves import Unknown
+
+_COLUMNS: Final = (*IDENTITY, "kind", "index", "pkey", "field", "before", "after", "delta")
+_LISTED: Final = 8
+"""Lines of what was not compared that a table has."""
+
+
+@command("diff")
+@click.argument("a")
+@click.argument("b", required=False)
+@click.option("--reach", is_flag=True, help="Show pairs of ports that gained or lost reach, also one way.")
+@click.option("--pairs", is_flag=True, help="With --reach: list every pair.")
+@options.inbound_check
+@options.format
+@options.listing_as_is
+@options.common
+def diff(
+    a: str, b: str | None, reach: bool, pairs: bool, inbound_check: InboundCheck, listing: Listing, format: str
+) -> int:
+    """Show what changed between two snapshots.
+
+    A is the earlier, B the later one; A alone is a folder of `snapshot --into`, and its last two are taken. Cables that
+    moved, hosts that were swapped, replaced HCAs, changed names; other nodes and links that came and went; P_Keys
+    added, removed, moved to another index, memberships; M_Key, ProtectBits, lease, enforcement; counters. What could
+    not be read in one of them is named and never shown as a change. Exit status 1 when anything differs.
+    """
+    from ibkeys.fabric.compare import compare
+    from ibkeys.reach.difference import compare_reach
+
+    folded, chosen = is_folded(listing, format), PortFilter(listing)
+    if chosen.is_given and (reach or pairs):
+        raise UsageError("a filter chooses among what changed at ports: it does not go with --reach and --pairs")
+    a, b = (a, b) if b is not None else _last_two(Path(a))
+    before, after = load(Path(a)), load(Path(b))
+    names = FoldedNames(port.identity() for each in (before, after) for port in each.fabric.ports())
+    if reach or pairs:
+        gained = compare_reach(before.fabric, after.fabric, inbound_check=inbound_check)
+        write_reach({"a": a, "b": b, "inbound_check": inbound_check}, gained, names, pairs, format)
+        why = "it, or a P_Key table that decides for it, was not read in both snapshots"
+        return _finish({why: gained.unread}, names, bool(gained.changes), folded)
+    found, looked_at = compare(before, after), None
+    if chosen.is_given:
+        wanted, looked_at = _wanted(before, after, chosen)
+        found = found.only(wanted)
+    if not found.keys_comparable:
+        exits.warn(
+            "the M_Keys of these snapshots cannot be compared: their fingerprints are of different secrets; whether a "
+            "key is set, its ProtectBits and lease are compared"
+        )
+    if hidden := found.keys_hidden:
+        listed = ", ".join(names.words(port.identity() for port in hidden))
+        exits.warn(
+            f"{counted(len(hidden), 'port')} hid the M_Key in one of the snapshots or both ({listed}): whether a key "
+            "changed there cannot be said; take both snapshots with the keys (--security-keys, --keystore)"
+        )
+    if format == "json":
+        seen = looked_at.to_json() if looked_at is not None else None
+        write_json("diff", {"a": a, "b": b, "looked_at": seen, **_document(found)})
+    elif format == "csv":
+        moved = (row for each in found.moves.moved for row in each.rows())
+        write_csv(_COLUMNS, chain(moved, (each.to_json() for each in found.changes)))
+    else:
+        if looked_at is not None:
+            write(str(looked_at))
+        for line in _lines(found, names, _Nodes(before, after), folded):
+            write(line)
+    return _finish(_unknown(found.unknown), names, found.differs, folded)
+
+
+def _last_two(folder: Path) -> tuple[str, str]:
+    from ibkeys.fabric.snapshot_folder import SnapshotFolder
+
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: is no folder of snapshots: give two snapshots, A and B, or such a folder")
+    before, after = SnapshotFolder(folder).last(2)
+    return str(before), str(after)
+
+
+def _wanted(before: Snapshot, after: Snapshot, chosen: PortFilter) -> tuple[set[MatchKey], LookedAt]:
+    """Return the ports that the filter keeps in one of the snapshots, and how many of all that is."""
+    chosen.look_up(before.fabric, after.fabric)
+    ports = [port for each in (before, after) for port in each.fabric.ports()]
+    wanted = {match_key(port) for port in ports if chosen.keeps(port)}
+    return wanted, LookedAt(len(wanted), len({match_key(port) for port in ports}))
+
+
+def _unknown(unknown: Iterable[Unknown]) -> dict[str, list[Port]]:
+    """Return what was not compared, and why → of which ports."""
+    said: dict[str, list[Port]] = {}
+    for each in unknown:
+        said.setdefault(f"{each.what}: {each.why}", []).append(each.port)
+    return said
+
+
+def _finish(unknown: Mapping[str, Sequence[Port]], names: FoldedNames, differs: bool, folded: bool) -> int:
+    """Say what was not compared, and return the exit code."""
+    lines = [
+        f"{who}: {what}"
+        for what, ports in unknown.items()
+        for who in ([", ".join(names.words(port.identity() for port in ports))] if folded and ports else ports)
+    ]
+    for line in lines[:_LISTED]:
+        exits.warn(line, "not compared")
+    if len(lines) > _LISTED:
+        exits.warn(f"and {len(lines) - _LISTED} more (all of them: -f json)", "not compared")
+    if lines:
+        return exits.NOT_COMPLETED
+    return exits.SAYS_NO if differs else exits.DONE
+
+
+# --- documents -------------------------------------------------------------------------------------------------------
+
+
+def _document(found: Comparison) -> dict[str, Any]:
+    return {
+        "nodes": {
+            "added": [_node(node) for node in found.nodes_added],
+            "removed": [_node(node) for node in found.nodes_removed],
+        },
+        "links": {
+            "added": [_link(ends) for ends in found.links_added],
+            "removed": [_link(ends) for ends in found.links_removed],
+        },
+        "moved": [each.to_json() for each in found.moves.moved],
+        "changes": [each.to_json() for each in found.changes],
+        "unknown": [{**each.port.identity(), "what": each.what, "why": each.why} for each in found.unknown],
+        "m_keys_comparable": found.keys_comparable,
+        "m_keys_hidden": [port.identity() for port in found.keys_hidden],
+    }
+
+
+def _node(node: Node) -> dict[str, Any]:
+    first = next((port for _, port in sorted(node.ports.items()) if port.is_end_port), None)
+    return (first or node.port(0 if node.is_switch else 1)).identity()
+
+
+def _link(ends: tuple[Port, Port]) -> dict[str, Any]:
+    return {"a": ends[0].identity(), "b": ends[1].identity()}
+
+
+# --- in words --------------------------------------------------------------------------------------------------------
+
+
+class _Nodes:
+    """What nodes are called that came and went."""
+
+    def __init__(self, *snapshots: Snapshot) -> None:
+        self._names = FoldedNames(_as_one_port(node) for each in snapshots for node in each.fabric.nodes)
+
+    def lines(self, what: str, nodes: Sequence[Node], folded: bool) -> Iterator[str]:
+        """Yield what happened to *nodes*: a line for each, or one for all of a kind with their names below it."""
+        kinds: dict[str, list[Node]] = {}
+        for node in nodes:
+            kinds.setdefault(node.type_name if folded else f"0x{node.guid:016x}", []).append(node)
+        for alike in kinds.values():
+            if len(alike) == 1:
+                name = exits.clean(alike[0].description or "name not readable")
+                yield f"{paint(f'node {what}', what)}: {name} ({alike[0].type_name} 0x{alike[0].guid:016x})"
+            else:
+                yield f"{paint(f'nodes {what}', what)}: {len(alike)} {alike[0].type_name}"
+                yield from indented(self._names, map(_as_one_port, alike))
+
+
+def _as_one_port(node: Node) -> dict[str, Any]:
+    """Return a node in the form of a port whose number needs no mention."""
+    return {"node_desc": node.description, "node_guid": f"0x{node.guid:016x}", "node_type": "ca", "port": 1}
+
+
+def _lines(found: Comparison, names: FoldedNames, nodes: _Nodes, folded: bool) -> Iterator[str]:
+    """Yield what changed: where *folded*, ports to which the same happened stand together."""
+    if not found.differs:
+        yield "no difference" + (" in what was read" if found.unknown or found.keys_hidden else "")
+        return
+    yield from map(str, found.moves.moved)
+    yield from nodes.lines("added", [each for each in found.nodes_added if each not in found.moves.nodes], folded)
+    yield from nodes.lines("removed", [each for each in found.nodes_removed if each not in found.moves.nodes], folded)
+    for what, links in (("added", found.links_added), ("removed", found.links_removed)):
+        for ends in links:
+            if not found.moves.explains(ends):
+                link = " - ".join(names.port(end.identity()) for end in ends)
+                yield f"{paint(f'link {what}', what)}: {link}"
+    yield from _folded(found, names) if folded else _each(found)
+
+
+def _each(found: Comparison) -> Iterator[str]:
+    """Yield each port with what changed there below it."""
+    port: Port | None = None
+    for each in found.changes:
+        if each.port is not port:
+            port = each.port
+            yield heading_of(port.identity())
+        yield f"  {in_colour(each)}"
+
+
+def _folded(found: Comparison, names: FoldedNames) -> Iterator[str]:
+    """Yield each change with the ports below it to which it happened."""
+    ports: dict[str, list[Port]] = {}
+    for each in found.changes:
+        ports.setdefault(in_colour(each), []).append(each.port)
+    for change, changed in ports.items():
+        yield f"{change}: {counted(len(changed), 'port')}"
+        yield from indented(names, (port.identity() for port in changed))

@@ -1,0 +1,120 @@
+"""Who gained and lost reach between two snapshots, as diff --reach says it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from itertools import combinations, product
+from typing import TYPE_CHECKING, Any, Final
+
+from ibkeys.cli.exits import write, write_exact
+from ibkeys.cli.listing.folding import width_of_output, wrapped
+from ibkeys.cli.render import schema, write_csv
+from ibkeys.cli.screen.colour import paint
+from ibkeys.cli.showing import guid_of
+from ibkeys.topology.folded_names import FoldedNames
+
+if TYPE_CHECKING:
+    from ibkeys.reach.difference import Change, Gain, ReachComparison
+    from ibkeys.topology.model import Port
+
+_IN_WORDS: Final[Mapping[Change, tuple[str, str]]] = {
+    "gained": ("pair gained reach", "pairs gained reach"),
+    "lost": ("pair lost reach", "pairs lost reach"),
+    "one-way-gained": ("pair is one way now", "pairs are one way now"),
+    "one-way-lost": ("pair is no longer one way", "pairs are no longer one way"),
+}
+"""What happened to one pair, to several."""
+_REACH_ROLES: Final[Mapping[str, str]] = {"gained": "added", "lost": "removed"}
+_ONE_WAY: Final = ("one-way-gained", "one-way-lost")
+
+
+def write_reach(about: dict[str, Any], found: ReachComparison, names: FoldedNames, pairs: bool, format: str) -> None:
+    """Write who gained and lost reach: groups of ports that went the same way, every port named, or each pair.
+
+    *names*: what ports are called. *about*: what stands before it in JSON.
+    """
+    counts = {change: found.count(change) for change in _IN_WORDS}
+    if format == "json":
+        changes = (_pair(*each) for each in _pairs(found)) if pairs else _groups(found)
+        unread = [port.identity() for port in found.unread]
+        totals = {change.replace("-", "_"): count for change, count in counts.items()}
+        _write_reach_json({**about, "unknown": unread, "reach": totals}, changes)
+    elif format == "csv":
+        columns = ("change", "a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc")
+        write_csv(columns, (_flat(*each) for each in _pairs(found)))
+    elif not found.changes:
+        write("no pair of ports gained or lost reach" + (", as far as was read" if found.unread else ""))
+    else:
+        for change, count in counts.items():
+            if count or change not in _ONE_WAY:
+                write(paint(f"{count} {_IN_WORDS[change][count != 1]}", _REACH_ROLES.get(change, "changed")))
+            for line in _pair_lines(found, change, names) if pairs else _group_lines(found, change, names):
+                write(line)
+
+
+def _write_reach_json(document: dict[str, Any], changes: Iterable[dict[str, Any]]) -> None:
+    """Write *document*, whose last item is "reach", with its "changes" as they are found: there may be very many."""
+    import json
+
+    head = json.dumps({"schema": schema("diff"), **document})
+    write_exact(head.removesuffix("}}") + ', "changes": [')
+    separator = ""
+    for each in changes:
+        write_exact(separator + json.dumps(each))
+        separator = ","
+    write_exact("]}}")
+
+
+def _pairs(found: ReachComparison) -> Any:
+    for each in found.changes:
+        for one, other in combinations(each.a, 2) if each.a is each.b else product(each.a, each.b):
+            yield each.change, one, other
+
+
+def _pair(change: str, a: Port, b: Port) -> dict[str, Any]:
+    return {"change": change, "a": a.identity(), "b": b.identity()}
+
+
+def _flat(change: str, a: Port, b: Port) -> dict[str, Any]:
+    one, other = a.identity(), b.identity()
+    return {
+        "change": change,
+        "a_port_guid": one["port_guid"],
+        "a_node_desc": one["node_desc"],
+        "b_port_guid": other["port_guid"],
+        "b_node_desc": other["node_desc"],
+    }
+
+
+def _groups(found: ReachComparison) -> Iterator[dict[str, Any]]:
+    guid = cache(guid_of)  # a port is in many groups
+    for each in found.changes:
+        yield {
+            "change": each.change,
+            "pairs": each.pairs,
+            "a": [guid(port) for port in each.a],
+            "b": [guid(port) for port in each.b],
+        }
+
+
+def _pair_lines(found: ReachComparison, change: Change, names: FoldedNames) -> Iterator[str]:
+    arrow = "->" if change in _ONE_WAY else "-"
+    for each, one, other in _pairs(found):
+        if each == change:
+            yield f"  {names.port(one.identity())} {arrow} {names.port(other.identity())}"
+
+
+def _group_lines(found: ReachComparison, change: Change, names: FoldedNames) -> Iterator[str]:
+    for group in found.changes:
+        if group.change == change:
+            yield from (f"  {line}" for line in wrapped(_in_words(group, names), width_of_output() - 2))
+
+
+def _in_words(group: Gain, names: FoldedNames) -> str:
+    a, b = (", ".join(names.words(port.identity() for port in ports)) for ports in (group.a, group.b))
+    if group.a is group.b:
+        return f"{group.pairs} among {a}"
+    if group.change in _ONE_WAY:
+        return f"{group.pairs} from {a} to {b}"
+    return f"{group.pairs} between {a} and {b}"

@@ -1,0 +1,46 @@
+"""Where the fields of a MAD lie, for code that looks at every MAD and cannot afford a view of each.
+
+A name is the place of one field: a number for a field inside one byte, a slice for a field of whole bytes. Each is
+taken from the field tables, so the offset itself is written once.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.mad.sa import SaHeader
+from ibkeys.mad.smp import CommonHeader, DirectedRouteSmp, MadHeader
+
+# Every MAD (IBA 13.4.3)
+BASE_VERSION: Final = CommonHeader.base_version.byte
+MGMT_CLASS: Final = CommonHeader.mgmt_class.byte
+CLASS_VERSION: Final = CommonHeader.class_version.byte
+METHOD: Final = CommonHeader.method.byte
+STATUS: Final = MadHeader.status.span
+AGENT: Final = slice(CommonHeader.transaction_id.byte, CommonHeader.transaction_id.byte + 4)
+"""The half of the TransactionID that the kernel owns: the number of the agent that asks."""
+TID: Final = slice(AGENT.stop, CommonHeader.transaction_id.stop)
+"""The half of the TransactionID that belongs to the program."""
+TRANSACTION_ID: Final = CommonHeader.transaction_id.span
+ATTRIBUTE_ID: Final = CommonHeader.attribute_id.span
+ATTRIBUTE_MODIFIER: Final = CommonHeader.attribute_modifier.span
+ASKED: Final = slice(ATTRIBUTE_ID.start, ATTRIBUTE_MODIFIER.stop)
+"""What a MAD is about, from AttributeID to AttributeModifier: the same in a request and its reply."""
+
+# SMPs (IBA 14.2.1)
+D: Final = DirectedRouteSmp.d.byte
+HOP_POINTER: Final = DirectedRouteSmp.hop_pointer.byte
+HOP_COUNT: Final = DirectedRouteSmp.hop_count.byte
+M_KEY: Final = DirectedRouteSmp.m_key.span
+DR_SLID: Final = DirectedRouteSmp.dr_slid.span
+DR_DLID: Final = DirectedRouteSmp.dr_dlid.span
+DATA: Final = DirectedRouteSmp.data.span
+INITIAL_PATH: Final = DirectedRouteSmp.initial_path_bytes.span
+RETURN_PATH: Final = DirectedRouteSmp.return_path_bytes.span
+
+# SA MADs (IBA 15.2.1)
+RMPP_FLAGS: Final = SaHeader.rmpp_flags.byte
+
+# Bits
+RESPONSE: Final = 0x80
+"""R of Method, and D of a directed route: the MAD is an answer."""

@@ -1,0 +1,39 @@
+"""The reply to an SMP or GMP, as the agent that was asked makes it: bytes in, bytes out (IBA 13.4.3, 14.2.2)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.mad import offsets as at
+from ibkeys.mad.const import MAD_SIZE, Method
+
+_HEAD_END: Final = at.METHOD
+_AFTER_STATUS: Final = slice(at.STATUS.stop, at.DATA.start)
+_AFTER_HOP_POINTER: Final = slice(at.HOP_COUNT, at.DATA.start)
+_PATHS: Final = slice(at.INITIAL_PATH.start, MAD_SIZE)
+_GET_RESP: Final = bytes((Method.GET_RESP,))
+_D: Final = 0x8000
+"""D in the word of the status: the SMP goes back."""
+
+
+def lid_routed_reply(request: bytes, status: int, data: bytes) -> bytes:
+    """Return the GetResp of an agent to a *request* that is no directed-route SMP.
+
+    *data*: all bytes from 64 on that differ from the request: 64 of an SMP, 192 of a GMP.
+    """
+    head = request[:_HEAD_END] + _GET_RESP + status.to_bytes(2) + request[_AFTER_STATUS]
+    return head + data + request[at.DATA.start + len(data) :]
+
+
+def directed_route_reply(request: bytes, status: int, data: bytes) -> bytes:
+    """Return the GetResp to a directed-route SMP as it arrives at the asker: D is set, HopPointer is back at 0.
+
+    *request* is as it arrived at the agent, with its ReturnPath (see `with_return_path`).
+    """
+    head = request[:_HEAD_END] + _GET_RESP + (status | _D).to_bytes(2) + b"\0" + request[_AFTER_HOP_POINTER]
+    return head + data + request[_PATHS]
+
+
+def with_return_path(mad: bytes, return_path: bytes) -> bytes:
+    """Return *mad* with the first entries of its ReturnPath replaced."""
+    return mad[: at.RETURN_PATH.start] + return_path + mad[at.RETURN_PATH.start + len(return_path) :]

@@ -1,0 +1,43 @@
+"""What becomes of a MAD in a simulated subnet: it arrives somewhere, or it is dropped and nothing comes back."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+LATENCY: Final = 0.0
+"""Seconds from a request to its reply when nothing delays it: time passes only where somebody waits for it."""
+
+
+class Delivery(NamedTuple):
+    """A MAD that arrives *delay* seconds from now. ``slid`` is the sender's LID, 0xFFFF for a directed route."""
+
+    delay: float
+    mad: bytes
+    slid: int
+
+
+class Drop(Enum):
+    """Why a MAD got no answer. The value says it in words."""
+
+    MALFORMED = "malformed"
+    NO_ROUTE = "no route"
+    NO_ROUTE_BACK = "no route back"
+    SILENT = "silent"
+    """The node answers nothing: a test made it silent."""
+    FAULT = "fault"
+    """Lost on the way, by chance or by order (see `ibkeys.sim.faults`)."""
+    M_KEY = "m_key"
+    """The port refused the M_Key."""
+    SM_KEY = "sm_key"
+    """The SA ignores an asker with a wrong SM_Key."""
+    NOT_ANSWERED = "not answered"
+    """The agent takes a MAD of this method and sends no reply."""
+    NO_SM = "no SM"
+    """SMInfo of a port without a subnet manager."""
+    NOBODY_THERE = "nobody there"
+    """It is for a program, and none is attached where it arrives."""
+
+
+Outcome = list[Delivery] | Drop
+"""What comes back to the sender of a MAD, or why nothing does. Empty: a program has it now, or it needs no answer."""

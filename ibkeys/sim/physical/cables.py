@@ -1,0 +1,38 @@
+"""The cables of a simulated subnet: plugged and pulled by hand, with a memory of where they had led to."""
+
+from __future__ import annotations
+
+from ibkeys.errors import UsageError
+from ibkeys.sim.nodes import Port
+from ibkeys.sim.physical import links
+from ibkeys.sim.traps import Traps
+
+
+class Cables:
+    """Plugs and pulls cables; *traps* tells the SM of it. ``unplugged``: where the cable of a port had led to."""
+
+    def __init__(self, traps: Traps) -> None:
+        self.unplugged: dict[Port, Port] = {}
+        self._traps = traps
+
+    def unplug(self, port: Port) -> Port | None:
+        """Pull the cable out of *port*: both ends fall to Down. Returns the other end. Raises UsageError."""
+        _refuse_port_0(port)
+        peer = links.disconnect(port, self._traps)
+        if peer is not None:
+            self.unplugged[port], self.unplugged[peer] = peer, port
+        return peer
+
+    def plug(self, port: Port, peer: Port) -> None:
+        """Put a cable between two free ports; the link comes up to Initialize. Raises UsageError."""
+        for end in (port, peer):
+            _refuse_port_0(end)
+        for end in (port, peer):
+            if end.peer is not None or port is peer:
+                raise UsageError(f"{end} has a cable already")
+        links.connect(port, peer, self._traps)
+
+
+def _refuse_port_0(port: Port) -> None:
+    if port.number == 0:
+        raise UsageError(f"{port} is inside the switch: no cable goes there")

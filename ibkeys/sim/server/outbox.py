@@ -1,0 +1,100 @@
+"""What goes out to the programs: written to their sockets, kept while they do not read, shown to whoever watches."""
+
+from __future__ import annotations
+
+import errno
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from ibkeys.mad import offsets as at
+from ibkeys.sim.server import clients as attached
+from ibkeys.sim.server import ibsim_protocol as protocol
+from ibkeys.sim.server.clients import Client, Clients
+from ibkeys.sim.server.ibsim_protocol import HEADER_SIZE
+from ibkeys.sim.server.loop import READABLE, WRITABLE, Loop
+
+DEAD: Final = frozenset({errno.ECONNREFUSED, errno.ENOTCONN, errno.ECONNRESET, errno.EPIPE, errno.ENOENT})
+"""What a socket says whose program is gone."""
+_METHOD: Final = HEADER_SIZE + at.METHOD
+_NO_ERROR: Final = bytes(4)
+
+
+class Seen(NamedTuple):
+    """A MAD that passed: from *client* into the subnet (``out``) or to it.
+
+    With a ``note`` it is the client's own, back because nothing answered it: the note says why.
+    """
+
+    client: Client
+    out: bool
+    mad: bytes
+    slid: int
+    dlid: int
+    qpn: int
+    note: str = ""
+
+
+Watch = Callable[[Seen], None]
+
+
+class Outbox:
+    """Writes packets to *clients*; *counts* how many were lost. *watch* sees each of them."""
+
+    def __init__(self, clients: Clients, loop: Loop, counts: Counter[str], watch: Watch | None) -> None:
+        self._clients = clients
+        self._loop = loop
+        self._counts = counts
+        self._watch = watch
+
+    def write(self, client: Client, packet: bytes, note: str = "") -> bool:
+        """Write to a client, or keep it until the client reads. Returns False when nobody is there."""
+        if client.gone:
+            return False
+        if self._watch is not None:
+            slid, dlid = protocol.lid(packet[protocol.SLID]), protocol.lid(packet[protocol.DLID])
+            qpn = int.from_bytes(packet[protocol.SQP])
+            self._watch(Seen(client, False, packet[HEADER_SIZE:], slid, dlid, qpn, note))
+        if client.waiting:
+            return self._queue(client, packet)
+        try:
+            client.socket.send(packet)
+        except BlockingIOError:
+            return self._queue(client, packet)
+        except OSError as error:
+            if error.errno in DEAD:
+                self._clients.mark_gone(client)
+                return False
+            self._counts["lost"] += 1
+        return True
+
+    def _queue(self, client: Client, packet: bytes) -> bool:
+        waiting = client.waiting
+        if len(waiting) >= attached.MAX_WAITING:
+            self._counts["lost"] += 1
+            return True
+        waiting.append(packet)
+        client.owed += _is_owed(packet)
+        client.paused = client.owed >= attached.PAUSE_AT
+        self._loop.wait_for(client.fd, WRITABLE if client.paused else READABLE | WRITABLE)
+        return True
+
+    def flush(self, client: Client) -> None:
+        """Write what waits for *client*, as far as its socket takes it."""
+        waiting = client.waiting
+        try:
+            while waiting:
+                client.socket.send(waiting[0])
+                client.owed -= _is_owed(waiting.popleft())
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._clients.mark_gone(client)
+            return
+        client.paused = client.owed >= attached.PAUSE_AT
+        self._loop.wait_for(client.fd, WRITABLE if client.paused else READABLE | WRITABLE if waiting else READABLE)
+
+
+def _is_owed(packet: bytes) -> bool:
+    """Whether *packet* is what the client waits for: an answer, or its own request given back."""
+    return bool(packet[_METHOD] & at.RESPONSE) or packet[protocol.STATUS] != _NO_ERROR

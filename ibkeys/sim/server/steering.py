@@ -1,0 +1,151 @@
+"""Lines that steer a served subnet: those that come in by its socket, and those of a script, each at its time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Container, Mapping
+from typing import Final
+
+from ibkeys.errors import AddressError, EncodeError, FileFormatError, IbkeysError, UsageError
+from ibkeys.sim.history import History
+from ibkeys.sim.server import steer_socket
+from ibkeys.sim.server.clients import Clients
+from ibkeys.sim.server.loop import WRITABLE, Loop
+from ibkeys.sim.server.steer_socket import Answer, Connection
+from ibkeys.sim.steering.commands import execute
+from ibkeys.sim.steering.script import Script
+from ibkeys.sim.subnet import Subnet
+
+_WRITTEN_WRONG: Final = (AddressError, UsageError, EncodeError, FileFormatError)
+_HELP: Final = """
+
+Of the server:
+clients                           who is attached
+counts                            packets, and what became of them
+"""
+
+
+class RunningClock:
+    """Lets the clock of *history* run with real time. What it is ahead of that, by a line ``time +SECONDS``, stays."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._ahead = history.now - time.monotonic()
+        history.follow_clock(self._now)
+
+    def _now(self) -> float:
+        return self._ahead + time.monotonic()
+
+    def go_on(self) -> None:
+        """Let real time go on from where a line moved the virtual time to."""
+        self._ahead += max(0.0, self._history.now - self._now())
+
+
+class Steering:
+    """Executes lines on *subnet*. Only *users* may connect to the socket, which is named after *name*.
+
+    *clients* and *counts* are what the lines of these names show, *log* gets what a script does, *report* what a line
+    raised that it should not. ``connections``: those who steer now. Raises TransportError where the name is taken.
+    """
+
+    def __init__(
+        self,
+        subnet: Subnet,
+        name: str,
+        users: Container[int],
+        loop: Loop,
+        clients: Clients,
+        counts: Callable[[], Mapping[str, int]],
+        *,
+        log: Callable[[str], None],
+        report: Callable[[Exception], None],
+    ) -> None:
+        self._subnet = subnet
+        self._users = users
+        self._loop = loop
+        self._clients = clients
+        self._counts = counts
+        self._log = log
+        self._report = report
+        self._clock = RunningClock(subnet.history)
+        self._script = Script()
+        self._script_start = 0.0
+        self.connections: dict[int, Connection] = {}
+        self._listening = steer_socket.bind(name)
+        loop.register(self._listening.fileno(), self._accept)
+
+    def execute(self, line: str) -> Answer:
+        """Execute one line: ``clients`` and ``counts`` are about the server, the rest is about the subnet."""
+        word = line.strip()
+        if word == "clients":
+            return Answer("ok", "\n".join(f"{client}{' SM' if client.is_sm else ''}" for client in self._clients))
+        if word == "counts":
+            return Answer("ok", "\n".join(f"{name}: {count}" for name, count in sorted(self._counts().items())))
+        try:
+            text = execute(self._subnet, line)
+        except _WRITTEN_WRONG as error:
+            return Answer("usage", str(error))
+        except IbkeysError as error:
+            return Answer("error", str(error))
+        except Exception as error:
+            self._report(error)
+            return Answer("error", f"internal error ({type(error).__name__})")
+        self._clock.go_on()
+        return Answer("ok", text + _HELP.rstrip() if word == "help" else text)
+
+    # A script
+
+    def play(self, script: Script) -> None:
+        """Execute *script*: what is due at once now, the rest by `play_due`. Raises UsageError for a line of now."""
+        self._script, self._script_start = script, self._subnet.now
+        for line in script.due_lines(0.0):
+            answer = self.execute(line.text)
+            if answer.outcome != "ok":
+                raise UsageError(f"line {line.number}: {answer.text}")
+            self._log(f"{line.text}: {answer.text}")
+
+    def play_due(self) -> float | None:
+        """Execute what is due of the script; returns the seconds until the next line, None when all are done."""
+        if self._script.next_time is None:
+            return None
+        for line in self._script.due_lines(self._subnet.now - self._script_start):
+            answer = self.execute(line.text)
+            self._log(f"{line.text}: {'' if answer.outcome == 'ok' else 'not done: '}{answer.text}")
+        due = self._script.next_time
+        return None if due is None else max(0.0, self._script_start + due - self._subnet.now)
+
+    # The socket
+
+    def _accept(self, events: int) -> None:
+        connection = steer_socket.accept(self._listening, self._users)
+        if connection is None:
+            return
+        if len(self.connections) >= steer_socket.MAX_CONNECTIONS:
+            connection.socket.close()
+            return
+        self.connections[connection.fd] = connection
+        self._loop.register(connection.fd, lambda events: self._converse(connection))
+
+    def _converse(self, connection: Connection) -> None:
+        more = connection.write() if connection.rest is not None else connection.read(self.execute)
+        if not more:
+            self._hang_up(connection)
+        elif connection.rest is not None:
+            self._loop.wait_for(connection.fd, WRITABLE)
+
+    def _hang_up(self, connection: Connection) -> None:
+        del self.connections[connection.fd]
+        self._loop.unregister(connection.fd)
+        connection.socket.close()
+
+    def drop_slow(self, now: float) -> None:
+        """Hang up on those who took too long to say their line or to read the answer. *now*: of the monotonic clock."""
+        for connection in list(self.connections.values()):
+            if now >= connection.deadline:
+                self._hang_up(connection)
+
+    def close(self) -> None:
+        """Close the socket and all connections."""
+        for connection in self.connections.values():
+            connection.socket.close()
+        self._listening.close()

@@ -1,0 +1,75 @@
+"""What software on the nodes of a simulated subnet does: it runs a subnet manager, sets capabilities, names a node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ibkeys.errors import UsageError
+from ibkeys.mad.attributes import NodeDescription
+from ibkeys.mad.const import CapabilityMask, SMState
+from ibkeys.sim import notices
+from ibkeys.sim.managers import Managers
+from ibkeys.sim.nodes import Node, Port, SubnetManager
+from ibkeys.sim.traps import Traps
+
+MOST_PRIORITY: Final = 15
+_IS_SM: Final = int(CapabilityMask.IS_SM)
+_TELLS_OF_CAPABILITIES: Final = int(CapabilityMask.IS_CAPABILITY_MASK_NOTICE_SUPPORTED)
+_TELLS_OF_ITS_NAME: Final = _TELLS_OF_CAPABILITIES | int(CapabilityMask.IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED)
+
+
+class Software:
+    """The software on *nodes*. *traps* tells the SM what it changed, *managers* is who runs a subnet manager."""
+
+    def __init__(self, nodes: Sequence[Node], managers: Managers, traps: Traps) -> None:
+        self._nodes = nodes
+        self._managers = managers
+        self._traps = traps
+
+    def start_sm(self, home: Port, state: int, priority: int = 0, sm_key: int = 0) -> None:
+        """Let a subnet manager run at *home*, in the place of one on that node. Raises UsageError.
+
+        A master's LID becomes MasterSMLID of all end ports.
+        """
+        if not 0 <= state <= SMState.MASTER or not 0 <= priority <= MOST_PRIORITY:
+            raise UsageError(f"SM state {state} is not in 0..3 or priority {priority} not in 0..15")
+        if not home.is_end_port:
+            raise UsageError(f"{home} is no end port: no SM runs there")
+        self._managers.place(home.node, SubnetManager(home, state, priority, sm_key))
+        self.set_is_sm(home, True)
+        if state == SMState.MASTER:
+            for node in self._nodes:
+                for end in node.end_ports:
+                    end.sm_lid = home.lid
+
+    def end_sm(self, node: Node) -> None:
+        """End the subnet manager of *node*, if one runs there."""
+        if node.sm is not None:
+            self.set_is_sm(node.sm.port, False)
+            self._managers.place(node, None)
+        node.touch()
+
+    def set_is_sm(self, port: Port, on: bool) -> None:
+        """Set or clear IsSM of an end port, as a program does that opens its issm device; trap 144 says so."""
+        self.set_capability(port, _IS_SM, on)
+
+    def set_capability(self, port: Port, bits: int, on: bool) -> None:
+        """Set or clear bits of the CapabilityMask of an end port, as software on it does; trap 144 says so."""
+        mask = port.capability_mask & ~bits | (bits if on else 0)
+        if mask != port.capability_mask:
+            port.capability_mask = mask
+            if mask & _TELLS_OF_CAPABILITIES:
+                self._traps.send(port, notices.capability_change(port))
+
+    def set_description(self, node: Node, text: str) -> None:
+        """Change NodeDescription, as software on the node does; trap 144 with its flag says so. Raises UsageError."""
+        raw = text.encode("utf-8", "replace")
+        if len(raw) > NodeDescription.size:
+            raise UsageError(f"a NodeDescription of {len(raw)} bytes; {NodeDescription.size} is the most")
+        node.description_bytes = raw
+        node.ports[0].record("description")
+        node.touch()
+        for port in node.end_ports:
+            if port.capability_mask & _TELLS_OF_ITS_NAME:
+                self._traps.send(port, notices.description_change(port))

@@ -1,0 +1,1 @@
+"""The state of a simulated subnet that outlasts it: as a document, and in a file."""

@@ -1,0 +1,148 @@
+"""What ``--backend sim:...`` says: which net file, and what is to be different in the subnet that is built of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar, get_args
+
+from ibkeys.errors import UsageError
+from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS, InboundCheck
+from ibkeys.keys.smkey import SMKey
+from ibkeys.sim.netfile.build import Links, PortGuids
+from ibkeys.sim.subnet import Subnet
+from ibkeys.store.paths import StorePaths, store_paths
+
+SCHEME: Final = "sim"
+_Word = TypeVar("_Word", bound=str)
+_PORT_GUIDS: Final[tuple[PortGuids, ...]] = get_args(PortGuids)
+_LINKS: Final[tuple[Links, ...]] = get_args(Links)
+_TRUSTS: Final = ("plain", "enhanced")
+_WILDCARDS: Final = ("accepted", "refused")
+DEMO: Final = Path(__file__).parent.parent / "sim" / "data" / "demo.net"
+
+_PERCENTAGES: Final = ("drop", "duplicate", "delay")
+_OPTIONS: Final = (
+    *("state", "port-guids", "seed", "links", "sm", "sa-key", "sa-trust", "sa-wildcards"),
+    *_PERCENTAGES,
+    "inbound-check",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SimSpec:
+    """What ``--backend sim:...`` says. ``path`` "" is the packaged demo fabric; the faults are shares from 0 to 1."""
+
+    path: str = ""
+    state: Path | None = None
+    port_guids: PortGuids = "file"
+    seed: int = 0
+    links: Links = "active"
+    sm: str = ""
+    sa_key: SMKey | None = None
+    enhanced_trust: bool = False
+    refuses_wildcards: bool = False
+    drop: float = 0.0
+    duplicate: float = 0.0
+    delay: float = 0.0
+    inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
+
+    def load(self) -> Subnet:
+        """Build the subnet, without its saved state. Raises FileFormatError, AddressError."""
+        subnet = Subnet.from_file(self.path or DEMO, self.port_guids, self.seed, self.links)
+        subnet.inbound_check = self.inbound_check
+        if self.sm:
+            subnet.set_sm(self.sm)
+            sa = subnet.sa_of(self.sm)
+            sa.enhanced_trust = self.enhanced_trust
+            sa.subscriptions.refuses_wildcards = self.refuses_wildcards
+            if self.sa_key is not None:
+                sa.sa_key = self.sa_key.reveal()
+        faults = subnet.faults
+        faults.drop, faults.duplicate, faults.delay = self.drop, self.duplicate, self.delay
+        return subnet
+
+
+def stores_of(backend: str, keystore: str | None = None, journal: str | None = None) -> StorePaths:
+    """Return the files of a run on *backend*, without opening any. *keystore* and *journal* are the user's own choice.
+
+    Raises as `parse_spec`.
+    """
+    simulated = backend.startswith(f"{SCHEME}:")
+    return store_paths(
+        simulated=simulated,
+        state=parse_spec(backend).state if simulated else None,
+        keystore=Path(keystore) if keystore else None,
+        journal=Path(journal) if journal else None,
+    )
+
+
+def parse_spec(text: str) -> SimSpec:
+    """Read ``sim:FILE[,option=value]...``; the options are state=PATH, port-guids=file|ibsim, seed=N,
+    links=active|initialize, sm=NODE, sa-key=KEY, sa-trust=plain|enhanced,
+    sa-wildcards=accepted|refused, drop=PCT, duplicate=PCT, delay=PCT, inbound-check=partition|membership.
+
+    ``sim:`` alone is the packaged demo fabric. File names with commas cannot be written here.
+    Raises UsageError; EncodeError for an sa-key that is no number.
+    """
+    path, values = _split(text)
+    if "sm" not in values and values.keys() & {"sa-key", "sa-trust", "sa-wildcards"}:
+        raise UsageError("sa-key=, sa-trust= and sa-wildcards= are for the SA of the subnet manager that sm= names")
+    return SimSpec(
+        path=path,
+        state=Path(values["state"]) if "state" in values else None,
+        port_guids=_choice(values, "port-guids", _PORT_GUIDS),
+        seed=_seed(values.get("seed", "0")),
+        links=_choice(values, "links", _LINKS),
+        sm=values.get("sm", ""),
+        sa_key=SMKey.parse(values["sa-key"]) if "sa-key" in values else None,
+        enhanced_trust=_choice(values, "sa-trust", _TRUSTS) == "enhanced",
+        refuses_wildcards=_choice(values, "sa-wildcards", _WILDCARDS) == "refused",
+        inbound_check=_choice(values, "inbound-check", INBOUND_CHECKS, DEFAULT_INBOUND_CHECK),
+        **{name: _percentage(name, values[name]) for name in _PERCENTAGES if name in values},
+    )
+
+
+def _split(text: str) -> tuple[str, dict[str, str]]:
+    """Return the file and the options, each given once at most."""
+    scheme, colon, rest = text.partition(":")
+    if scheme != SCHEME or (rest and not colon):
+        raise UsageError(f"{text!r} is no simulated backend; write sim: or sim:FILE")
+    path, *options = rest.split(",")
+    values: dict[str, str] = {}
+    for option in options:
+        name, equals, value = option.partition("=")
+        if name not in _OPTIONS or not equals:
+            known = ", ".join(f"{known}=" for known in _OPTIONS)
+            hint = " (file names with commas cannot be used)" if not equals else ""
+            raise UsageError(f"unknown option {option!r} of the simulated backend{hint}; known are {known}")
+        if name in values or not value:
+            raise UsageError(f"option {name}= of the simulated backend is {'given twice' if value else 'empty'}")
+        values[name] = value
+    return path, values
+
+
+def _choice(values: Mapping[str, str], name: str, known: Sequence[_Word], default: _Word | None = None) -> _Word:
+    """Return the value of an option that takes one of the words *known*; without a default the first is it."""
+    text = values.get(name, default or known[0])
+    for word in known:
+        if word == text:
+            return word
+    raise UsageError(f"{name}={text}: {' and '.join(known)} are known")
+
+
+def _seed(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 20:
+        raise UsageError(f"seed={text[:40]} is no decimal number")
+    return int(text)
+
+
+def _percentage(name: str, text: str) -> float:
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 100:
+        raise UsageError(f"{name}={text} is no percentage from 0 to 100")
+    return value / 100
