@@ -104,13 +104,17 @@ def run_sweep(sweep: Sweep) -> Topology:
 @contextmanager
 def _few_collections() -> Iterator[None]:
     """Let the garbage collector run seldom: nearly all that a sweep makes stays, and each look at it takes longer than
-    the last. At Python's own thresholds that is a sixth of a sweep's time."""
+    the last. At Python's own thresholds that is a sixth of a sweep's time, and one look at its end a twelfth."""
     thresholds = gc.get_threshold()
     if gc.isenabled() and thresholds[0]:
         gc.set_threshold(max(thresholds[0], 100_000), *thresholds[1:])
     try:
         yield
     finally:
+        if gc.isenabled() and not gc.get_freeze_count():
+            # What was made becomes old without being looked at: freezing takes all objects and gives them back as old.
+            gc.freeze()
+            gc.unfreeze()
         gc.set_threshold(*thresholds)
 
 
