@@ -1,4 +1,4 @@
-"""Which P_KeyTables OpenSM would program: the reference that the planner is measured by.
+"""Which P_KeyTables OpenSM would program: `plan`, `apply --via opensm`, `harden` and `compare` go by it.
 
 Tables here are mappings index → P_Key without their empty entries. Source: opensm osm_pkey_mgr.c, osm_pkey.c, and the
 tables that opensm 3.3.23 programmed.

@@ -269,17 +269,6 @@ class Reach:
         return found
 
 
-def profiles_can_talk(a: Profile, b: Profile, inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK) -> bool:
-    """Return whether ports of these profiles can talk: in one partition, in both directions."""
-    others = dict(b)
-    for partition, standing in a:
-        if partition in others:
-            mine, theirs = traffic(standing, inbound_check), traffic(others[partition], inbound_check)
-            if mine.sends_to(theirs) and theirs.sends_to(mine):
-                return True
-    return False
-
-
 def places(ports: int) -> Iterator[int]:
     """Yield the places of the ports in a set."""
     while ports:

@@ -62,13 +62,6 @@ class TopologyStore(Store):
         rows = self.database.query(query, of="links")
         return {(guid_number(node), port): counter for node, port, counter in rows}
 
-    def forget_place(self, port_guid: int, port: int) -> None:
-        """Forget the link of one end. Keys stay."""
-        with self.database.transaction() as connection:
-            end = (guid_text(port_guid), port)
-            connection.execute("DELETE FROM links WHERE node_guid = ? AND port = ?", end)
-            connection.execute("DELETE FROM links WHERE peer_guid = ? AND peer_port = ?", end)
-
     def settle(self, port_guids: Iterable[int]) -> None:
         """Note that these ports are not to be waited for any more."""
         with self.database.transaction() as connection:

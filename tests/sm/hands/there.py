@@ -166,9 +166,9 @@ def cutting(after: int, whole: bool) -> OpenChannel:
                     super().send(data[: len(data) // 2], seconds)
                 else:
                     super().send(data, seconds)
-                assert self._process.stdin is not None
-                self._process.stdin.close()
-                self._process.wait(LONGEST)
+                assert self.process.stdin is not None
+                self.process.stdin.close()
+                self.process.wait(LONGEST)
                 raise ConnectionResetError("the connection is cut")
             self.sent += 1
             super().send(data, seconds)
