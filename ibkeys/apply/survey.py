@@ -237,4 +237,4 @@ def set_keys(targets: Iterable[Target]) -> None:
             hidden.append(error)
     if hidden:
         more = f" (and {len(hidden) - 1} more ports)" if len(hidden) > 1 else ""
-        raise MKeyNeeded(f"{hidden[0]}{more}; nothing was changed")
+        raise MKeyNeeded(f"{hidden[0]}{more}; nothing was changed").explained(*map(str, hidden[1:]))

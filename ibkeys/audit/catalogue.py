@@ -56,7 +56,8 @@ def select(check: Iterable[str] = (), groups: Iterable[str] = (), skip: Iterable
     wanted = {rule_named(text) for text in check}
     for text in groups:
         if text.strip().upper() not in GROUPS:
-            raise UsageError(f"there is no group {text!r}; there are {', '.join(GROUPS)}")
+            near = did_you_mean(text.strip(), GROUPS) or f"; there are {', '.join(GROUPS)}"
+            raise UsageError(f"there is no group {text!r}{near}")
         wanted |= {rule for rule in CATALOGUE if rule.group == text.strip().upper()}
     unwanted = {rule_named(text) for text in skip}
     chosen = tuple(rule for rule in CATALOGUE if (rule in wanted or not wanted) and rule not in unwanted)

@@ -24,6 +24,7 @@ from ibkeys.errors import (
     Refused,
     UsageError,
 )
+from ibkeys.printable import Rest, tell_rest
 from ibkeys.printable import clean as clean
 
 DONE: Final = 0
@@ -87,6 +88,13 @@ def run(command: Callable[[], int]) -> int:
 
     A reader of standard output that has gone changes nothing: the command goes on, and its own code is returned.
     """
+    try:
+        return _run(command)
+    finally:
+        tell_rest(Rest.COUNTED)
+
+
+def _run(command: Callable[[], int]) -> int:
     if sys.stdout is None:
         warn("standard output is closed", "error")
         return NOT_COMPLETED
@@ -136,6 +144,7 @@ def explain(wanted: bool) -> None:
     """Show from now on what explains an error, or a hint to -v. A command with -v says which."""
     global _keeps_back
     _keeps_back = not wanted
+    tell_rest(Rest.NAMED if wanted else Rest.HINTED)
 
 
 def says_all() -> bool:

@@ -362,11 +362,14 @@ format: Final = option(
     help="Form of the output.  [default: table]",
 )
 
+_partition: Final = option(
+    "--partition", env=False, multiple=True, metavar="P_KEY", help="Only full or limited members; repeatable."
+)
 _filter_options: Final[tuple[Callable[..., Any], ...]] = (
     option("--node", env=False, multiple=True, metavar="GLOB", help="Only nodes of this name, as 'gpu*'; repeatable."),
     option("--hosts", env=False, is_flag=True, help="Only channel adapters."),
     option("--switch", env=False, is_flag=True, help="Only switches."),
-    option("--partition", env=False, multiple=True, metavar="P_KEY", help="Only full or limited members; repeatable."),
+    _partition,
     option("--p-key", env=False, multiple=True, metavar="P_KEY", help="Only ports with this P_Key; repeatable."),
     option("--level", env=False, multiple=True, type=Number(0, 3), metavar="0..3", help="Only this level; repeatable."),
     option("--nonzero", env=False, is_flag=True, help="Only ports that have counted a violation."),
@@ -380,6 +383,8 @@ folding: Final = group("folding", Folding, *_folding_options)
 """For commands with a row for each port."""
 filters: Final = group("filters", Filters, *_filter_options)
 """For commands that look at a sweep, and may be asked to look at a part of it."""
+filters_but_partition: Final = group("filters", Filters, *(each for each in _filter_options if each is not _partition))
+"""For a command with a ``--partition`` of its own."""
 listing: Final = group("listing", Listing, *_filter_options, *_folding_options)
 """For commands with a row for each port of a sweep."""
 listing_as_is: Final = group("listing", Listing, *_filter_options[:-1], *_folding_options)

@@ -87,6 +87,10 @@ class PortHandle(NamedPort):
         assert capacity is not None
         return capacity
 
+    def read_p_key_block(self, block: int) -> PKeyTable:
+        """Get one block of 32 P_Keys. Raises NoReply, MadStatusError, SendRefused."""
+        return PKeyTable(self.get(PKeyTable, p_key_modifier(self.port, block)))
+
     def read_p_keys(self) -> tuple[PKey, ...]:
         """Get the whole P_Key table: ceil(capacity / 32) Gets. Entries past the capacity are left out.
 

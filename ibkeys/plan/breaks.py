@@ -160,7 +160,9 @@ def _breaks_of_stage(tables: Sequence[TableChange]) -> tuple[Break, ...]:
 
 
 def _message(partition: int, ports: Sequence[PortId], pairs: int) -> str:
-    listed = ", ".join(map(str, ports[:4])) + (f" and {len(ports) - 4} more" if len(ports) > 4 else "")
+    listed = ", ".join(map(str, ports[:4])) + (
+        f" and {len(ports) - 4} more (all of them: plan -f json)" if len(ports) > 4 else ""
+    )
     whom = f"{pairs} pair{'s' if pairs != 1 else ''} of ports" if pairs else "some ports"
     return f"no room to change {listed} without a gap: {whom} cannot talk in partition 0x{partition:04x} for a moment"
 

@@ -55,12 +55,16 @@ class Circle(Generic[P]):
             "or be full there"
             for leaving, base, entering in self.waits
         ]
-        shown = ", and ".join(waits[:4]) + (f", and {len(waits) - 4} more such" if len(waits) > 4 else "")
+        shown = ", and ".join(waits[:4]) + (
+            f", and {len(waits) - 4} more such (all of them: plan -f json)" if len(waits) > 4 else ""
+        )
         return f"a circle of ports that wait for each other: {shown}; {whom} cannot talk for a moment"
 
 
 def _named(ports: Sequence[Hashable]) -> str:
-    return ", ".join(map(str, ports[:2])) + (f" and {len(ports) - 2} more" if len(ports) > 2 else "")
+    return ", ".join(map(str, ports[:2])) + (
+        f" and {len(ports) - 2} more (all of them: plan -f json)" if len(ports) > 2 else ""
+    )
 
 
 @dataclass(slots=True)

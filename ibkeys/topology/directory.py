@@ -161,7 +161,7 @@ def require_distinct(ports: Iterable[Port]) -> None:
 def guids_of(nodes: Sequence[Node]) -> str:
     """Return *nodes* by their GUIDs, for a message that asks which of them was meant."""
     listed = ", ".join(f"0x{node.guid:016x} ({node.type_name})" for node in nodes[:_TWINS])
-    more = f" and {len(nodes) - _TWINS} more" if len(nodes) > _TWINS else ""
+    more = f" and {len(nodes) - _TWINS} more (all of them: names)" if len(nodes) > _TWINS else ""
     return f"{listed}{more}; name them by their GUIDs"
 
 

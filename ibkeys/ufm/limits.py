@@ -25,9 +25,11 @@ def refuse_impossible(
     changed = [guid for guid in had if _default(had[guid]) != _default(gets[guid])]
     if changed:
         raise UsageError(
-            f"the plan changes who is in the default partition ({named(names(changed))}), which UFM decides by itself "
-            "(gv.cfg default_membership): no call of its REST interface changes that; plan again from a policy that "
-            "leaves it as it is"
+            f"the plan changes who is in the default partition ({named(names(changed))}), which UFM "
+            "decides by itself: plan again from a policy that leaves it as it is"
+        ).explained(
+            "gv.cfg default_membership says who is in the default partition; no call of UFM's REST interface changes "
+            "it."
         )
     both = [
         guid

@@ -113,7 +113,7 @@ class Ibsim:
         self.folder = Path(self._folder.name)
         self.opensm_cache = self.folder
         self.output: list[str] = []
-        self.server: subprocess.Popen[str] | None = None
+        self.program: subprocess.Popen[str] | None = None
         self.reader: threading.Thread | None = None
 
     def __enter__(self) -> Self:
@@ -121,7 +121,7 @@ class Ibsim:
         command = [tool("stdbuf"), "-oL", tool("ibsim"), "-s", *self.limits, str(self.netfile)]
         if not self.console:
             command.insert(-1, "-n")
-        self.server = subprocess.Popen(
+        self.program = subprocess.Popen(
             command,
             cwd=self.folder,
             env={**os.environ, "IBSIM_SOCKNAME": self.socket_name},
@@ -132,9 +132,9 @@ class Ibsim:
             errors="replace",
         )
         ready = threading.Event()
-        self.reader = threading.Thread(target=self._read, args=(self.server.stdout, ready), daemon=True)
+        self.reader = threading.Thread(target=self._read, args=(self.program.stdout, ready), daemon=True)
         self.reader.start()
-        if not ready.wait(START_TIMEOUT) or self.server.poll() is not None:
+        if not ready.wait(START_TIMEOUT) or self.program.poll() is not None:
             said = "".join(self.output[-20:])
             self.close()
             raise AssertionError(f"ibsim did not start on {self.netfile}:\n{said}")
@@ -154,19 +154,19 @@ class Ibsim:
 
     def close(self) -> None:
         """End the server and remove its folder."""
-        if self.server is not None:
-            self.server.send_signal(signal.SIGTERM)
+        if self.program is not None:
+            self.program.send_signal(signal.SIGTERM)
             try:
-                self.server.wait(10)
+                self.program.wait(10)
             except subprocess.TimeoutExpired:
-                self.server.kill()
-                self.server.wait()
+                self.program.kill()
+                self.program.wait()
             if self.reader is not None:
                 self.reader.join(10)
-            for stream in (self.server.stdin, self.server.stdout):
+            for stream in (self.program.stdin, self.program.stdout):
                 if stream is not None:
                     stream.close()
-            self.server = None
+            self.program = None
         self._folder.cleanup()
 
     @property
@@ -270,10 +270,10 @@ class Ibsim:
 
         The server reads its console and its clients in one loop, so a client that is started later finds it done.
         """
-        assert self.server is not None
-        assert self.server.stdin is not None, "start Ibsim with console=True"
-        self.server.stdin.write(line + "\n")
-        self.server.stdin.flush()
+        assert self.program is not None
+        assert self.program.stdin is not None, "start Ibsim with console=True"
+        self.program.stdin.write(line + "\n")
+        self.program.stdin.flush()
 
 
 def count_limits(text: str) -> tuple[str, ...]:

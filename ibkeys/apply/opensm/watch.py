@@ -48,7 +48,7 @@ class Expected:
             f"index {index} is {now.get(index, 'empty')} instead of {self.entries.get(index, 'empty')}"
             for index in wrong[:3]
         ]
-        return "; ".join(texts) + (f" and {len(wrong) - 3} more" if len(wrong) > 3 else "")
+        return "; ".join(texts) + (f" and {len(wrong) - 3} more (the whole table: pkey-show)" if len(wrong) > 3 else "")
 
     def _is_the_same_but_for_indexes(self, now: Entries) -> bool:
         if sorted(now.values()) != sorted(self.entries.values()):

@@ -223,9 +223,9 @@ def _say(verdict: Verdict, each: Deviating, port: Port, partners: Partners, way:
     bases = data.reach.meeting(each.profile, partners.places, way)
     named = list(itertools.islice(partners, NAMED_PARTNERS))
     more = len(partners) - len(named)
-    listed = ", ".join(map(str, named)) + (f" and {more} more" if more else "")
+    listed = ", ".join(map(str, named)) + (f" and {more} more (all of them: matrix --pairs)" if more else "")
     where = ", ".join(f"0x{base:04x}" for base in bases[:_NAMED_PARTITIONS])
-    where += f" and {len(bases) - _NAMED_PARTITIONS} more" if len(bases) > _NAMED_PARTITIONS else ""
+    where += f" and {len(bases) - _NAMED_PARTITIONS} more (all of them: why)" if len(bases) > _NAMED_PARTITIONS else ""
     table = data.table(port)
     entries = table.entries.items() if table is not None else ()
     evidence: dict[str, Mapping[str, Any]] = {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ibkeys.cli import exits
 from ibkeys.cli.changing import name_of
 from ibkeys.cli.exits import write, write_exact
+from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.render import IDENTITY, heading_of, schema, write_csv
 from ibkeys.cli.showing import LISTED_TROUBLES
@@ -29,7 +30,7 @@ class RunOutput:
         self._run = run
         self._format = format
         self._rows: list[dict[str, Any]] = []
-        self._listed = 0
+        self._failed: list[tuple[dict[str, Any], str]] = []
 
     def write_plan(self, put: Callable[[str], None]) -> None:
         """Write what would change: how many ports, what of them, and which are left alone."""
@@ -120,16 +121,27 @@ class RunOutput:
             self._line(row)
         elif self._format == "csv":
             self._rows.append(row)
-        if result.result == "failed" and (self._format != "table" or self._listed < LISTED_TROUBLES):
-            self._listed += 1
-            exits.warn(f"{heading_of(result.port)}: {result.reason}", "failed")
+        if result.result == "failed":
+            self._failed.append((result.port, result.reason or ""))
+            if self._format != "table":
+                self._say_failed()
+
+    def _say_failed(self) -> None:
+        """Say which ports have failed since this was last said, each cause once."""
+        if self._failed and self._format == "table":
+            names = FoldedNames(port.identity() for port in self._run.found.ports())
+            say_by_cause(self._failed, "failed", self._format, names)
+        else:
+            say_by_cause(self._failed, "failed", self._format)
+        self._failed = []
 
     def _line(self, document: dict[str, Any]) -> None:
         write_exact(json.dumps(document))
         exits.flush()
 
     def write_summary(self, dry_run: bool = False) -> None:
-        """Write the account of the run."""
+        """Write the account of the run; a table's reader hears here what failed, each cause once."""
+        self._say_failed()
         account = self._run.account
         if self._format == "json":
             way = self._run.way.name if self._run.way is not None else "direct"

@@ -11,6 +11,7 @@ from ibkeys.mkeys.recovery.result import RecoveryResult
 from ibkeys.mkeys.recovery.routes import hidden_behind, links_of
 from ibkeys.mkeys.recovery.waiting import WaitingPorts
 from ibkeys.mkeys.recovery.wishes import Wishes
+from ibkeys.printable import named
 from ibkeys.topology.model import LinkEnd
 
 _NAMED: Final = 8
@@ -63,10 +64,9 @@ class StillClosed:
         if not behind:
             return ""
         silent = behind - self._waiting.reached
-        names = ", ".join(self._name(guid) for guid in sorted(behind)[:_NAMED])
-        more = f" and {len(behind) - _NAMED} more" if len(behind) > _NAMED else ""
+        names = named([self._name(guid) for guid in sorted(behind)], _NAMED)
         how = f"{len(silent)} of them silent" if silent else "all of them back"
-        return f"{len(behind)} ports are reached only through it, {how}: {names}{more}; "
+        return f"{len(behind)} ports are reached only through it, {how}: {names}; "
 
     def _why_hiding(self, hiding: HidingPort) -> str:
         if not hiding.lease:
