@@ -31,7 +31,7 @@ from ibkeys.change.images import image_of
 from ibkeys.change.pending_set import PendingSet, Proof
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
-from ibkeys.client.scheduler import Request
+from ibkeys.client.request import Request
 from ibkeys.client.smp import Task
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply, SendRefused, StoreError, Unreachable
 from ibkeys.mad.attributes import Attribute, NodeInfo, PortInfo

@@ -38,6 +38,7 @@ class _PKeys(dict[int, PKey]):
 
 
 _p_keys: Final = _PKeys()
+_TYPE_NAMES: Final = {int(kind): name for kind, name in NODE_TYPE_NAMES.items()}
 _LINK_UP: Final = int(PortPhysicalState.LINK_UP)
 # What is read of every node and port, many times; a view of the whole attribute would cost more.
 _NODE_TYPE: Final = NodeInfo.node_type.byte
@@ -89,10 +90,7 @@ class Node:
     @property
     def type_name(self) -> str:
         """``ca``, ``switch`` or ``router``; a number for anything else."""
-        try:
-            return NODE_TYPE_NAMES[NodeType(self.type)]
-        except ValueError:
-            return f"type {self.type}"
+        return _TYPE_NAMES.get(self.type) or f"type {self.type}"
 
     @property
     def num_ports(self) -> int:
@@ -238,7 +236,9 @@ class Port:
         raw = self.p_key_raw
         if raw is None:
             return None
-        values = enumerate(struct.unpack(f">{len(raw) // 2}H", raw))
+        # Most tables have few entries, at their beginning: what is empty behind them is not looked at one by one.
+        used = (len(raw.rstrip(b"\0")) + 1) // 2
+        values = enumerate(struct.unpack_from(f">{used}H", raw))
         return [(index, _p_keys[value]) for index, value in values if value & PARTITION_MASK]
 
     @property

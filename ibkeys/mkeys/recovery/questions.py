@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ibkeys.client.address import DirectedAddress
-from ibkeys.client.scheduler import Request
+from ibkeys.client.request import Request
 from ibkeys.client.smp import Task
 from ibkeys.errors import IbkeysError
 from ibkeys.keys.mkey import NO_MKEY, MKey
