@@ -112,7 +112,9 @@ def test_an_answer_that_is_nested_deeply_is_an_error_and_no_traceback(depth: int
             job_of(None, {"ID": document})
 
 
-@pytest.mark.parametrize("number", ["1e999", "-1e999", "1" * 4000, "1" * 5000, "NaN", "Infinity", "0.5", "true", "null"])
+@pytest.mark.parametrize(
+    "number", ["1e999", "-1e999", "1" * 4000, "1" * 5000, "NaN", "Infinity", "0.5", "true", "null"]
+)
 @pytest.mark.parametrize("where", ['{{"{0}": {1}}}', '{{"0x10": {{"guids": [{{"guid": {1}}}]}}}}', "[{1}]"])
 def test_numbers_where_there_are_none(number: str, where: str) -> None:
     with pytest.raises((EncodeError, FileFormatError)):
@@ -228,7 +230,9 @@ def test_which_job_was_begun(location: str | None, document: object, found: str 
     assert job_of(location, document) == found
 
 
-@pytest.mark.parametrize("location", ["/jobs/a b", "/jobs/" + "1" * 65, "/jobs/?x=1", "/jobs/..", "/jobs/../", "/jobs/..%2f..%2fapp"])
+@pytest.mark.parametrize(
+    "location", ["/jobs/a b", "/jobs/" + "1" * 65, "/jobs/?x=1", "/jobs/..", "/jobs/../", "/jobs/..%2f..%2fapp"]
+)
 def test_an_id_that_is_none_is_not_asked_for(location: str) -> None:
     with pytest.raises(EncodeError):
         job_of(location, None)
