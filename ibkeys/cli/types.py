@@ -132,5 +132,6 @@ class Way(_ParamType):
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the way as it is written."""
         if value not in ("direct", "opensm") and not value.startswith("ufm:"):
-            self.fail(f"{quoted(value)} is none of direct, opensm, ufm:URL", param, ctx)
+            shown = "a URL without ufm: before it" if "://" in value else quoted(value)  # it may hold a password
+            self.fail(f"{shown} is none of direct, opensm, ufm:URL", param, ctx)
         return value

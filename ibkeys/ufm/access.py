@@ -24,6 +24,7 @@ TIMEOUT: Final = 30.0
 """Seconds for one answer, from the connection to its last byte."""
 MOST_BYTES: Final = 64 << 20
 """Bytes of one answer: 100,000 memberships have about 8 MB."""
+_HOST: Final = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 _PATH: Final = re.compile(r"(/[A-Za-z0-9._~-]+)*")
 
 
@@ -92,8 +93,10 @@ class UfmAccess:
             raise UsageError("UFM wants to know who asks: --ufm-token @FILE, or --ufm-cert FILE")
         if private_key is not None and certificate is None:
             raise UsageError("--ufm-key goes with --ufm-cert")
-        parts = _split(text.removeprefix(PREFIX), "UFM's URL")
-        if parts.scheme == "http" and verifies and not _is_loopback(parts.hostname or ""):
+        parts = _split(text.removeprefix(PREFIX), "UFM's URL", f"{PREFIX}https://HOST[:PORT]")
+        through = _split(proxy, "--ufm-proxy", "http://HOST:PORT") if proxy is not None else parts
+        hosts = parts.hostname or "", through.hostname or ""
+        if parts.scheme == "http" and verifies and not all(map(_is_loopback, hosts)):
             raise UsageError(
                 f"http://{parts.netloc}: whoever listens would read the token; use https, or --ufm-insecure on a "
                 "network that you trust"
@@ -101,8 +104,6 @@ class UfmAccess:
         path = parts.path.rstrip("/") or (WITH_TOKEN if token is not None else WITH_CERTIFICATE)
         if not _PATH.fullmatch(path):
             raise UsageError("the path of UFM's URL may have letters, digits and . _ ~ - between slashes")
-        if proxy is not None:
-            _split(proxy, "the proxy's URL")
         url = f"{parts.scheme}://{parts.netloc}{path}"
         return cls(url, token, certificate, private_key, trusted, verifies, proxy, timeout)
 
@@ -128,18 +129,29 @@ def is_ufm(name: str | None) -> bool:
     return name is not None and name.startswith(PREFIX)
 
 
-def _split(text: str, what: str) -> SplitResult:
-    """Take a URL apart. Raises UsageError; what stands before an ``@`` is not repeated."""
+def _split(text: str, what: str, form: str) -> SplitResult:
+    """Take a URL of the *form* apart. Raises UsageError, which repeats none of it: there may be a password in it."""
+    if "@" in text:
+        raise UsageError(f"{what} must not hold a user name or password: the command line is no place for it")
     try:
         parts = urlsplit(text)
-        host, _ = parts.hostname, parts.port
+        host, _ = parts.hostname or "", parts.port
     except ValueError:
-        raise UsageError(f"{what} is none: ufm:https://HOST[:PORT] is the form") from None
-    if "@" in text:
-        raise UsageError(f"{what} must not hold a password: the command line is no place for it; --ufm-token @FILE")
-    if parts.scheme not in ("https", "http") or not host or parts.query or parts.fragment or not text.isprintable():
-        raise UsageError(f"{what} {text!r} is none: ufm:https://HOST[:PORT] is the form")
+        parts = None
+    if parts is None or parts.scheme not in ("https", "http") or not _is_host(host) or not text.isprintable():
+        raise UsageError(f"{what} is not understood: write it as {form}")
+    if "?" in text or "#" in text:
+        raise UsageError(f"{what} must end with its path, without ? or #: write it as {form}")
     return parts
+
+
+def _is_host(text: str) -> bool:
+    """Whether it is an address, or a name as DNS has it."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return bool(_HOST.fullmatch(text))
+    return True
 
 
 def _is_loopback(host: str) -> bool:

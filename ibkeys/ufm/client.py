@@ -108,13 +108,13 @@ class UfmClient:
         """Return what an error says of itself, in one line, without the token; "" for a page and for nothing."""
         if answer.is_page:
             return ""
-        text = answer.body[: 8 * _SHOWN].decode("utf-8", "replace").strip()
+        text = answer.body.strip()[: 8 * _SHOWN].decode("utf-8", "replace")
         with suppress(FileFormatError):
             document = jsonfile.loads(answer.body)
             if isinstance(document, dict):
-                text = next((str(document[name]) for name in ("error", "detail", "message") if name in document), text)
-        if self.access.token is not None:
-            text = self.access.token.hidden_in(text)
+                said = (document.get(name) for name in ("error", "detail", "message"))
+                text = next((each for each in said if isinstance(each, str)), text)
+        text = self._hidden(text)  # once more: JSON may have spelled it with escapes
         return f": {clean(text)[:_SHOWN]}" if text else ""
 
     # --- one exchange ------------------------------------------------------------------------------------------------
@@ -136,12 +136,17 @@ class UfmClient:
             ):
                 if response.headers.get("Content-Encoding", "identity") != "identity":
                     raise UfmNotReached(f"{self.url}{path}: its answer is compressed, unasked", self.url)
-                data = self._whole(path, response.iter_raw())
+                data = self._without_token(self._whole(path, response.iter_raw()))
                 if deadline.is_over:  # an answer without a length seems whole where it was cut off
-                    raise UfmNotReached(self._why(method, path, TimeoutError("cut off")), self.url)
+                    raise TimeoutError("cut off")
                 kind = response.headers.get("Content-Type", "").lower()
-                return Answer(response.status_code, kind, data, response.headers.get("Location"))
-        except (httpx.HTTPError, httpx.StreamError, OSError, ValueError) as error:
+                location = self._hidden(response.headers.get("Location", ""))
+                return Answer(response.status_code, kind, data, location or None)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            asked = "" if method == "GET" else "; nothing was asked for"
+            text = f"{self.url}{path}: {method}: cannot be reached: {self._text_of(error)}{asked}"
+            raise UfmNotReached(text, self.url) from None
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
             raise UfmNotReached(self._why(method, path, error), self.url) from None
 
     def _client(self, httpx: ModuleType) -> Any:
@@ -162,15 +167,25 @@ class UfmClient:
         return bytes(found)
 
     def _why(self, method: Method, path: str, error: Exception) -> str:
-        text = str(error) or type(error).__name__
-        if self.access.token is not None:
-            text = self.access.token.hidden_in(text)
         made = "" if method == "GET" else "; whether the change was made is not known"
-        return f"{self.url}{path}: {method}: no whole answer within {self.access.timeout:g} s: {clean(text)}{made}"
+        within = f"within {self.access.timeout:g} s"
+        return f"{self.url}{path}: {method}: no whole answer {within}: {self._text_of(error)}{made}"
+
+    def _text_of(self, error: Exception) -> str:
+        return clean(self._hidden(str(error) or type(error).__name__))
+
+    def _hidden(self, text: str) -> str:
+        return text if self.access.token is None else self.access.token.hidden_in(text)
+
+    def _without_token(self, data: bytes) -> bytes:
+        """Return an answer as if it did not repeat the token: whatever is told of it later, in an error or as the name
+        of a job, has none."""
+        return self._hidden(data.decode("latin-1")).encode("latin-1")
 
 
-class _Deadline:
-    """Ends a connection when its time is over: timeouts of reads let a server send a byte now and then for ever."""
+class Deadline:
+    """Ends a connection when its time is over: timeouts of reads let a server send a byte now and then for ever. One
+    that comes later, after many addresses or a slow handshake, is ended when it comes."""
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
@@ -184,18 +199,24 @@ class _Deadline:
     def _trace(self, event: str, info: Mapping[str, Any]) -> None:
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             self._socket = info["return_value"].get_extra_info("socket")
+            if self.is_over:
+                self._end()
 
     def over(self) -> None:
         """End the connection, whatever it is waiting for."""
         self.is_over = True
+        self._end()
+
+    def _end(self) -> None:
         if self._socket is not None:
             with suppress(OSError):  # it has ended by itself
-                self._socket.shutdown(socket.SHUT_RDWR)
+                # Not SSLSocket.shutdown, which forgets TLS first: what the other thread sends then would go in clear.
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
 
 @contextmanager
-def _deadline(seconds: float) -> Iterator[_Deadline]:
-    deadline = _Deadline()
+def _deadline(seconds: float) -> Iterator[Deadline]:
+    deadline = Deadline()
     timer = threading.Timer(seconds, deadline.over)
     timer.daemon = True
     timer.start()

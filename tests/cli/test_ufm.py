@@ -261,6 +261,23 @@ def test_a_token_on_the_command_line_or_in_the_environment_is_refused(
     assert not mock.log
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "--policy"),
+        ("policy-check",),
+        ("policy-diff", "ufm:https://ufm.example"),
+        ("apply", "plan.json", "--via"),
+        ("audit", "--ufm-smconf"),
+    ],
+)
+@pytest.mark.parametrize("before", ["ufm:", "UFM:", ""])
+def test_a_password_in_a_url_is_not_repeated(cli: Cli, words: tuple[str, ...], before: str) -> None:
+    result = cli(*words, f"{before}https://admin:{TOKEN}@ufm.example", "--ufm-token", "@none")
+    assert result.code == 2
+    assert TOKEN not in result.out + result.err
+
+
 def test_a_token_that_others_may_read_is_remarked(asks: Asks) -> None:
     asks.token.chmod(0o644)
     result = asks("plan", "--policy", "UFM")

@@ -10,6 +10,7 @@ import pytest
 from ibkeys.plan.document_reader import read_plan
 from tests.integration.tenants import tables
 from tests.integration.ufmed import NODES, Ufmed, policy, stored, ufmed, waiting
+from tests.integration.waiting import Waiting
 from tests.ufm.mock import Mock
 
 Members = dict[int, dict[int, str]]
@@ -91,13 +92,13 @@ def test_a_ufm_that_loses_half_is_found_out_by_reading_back() -> None:
     with ufmed({}) as over:
         over.plan(policy({0x10: {2: "full", 3: "full"}}))
         before = sets(over)
-        over.mock.loses_half = True
+        over.mock.loses_half, over.wait = True, 1
         done = over.apply()
         assert done.returncode == 3
         assert "node03 mlx4_0 (ca 0x0002c903000a1030) port 1" in done.stderr
         assert "answered with success and has GUID 0002c903000a1031 as no member of 0x10, not as full" in done.stderr
         assert "node02" not in done.stderr
-        over.mock.loses_half = False
+        over.mock.loses_half, over.wait = False, 60
         assert over.undo().returncode == 0
         assert (stored(over.mock), sets(over)) == ({}, before)
 
@@ -259,6 +260,81 @@ def test_a_partition_whose_members_ufm_does_not_tell_is_left_alone() -> None:
         assert done.returncode == 2
         assert "UFM lists no members of partition 0x10, and 1 port has it" in done.stderr
         assert over.mock.changes == 0
+
+
+def test_members_without_a_membership_are_left_alone() -> None:
+    """A host to come has no port on the wire: only UFM knows of it."""
+    with ufmed({}) as over:
+        over.plan(policy({0x10: {3: "limited"}}))
+        over.mock.store(0x10, gabcdef="full")
+        over.mock.untold = True
+        done = over.apply()
+        assert done.returncode == 2
+        assert "UFM lists members of partition 0x10 without their membership" in done.stderr
+        over.mock.untold = False
+
+        def before_read(mock: Mock, number: int, first: int = over.mock.reads + 1) -> None:
+            mock.untold = number >= first
+
+        over.mock.before_read = before_read
+        before = over.mock.reads
+        done = over.apply()
+        assert over.mock.reads == before + 2, "all partitions, and the one again"
+        assert done.returncode == 4
+        assert "it now lists members without their membership" in done.stderr
+        assert over.mock.changes == 0
+        assert over.mock.words(0x10) == {0xABCDEF: "full"}
+
+
+@pytest.mark.parametrize("way", ["undo", "resume", "unconfirmed"])
+def test_going_on_takes_nobody_out_of_a_partition_that_ufm_lists_as_empty(way: str) -> None:
+    """A PUT of what this operation changed, and of nobody else, would take out all others."""
+    before, after = {4: "full", 5: "limited", 6: "full"}, {4: "full", 5: "full", 6: "full"}
+    with ufmed({0x20: before}) as over:
+        over.plan(policy({0x20: after}))
+        if way == "resume":
+            over.mock.syncs, over.wait = False, 1
+            assert over.apply().returncode == 3
+            over.mock.partitions[0x20].members[NODES[5]] = ("limited", False)
+            over.wait = 60
+        elif way == "undo":
+            assert over.apply().returncode == 0
+        changes = over.mock.changes
+        if way == "unconfirmed":
+            words = (
+                "apply",
+                over.served.folder / "plan.json",
+                "--confirm-within",
+                "1",
+                "--ufm-token",
+                f"@{over.token}",
+            )
+            run = Waiting(over.served, *words, "--allow-removals", via=over.url)
+            run.hear()
+            changes = over.mock.changes
+            over.mock.hides = True
+            assert run.wait() == 3, run.said
+            said = run.said
+        else:
+            over.mock.hides = True
+            done = over.undo() if way == "undo" else over.ibkeys("apply", "--resume", "--yes", "--allow-removals")
+            assert done.returncode in (2, 4), done.stdout + done.stderr
+            said = done.stderr
+        assert "UFM lists no members of partition 0x20" in said
+        assert over.mock.changes == changes
+        assert over.mock.words(0x20).keys() == {NODES[4], NODES[5], NODES[6]}
+
+
+def test_a_ufm_that_shows_a_change_a_moment_later_is_believed() -> None:
+    with ufmed({0x10: {2: "full"}}) as over:
+        over.plan(policy({0x10: {2: "full", 3: "limited"}}))
+        over.mock.stale_reads = 3
+        done = over.apply()
+        assert done.returncode == 0, done.stderr
+        assert stored(over.mock) == {0x10: {2: "full", 3: "limited"}}
+        over.mock.stale_reads = 0
+        done = over.undo()
+        assert (done.returncode, stored(over.mock)) == (0, {0x10: {2: "full"}}), done.stderr
 
 
 # --- confirmation -----------------------------------------------------------------------------------------------------

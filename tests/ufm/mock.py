@@ -12,6 +12,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -56,6 +57,9 @@ class Mock:
     loses_half: bool = False
     job: str | None = None  # the Status of the job that each change begins
     fails_from: int | None = None  # the change, counted from 0, from which on it answers 503
+    hides: bool = False  # all members: an empty list
+    untold: bool = False  # GUIDs without their membership
+    stale_reads: int = 0  # so many reads after a change still show what was before
     before_read: Callable[[Mock, int], None] = lambda mock, number: None
     page: bool = False
     answer: Callable[[BaseHTTPRequestHandler], bool] | None = None  # answers by itself, and says whether it did
@@ -63,6 +67,8 @@ class Mock:
     changes: int = 0
     jobs: int = 0
     url: str = ""
+    _stale_reads: int = 0
+    _before: dict[int, Stored] = field(default_factory=dict)
 
     def store(self, base: int, **guids: str) -> None:
         """Store a partition of ``g<hex>="full"`` members."""
@@ -91,10 +97,14 @@ class Mock:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def entry(self, base: int, each: Stored, with_guids: bool) -> dict[str, Any]:
-        guids = [
+        guids: list[Any] = [
             {"guid": self.spell_guid(guid), "membership": word, "index0": index0}
             for guid, (word, index0) in sorted(each.members.items())
         ]
+        if self.hides:
+            guids = []
+        if self.untold:
+            guids = [member["guid"] for member in guids]
         return {"partition": each.name, "ip_over_ib": each.ip_over_ib, **({"guids": guids} if with_guids else {})}
 
     def everything(self) -> dict[int, Stored]:
@@ -119,6 +129,9 @@ class Mock:
             return 200, self.listed(with_guids)
         base = int(path.rpartition("/")[2], 16)
         found = self.everything().get(base)
+        if self._stale_reads:
+            self._stale_reads -= 1
+            found = self._before.get(base)
         if found is None:
             return (404, "404 NOT FOUND") if self.absent == "404" else (200, {})
         entry = self.entry(base, found, with_guids)
@@ -136,6 +149,7 @@ class Mock:
         number, self.changes = self.changes, self.changes + 1
         if self.fails_from is not None and number >= self.fails_from:
             return 503, "503 Service Unavailable"
+        self._stale_reads, self._before = self.stale_reads, deepcopy(self.partitions)
         if method == "DELETE":
             base = int(path.split("/")[3], 16)
             for guid in path.rpartition("/")[2].split(","):

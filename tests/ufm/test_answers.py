@@ -231,15 +231,7 @@ def test_which_job_was_begun(location: str | None, document: object, found: str 
 
 
 @pytest.mark.parametrize(
-    "location",
-    [
-        "/jobs/a b",
-        "/jobs/" + "1" * 65,
-        "/jobs/?x=1",
-        "/jobs/..",
-        "/jobs/../",
-        "/jobs/..%2f..%2fapp",
-    ],
+    "location", ["/jobs/a b", "/jobs/" + "1" * 65, "/jobs/?x=1", "/jobs/..", "/jobs/../", "/jobs/..%2f..%2fapp"]
 )
 def test_an_id_that_is_none_is_not_asked_for(location: str) -> None:
     with pytest.raises(EncodeError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import ssl
 import subprocess
 import traceback
@@ -15,7 +16,7 @@ import pytest
 
 from ibkeys.errors import IbkeysError, UfmNotReached, UfmRefused, UsageError
 from ibkeys.ufm.access import UfmAccess, UfmToken, is_ufm
-from ibkeys.ufm.client import UfmClient
+from ibkeys.ufm.client import Deadline, UfmClient
 from ibkeys.ufm.rest import Ufm, adding, removing, replacing
 from tests.ufm.mock import TOKEN, Mock, ufm
 
@@ -187,8 +188,62 @@ def test_a_silent_server_is_given_up_and_a_lost_change_is_not_known(mock: Mock) 
 def test_nobody_there() -> None:
     with ufm() as gone:
         pass
-    with pytest.raises(UfmNotReached, match="no whole answer"):
+    with pytest.raises(UfmNotReached, match=r"cannot be reached: .*refused"):
         Ufm(access(gone)).partitions()
+    with pytest.raises(UfmNotReached, match=r"cannot be reached: .*refused; nothing was asked for"):
+        Ufm(access(gone)).make(adding(0x11, [A], ip_over_ib=True, index0=False))
+
+
+def test_a_place_that_repeats_the_token(mock: Mock) -> None:
+    answers(202, {"Location": f"/jobs/x y{TOKEN}"}, b"")(mock)
+    with pytest.raises(UfmNotReached, match="is no id of a job") as caught:
+        Ufm(access(mock)).make(adding(0x11, [A], ip_over_ib=True, index0=False))
+    assert TOKEN not in str(caught.value)
+
+
+def test_a_job_that_repeats_the_token(mock: Mock) -> None:
+    answers(200, JSON, f'{{"ID": "1", "Status": "Failed", "Summary": "for {TOKEN}"}}'.encode())(mock)
+    assert Ufm(access(mock)).job("1").summary == "Failed: for <token not shown>"
+
+
+class LateHttpx:
+    """Tells of its connections as httpx does, after the time is over."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+
+    def get_extra_info(self, name: str) -> socket.socket | None:
+        return self.connection if name == "socket" else None
+
+
+@pytest.mark.parametrize("event", ["connection.connect_tcp.complete", "connection.start_tls.complete"])
+def test_a_connection_that_comes_when_the_time_is_over_is_ended_at_once(event: str) -> None:
+    """Many addresses, each tried until its own time is over, and a slow TLS handshake."""
+    here, there = socket.socketpair()
+    with here, there:
+        deadline = Deadline()
+        deadline.over()
+        deadline.extension["trace"](event, {"return_value": LateHttpx(here)})
+        there.settimeout(5)
+        assert there.recv(1) == b""
+
+
+def has_tls(secured: ssl.SSLSocket) -> bool:
+    """Whether a socket still has its TLS."""
+    return getattr(secured, "_sslobj", None) is not None
+
+
+def test_an_ended_connection_never_goes_on_in_clear(certificate: Path) -> None:
+    """`SSLSocket.shutdown` first forgets its TLS: another thread's header would leave it in clear."""
+    here, there = socket.socketpair()
+    with here, there:
+        context = ssl.create_default_context()
+        with context.wrap_socket(here, server_hostname="ufm", do_handshake_on_connect=False) as secured:
+            deadline = Deadline()
+            deadline.extension["trace"]("start_tls.complete", {"return_value": LateHttpx(secured)})
+            deadline.over()
+            assert has_tls(secured), "it would send in clear"
+            assert there.recv(1) == b""
 
 
 # --- TLS --------------------------------------------------------------------------------------------------------------
@@ -229,6 +284,13 @@ def test_a_certificate_that_the_user_trusts_is_taken(secured: Mock, certificate:
     assert set(Ufm(trusting).partitions()) == {0x10, 0x7FFF}
     blind = UfmAccess.of(secured.url, UfmToken(TOKEN), verifies=False)
     assert set(Ufm(blind).partitions()) == {0x10, 0x7FFF}
+
+
+def test_a_certificate_of_another_name_is_refused(secured: Mock, certificate: Path) -> None:
+    other = secured.url.replace("127.0.0.1", "localhost")
+    with pytest.raises(UfmNotReached, match=r"(?i)certificate"):
+        Ufm(UfmAccess.of(other, UfmToken(TOKEN), trusted=certificate)).partitions()
+    assert not secured.log, "the token was not sent"
 
 
 def test_a_client_certificate_says_who_asks(secured: Mock, certificate: Path) -> None:
@@ -274,12 +336,35 @@ def test_the_url_gets_the_base_that_goes_with_a_token(text: str, url: str) -> No
         "ufm:http://ufm.example",
         f"ufm:https://admin:{TOKEN}@ufm.example",
         f"ufm:https://{TOKEN}@ufm.example:port",
+        f"ufm:https://ufm.example/?token={TOKEN}",
+        f"ufm:https://ufm.example/#{TOKEN}",
+        f"ufm:https:admin:{TOKEN}@ufm.example",
+        f"ufm:ufm.example?{TOKEN}",
+        "ufm:https://[zz]",
+        "ufm:https://ufm..example",
+        "ufm:https://ufm\u00e9.example",
+        'ufm:https://a"b',
+        "ufm:https://a\\b",
+        "ufm:https://ufm%20x",
     ],
 )
 def test_a_url_that_is_none(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         UfmAccess.of(text, UfmToken("x" * 20))
     assert TOKEN not in str(caught.value)
+
+
+def test_plain_http_to_this_host_goes_through_no_other_host() -> None:
+    with pytest.raises(UsageError, match="whoever listens"):
+        UfmAccess.of("http://localhost:1", UfmToken(TOKEN), proxy="http://proxy.example:3128")
+
+
+@pytest.mark.parametrize("text", [f"http://admin:{TOKEN}@proxy.example", "proxy.example", "socks5://proxy.example"])
+def test_a_proxy_that_is_none(text: str) -> None:
+    with pytest.raises(UsageError, match="--ufm-proxy") as caught:
+        UfmAccess.of("https://ufm.example", UfmToken(TOKEN), proxy=text)
+    assert TOKEN not in str(caught.value)
+    assert "ufm:https" not in str(caught.value)
 
 
 def test_somebody_has_to_ask() -> None:
@@ -303,7 +388,22 @@ def test_a_proxy_that_the_user_names_is_used(mock: Mock) -> None:
     assert mock.log[0][1].startswith("http://localhost:1/")
 
 
-@pytest.mark.parametrize("lie", [lambda mock: None, page, answers(500, JSON, b"{}"), answers(200, {}, b"no JSON")])
+LIES = [
+    lambda mock: None,
+    page,
+    answers(500, JSON, b"{}"),
+    answers(200, {}, b"no JSON"),
+    answers(500, JSON, f'{{"error": ["{TOKEN}"]}}'.encode()),
+    answers(500, {}, b" " * 1580 + TOKEN.encode()),
+    answers(200, JSON, f'{{"{TOKEN}": 1, "{TOKEN}": 2}}'.encode()),
+    answers(200, JSON, f'{{"{TOKEN}": {{"guids": []}}}}'.encode()),
+    answers(200, JSON, f'["{TOKEN}"]'.encode()),
+    answers(200, JSON, f'{{"0x10": {{"guids": ["Basic {TOKEN}"]}}}}'.encode()),
+    answers(202, JSON, f'{{"ID": "x y{TOKEN}"}}'.encode()),
+]
+
+
+@pytest.mark.parametrize("lie", LIES)
 def test_the_token_is_in_one_header_and_nowhere_else(
     mock: Mock, lie: Callable[[Mock], None], caplog: pytest.LogCaptureFixture
 ) -> None:

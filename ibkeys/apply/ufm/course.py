@@ -97,6 +97,7 @@ class Planning:
         gets = {guid: set(keys) for guid, keys in had.items()}
         earlier = set()
         for base, pairs in changes_in(former.files, self.url).items():
+            self._refuse_unknown(base, had, pairs)
             entry = self.partitions.get(base)
             now = entry.words if entry is not None else {}
             for guid, (was, known) in pairs.items():
@@ -125,12 +126,18 @@ class Planning:
                 "again with the --enforce that the fabric has"
             )
 
-    def _refuse_unknown(self, base: int, had: State) -> None:
-        """Raise UsageError for a partition whose members UFM does not tell, though ports have it."""
+    def _refuse_unknown(self, base: int, had: State, ours: Collection[int]) -> None:
+        """Raise UsageError for a partition whose members UFM does not tell, though others than *ours*, whom the
+        operation changed before, have it: a PUT of ours alone would take them out."""
         entry = self.partitions.get(base)
         if entry is not None and entry.members is not None:
             return
-        there = [guid for guid, keys in had.items() if _of(keys, base)]
+        if entry is not None and entry.is_untold:
+            raise UsageError(
+                f"UFM lists members of partition {base:#x} without their membership, so no call keeps them as they "
+                "are: it is not changed there; look at it in UFM"
+            )
+        there = [guid for guid, keys in had.items() if guid not in ours and _of(keys, base)]
         if there:
             what = "lists no members" if entry is not None else "has no entry"
             have = "port has" if len(there) == 1 else "ports have"
@@ -151,9 +158,8 @@ class Planning:
         refuse_impossible(had, gets, self._names)
         changed = {guid: {key.partition for key in had[guid] ^ gets[guid]} for guid in had if had[guid] != gets[guid]}
         wire = {base for bases in changed.values() for base in bases}
-        for base in sorted(wire):
-            if not any(each == base for each, _ in earlier):
-                self._refuse_unknown(base, had)
+        for base in sorted(wire | {base for base, _ in earlier}):
+            self._refuse_unknown(base, had, {guid for each, guid in earlier if each == base})
         self._find_drift(course, had, gets, changed, earlier)
         for base in sorted(wire | self.extra.keys() | {base for base, _ in earlier}):
             course.stored[base] = Stored.of(base, self.partitions.get(base), self.policy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from ibkeys.apply.carrier import Carried, OnStep, Written
 from ibkeys.apply.opensm.images import images_as_found, images_of
@@ -18,7 +19,11 @@ from ibkeys.plan.order import Phase
 from ibkeys.printable import named
 from ibkeys.store.journal import Entry, FileEntry, Operation
 from ibkeys.topology.port_id import PortId, PortKey
+from ibkeys.ufm.answers import UfmPartition
 from ibkeys.ufm.rest import Call, Ufm, resource
+
+_SHOWS_WITHIN: Final = 10.0
+"""Seconds in which UFM has to show what it stored."""
 
 
 @dataclass(slots=True)
@@ -87,6 +92,12 @@ class Run:
         stored, entry = self.course.stored[base], self.ufm.partition(base)
         if stored.is_as(entry):
             return
+        if entry is not None and entry.is_untold:
+            raise Refused(
+                f"refused by interlock stale, which nothing overrides: {self.ufm.url}{resource(base)}: it now lists "
+                "members without their membership; it was left as it is",
+                "stale",
+            )
         now = entry.words if entry is not None else {}
         texts = [
             f"{guid:016x} is {now.get(guid) or 'no member'} instead of {stored.words.get(guid) or 'no member'}"
@@ -122,8 +133,19 @@ class Run:
                 )
 
     def _read_back(self, base: int, words: Words) -> dict[PortKey | None, str]:
-        """Return what UFM has not stored of *words*, by port; None for what is no port of the fabric."""
-        entry = self.ufm.partition(base)
+        """Return what UFM has not stored of *words*, by port; None for what is no port of the fabric. It is read again
+        for a while: clients of UFM have seen it show a change a moment after its answer."""
+        patience = Patience(self.clock, min(self.wait, _SHOWS_WITHIN))
+        while True:
+            entry = self.ufm.partition(base)
+            lost = self._lost(base, words, entry)
+            if not lost or not patience.lasts(1):
+                return lost
+            self.check()
+
+    def _lost(self, base: int, words: Words, entry: UfmPartition | None) -> dict[PortKey | None, str]:
+        if entry is not None and entry.is_untold:
+            return {None: f"UFM answered with success and lists members of {base:#x} without their membership"}
         now = entry.words if entry is not None else {}
         ports = {
             target.port.guid: key

@@ -11,7 +11,7 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write, write_as_is
 from ibkeys.cli.help.command import command
 from ibkeys.cli.render import write_csv, write_json
-from ibkeys.cli.sm.policy import is_opensm, only_policy
+from ibkeys.cli.sm.policy import is_opensm, only_policy, refuse_url
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options, ufm_policy
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def policy_check(ufm: UfmOptions, file: str, pin: bool, pin_random: bool, format
     if is_ufm(file):
         policy = ufm_policy(file, ufm)
     else:
+        refuse_url(file)
         policy = only_policy(require_accepted=False) if is_opensm(file) else read_policy(file)
     file = policy.path
     problems = lint(policy)

@@ -34,9 +34,16 @@ def read_accepted(name: str, ufm: UfmOptions | None = None) -> Policy | None:
         return None
     if ufm is not None and is_ufm(name):
         return ufm_policy(name, ufm)
+    refuse_url(name)
     policy = read_policy(name)
     policy.require_accepted()
     return policy
+
+
+def refuse_url(name: str) -> None:
+    """Raise UsageError for a URL in the place of a policy file, which it does not repeat: there may be a password."""
+    if "://" in name:
+        raise UsageError("the policy is a URL: only ufm:URL is one, in lower case, for commands that can ask UFM")
 
 
 def master_policy(source: Source) -> MasterPolicy:
