@@ -35,6 +35,8 @@ IbkeysError
  |    +-- DeviceGone                    the device went away while it was open
  +-- HostNotReached                     another host could not be asked through ssh, or its answer makes no sense; .host
  +-- HostRefused                        a host will not: signal a process, start a unit or a guard; .host
+ +-- UfmNotReached                      UFM could not be asked, or its answer makes no sense; .url
+ +-- UfmRefused                         UFM answered with an error, a redirect, or a job that failed; .status
  +-- ClosedError                        used after close()
 
 A caller branches on the type and on attributes; the text of a message may improve at any time.
@@ -266,6 +268,22 @@ class HostRefused(IbkeysError):
     def __init__(self, message: str, host: str) -> None:
         super().__init__(message)
         self.host = host
+
+
+class UfmNotReached(IbkeysError):
+    """UFM could not be asked over HTTP, or what it answered is no answer. ``url``: its base, without credentials."""
+
+    def __init__(self, message: str, url: str) -> None:
+        super().__init__(message)
+        self.url = url
+
+
+class UfmRefused(IbkeysError):
+    """UFM answered, and did not do it. ``status``: the HTTP status; 202 where a job failed that it had begun."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class ClosedError(IbkeysError):

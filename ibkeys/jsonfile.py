@@ -35,10 +35,11 @@ def loads(data: bytes, name: str = "") -> Any:
 
 def dumps(document: Mapping[str, Any]) -> str:
     """Return a document as JSON, with each item of its lists on a line of its own: as good for grep as for a parser."""
+    encode = json.JSONEncoder().encode  # as json.dumps, without a look at its options for each item
 
     def text(value: Any) -> str:
         if isinstance(value, list) and value and isinstance(value[0], dict):
-            return "[\n" + ",\n".join(json.dumps(item) for item in value) + "\n]"
+            return "[\n" + ",\n".join(map(encode, value)) + "\n]"
         return json.dumps(value)
 
     return "{" + ",\n".join(f"{json.dumps(name)}: {text(value)}" for name, value in document.items()) + "}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from typing import Final
 
@@ -22,10 +23,35 @@ NAMED: Final = 3
 """So many things are named in one sentence; the rest is counted."""
 
 
-def named(things: Sequence[object]) -> str:
-    """Return the first few of *things* and how many more there are."""
-    listed = ", ".join(str(each) for each in things[:NAMED])
-    return f"{listed} and {len(things) - NAMED} more" if len(things) > NAMED else listed
+class Rest(enum.Enum):
+    """What becomes of the things for which a sentence has no room."""
+
+    COUNTED = ""
+    """A script has them otherwise, by the attributes of an error."""
+    HINTED = " (all of them: -v)"
+    NAMED = None
+    """Nobody needs to ask again: all are named."""
+
+
+_rest = Rest.COUNTED
+
+
+def tell_rest(rest: Rest) -> None:
+    """Say once what `named` makes of things for which there is no room: the command line does."""
+    global _rest
+    _rest = rest
+
+
+def names_all() -> bool:
+    """Whether everything is named, however much it is."""
+    return _rest is Rest.NAMED
+
+
+def named(things: Sequence[object], most: int = NAMED) -> str:
+    """Return the first few of *things*, how many more there are, and how to see them; all where that was asked for."""
+    if len(things) <= most or names_all():
+        return ", ".join(map(str, things))
+    return f"{', '.join(map(str, things[:most]))} and {len(things) - most} more{_rest.value}"
 
 
 def counted(number: int, what: str) -> str:

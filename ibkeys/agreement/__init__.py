@@ -1,1 +1,1 @@
-"""Whether the policy, the file of the subnet manager, its SA and the nodes agree; where not, who differs and why."""
+"""Comparing the policy, the subnet manager's file, its SA and the nodes: where they differ, which one and why."""

@@ -1,7 +1,7 @@
-"""The four words on every value of every port, each with the verdict on it.
+"""Comparing what four sources say about every value of every port.
 
-Compared are the members of partitions, the enforcement bits and how M_Keys are guarded: at which index a P_Key is, and
-what nobody manages (a switch port without a link, the table of one between switches), is left out.
+Partition membership, enforcement bits and M_Key protection are compared. P_Key indexes are not, nor what nobody manages
+(a switch port without a link, the table of a port between switches).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ibkeys.agreement.causes import Cause, Facts, ReadByTheSm, State, Verdict, Words, judge
-from ibkeys.agreement.said import NOTHING, Said, said_by_node, said_by_sa
+from ibkeys.agreement.causes import Cause, Facts, FourViews, ReadByTheSm, State, Verdict, judge
+from ibkeys.agreement.said import NOTHING, PortView, said_by_node, said_by_sa
 from ibkeys.agreement.sm_file import SmFile
-from ibkeys.agreement.wanted import Means, wanted
+from ibkeys.agreement.wanted import SmContext, wanted
 from ibkeys.fabric.sa_view import SaView
 from ibkeys.mad.records import PKeyTableRecord
 from ibkeys.partitions.model import Policy
@@ -27,23 +27,25 @@ What = Literal["pkey", "enforcement", "m_key_protection"]
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value of a port with the words on it. ``partition``: that of a P_Key; None for other values, and for a table
-    of which nobody says anything. Words on a P_Key are `ibkeys.agreement.said.Members`, on enforcement
-    `ibkeys.topology.enforcement.Enforcement`, on what guards an M_Key `ibkeys.agreement.said.Protection`."""
+    """One value of a port as the four sources give it. ``partition``: that of a P_Key; None for other values, and for a
+    table of which nobody says anything. Words on a P_Key are `ibkeys.agreement.said.Members`, on enforcement
+    `ibkeys.topology.enforcement.Enforcement`, on what guards an M_Key `ibkeys.agreement.said.Protection`.
+    """
 
     port: Port
     what: What
     partition: int | None
-    words: Words
+    words: FourViews
     verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What is compared. ``found``: a sweep with P_Key tables and SMInfo. ``view``: what the SA says, None where it was
-    not asked. ``policy``: None where none was given. ``allow_both``: it is read with allow_both_pkeys, whatever the
-    master's options say. ``sm``: None where its file is not known, with the reason in ``sm_unknown``.
-    ``hosts_not_reached``: those whose OpenSMs could not be looked at, each with the reason."""
+    """What is compared. ``found``: a sweep with P_Key tables and SMInfo. ``view``: what the SA says, None if it was not
+    asked. ``policy``: None if none was given. ``allow_both``: it is read with allow_both_pkeys, whatever the master's
+    options say. ``sm``: None where its file is not known, with the reason in ``sm_unknown``. ``hosts_not_reached``:
+    those whose OpenSMs could not be looked at, each with the reason.
+    """
 
     found: Topology
     view: SaView | None = None
@@ -69,12 +71,12 @@ class Agreement:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all agree, and nothing is unknown that should have been read."""
+        """Whether all sources agree, and everything that should have been read is known."""
         missing = self.inputs.found.troubles or self.inputs.sa_failures or self.inputs.hosts_not_reached
         return not missing and all(value.verdict.state == "agree" for value in self.values)
 
     def hidden_ports(self) -> int:
-        """Return of how many ports the SA says no P_Keys although it answered."""
+        """Return for how many ports the SA shows no P_Keys although it answered."""
         answers = self.inputs.view.answers if self.inputs.view is not None else {}
         answer = answers.get(PKeyTableRecord.name)
         if answer is None or answer.outcome != "answered":
@@ -86,7 +88,7 @@ class Agreement:
         return Counter(value.verdict.state for value in self.values)
 
     def causes(self) -> Counter[Cause]:
-        """Return of how many values each is a cause."""
+        """Return each cause with the number of values that it explains."""
         return Counter(cause for value in self.values for cause in value.verdict.causes)
 
 
@@ -100,12 +102,12 @@ def _values(inputs: Inputs) -> Iterator[Value]:
     sm_guid = sm.sm_port_guid if sm is not None else shown_subnet_manager(found).port_guid
     enforce = sm.enforce if sm is not None else None
     both = inputs.allow_both or (sm is not None and sm.allow_both)
-    policy: Mapping[Port, Said] = {}
+    policy: Mapping[Port, PortView] = {}
     if inputs.policy is not None:
-        policy = wanted(inputs.policy, found, Means(sm_guid, both, enforce))
-    file: Mapping[Port, Said] = {}
+        policy = wanted(inputs.policy, found, SmContext(sm_guid, both, enforce))
+    file: Mapping[Port, PortView] = {}
     if sm is not None:
-        file = wanted(sm.policy, found, Means(sm_guid, sm.allow_both, enforce, sm.protection))
+        file = wanted(sm.policy, found, SmContext(sm_guid, sm.allow_both, enforce, sm.protection))
     leaves = {leaf for port in found.end_ports() if (leaf := leaf_of(port)) is not None}
     for port in found.ports():
         said = _Four(
@@ -122,29 +124,29 @@ def _values(inputs: Inputs) -> Iterator[Value]:
 
 @dataclass(frozen=True, slots=True)
 class _Four:
-    """What the four say of one port."""
+    """What the four sources say about one port."""
 
-    policy: Said
-    sm_file: Said
-    sa: Said
-    node: Said
+    policy: PortView
+    sm_file: PortView
+    sa: PortView
+    node: PortView
 
-    def members(self, partition: int) -> Words:
-        return Words(*(said.of(partition) for said in self._all))
+    def members(self, partition: int) -> FourViews:
+        return FourViews(*(said.of(partition) for said in self._all))
 
     def partitions(self) -> list[int]:
-        """Return the partitions of which somebody says something."""
+        """Return the partitions that any source names."""
         return sorted({partition for said in self._all for partition in (*(said.keys or ()), *said.uncertain)})
 
-    def enforcement(self) -> Words:
+    def enforcement(self) -> FourViews:
         """Return the words on the enforcement bits; they are an option of the SM, of which no policy says anything."""
-        return Words(None, self.sm_file.enforcement, self.sa.enforcement, self.node.enforcement)
+        return FourViews(None, self.sm_file.enforcement, self.sa.enforcement, self.node.enforcement)
 
-    def protection(self) -> Words:
-        return Words(None, self.sm_file.protection, self.sa.protection, self.node.protection)
+    def protection(self) -> FourViews:
+        return FourViews(None, self.sm_file.protection, self.sa.protection, self.node.protection)
 
     @property
-    def _all(self) -> tuple[Said, Said, Said, Said]:
+    def _all(self) -> tuple[PortView, PortView, PortView, PortView]:
         return self.policy, self.sm_file, self.sa, self.node
 
 
@@ -159,12 +161,12 @@ def _p_keys(port: Port, said: _Four, file: ReadByTheSm) -> Iterator[Value]:
             yield Value(port, "pkey", partition, words, judge(words, facts))
 
 
-def _option(port: Port, what: What, words: Words, facts: Facts) -> Iterator[Value]:
+def _option(port: Port, what: What, words: FourViews, facts: Facts) -> Iterator[Value]:
     if _is_comparable(words):
         yield Value(port, what, None, words, judge(words, facts))
 
 
-def _is_comparable(words: Words) -> bool:
+def _is_comparable(words: FourViews) -> bool:
     """Whether two know a value. Where nobody needs to manage it, it is left out otherwise; a port that was not read has
     its P_Keys to say so."""
     return sum(word is not None for word in words) > 1

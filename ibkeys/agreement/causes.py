@@ -1,9 +1,9 @@
-"""Four words on one value, and why they differ: a table with a row for every way in which they can.
+"""Why the four sources of a value differ: a table with a row for every pattern of agreement.
 
-The words are what the policy wants, what the SM's own file says, what the SA says, and what the node answers. What an
-OpenSM that works makes of its file reaches the SA's memory with the node's own answer, so that file, SA and node differ
-in few ways, each with its cause. Source: facts of OpenSM: osm_pkey_mgr.c sends a Set, osm_pkey_rcv.c takes the answer
-into the memory that osm_sa_pkey_record.c shows; it is not read again while nothing of the port changes.
+The sources are the policy, the SM's own policy file, the SA, and the node. A working OpenSM writes what its file says
+to the node and stores the node's reply, which the SA shows. So file, SA and node can differ only in a few ways, each
+with its own cause. Source: facts of OpenSM: osm_pkey_mgr.c sends a Set, osm_pkey_rcv.c takes the answer into the memory
+that osm_sa_pkey_record.c shows; it is not read again while nothing of the port changes.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ IN_WORDS: Final[Mapping[Cause, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """What is said of one value; None is not known, which is no value."""
+class FourViews:
+    """What each source says about one value; None: not known."""
 
     policy: Hashable | None
     sm_file: Hashable | None
@@ -59,13 +59,13 @@ class Words:
 
     @property
     def pattern(self) -> str:
-        """Who says the same: ``aaab`` where only the node differs, ``?`` for what is not known."""
+        """Which sources agree: ``aaab`` when only the node differs, ``?`` for an unknown value."""
         letters: dict[Hashable, str] = {}
         return "".join("?" if word is None else letters.setdefault(word, "abcd"[len(letters)]) for word in self)
 
     @property
-    def apart(self) -> tuple[Column, ...]:
-        """Who differs from the SM's file; where that is not known from the policy, else from the SA."""
+    def differing(self) -> tuple[Column, ...]:
+        """Which sources differ from the SM's file; if that is unknown, from the policy, else from the SA."""
         order = (self.sm_file, self.policy, self.sa, self.node)
         reference = next((word for word in order if word is not None), None)
         said = zip(COLUMNS, self, strict=True)
@@ -86,7 +86,7 @@ class Verdict:
     """Whether the words on one value agree, who differs, and why."""
 
     state: State
-    apart: tuple[Column, ...]
+    differing: tuple[Column, ...]
     causes: tuple[Cause, ...]
 
 
@@ -186,13 +186,13 @@ _BY_FILE: Final[Mapping[Gap, Mapping[ReadByTheSm, Cause]]] = {
 }
 
 
-def judge(words: Words, facts: Facts) -> Verdict:
+def judge(words: FourViews, facts: Facts) -> Verdict:
     """Say whether *words* agree, who differs, and why. Pure; every pattern of words is a row of `TABLE`."""
     causes = tuple(dict.fromkeys(_cause(gap, facts) for gap in TABLE[words.pattern]))
     if not causes:
         return Verdict("agree", (), ())
-    apart = words.apart
-    return Verdict("differs" if apart else "unknown", apart, causes)
+    differing = words.differing
+    return Verdict("differs" if differing else "unknown", differing, causes)
 
 
 def _cause(gap: Gap, facts: Facts) -> Cause:

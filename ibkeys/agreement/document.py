@@ -13,7 +13,7 @@ from ibkeys.topology.enforcement import Enforcement
 
 _STATES: Final[tuple[State, ...]] = get_args(State)
 NONE_OF_IT: Final = "-"
-"""How a row says that a port is no member of a partition; what is not known is None."""
+"""How a row says that a port is not a member of a partition; what is not known is None."""
 
 
 def to_json(agreement: Agreement, values: Iterable[Value]) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def to_row(value: Value) -> dict[str, Any]:
         | words
         | {
             "state": value.verdict.state,
-            "apart": " ".join(value.verdict.apart),
+            "apart": " ".join(value.verdict.differing),
             "causes": " ".join(value.verdict.causes),
         }
     )
@@ -68,7 +68,7 @@ def _value(value: Value) -> dict[str, Any]:
         **_described(value),
         **words,
         "state": verdict.state,
-        "apart": list(verdict.apart),
+        "apart": list(verdict.differing),
         "causes": list(verdict.causes),
     }
 

@@ -1,5 +1,6 @@
-"""Asking everybody at once: the nodes by a sweep, the SA, and the hosts that the master may run on; again and again
-until all agree, where that is wanted."""
+"""Collecting all sources: the nodes by a sweep, the SA, and the hosts of the master; on request repeatedly until they
+agree.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +30,9 @@ _NO_HOSTS: Final = "a simulated subnet has no OpenSM on this host"
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Whom to ask. ``hosts``: those whose OpenSMs are looked at, none of a simulated subnet. ``needs_sm_file``: to go
-    on without the SM's own file is no use."""
+    """The sources to ask. ``hosts``: those whose OpenSMs are looked at, none of a simulated subnet. ``needs_sm_file``:
+    to go on without the SM's own file is no use.
+    """
 
     fabric: Fabric
     sa: SaClient
@@ -40,8 +42,9 @@ class Look:
     needs_sm_file: bool = False
 
     def once(self, progress: OnFound | None = None) -> Agreement:
-        """Ask everybody, and compare. Raises as `Fabric.sweep`; UsageError and HostNotReached where the SM's file is
-        needed and not known."""
+        """Ask all sources once, and compare them. Raises as `Fabric.sweep`; UsageError and HostNotReached where the
+        SM's file is needed and not known.
+        """
         if self.needs_sm_file and not self.hosts:
             raise UsageError(f"{_NO_HOSTS}: name the policy file")
         self.fabric.reload_keys()  # while one waits, another command may have changed some

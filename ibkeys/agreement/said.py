@@ -1,4 +1,4 @@
-"""What one of the four says of a port: its P_Keys by partition, its enforcement bits, how its M_Key is guarded."""
+"""What one source says about a port: P_Keys by partition, enforcement bits, M_Key protection."""
 
 from __future__ import annotations
 
@@ -32,24 +32,26 @@ class Protection:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """``keys``: partition → P_Keys, None where nothing is known of the table; at which index a P_Key is says nothing
-    here. ``enforcement``, ``protection``: None where they are not known. ``uncertain``: partitions of which nothing is
-    known."""
+class PortView:
+    """``keys``: partition → P_Keys, None if nothing is known of the table; at which index a P_Key is says nothing here.
+    ``enforcement``, ``protection``: None if they are not known. ``uncertain``: partitions of which nothing is known.
+    ``left_open``: those of which this one says nothing, so that others decide what is to be compared.
+    """
 
     keys: Mapping[int, Members] | None = None
     enforcement: Enforcement | None = None
     protection: Protection | None = None
     uncertain: frozenset[int] = frozenset()
+    left_open: frozenset[int] = frozenset()
 
     def of(self, partition: int) -> Members | None:
-        """Return the P_Keys of one partition; None where they are not known."""
-        if self.keys is None or partition in self.uncertain:
+        """Return the P_Keys of one partition; None if they are not known."""
+        if self.keys is None or partition in self.uncertain or partition in self.left_open:
             return None
         return self.keys.get(partition, NOT_A_MEMBER)
 
 
-NOTHING: Final = Said()
+NOTHING: Final = PortView()
 
 
 def by_partition(keys: Iterable[int]) -> dict[int, Members]:
@@ -61,12 +63,12 @@ def by_partition(keys: Iterable[int]) -> dict[int, Members]:
     return {partition: frozenset(members) for partition, members in found.items()}
 
 
-def said_by_node(port: Port) -> Said:
+def said_by_node(port: Port) -> PortView:
     """Return what a port answered to a sweep."""
     return _said(port.p_key_raw, port.info)
 
 
-def said_by_sa(view: SaView | None, port: Port) -> Said:
+def said_by_sa(view: SaView | None, port: Port) -> PortView:
     """Return what the SA says of a port; nothing where it was not asked."""
     if view is None:
         return NOTHING
@@ -74,13 +76,13 @@ def said_by_sa(view: SaView | None, port: Port) -> Said:
     return _said(said.p_key_raw, said.port_info)
 
 
-def _said(table: bytes | None, info: bytes | None) -> Said:
+def _said(table: bytes | None, info: bytes | None) -> PortView:
     keys = _table(table) if table is not None else None
     if info is None:
-        return Said(keys)
+        return PortView(keys)
     view = PortInfo(info)
     enforcement = Enforcement(bool(view.partition_enforcement_inbound), bool(view.partition_enforcement_outbound))
-    return Said(keys, enforcement, Protection(view.m_key_protect_bits, view.m_key_lease_period))
+    return PortView(keys, enforcement, Protection(view.m_key_protect_bits, view.m_key_lease_period))
 
 
 @lru_cache(maxsize=_TABLES_KEPT)

@@ -26,9 +26,10 @@ _INSTEAD: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class SmFile:
-    """The policy file of the master. ``policy``: None where there is no file, so that everybody is a full member.
-    ``enforce``, ``protection``: None where they are not known. ``policy_read``, ``options_read``: whether it has read
-    these files as they are now. ``notes``: what is not certain."""
+    """The policy file of the master. ``policy``: None if there is no file, so that everybody is a full member.
+    ``enforce``, ``protection``: None if they are not known. ``policy_read``, ``options_read``: whether it has read
+    these files as they are now. ``notes``: what is not certain.
+    """
 
     instance: Instance
     sm_port_guid: int
@@ -49,8 +50,8 @@ class SmFile:
 def sm_file_of(report: Report) -> SmFile:
     """Return the file of the one master that a report has.
 
-    Raises UsageError where there is no one master, it is not seen, or its policy cannot be read; HostNotReached where a
-    host did not answer that it may run on.
+    Raises UsageError if there is no one master, it is not seen, or its policy cannot be read; HostNotReached if a host
+    did not answer that it may run on.
     """
     try:
         manager, instance = master_in(report)

@@ -1,4 +1,4 @@
-"""What a policy means for each port, in the form of what a node answers: its own P_Keys, and its leaf port's."""
+"""The P_Keys that a policy gives each end port and its leaf port, in the same form as a node's answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ibkeys.agreement.said import NOTHING, Protection, Said, by_partition
+from ibkeys.agreement.said import NOTHING, PortView, Protection, by_partition
 from ibkeys.keys.pkey import PKey
 from ibkeys.partitions.membership import end_ports_of, resolve, uncertain_partitions
 from ibkeys.partitions.model import Policy
@@ -17,10 +17,11 @@ from ibkeys.topology.model import Port, Topology
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """With what an SM makes tables of a policy. ``sm_port_guid``: its port, None where it is not known.
+class SmContext:
+    """The settings with which an SM turns a policy into tables. ``sm_port_guid``: its port, None if it is not known.
     ``allow_both``: its allow_both_pkeys. ``enforce``: what its leaf ports enforce; ``protection``: how it guards
-    M_Keys; None where that is not known."""
+    M_Keys; None if that is not known.
+    """
 
     sm_port_guid: int | None
     allow_both: bool = False
@@ -28,43 +29,45 @@ class Means:
     protection: Protection | None = None
 
 
-_OFF: Final = Said(None, Enforcement(False, False))
+_OFF: Final = PortView(None, Enforcement(False, False))
 
 
-def wanted(policy: Policy | None, found: Topology, means: Means) -> Mapping[Port, Said]:
+def wanted(policy: Policy | None, found: Topology, means: SmContext) -> Mapping[Port, PortView]:
     """Return what *policy* wants of every end port and of the switch port before it. None: there is no file, and every
     port is a full member, as it is with one that OpenSM refuses.
 
     Source: opensm osm_prtn.c, osm_pkey_mgr.c: a leaf port gets the P_Keys of its end port, limited ones left out where
     the full one is there; none where nothing is enforced. Between switches nothing is.
     """
-    uncertain = frozenset[int]()
-    if policy is not None and means.sm_port_guid is None:
-        uncertain = uncertain_partitions(policy)
+    uncertain, left_open = frozenset[int](), frozenset[int]()
+    if policy is not None:
+        left_open = policy.open_partitions
+        uncertain = uncertain_partitions(policy, knows_sm=means.sm_port_guid is not None) - left_open
     members = resolve(
         policy, end_ports_of(found.end_ports()), means.sm_port_guid, means.allow_both, emulate_fallback=True
     ).by_port
-    said: dict[Port, Said] = {}
+    said: dict[Port, PortView] = {}
     if means.enforce is not None:
         said = {port: _OFF for port in found.ports() if port.is_external and port.peer and port.peer.is_external}
     for port in found.end_ports():
         if not port.guid:
             continue
         keys = members.get(port.guid, ())
-        said[port] = Said(by_partition(keys), protection=means.protection, uncertain=uncertain)
+        said[port] = PortView(by_partition(keys), protection=means.protection, uncertain=uncertain, left_open=left_open)
         leaf = leaf_of(port)
         if leaf is not None:
-            said[leaf] = replace(_of_leaf(leaf, keys, means.enforce), uncertain=uncertain)
+            of_leaf = _of_leaf(leaf, keys, means.enforce)
+            said[leaf] = replace(of_leaf, uncertain=uncertain, left_open=left_open)
     return said
 
 
-def _of_leaf(leaf: Port, keys: Sequence[PKey], enforce: Enforce | None) -> Said:
+def _of_leaf(leaf: Port, keys: Sequence[PKey], enforce: Enforce | None) -> PortView:
     if enforce is None or not leaf.capacity:
         return NOTHING
     if enforce == "off":
         return _OFF
     made = place_leaf(dict(leaf.occupied or ()), dict(enumerate(keys)), leaf.capacity)
-    return Said(by_partition(made.entries.values()), _bits(leaf, enforce, made.enforces))
+    return PortView(by_partition(made.entries.values()), _bits(leaf, enforce, made.enforces))
 
 
 def _bits(leaf: Port, enforce: Enforce, fits: bool) -> Enforcement | None:

@@ -11,23 +11,28 @@ from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.apply.opensm.carrier import OpensmCarrier
 from ibkeys.apply.opensm.course import Settings
+from ibkeys.apply.ufm.carrier import KEPT_URL, UfmCarrier
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, StoreError, UsageError
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.site import hosts_in, reach
 from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
+from ibkeys.ufm.rest import Ufm
 
 
 @dataclass(frozen=True, slots=True)
 class Via:
     """What the user asks of the way to the fabric. ``name``: of the carrier; None: as the operation began, else direct.
-    ``settings`` and ``hosts``, this one first: where it goes through OpenSM. ``command``: what was typed, so that the
-    same can be named with another way."""
+    ``settings`` and ``hosts``, this one first: where it goes through OpenSM. ``url`` of the UFM that it goes through,
+    "" where the journal knows it; ``open_ufm``: returns that UFM. ``command``: what was typed, so that the same can be
+    named with another way."""
 
     name: str | None = None
     settings: Settings = field(default_factory=Settings)
     hosts: Sequence[SmHost] = (SmHost(),)
     command: str = ""
+    url: str = ""
+    open_ufm: Callable[[str], Ufm] | None = None
 
 
 def _opensm(writer: Writer, via: Via, kept: Mapping[str, Any]) -> Carrier:
@@ -41,9 +46,20 @@ def _direct(writer: Writer, via: Via, kept: Mapping[str, Any]) -> Carrier:
     return DirectCarrier(writer, via.command)
 
 
+def _ufm(writer: Writer, via: Via, kept: Mapping[str, Any]) -> Carrier:
+    began = kept.get(KEPT_URL)
+    url = str(began or via.url)
+    if via.open_ufm is None:
+        raise UsageError(f"the operation goes through UFM at {url}, and how that is asked is not known here")
+    if began is not None and via.url and via.open_ufm(via.url).url != began:
+        raise UsageError(f"the operation goes through UFM at {began}; leave the URL out to go on with it")
+    return UfmCarrier(writer, via.open_ufm(url), via.settings)
+
+
 CARRIERS: Final[Mapping[str, Callable[[Writer, Via, Mapping[str, Any]], Carrier]]] = {
     DirectCarrier.name: _direct,
     OpensmCarrier.name: _opensm,
+    UfmCarrier.name: _ufm,
 }
 """Name → what makes it, of what the user asks for now and what the journal kept."""
 

@@ -79,7 +79,7 @@ def confirm_or_go_back(
         operation.has_ended = True
         _go_back(run)
         return
-    with operation.journal.together():  # between the two it would look confirmed
+    with operation.journal.in_one_transaction():  # between the two it would look confirmed
         operation.journal.set_stage(operation.id, "unconfirmed")
         operation.journal.set_state(operation.id, operation.outcome or "open")
     operation.has_ended = True

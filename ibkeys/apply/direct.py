@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from ibkeys.apply.apply_plan import undo_plan_of
 from ibkeys.apply.carrier import Carried, FabricChange, Failed, OnStep, Written
-from ibkeys.apply.remaining import Former, Remaining, former_in, remaining_of, remaining_of_undo
+from ibkeys.apply.going_back import go_back_by_plan
+from ibkeys.apply.remaining import Former, Remaining, remaining_of, remaining_of_undo
 from ibkeys.apply.survey import Survey, look, read_others, read_partners
-from ibkeys.change.consent import INTERLOCKS, Consent, Objection
+from ibkeys.change.consent import Objection
 from ibkeys.change.edits import PKeyBlockEdit, PortInfoEdit
 from ibkeys.change.engine import Engine, EngineHooks, in_order, rank_of
 from ibkeys.change.pending_set import PendingSet
@@ -115,23 +115,7 @@ class DirectCarrier:
 
     def go_back(self, operation: Operation) -> list[Failed]:
         """Set what was there before the operation, as an undo of its own in the journal."""
-        writer, journal, kept = self._writer, operation.journal, self._writer.consent
-        assert operation.id is not None
-        # What it goes back to was there before the run began, and whoever began it asked for this.
-        writer.consent = Consent(True, frozenset(INTERLOCKS))
-        try:
-            former = former_in(journal, journal.find(operation.id))
-            back = undo_plan_of(writer, self, former, operation.id)
-            with journal.undo_of(operation.id, writer.origin) as undo:
-                try:
-                    writer.apply_within(back, undo)
-                except IbkeysError as error:
-                    if not back.failed:
-                        raise
-                    return [*back.failed, (None, str(error))]
-            return back.failed
-        finally:
-            writer.consent = kept
+        return go_back_by_plan(self._writer, self, operation)
 
 
 def _identity(each: Break) -> tuple[str, int, frozenset[PortKey]]:

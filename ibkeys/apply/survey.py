@@ -10,7 +10,7 @@ from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
 from ibkeys.discovery.sweep import Wanted
-from ibkeys.discovery.tables import read_p_key_table
+from ibkeys.discovery.tables import gets_to, read_p_key_table
 from ibkeys.errors import IbkeysError, MKeyNeeded
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.plan.kinds import levels
@@ -95,7 +95,7 @@ def _others_like(port: Port, shared: Mapping[int, list[Port]]) -> str | None:
 
 def _read(writer: Writer, target: Target, survey: Survey) -> Task:
     port = target.port
-    problem = yield from read_p_key_table(writer.fabric.client, port, port.agent_path, port.end_port.m_key)
+    problem = yield from read_p_key_table(port, gets_to(writer.fabric.client, port))
     if problem is not None:
         key = (port.node.guid, port.num)
         survey.missing[key] = str(problem)
@@ -111,7 +111,7 @@ def read_others(writer: Writer, survey: Survey, besides: Collection[PortKey]) ->
     others = [port for port in survey.end_ports if (port.node.guid, port.num) not in besides]
     client = writer.fabric.client
     answered = [port for port in others if port.p_key_raw is None and port.info is not None]
-    client.run([read_p_key_table(client, port, port.agent_path, port.end_port.m_key) for port in answered])
+    client.run(read_p_key_table(port, gets_to(client, port)) for port in answered)
     unread = sum(port.occupied is None for port in others)
     if unread:
         survey.notes.append(
@@ -151,7 +151,7 @@ def read_partners(
                 wanted |= {port.id.key: port for port in (end, leaf) if port.id.key not in tables_by_port}
     client = writer.fabric.client
     unread = [port for port in wanted.values() if port.p_key_raw is None and port.end_port.info is not None]
-    client.run([read_p_key_table(client, port, port.agent_path, port.end_port.m_key) for port in unread])
+    client.run(read_p_key_table(port, gets_to(client, port)) for port in unread)
     return list(filter(None, map(_staying, wanted.values()))), list(standing.values())
 
 
@@ -215,14 +215,14 @@ def read_again(writer: Writer, targets: Iterable[Target]) -> dict[PortKey, Ibkey
 
 
 def _read_again(writer: Writer, target: Target, failed: dict[PortKey, IbkeysError]) -> Task:
-    port, client = target.port, writer.fabric.client
-    key = port.end_port.m_key
+    port = target.port
+    gets = gets_to(writer.fabric.client, port)
     try:
-        port.info = yield client.get_along(port.agent_path, PortInfo, port.num, port.node, key)
+        port.info = yield gets.ask(PortInfo, port.num)
     except IbkeysError as error:
         failed[port.node.guid, port.num] = error
         return
-    problem = yield from read_p_key_table(client, port, port.agent_path, key)
+    problem = yield from read_p_key_table(port, gets)
     if problem is not None:
         failed[port.node.guid, port.num] = problem
 
@@ -237,4 +237,4 @@ def set_keys(targets: Iterable[Target]) -> None:
             hidden.append(error)
     if hidden:
         more = f" (and {len(hidden) - 1} more ports)" if len(hidden) > 1 else ""
-        raise MKeyNeeded(f"{hidden[0]}{more}; nothing was changed")
+        raise MKeyNeeded(f"{hidden[0]}{more}; nothing was changed").explained(*map(str, hidden[1:]))

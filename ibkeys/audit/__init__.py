@@ -1,4 +1,4 @@
-"""Rules over a snapshot: what is wrong with a fabric's keys, what could not be seen, and what to do about it.
+"""Audit rules over a snapshot: what is wrong with a fabric's keys, what could not be read, and the remedies.
 
 For scripts: `run` makes the `Report` of an open fabric or a snapshot; `select` chooses rules of the `CATALOGUE`; a
 `Rule` of one's own is a function from `AuditInput` to `Verdict`, whose id is the letters of a group (`GROUPS`) and

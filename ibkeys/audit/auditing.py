@@ -1,4 +1,4 @@
-"""One audit as a script wants it: of an open fabric or a snapshot, against what is given."""
+"""One audit for scripts: of an open fabric or a snapshot, against a policy, baseline or waivers."""
 
 from __future__ import annotations
 

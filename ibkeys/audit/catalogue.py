@@ -51,12 +51,13 @@ def rule_named(text: str) -> Rule:
 def select(check: Iterable[str] = (), groups: Iterable[str] = (), skip: Iterable[str] = ()) -> tuple[Rule, ...]:
     """Return the rules to run: those of *check* and *groups*, all when neither names one, without those of *skip*.
 
-    Raises UsageError for a name that is no rule's or group's, and when nothing is left.
+    Raises UsageError for a name that is not a rule's or group's, and when nothing is left.
     """
     wanted = {rule_named(text) for text in check}
     for text in groups:
         if text.strip().upper() not in GROUPS:
-            raise UsageError(f"there is no group {text!r}; choose from {', '.join(GROUPS)}")
+            near = did_you_mean(text.strip(), GROUPS) or f"; choose from {', '.join(GROUPS)}"
+            raise UsageError(f"there is no group {text!r}{near}")
         wanted |= {rule for rule in CATALOGUE if rule.group == text.strip().upper()}
     unwanted = {rule_named(text) for text in skip}
     chosen = tuple(rule for rule in CATALOGUE if (rule in wanted or not wanted) and rule not in unwanted)

@@ -17,7 +17,7 @@ from ibkeys.store.sqlite import os_error
 
 
 def read_registry(path: Path) -> dict[int, str]:
-    """Return partition → owner from lines ``P_KEY OWNER``; membership does not count, the owner ``-`` is no tenant.
+    """Return partition → owner from lines ``P_KEY OWNER``; membership does not count, the owner ``-`` is not a tenant.
 
     Raises FileFormatError: no P_Key, no owner, one partition twice. Raises StoreError when it cannot be read.
     """

@@ -1,4 +1,4 @@
-"""What an audit says: the words and shapes that every output format renders. No rule and no format is known here."""
+"""The result of an audit, as the values that every output format renders. Knows no rule and no format."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Subject:
 
     ``identity``: the keys that every port carries in every document, all None for a file of the host. ``result`` is
     what the rule says of this subject alone. ``evidence``: attribute → field → value as it was read, M_Keys as
-    fingerprints. ``time``: when it was read. ``m_key_used``: whether an M_Key was sent, None where none could be.
+    fingerprints. ``time``: when it was read. ``m_key_used``: whether an M_Key was sent, None if none could be.
     ``waiver``: why it is waived and until when. ``severity``: that of this subject where it is not the rule's own.
     """
 

@@ -1,4 +1,4 @@
-"""Gathering what an audit compares with, from the key store and from this host."""
+"""Gathering data for comparison from the key store and from this host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ibkeys.store.opensm import MKEY_FILE, read_key_files
 
 
 def look_at_store(path: Path | None, passphrase: Passphrase | None = None) -> StoreView | None:
-    """Return what the key store says; None where there is none. Raises StoreError, StoreSealed."""
+    """Return what the key store says; None if there is none. Raises StoreError, StoreSealed."""
     if path is None or not path.exists():
         return None
     with KeyStore(path, create=False, passphrase=passphrase) as store:
@@ -45,7 +45,8 @@ def _stored_port(rows: list[StoredKey]) -> StoredPort:
 
 
 def look_at_host(keystore: Path | None, security_keys: Iterable[Path] = ()) -> HostView:
-    """Return what of this host guards keys. Nothing is raised: what cannot be read is unknown to the rules.
+    """Return which files and devices of this host expose or protect keys. Nothing is raised: what cannot be read is
+    unknown to the rules.
 
     OpenSMs of another simulated subnet than this process is on are none of this fabric's.
     """

@@ -1,4 +1,4 @@
-"""What an audit looks at: a snapshot, and whatever the user gave to compare it with. What was not given is None."""
+"""The input of an audit: a snapshot, and what the user gave to compare it with. What was not given is None."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from ibkeys.topology.enforcement import leaf_of
 from ibkeys.topology.model import Port, Topology, Trouble
 from ibkeys.topology.moves import Moves
 from ibkeys.topology.recabling import what_moved
+from ibkeys.ufm.sm_settings import SmSettings
 
 _KINDS: Final[dict[str, PortKind]] = {"switch": "switch", "router": "router"}
 
@@ -59,7 +60,7 @@ class StoreView:
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """The host that the audit runs on. ``guid2mkey``: the GUIDs in each such file, None where it cannot be read."""
+    """The host that the audit runs on. ``guid2mkey``: the GUIDs in each such file, None if it cannot be read."""
 
     facts: HostFacts
     guid2mkey: Mapping[Path, frozenset[int] | None] = field(default_factory=dict)
@@ -111,7 +112,7 @@ class AuditInput:
 
     ``registry``: partition → its owner. ``inventory``: the GUIDs that belong here. ``sm_guids``: the port GUIDs that
     may run a subnet manager. ``inbound_check``: what switches are taken to check of packets that come in. ``host`` is
-    None when the fabric was not read from this host.
+    None when the fabric was not read from this host. ``ufm``: what UFM says of its SM's keys; None: it was not asked.
     """
 
     snapshot: Snapshot
@@ -125,6 +126,7 @@ class AuditInput:
     sm_guids: frozenset[int] | None = None
     inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
     thresholds: Thresholds = field(default_factory=Thresholds)
+    ufm: SmSettings | None = None
 
     # --- the fabric --------------------------------------------------------------------------------------------------
 
@@ -249,8 +251,10 @@ class AuditInput:
 
     @cached_property
     def uncertain_bases(self) -> frozenset[int]:
-        """Partitions whose members depend on where the SM is, while that is not known."""
-        return frozenset() if self.policy is None or self.master is not None else uncertain_partitions(self.policy)
+        """Partitions whose members are not known: the policy does not say them, or they depend on where the SM is."""
+        if self.policy is None:
+            return frozenset()
+        return uncertain_partitions(self.policy, knows_sm=self.master is not None)
 
     @cached_property
     def _baseline(self) -> dict[tuple[int, int, int], Port]:
@@ -280,6 +284,6 @@ def protect_bits(port: Port) -> int:
 
 
 def key_number(port: Port) -> int:
-    """Return the number in the place of the M_Key: the key or its fingerprint, 0 for none and for a hidden one."""
+    """Return the number in place of the M_Key: the key or its fingerprint, 0 for none and for a hidden one."""
     assert port.info is not None
     return PortInfo(port.info).m_key

@@ -1,4 +1,4 @@
-"""What a rule is, and how it says what it found."""
+"""The definition of a rule, and how it reports what it found."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _ONE_LOWER: Final[Mapping[Severity, Severity]] = {"critical": "high", "high": "m
 NO_IDENTITY: Final[Mapping[str, None]] = dict.fromkeys(
     ("node_guid", "port_guid", "node_desc", "node_type", "port", "lid")
 )
-"""Of a subject that is no port."""
+"""Of a subject that is not a port."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""Changing ports safely: what would change, the interlocks, the journal, the Set, and the proof by a fresh read."""
+"""Changing ports safely: the plan, the interlocks, the journal, the Set, and verification by a fresh read."""

@@ -1,4 +1,4 @@
-"""The clock of what waits for another program, so that tests need not wait."""
+"""A clock for code that waits for another program. Tests replace it, so they do not wait."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A clock that only goes forward, and what lets its time pass; both in seconds."""
+    """A monotonic clock and a sleep function, both in seconds."""
 
     now: Callable[[], float]
     sleep: Callable[[float], None]
@@ -19,11 +19,11 @@ class Clock:
 REAL_TIME: Final = Clock(time.monotonic, time.sleep)
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 1.0
-"""Seconds between two looks, which grow from the first to the second while nothing comes nearer."""
+"""Shortest and longest seconds between two checks; the pause grows while there is no progress."""
 
 
-class Patience:
-    """Waiting for something that comes nearer step by step, and giving it up after *seconds* without a step."""
+class ProgressTimeout:
+    """A timeout that restarts on progress: waiting ends after *seconds* without progress."""
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self._clock, self._seconds = clock, seconds
@@ -31,8 +31,9 @@ class Patience:
         self._last, self._pause = clock.now(), FIRST_PAUSE
 
     def lasts(self, far: int) -> bool:
-        """Pause before the next look; return False, without a pause, when it is to be given up. *far*: how much is
-        still to come."""
+        """Sleep before the next check and return True; return False at once when the time is over. *far*: how much is
+        left to do; a smaller value than before is progress.
+        """
         if self._nearest is None or far < self._nearest:
             self._nearest, self._last, self._pause = far, self._clock.now(), FIRST_PAUSE
         elif self._clock.now() - self._last >= self._seconds:

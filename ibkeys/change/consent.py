@@ -36,7 +36,8 @@ INTERLOCKS: Final = {
 @dataclass(frozen=True, slots=True)
 class Consent:
     """What the user agreed to beforehand. ``force`` covers active-sm and nothing else; every other interlock needs its
-    name in ``overrides``. Raises UsageError for a name that is no interlock."""
+    name in ``overrides``. Raises UsageError for a name that is not an interlock.
+    """
 
     force: bool = False
     overrides: frozenset[str] = frozenset()
@@ -59,8 +60,9 @@ class Consent:
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """An interlock that a change sets off. ``message`` says what would happen, ``more`` why, or how to do without;
-    `refusal` adds the way round."""
+    """An interlock that a change sets off. ``message`` says what would happen, ``more`` why, or how to avoid it;
+    `refusal` adds the option that overrides it.
+    """
 
     interlock: str
     message: str
@@ -84,7 +86,8 @@ class Objection:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a change must not do in silence, though nothing forbids it: it is asked, and a note where ``--yes`` answers.
+    """A consequence that the user must be asked about, although no interlock refuses it. With ``--yes`` it is only
+    noted.
 
     ``text`` says what would be; ``answer`` is the option that means it: with that nothing is asked, and nothing noted.
     """

@@ -1,4 +1,5 @@
-"""What one Set changes: entries of a P_KeyTable block, or fields of PortInfo. Built on a fresh read, proven by another.
+"""What one Set changes: entries of a P_KeyTable block, or fields of PortInfo. Built from a fresh read, verified by
+another.
 
 The engine reads, journals and sends; an edit says what is sent, what the journal keeps, and what is wrong with what was
 stored.
@@ -44,12 +45,12 @@ class _ReadBack(ABC):
         """Return what is not stored as sent, in words; empty when all is."""
 
     @abstractmethod
-    def moved_on(self, read: bytes, now: bytes) -> bool:
-        """Whether more changed from one read to the next than changes by itself."""
+    def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
+        """Whether the attribute changed between two reads, apart from fields that change by themselves."""
 
-    def took_nothing(self, before: bytes, stored: bytes) -> bool:
+    def changed_nothing(self, before: bytes, stored: bytes) -> bool:
         """Whether a Set that was not stored as sent changed nothing at all."""
-        return not self.moved_on(before, stored)
+        return not self.changed_meanwhile(before, stored)
 
     def prove(self, client: SmpClient, each: PendingSet) -> Task:
         """Task: get the attribute and compare it."""
@@ -65,7 +66,7 @@ class _ReadBack(ABC):
         if isinstance(answer, NoReply):
             return Proof(NotStored(f"{each} was lost: {wrong} ({answer})"))
         refused = answer or NotStored(f"{each} was accepted but not stored: {wrong}")
-        return Proof(refused, took_nothing=self.took_nothing(each.before, stored))
+        return Proof(refused, changed_nothing=self.changed_nothing(each.before, stored))
 
 
 class PKeyBlockEdit(_ReadBack):
@@ -111,7 +112,7 @@ class PKeyBlockEdit(_ReadBack):
         values[self.width :] = [0] * (P_KEYS_PER_BLOCK - self.width)
         return _BLOCK.pack(*values)
 
-    def moved_on(self, read: bytes, now: bytes) -> bool:
+    def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
         """Whether any entry changed."""
         return read != now
 
@@ -130,8 +131,8 @@ class PKeyBlockEdit(_ReadBack):
         more = f"; and {len(parts) - _MOST_TOLD} more" if len(parts) > _MOST_TOLD else ""
         return "; ".join(parts[:_MOST_TOLD]) + more
 
-    def instead(self, sent: bytes) -> bytes | None:
-        """A table is sent as it shall be, or not at all."""
+    def fallback(self, sent: bytes) -> bytes | None:
+        """None: a refused table has no alternative form."""
         return None
 
 
@@ -142,7 +143,7 @@ def _key(value: int) -> PKey:
 class PortInfoEdit(_ReadBack):
     """Fields of PortInfo that are set to *changes*; all others stay, and so does the M_Key.
 
-    *shown*: PortInfo as it was when the change was worked out, None where nothing was shown. *takes_over*: it may have
+    *shown*: PortInfo as it was when the change was worked out, None if nothing was shown. *takes_over*: it may have
     changed since in other fields too.
     """
 
@@ -174,7 +175,7 @@ class PortInfoEdit(_ReadBack):
         target.m_key = key_for_set(target.handle)
         return set_image(info, MKey(info.m_key) if target.port.is_external else target.m_key, **self.changes).raw
 
-    def moved_on(self, read: bytes, now: bytes) -> bool:
+    def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
         """Whether more changed than states, speeds and counters."""
         return without_volatile_fields(PortInfo(read)) != without_volatile_fields(PortInfo(now))
 
@@ -186,7 +187,7 @@ class PortInfoEdit(_ReadBack):
         """Compare the fields."""
         return wrong_fields(PortInfo(stored), self.changes)
 
-    def instead(self, sent: bytes) -> bytes | None:
+    def fallback(self, sent: bytes) -> bytes | None:
         """Where no SM has assigned a LID or MasterSMLID yet: the same with a stand-in for those, as ibportstate sends.
 
         An external port of a switch has neither.
@@ -208,7 +209,7 @@ class CountersEdit(PortInfoEdit):
             if getattr(now, name) >= getattr(was, name) > 0
         )
 
-    def took_nothing(self, before: bytes, stored: bytes) -> bool:
+    def changed_nothing(self, before: bytes, stored: bytes) -> bool:
         """Whether no counter was cleared."""
         was, now = PortInfo(before), PortInfo(stored)
         return all(getattr(now, name) >= getattr(was, name) for name in self.changes)

@@ -19,7 +19,7 @@ def plan_enforce(writer: Writer, port: PortHandle, inbound: bool | None, outboun
     """Plan to set the enforcement bits; None leaves a direction as it is.
 
     Inbound is what the attached node sends into the switch, outbound what it is about to receive. Raises UsageError for
-    a port that is no external port of a switch.
+    a port that is not an external port of a switch.
     """
     if not port.port.is_external:
         raise UsageError(

@@ -1,22 +1,22 @@
-"""The engine that makes all changes: read, journal, Set, prove, on many ports at once. One port is a batch of one.
+"""The engine that makes all changes: read, journal, Set, verify, on many ports at once. One port is a batch of one.
 
-Each port goes these steps, as a task of its own; none waits for another:
+Each port passes these steps in its own task, and no port waits for another:
 
 1. each attribute is read right before its Set, which is made of what was read;
 2. what is overwritten goes into the journal, and a new M_Key before that into the key store; both are on disk;
 3. the Set is sent once;
-4. the edit proves it by what it reads back. Silence after a Set means nothing: only what is read back counts.
+4. the edit proves it by what it reads back. A missing reply to a Set proves nothing: only what is read back counts.
 
-Step 2 and the end of step 4 are synced for all ports at once that have come to them since the last sync; ports in other
-steps go on meanwhile. When a sync fails no further Set is begun, and what was sent is still proven.
+One sync covers all ports that reached step 2 or the end of step 4 since the last one; other ports continue meanwhile.
+If a sync fails, no further Set is begun, and Sets already sent are still verified.
 
-A Set is sent again only where it provably never arrived, and the edit allows it; or where the agent refused it and took
-nothing, and the edit has another form of it. What never left, because its node did not answer a Get before, is sent
-when the node has answered another.
+A Set is sent again only if it provably never arrived and the edit allows it, or if the agent refused it, applied
+nothing, and the edit has a fallback form. A Set that was not sent because its node missed a Get is sent when the node
+answers again.
 
 SMPs: for each Set two Gets; a look at the links on the way where M_Keys go over them; one NodeInfo for each port, where
 the arrival is checked; of an external port whose PortInfo is set also that of port 0, which shows the M_Key. What is
-older than a second when its Set is handed to the scheduler is read once more.
+older than a second when its Set is handed to the scheduler is read again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ibkeys.change.images import image_of
 from ibkeys.change.pending_set import PendingSet, Proof
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
-from ibkeys.client.scheduler import Request
+from ibkeys.client.request import Request
 from ibkeys.client.smp import Task
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply, SendRefused, StoreError, Unreachable
 from ibkeys.mad.attributes import Attribute, NodeInfo, PortInfo
@@ -59,10 +59,10 @@ class EngineHooks:
         """Put on disk what belongs there before *ready* are sent and after *ended*. Raises StoreError."""
 
     def failed(self, each: PendingSet) -> None:
-        """Hear, once, that a port did not answer or could not be changed; more may still be tried."""
+        """Called once when a port did not answer or could not be changed; it may still be tried again."""
 
     def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:
-        """Hear what became of a Set; *not_noted*: why that is not on disk, None when it is."""
+        """Called with the outcome for a Set; *not_noted*: why the outcome is not on disk, None if it is."""
 
 
 class Engine:
@@ -70,7 +70,7 @@ class Engine:
 
     *in_change*: most Sets that are begun and not ended. *checks_arrival*: NodeInfo is read before the first Set of each
     port, so that a cable that moved meanwhile is noticed. *looks_twice*: a port that does not answer a read, or falls
-    silent after its Set, is asked once more when all others are done with: what was lost for them may be over.
+    silent after its Set, is asked again when all others are finished: what was lost for them may be over.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Engine:
         return bool(waits or (self._queue and not self.is_stopped))
 
     def _send_again(self) -> list[Task]:
-        """Return the tasks of what never left, where its node has answered another since."""
+        """Return the tasks of Sets that were never sent and whose node has answered since."""
         answering, self._answering = self._answering, set()
         unproven, self._unproven = self._unproven, []
         unasked, self._unasked = self._unasked, []
@@ -162,7 +162,7 @@ class Engine:
         return tasks
 
     def _ask_again(self) -> None:
-        """Ask those once more who did not answer; each of them once."""
+        """Ask those again who did not answer; each of them once."""
         unread, self._unread = self._unread, []
         for group in unread:
             if self.is_stopped:
@@ -216,7 +216,7 @@ class Engine:
         for each in ended:
             try:
                 self._hooks.ended(each, not_noted)
-            except Exception as error:  # whoever listens may be gone; what was sent is still to be proven
+            except Exception as error:  # the listener may be gone, but Sets that were sent must still be verified
                 self.stop(error)
         for each in ready:
             self._client.start(self._change(each))
@@ -272,7 +272,7 @@ class Engine:
     def _look(self, target: Target) -> Task:
         """Task: look at the links to a port again where that is a second ago: M_Keys go over them.
 
-        Raises Unreachable where one changed, NoReply where it could not be looked at.
+        Raises Unreachable if one changed, NoReply if it could not be looked at.
         """
         writer = self._writer
         why = (yield from writer.fabric.look_at_way(target.port)) if writer.looks_at_links else ""
@@ -307,13 +307,13 @@ class Engine:
         self._judge(each, proof)
 
     def _refresh(self, each: PendingSet) -> Task:
-        """Task: read once more what was read too long ago. Raises Refused (``stale``), and what `_look` raises."""
+        """Task: read again what was read too long ago. Raises Refused (``stale``), and what `_look` raises."""
         if self._now() - each.read_at <= FRESH:
             return
         yield from self._look(each.target)
         now: bytes = yield self._get(each)
         each.read_at = self._now()
-        if each.edit.moved_on(each.before, now):
+        if each.edit.changed_meanwhile(each.before, now):
             message = f"{each.target.port}: {each.edit.name} changed since it was read"
             raise Objection("stale", f"{message}; somebody else is writing this port").refusal()
 
@@ -352,8 +352,8 @@ class Engine:
             self._in_change -= 1
             self._note_failure(each)
             return
-        if isinstance(each.answer, MadStatusError) and proof.error is not None and proof.took_nothing:
-            image = each.edit.instead(each.after)
+        if isinstance(each.answer, MadStatusError) and proof.error is not None and proof.changed_nothing:
+            image = each.edit.fallback(each.after)
             if image is not None:
                 each.after = image
                 self._ready.append(each)
@@ -361,7 +361,7 @@ class Engine:
         self._end(each, proof.error)
 
     def _prove_again(self, each: PendingSet) -> Task:
-        """Task: ask a port once more that fell silent after its Set."""
+        """Task: ask a port again that fell silent after its Set."""
         try:
             yield from self._look(each.target)
         except IbkeysError as error:
@@ -424,8 +424,9 @@ def in_order(items: Iterable[tuple[Item, int]]) -> Iterator[list[Item]]:
 
 
 def rank_of(writer: Writer, port: Port) -> int:
-    """Return 2 for the own port and its leaf port, 1 for those of the SM, 0 for every other: the order of writing, so
-    that the tool can still back out while they work as before."""
+    """Return 2 for the local port and its leaf port, 1 for those of the SM, 0 for every other: the order of writing, so
+    that the tool can still back out while they work as before.
+    """
     return max(_rank(writer, each) for each in (port, port.peer) if each is port or (each and each.is_end_port))
 
 

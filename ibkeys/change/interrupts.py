@@ -11,8 +11,8 @@ from typing import Any, Self
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Explained(KeyboardInterrupt):
-    """An interrupt whose text says all: what state things are in, and what the user can do."""
+class ExplainedInterrupt(KeyboardInterrupt):
+    """An interrupt whose message says in what state the change was left and what the user can do."""
 
 
 class Interrupts:

@@ -1,4 +1,4 @@
-"""A Set that is to be made at one port: what it changes, how it is proven, and what became of it."""
+"""A Set to be sent to one port: what it changes, how it is verified, and its outcome."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ibkeys.store.journal import Entry
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What was found after a Set. ``error``: what is not as it was sent, None where all is.
+    """What was found after a Set. ``error``: what is not as it was sent, None if all is.
 
-    ``took_nothing``: the Set changed nothing. ``never_arrived``: it was lost on its way, as a read proved, so that it
-    may be sent once more. ``is_silent``: nothing answered, so that nothing is known.
+    ``changed_nothing``: the Set changed nothing. ``never_arrived``: a read proved that the Set was
+    lost, so it may be sent again. ``is_silent``: the port did not answer, so the result is unknown.
     """
 
     error: IbkeysError | None = None
-    took_nothing: bool = False
+    changed_nothing: bool = False
     never_arrived: bool = False
     is_silent: bool = False
 
@@ -72,16 +72,16 @@ class Edit(Protocol):
         """
         ...
 
-    def moved_on(self, read: bytes, now: bytes) -> bool:
-        """Whether more changed from one read to the next than changes by itself."""
+    def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
+        """Whether the attribute changed between two reads, apart from fields that change by themselves."""
         ...
 
     def kept(self, raw: bytes) -> bytes:
         """Return what the journal may keep of it."""
         ...
 
-    def instead(self, sent: bytes) -> bytes | None:
-        """Return what to send where an agent refused *sent* and nothing took effect; None where nothing else may."""
+    def fallback(self, sent: bytes) -> bytes | None:
+        """Return what to send after the agent refused *sent* and applied nothing; None when there is no alternative."""
         ...
 
     def prove(self, client: SmpClient, each: PendingSet) -> Task:
@@ -96,7 +96,7 @@ class PendingSet:
     records in the journal, of which the last one counts. ``sent``: how often the Set left. ``answer``: the error that
     came in answer to it, None for success. ``error``: why the change is not made; None when it is proven, or was never
     begun. ``is_silent``: because the port answers nothing any more, so that it may be made. ``has_failed``: it did not
-    answer, or failed, at least once; ``was_asked_again``: it was silent after its Set, and is asked once more.
+    answer, or failed, at least once; ``was_asked_again``: it was silent after its Set, and is asked again.
     """
 
     __slots__ = (

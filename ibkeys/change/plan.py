@@ -1,4 +1,4 @@
-"""A change that has been worked out but not made: what can be shown, checked against interlocks, and applied."""
+"""A planned change that can be shown, checked against interlocks, and applied."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def value_in_words(value: Value) -> str:
 class Plan:
     """What a changing command would do.
 
-    ``notes`` are worth a word but stop nothing; ``objections`` are interlocks that it sets off; ``questions`` are asked
-    by whoever shows the plan, and are notes to a user who said yes beforehand. ``troubles``: ports of a change to many
-    that were left out or failed, and why. ``stages``: the Sets, each stage begun when all of the one before are done
-    with. ``looks_itself``: it looks at the links of each port again before a key goes out, and leaves out those that
-    cannot be looked at.
+    ``notes`` are shown but stop nothing; ``objections`` are the interlocks that it triggers; ``questions`` are asked by
+    the code that shows the plan, and are notes to a user who said yes beforehand. ``troubles``: ports of a change to
+    many that were left out or failed, and why. ``stages``: the Sets, each stage begun when all of the one before are
+    finished. ``looks_itself``: it looks at the links of each port again before a key goes out, and leaves out those
+    that cannot be looked at.
     """
 
     command: str

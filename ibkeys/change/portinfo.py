@@ -44,14 +44,14 @@ _VOLATILE: Final = (
 def set_image(read: PortInfo, m_key: MKey, **changes: Any) -> PortInfo:
     """Return what to send so that only *changes* take effect on the port that *read* came from.
 
-    *m_key* is the key that the port shall have afterwards. It is always filled in: a Get at level 1 reads it as 0, and
+    *m_key* is the key that the port should have afterwards. It is always filled in: a Get at level 1 reads it as 0, and
     writing that back would erase it.
     """
     return read.replace(**{**_NO_CHANGE, "m_key": m_key.reveal(), **changes})
 
 
 def with_valid_lids(image: PortInfo) -> PortInfo:
-    """Return *image* with a stand-in for LID and MasterSMLID where they are no unicast LIDs.
+    """Return *image* with a stand-in for LID and MasterSMLID where they are not unicast LIDs.
 
     A port that no SM has configured reads 0 there, and agents refuse a Set with it. ibportstate sends the
     same stand-in.
@@ -68,5 +68,5 @@ def without_key(info: PortInfo) -> bytes:
 
 
 def without_volatile_fields(info: PortInfo) -> bytes:
-    """Return the 64 bytes without what may change by itself from one read to the next (states, speeds, counters)."""
+    """Return the 64 bytes without what may change by itself between two reads (states, speeds, counters)."""
     return info.replace(**dict.fromkeys(_VOLATILE, 0)).raw

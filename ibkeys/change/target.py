@@ -1,4 +1,4 @@
-"""A port that may be written: where its agent is asked, and with which M_Key."""
+"""A port that may be written: the route to its agent, and its M_Key."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Target:
 
     @property
     def peer(self) -> PortKey | None:
-        """The port at the other end of the link, None where there is none."""
+        """The port at the other end of the link, None if there is none."""
         peer = self.port.peer
         return None if peer is None else (peer.node.guid, peer.num)
 
@@ -67,8 +67,8 @@ class Target:
 def key_for_set(handle: PortHandle) -> MKey:
     """Return the port's M_Key as PortInfo of its end port shows it: a Set carries it, and writes it back.
 
-    The key that a port shows is its key (OpenSM goes by it too); so is a zero, except at level 1: there a port shows
-    zero to everybody who does not send its key. Only ``-y 0`` says that it has none.
+    The key that a port shows is its key, also when it is zero; OpenSM assumes this too. The exception is level 1, where
+    a port shows zero to every requester that does not send its key: there only ``-y 0`` asserts that it has none.
 
     Raises MKeyNeeded when the key is hidden: a Set with a wrong key would be dropped and count a violation.
     """

@@ -1,4 +1,4 @@
-"""What a change wants: P_Key tables and enforcement as they are and as they shall be."""
+"""The wanted change: P_Key tables and enforcement before and after it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Entries = Mapping[int, PKey]
 class TableChange:
     """One P_Key table: index → P_Key, empty entries (partition 0) left out, as read and as planned.
 
-    ``capacity``: entries of the table. ``peer``: the port at the other end of the link, None where there is none or it
+    ``capacity``: entries of the table. ``peer``: the port at the other end of the link, None if there is none or it
     does not matter: of an end port its leaf port, of a leaf port its end port.
     """
 

@@ -1,7 +1,7 @@
-"""The writer, the frame of every change: lock, interlocks, another look at the links, the operation of the journal.
+"""The writer, which wraps every change: lock, interlocks, a second check of the links, and the journal operation.
 
-A writer belongs to one changing command. It holds the lock on journal and key store, knows what the user consented to,
-and knows the subnet manager. A plan says what is changed; the engine reads, sets and proves.
+A writer belongs to one changing command. It holds the lock on journal and key store, the user's consent, and what is
+known about the subnet manager. The plan says what changes; the engine reads, sets and verifies.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from ibkeys.change.consent import Consent, Objection
-from ibkeys.change.interrupts import Explained
+from ibkeys.change.interrupts import ExplainedInterrupt
 from ibkeys.errors import NoReply, Refused
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import Fabric
@@ -62,10 +62,10 @@ class Planned(Protocol):
 class Writer:
     """One changing command on one open fabric; use it as a context manager.
 
-    With *dry_run* nothing is locked, created or sent but Gets. ``sends_keys``: the change puts an M_Key on a port, so
-    its links are looked at again although no key is known yet. ``subnet_manager``: the master SM, once it was asked
-    for. *options*: what the journal says was asked for; no key.
-    Raises StoreLocked when another command is changing.
+    With *dry_run* nothing is locked or created, and only Gets are sent. ``sends_keys``: the change puts an M_Key on a
+    port, so its links are looked at again although no key is known yet. ``subnet_manager``: the master SM, once it was
+    asked for. *options*: what the journal says was asked for; no key. Raises StoreLocked when another command is
+    changing.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Writer:
         return this_process(self.consent.overridden, self.options)
 
     def ask_subnet_manager(self, own_answers: bool = True, retries: int | None = None) -> SubnetManager:
-        """Ask who the master SM is, of the own port and those that are to be changed; asked once in a command.
+        """Ask who the master SM is, of the local port and those that are to be changed; asked once in a command.
 
         *own_answers*, *retries*: see `find_subnet_manager`.
         """
@@ -125,7 +125,7 @@ class Writer:
         return info is not None and bool(lid) and info.lid <= lid < info.lid + (1 << info.lmc)
 
     def note_master_sm_lid(self, port: PortHandle) -> None:
-        """Let PortInfo of *port*, as it was read, say where the master SM is: the own port may not know."""
+        """Let PortInfo of *port*, as it was read, say where the master SM is: the local port may not know."""
         info = port.port.end_port.port_info
         if info is not None:
             self.master_sm_lids.append(info.master_sm_lid)
@@ -183,11 +183,11 @@ class Writer:
         with self.journaled(plan) as operation:
             try:
                 plan.perform(self, operation)
-            except Explained:
+            except ExplainedInterrupt:
                 raise
             except KeyboardInterrupt as error:
                 why = str(error)
-                if operation.id is None:  # nothing was recorded, and what is not recorded is not set
+                if operation.id is None:  # nothing was recorded, so nothing was set
                     raise KeyboardInterrupt(f"{why or 'before the first Set'}: no port was changed") from None
                 raise KeyboardInterrupt(
                     f"{why or 'in the middle of a change'}: what was set may have taken effect; operation "
@@ -222,9 +222,10 @@ class Writer:
         return self.fabric.ring.has_keys or self.sends_keys
 
     def changed_links(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
-        """Look at the links to *ports* once more before an M_Key goes over them: time has passed since they were
-        proven. Return the ports to which one changed, or could not be looked at, and why. A look holds for *max_age*
-        seconds. Without keys at hand nothing is looked at."""
+        """Look at the links to *ports* again before an M_Key goes over them: time has passed since they were proven.
+        Return the ports to which one changed, or could not be looked at, and why. A look holds for *max_age* seconds.
+        Without keys at hand nothing is looked at.
+        """
         return self.fabric.find_changed_links(ports, max_age) if self.looks_at_links else {}
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""The command line: parse, call the library, render. What a script would want is in the library, not here.
+"""The command line: parse, call the library, render. Everything that a script needs is in the library.
 
 Commands are imported when they are asked for, so that ``ibkeys --version`` costs little more than click itself.
 """
@@ -42,20 +42,18 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
             "Show the subnet managers, the files and options of each OpenSM, and their dangers.",
         ),
         "matrix": Entry("partitions.matrix", "Show the members of every partition, and who can talk to whom."),
-        "why": Entry("partitions.why", "Explain why two ports can or cannot talk."),
+        "why": Entry(
+            "partitions.why", "Show whether two ports can talk, by which P_Key, or which switch port blocks them."
+        ),
     },
     "Check": {
-        "audit": Entry("audit.audit", "Check the keys of a fabric or a snapshot against a catalogue of rules."),
-        "report": Entry("audit.report", "Write a folder of HTML pages: audit, matrix, map, changes and journal."),
-        "compare": Entry(
-            "partitions.compare", "Compare what the policy, the SM's file, the SA and the nodes say about every port."
-        ),
+        "audit": Entry("audit.audit", "Check the keys of a whole fabric, or of a snapshot, against a set of rules."),
+        "report": Entry("audit.report", "Write a folder of web pages: audit, matrix and map, changes, journal."),
+        "compare": Entry("partitions.compare", "Compare policy, SM policy file, SA and nodes for every port."),
         "diff": Entry("comparing.diff", "Show what changed between two snapshots."),
         "history": Entry("comparing.history", "Show when the keys of a port or the members of a partition changed."),
-        "snapshot": Entry("audit.snapshot", "Save the keys of the whole fabric to one file."),
-        "watch": Entry(
-            "watch.watch", "Report attempts to use wrong keys as they happen: who tried, and on which port."
-        ),
+        "snapshot": Entry("audit.snapshot", "Save the whole fabric's keys in one file."),
+        "watch": Entry("watch.watch", "Show who tries a wrong key, and on which port, as it happens."),
         "export": Entry("audit.export", "Write metrics of the fabric's keys for Prometheus."),
         "doctor": Entry("tools.doctor", "Check the local InfiniBand stack and suggest fixes."),
     },
@@ -76,10 +74,10 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
         "policy-add": Entry("policies.edit", "Add ports to a partition in a policy file."),
         "policy-remove": Entry("policies.edit", "Remove ports from a partition in a policy file."),
         "policy-move": Entry("policies.edit", "Move ports from one partition to another in a policy file."),
-        "policy-from": Entry("policies.from_fabric", "Write a policy that describes the fabric as it is."),
+        "policy-from": Entry("policies.from_fabric", "Write a policy that describes the current fabric."),
         "policy-diff": Entry("policies.diff", "Compare what two policies mean for the fabric."),
         "ipoib-check": Entry(
-            "partitions.ipoib", "Check the IPoIB groups that the SA knows against a partition policy."
+            "partitions.ipoib", "Check the IPoIB multicast groups in the SA against a partition policy."
         ),
     },
     "M_Keys of the whole fabric": {
@@ -90,7 +88,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
             "mkeys.recover", "Recover ports whose M_Key is lost: try keys, else wait for their leases."
         ),
         "mkey-gen": Entry("mkeys.mkey", "Generate M_Keys from the system's random source."),
-        "mkey-list": Entry("mkeys.keystore", "List the keys of the key store with port, state and date."),
+        "mkey-list": Entry("mkeys.keystore", "List the keys of the key store with port, state and time."),
         "mkey-import": Entry(
             "mkeys.keystore", "Import OpenSM's guid2mkey, neighbors and guid2lid from DIR into the key store."
         ),
@@ -98,14 +96,14 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
         "mkey-encrypt": Entry("mkeys.keystore", "Encrypt the keys of the key store with a passphrase, or change it."),
     },
     "With OpenSM": {
-        "harden": Entry("audit.harden", "Fix what an audit finds, through a running OpenSM."),
-        "smkey-rotate": Entry("sm.smkey_rotate", "Give every OpenSM of the subnet a new sm_key and sa_key."),
-        "sm-repair": Entry("sm.repair", "Repair OpenSM's key files after a crash during a change of M_Keys."),
+        "harden": Entry("audit.harden", "Fix what an audit finds, through OpenSM while it runs."),
+        "smkey-rotate": Entry("sm.smkey_rotate", "Set a new sm_key and sa_key for every OpenSM of the subnet."),
+        "sm-repair": Entry("sm.repair", "Rebuild OpenSM's key files after a crash during a change of M_Keys."),
     },
     "Explain and simulate": {
-        "pkey-check": Entry("tools.explain", "Tell whether ports with these two P_Keys may talk, and by which rule."),
-        "pkey-explain": Entry("tools.explain", "Explain what a P_Key means."),
-        "qkey-explain": Entry("tools.explain", "Explain what a Q_Key may be used for."),
+        "pkey-check": Entry("tools.explain", "Show whether ports with these two P_Keys can talk, and by which rule."),
+        "pkey-explain": Entry("tools.explain", "Explain a P_Key."),
+        "qkey-explain": Entry("tools.explain", "Explain what a Q_Key can be used for."),
         "decode": Entry("tools.decode", "Decode a MAD or a bare attribute, given in hex."),
         "sim": Entry("tools.sim", "Serve a simulated subnet to any libibumad program, and control it."),
         "completion": Entry("tools.completion", "Print the completion script of a shell."),
@@ -179,8 +177,9 @@ class Commands(click.Group):
         sys.exit(code)
 
     def _complete(self, extra: dict[str, Any]) -> NoReturn:
-        """Answer a shell's completion script and leave. What goes wrong is silent: a message would stand in the line
-        that the user types. With IBKEYS_DEBUG it is a traceback."""
+        """Answer a shell's completion script and leave. Errors are silent: a message would appear in the line that the
+        user is typing. With IBKEYS_DEBUG it is a traceback.
+        """
         from ibkeys.cli.completing import shells
 
         shells.register()
@@ -200,7 +199,7 @@ class Commands(click.Group):
 
 
 def _leave_no_core() -> None:
-    """Let a crash of this process write no core: M_Keys and passphrases may be in its memory."""
+    """Disable core dumps of this process: M_Keys and passphrases may be in its memory."""
     hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 

@@ -1,4 +1,4 @@
-"""From the words of a command line to a port: its address and its number."""
+"""Parsing the port on a command line: its address and its number."""
 
 from __future__ import annotations
 

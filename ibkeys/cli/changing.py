@@ -1,4 +1,4 @@
-"""What all changing commands do: plan, show, check the interlocks, ask, apply, report."""
+"""The sequence common to all changing commands: plan, show, check interlocks, ask, apply, report."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class ShownChange(ABC):
 
     @abstractmethod
     def report(self, applied: bool) -> int:
-        """Say what became of the change, *applied* or not, and return the exit code."""
+        """Say the outcome for the change, *applied* or not, and return the exit code."""
 
 
 def writer_of(fabric: Fabric, command: str, consent: Changing) -> Writer:

@@ -21,7 +21,7 @@ DEFAULT_NAME_MAP: Final = Path("/etc/rdma/ib-node-name-map")
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What the file says; None where it says nothing. ``timeout`` in milliseconds. A key of 0 says nothing."""
+    """What the file says; None if it says nothing. ``timeout`` in milliseconds. A key of 0 says nothing."""
 
     ca: str | None = None
     port: int | None = None

@@ -24,6 +24,7 @@ from ibkeys.errors import (
     Refused,
     UsageError,
 )
+from ibkeys.printable import Rest, tell_rest
 from ibkeys.printable import clean as clean
 
 DONE: Final = 0
@@ -43,7 +44,7 @@ _USAGE: Final = (AddressError, UsageError, EncodeError, FileFormatError, Malform
 
 
 class StdoutFailed(Exception):
-    """Standard output could not be written, and not because its reader has gone: that is no error."""
+    """Standard output could not be written, and not because its reader has gone: that is not an error."""
 
 
 def exit_code(error: BaseException) -> int:
@@ -87,6 +88,13 @@ def run(command: Callable[[], int]) -> int:
 
     A reader of standard output that has gone changes nothing: the command goes on, and its own code is returned.
     """
+    try:
+        return _run(command)
+    finally:
+        tell_rest(Rest.COUNTED)
+
+
+def _run(command: Callable[[], int]) -> int:
     if sys.stdout is None:
         warn("standard output is closed", "error")
         return NOT_COMPLETED
@@ -136,6 +144,7 @@ def explain(wanted: bool) -> None:
     """Show from now on what explains an error, or a hint to -v. A command with -v says which."""
     global _keeps_back
     _keeps_back = not wanted
+    tell_rest(Rest.NAMED if wanted else Rest.HINTED)
 
 
 def says_all() -> bool:
@@ -150,7 +159,7 @@ def show_frames(wanted: bool = True) -> None:
 
 
 def require_stdout() -> None:
-    """Flush standard output. Raises StdoutFailed when what was written could not be, but for a reader that has gone."""
+    """Flush standard output. Raises StdoutFailed when it cannot be written although its reader is still there."""
     sys.stdout.flush()
     failure = stdout_failure()
     if failure is not None and not streams.reader_is_gone(sys.stdout):
@@ -158,7 +167,7 @@ def require_stdout() -> None:
 
 
 def stdout_failure() -> OSError | None:
-    """Return why nothing that is written to standard output arrives any more, None where it does."""
+    """Return why nothing that is written to standard output arrives any more, None if it does."""
     return streams.failure_of(sys.stdout)
 
 

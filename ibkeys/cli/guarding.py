@@ -1,4 +1,4 @@
-"""What a command with --confirm-within needs of the command line: its child's options, and Enter at the terminal."""
+"""Command line support for --confirm-within: the options of its guard process, and Enter at the terminal."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ibkeys.cli.options import SmHosts, Where
+from ibkeys.cli.sm.ufm import UfmOptions
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,13 +19,16 @@ if TYPE_CHECKING:
     from ibkeys.store.paths import StorePaths
 
 _OF_A_PROCESS: Final = "/dev/stdin", "/dev/fd", "/proc"
-"""What is another file, or none, in another process."""
+"""Paths that mean another file, or none, in another process."""
 MOST_SECONDS: Final = 86_400
 """The longest time that a change waits for its confirmation."""
 
 
-def command_for_child(words: list[str], where: Where, stores: StorePaths, sm_hosts: SmHosts) -> list[str]:
-    """Return the command line of a command of ours, *words*, on the fabric, stores and hosts that the user asked for.
+def command_for_child(
+    words: list[str], where: Where, stores: StorePaths, sm_hosts: SmHosts, ufm: UfmOptions | None = None
+) -> list[str]:
+    """Return the command line of a command of ours, *words*, on the fabric, stores, hosts and UFM that the user asked
+    for.
     Secrets are in it as names of files only: an M_Key that was typed is left out. Raises UsageError for a file that
     can be read only once."""
     values = {
@@ -45,18 +49,22 @@ def command_for_child(words: list[str], where: Where, stores: StorePaths, sm_hos
         "ssh-config": sm_hosts.ssh_config,
         "sm-config": sm_hosts.sm_config,
     }
+    if ufm is not None:
+        _file(ufm.ufm_token, "--ufm-token")
     return [
         *(*own_program(), *words),
         *(f"--{name}={value}" for name, value in values.items() if value is not None),
         *(f"--sm-host={name}" for name in sm_hosts.sm_host),
         *(["--sudo"] if sm_hosts.sudo else []),
         *(["--trust-topology"] if where.trust_topology else []),
+        *(ufm.words() if ufm is not None else []),
     ]
 
 
 def own_program() -> list[str]:
-    """Return the words that start this program once more. Python would look for it in the current folder first, where
-    anybody may have put one of that name; it does so only where this process has its own code from there."""
+    """Return the words that start this program again. Python would look for it in the current folder first, where
+    anybody may have put one of that name; it does so only where this process has its own code from there.
+    """
     try:
         here = {"", os.getcwd()}
     except FileNotFoundError:
@@ -65,7 +73,7 @@ def own_program() -> list[str]:
 
 
 def _file(secret: str | None, option: str) -> str | None:
-    """Return ``@FILE`` for the child, None for what was typed. Raises UsageError for what cannot be read once more."""
+    """Return ``@FILE`` for the child, None for what was typed. Raises UsageError for what cannot be read again."""
     if not secret or not secret.startswith("@"):
         return None
     path = Path(secret[1:])

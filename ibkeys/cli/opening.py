@@ -1,4 +1,4 @@
-"""From options to what they mean: a fabric, a snapshot, a key store, a journal."""
+"""Opening what the options name: a fabric, a snapshot, a key store, a journal."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ DEFAULT_TIMEOUT_MS: Final = 1000
 def open_fabric(
     where: Where, changing: bool = False, around: Callable[[UmadPort], UmadPort] | None = None
 ) -> Iterator[Fabric]:
-    """Open the fabric that the options mean; say on standard error what its user should hear.
+    """Open the fabric that the options mean; say on standard error what its user should know.
 
     A *changing* command makes the key store that is named where it is missing; to any other that is worth a warning.
-    *around*: returns what is to be used in the place of the local port.
+    *around*: returns what is to be used in place of the local port.
     """
     if where.debug:
         exits.show_frames()
@@ -134,7 +134,7 @@ def stores_of(where: Where) -> StorePaths:
 
 
 def journal_of(where: Where) -> Path:
-    """Return the journal that the options mean, without opening a fabric. Raises UsageError where none lasts."""
+    """Return the journal that the options mean, without opening a fabric. Raises UsageError if none lasts."""
     path = stores_of(where).journal
     if path is None:
         raise UsageError("a simulated subnet without state= has no permanent journal: use sim:FILE,state=PATH")
@@ -193,7 +193,7 @@ def open_source(where: Where) -> Iterator[Source]:
 
 
 def open_recorded(where: Where) -> RecordedFabric:
-    """Return the snapshot of ``--from``; say on standard error what its user should hear."""
+    """Return the snapshot of ``--from``; say on standard error what its user should know."""
     assert where.snapshot is not None
     if where.debug:
         exits.show_frames()
@@ -210,7 +210,7 @@ def open_recorded(where: Where) -> RecordedFabric:
 
 
 def load(path: Path) -> Snapshot:
-    """Return the snapshot in *path*; say on standard error what its user should hear."""
+    """Return the snapshot in *path*; say on standard error what its user should know."""
     recorded = ibkeys.load(path)
     for warning in recorded.warnings:
         exits.warn(warning)
@@ -224,7 +224,7 @@ def open_sa(fabric: Fabric, where: Where, sa: AskSa) -> SaClient:
 
 
 def sm_key_of(where: Where, sa: AskSa) -> SMKey | None:
-    """Return the SM_Key that the options or ibdiag.conf give; None where none is given."""
+    """Return the SM_Key that the options or ibdiag.conf give; None if none is given."""
     if sa.smkey is None:
         return _config(where).sa_key
     source = click.get_current_context().get_parameter_source("smkey")

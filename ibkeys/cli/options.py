@@ -12,7 +12,7 @@ import click
 from ibkeys.cli import exits
 from ibkeys.cli.help.common import DEFAULTS, FABRIC, GENERAL, KEYS, MESSAGES, TIMING, CommonOption
 from ibkeys.cli.screen import colour
-from ibkeys.cli.types import Number
+from ibkeys.cli.types import Number, Way
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -57,7 +57,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Through:
-    """How a change gets to the fabric, and how long OpenSM is waited for."""
+    """How a change gets to the fabric, and how long the subnet manager is waited for."""
 
     via: str | None
     sm_wait: int
@@ -375,11 +375,14 @@ format: Final = option(
     help="Format of the output.  [default: table]",
 )
 
+_partition: Final = option(
+    "--partition", env=False, multiple=True, metavar="P_KEY", help="Only full or limited members; repeatable."
+)
 _filter_options: Final[tuple[Callable[..., Any], ...]] = (
     option("--node", env=False, multiple=True, metavar="GLOB", help="Only nodes of this name, as 'gpu*'; repeatable."),
     option("--hosts", env=False, is_flag=True, help="Only channel adapters."),
     option("--switch", env=False, is_flag=True, help="Only switches."),
-    option("--partition", env=False, multiple=True, metavar="P_KEY", help="Only full or limited members; repeatable."),
+    _partition,
     option("--p-key", env=False, multiple=True, metavar="P_KEY", help="Only ports with this P_Key; repeatable."),
     option("--level", env=False, multiple=True, type=Number(0, 3), metavar="0..3", help="Only this level; repeatable."),
     option("--nonzero", env=False, is_flag=True, help="Only ports that have counted a violation."),
@@ -395,6 +398,8 @@ folding: Final = group("folding", Folding, *_folding_options)
 """For commands with a row for each port."""
 filters: Final = group("filters", Filters, *_filter_options)
 """For commands that look at a sweep, and may be asked to look at a part of it."""
+filters_but_partition: Final = group("filters", Filters, *(each for each in _filter_options if each is not _partition))
+"""For a command with a ``--partition`` of its own."""
 listing: Final = group("listing", Listing, *_filter_options, *_folding_options)
 """For commands with a row for each port of a sweep."""
 listing_as_is: Final = group("listing", Listing, *_filter_options[:-1], *_folding_options)
@@ -433,7 +438,7 @@ wait_for_sm: Final = option(
     type=Number(1, 86_400),
     default=60,
     metavar="S",
-    help="Seconds without progress before OpenSM is signalled again, then given up.  [default: 60]",
+    help="Seconds without progress before OpenSM is signalled again; then OpenSM or UFM is given up.  [default: 60]",
 )
 opensm: Final = group(
     "through",
@@ -441,14 +446,14 @@ opensm: Final = group(
     option(
         "--via",
         env=False,
-        type=click.Choice(["direct", "opensm"]),
+        type=Way(),
         default=None,
-        help="direct: ibkeys sends the Sets; opensm: through the policy "
-        "file of the master.  [default: direct, or as begun]",
+        metavar="direct|opensm|ufm:URL",
+        help="direct: ibkeys sends the Sets; else by the master's policy file, or UFM.  [default: direct, or as begun]",
     ),
     wait_for_sm,
 )
-"""For commands that may go through OpenSM."""
+"""For commands that may go through OpenSM or UFM."""
 
 topology: Final = option(
     "--topology", metavar="SNAPSHOT", help="Snapshot whose links lead to nodes behind closed switches."

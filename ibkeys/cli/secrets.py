@@ -1,4 +1,4 @@
-"""Secrets from the user: a prompt, a file, standard input; for a key also, with a warning, the command line."""
+"""Reading secrets from a prompt, a file or standard input; keys also from the command line, with a warning."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _read_key(kind: type[_K], text: str, option: str, from_environment: bool, co
 
 
 def check_passphrase_option(text: str | None, option: str, from_environment: bool = False) -> None:
-    """Raise UsageError for a passphrase in clear: neither command line nor environment is a place for one."""
+    """Raise UsageError for a passphrase in plain text: neither command line nor environment is a place for one."""
     if text is None or text.startswith("@") or (text == "-" and not from_environment):
         return
     if from_environment:
@@ -110,14 +110,35 @@ def read_token(path: str, option: str) -> bytes:
 
     A token has 16 characters at least, for it is all that keeps strangers out; no blanks, for HTTP ends it there.
     """
-    lines = _read_secret_file(Path(path), option).splitlines()
-    token = lines[0].strip() if lines else b""
-    if len(token) < _SHORTEST_TOKEN or not all(0x21 <= byte <= 0x7E for byte in token):
+    token = _token_in(path, option)
+    if len(token) < _SHORTEST_TOKEN or not _fits_a_header(token):
         raise UsageError(
             f"{option}: {path}: the first line is not a token: {_SHORTEST_TOKEN} printable ASCII characters or more, "
             "without blanks; `head -c 24 /dev/urandom | base64` makes one"
         )
     return token
+
+
+def read_ufm_token(path: str, option: str) -> str:
+    """Return the token in the first line of a file, which UFM has made. Raises UsageError, which does not repeat it."""
+    token = _token_in(path, option)
+    if not token or not _fits_a_header(token):
+        raise UsageError(f"{option}: {path}: the first line is no token: printable ASCII characters without blanks")
+    return token.decode("ascii")
+
+
+def check_private_key(path: Path, option: str) -> None:
+    """Warn of a private key that others may read. Raises UsageError if it cannot be read."""
+    _read_secret_file(path, option)
+
+
+def _token_in(path: str, option: str) -> bytes:
+    lines = _read_secret_file(Path(path), option).splitlines()
+    return lines[0].strip() if lines else b""
+
+
+def _fits_a_header(token: bytes) -> bool:
+    return all(0x21 <= byte <= 0x7E for byte in token)
 
 
 def _from_file(kind: type[_K], path: Path, option: str) -> _K:

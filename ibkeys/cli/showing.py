@@ -1,4 +1,6 @@
-"""What all showing commands do: read one port or every port, render, say what is missing, give the exit code."""
+"""The sequence common to all showing commands: read one port or every port, render, report what is missing, return the
+exit code.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
-from ibkeys.cli.addresses import given_port
+from ibkeys.cli.addresses import GivenPort, given_port
 from ibkeys.cli.exits import write
 from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.listing.filters import PortFilter, is_set_of_names, refuse_without_sweep
@@ -19,6 +21,7 @@ from ibkeys.cli.options import Filters, Folding, Kind, Where
 from ibkeys.cli.render import IDENTITY, Row, heading_of, write_csv, write_details, write_json, write_table
 from ibkeys.cli.screen.colour import bar_console
 from ibkeys.cli.screen.lines import keep_whole
+from ibkeys.errors import IbkeysError
 from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
@@ -35,7 +38,9 @@ LISTED_TROUBLES: Final = 10
 
 @dataclass(slots=True)
 class Sheet:
-    """What was read, in the contract's terms: the ports with their values, what failed, how many no link reaches."""
+    """What was read, in the form of the JSON contract: the ports with their values, what failed, how many no link
+    reaches.
+    """
 
     ports: list[dict[str, Any]] = field(default_factory=list)
     errors: list[dict[str, Any]] = field(default_factory=list)
@@ -93,7 +98,8 @@ def read_sheet(
 ) -> Sheet:
     """Read one port with *read*, or all by a sweep, and make each port's *values* of what was read.
 
-    *filters* choose among the ports of a sweep; so does a name with wildcards or a set of names, as -N takes it too.
+    *filters* choose among the ports of a sweep; so does a name with wildcards or a set of names, as -N takes it too. A
+    host's name stands for all its nodes: of several each port is read.
     *read_more* reads what no sweep does, of the ports that are listed. Raises what `Fabric.find_port` and the reads
     raise; a sweep goes on past what fails and lists it.
     """
@@ -106,10 +112,9 @@ def read_sheet(
         refuse_without_sweep(chosen)
     with open_source(where) as source:
         if not (every_port or names):
-            handle = given.read_from(source)
-            read(handle)
-            read_more(source, [handle.port])
-            sheet = Sheet([_row(handle.port, values)], _problems_of(handle.port))
+            ports, errors = _read_ports(source, given, read)
+            read_more(source, ports)
+            sheet = Sheet([_row(port, values) for port in ports], errors, is_sweep=len(ports) > 1)
         else:
             found = sweep_for(source, where, chosen, Wanted(p_keys=p_keys), names)
             ports = [port for port in found.ports() if chosen.keeps(port)]
@@ -121,6 +126,33 @@ def read_sheet(
             if "m_key" in row:
                 row["m_key"] = None  # what stands there is a fingerprint
     return sheet
+
+
+def _read_ports(
+    source: Source, given: GivenPort, read: Callable[[ReadablePort], object]
+) -> tuple[list[Port], list[dict[str, Any]]]:
+    """Read the port that was *given*, or each port of a host with several nodes: there one that fails is listed.
+
+    Return the ports and what could not be read.
+    """
+    from ibkeys.topology.find import SeveralNodes
+
+    try:
+        handle = given.read_from(source)
+    except SeveralNodes as several:
+        if given.portnum is not None:
+            raise
+        return several.ports, [error for port in several.ports for error in _read_one(source, port, read)]
+    read(handle)
+    return [handle.port], _problems_of(handle.port)
+
+
+def _read_one(source: Source, port: Port, read: Callable[[ReadablePort], object]) -> list[dict[str, Any]]:
+    try:
+        read(source.handle(port))
+    except IbkeysError as error:
+        return [{**port.identity(), "error": str(error)}]
+    return _problems_of(port)
 
 
 def sweep_for(source: Source, where: Where, chosen: PortFilter, wanted: Wanted, names: Sequence[str] = ()) -> Topology:
@@ -152,7 +184,7 @@ def _row(port: Port, values: Callable[[Port], dict[str, Any]]) -> dict[str, Any]
 
 
 def sweep(source: Source, where: Where, p_keys: bool = False, wanted: Wanted | None = None) -> Topology:
-    """Discover with a progress bar, and say what a reader should know. *wanted* stands in the place of *p_keys*."""
+    """Discover with a progress bar, and say what a reader should know. *wanted* stands in place of *p_keys*."""
     with progress_bar(where) as progress:
         found = source.sweep(p_keys=p_keys, progress=progress, wanted=wanted)
     say_notes(found)
@@ -260,7 +292,7 @@ PEER_PARTS: Final = ("node_guid", "node_desc", "node_type", "port")
 
 
 def peer_document(port: Port) -> dict[str, Any] | None:
-    """Return the far end of a port's link as the contract has it; None where there is none."""
+    """Return the far end of a port's link as the contract has it; None if there is none."""
     peer = port.peer
     if peer is None:
         return None
@@ -274,7 +306,7 @@ def stop_document(stop: Check) -> dict[str, Any]:
 
 
 def note_enforcing_between_switches(ports: Iterable[Port]) -> None:
-    """Say which ports enforce on links between switches: who reaches whom is reckoned without them."""
+    """Say which ports enforce on links between switches: who reaches whom is computed without them."""
     for port in ports:
         exits.warn(
             f"{port} enforces partitions on the link to another switch: what it stops depends on the route", "note"
@@ -289,7 +321,7 @@ def write_unreached(unreached: int) -> None:
 
 @contextmanager
 def progress_bar(where: Where) -> Iterator[OnFound | None]:
-    """Yield what a sweep tells its progress to; None where nobody watches."""
+    """Yield what a sweep tells its progress to; None if nobody watches."""
     if where.debug or not sys.stderr.isatty():
         yield None
         return

@@ -1,9 +1,9 @@
-"""Standard output and standard error of the program; they outlive whoever reads them.
+"""Standard output and standard error, which keep working after their readers have gone.
 
 Where a write fails (the reader of a pipe has gone, a disk is full, the terminal was closed), what follows is thrown
 away and the command goes on: a change must not stop half way because nobody listens, and the interpreter, which flushes
-both at its end, must find nothing to complain of (it would put 120 in the place of the exit code). What failed is kept,
-for those who decide about the exit code.
+both at its end, must find nothing to complain of (it would put 120 in place of the exit code). What failed is kept, for
+those who decide about the exit code.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Outliving(io.FileIO):
 
 
 def failure_of(stream: TextIO) -> OSError | None:
-    """Return why nothing that is written to *stream* arrives any more, None where it does."""
+    """Return why nothing that is written to *stream* arrives any more, None if it does."""
     beneath = _beneath(stream)
     return beneath.error if beneath is not None else None
 
@@ -77,7 +77,7 @@ def _beneath(stream: TextIO) -> Outliving | None:
 
 @contextmanager
 def outliving() -> Iterator[None]:
-    """Let the standard streams outlive their readers; one that somebody has put in their place is left alone.
+    """Let the standard streams outlive their readers; one that somebody has put in their place is skipped.
 
     Standard input and standard error that were closed from the beginning become /dev/null: nothing that is opened
     later may get their descriptors, and be written by a library that warns. A closed standard output stays None.

@@ -1,4 +1,4 @@
-"""What the user typed and no message may repeat: a key that was written where something else belongs.
+"""Keys typed in the wrong place on the command line, which no message may repeat.
 
 Most messages never repeat such a word (`ibkeys.keys.number.quoted`); this is the net below them, for those of click and
 for names of files, formats and rules. Only words of this command line (and of its variables) are looked for, and a

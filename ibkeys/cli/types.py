@@ -90,6 +90,22 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION: Final = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
 
 
+class NearChoice(click.Choice[str]):
+    """One of a few words; of one that is none, the near ones are named. Its word is never a key."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the word. Raises click.BadParameter."""
+        from ibkeys.near import did_you_mean
+
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            near = did_you_mean(str(value), map(str, self.choices))
+            raise click.BadParameter(
+                f"{error.message.rstrip('.')}{near}" if near else error.message, ctx, param
+            ) from None
+
+
 class Duration(_ParamType):
     """A length of time with its unit: ``90s``, ``15m``, ``12h``, ``30d``, ``8w``; more than none."""
 
@@ -106,3 +122,16 @@ class Duration(_ParamType):
 
 
 DURATION: Final = Duration()
+
+
+class Way(_ParamType):
+    """A way to the fabric: ``direct``, ``opensm``, or ``ufm:URL``."""
+
+    name = "way"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the way as it is written."""
+        if value not in ("direct", "opensm") and not value.startswith("ufm:"):
+            shown = "a URL without ufm: before it" if "://" in value else quoted(value)  # it may hold a password
+            self.fail(f"{shown} is none of direct, opensm, ufm:URL", param, ctx)
+        return value

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.client.scheduler import Request
+from ibkeys.client.request import Request
 from ibkeys.errors import Unreachable, UsageError
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.const import MAD_SIZE
@@ -36,7 +36,7 @@ class GmpPath:
     def request(self, mad: bytes, lid: int, timeout: float, retries: int, node: Hashable) -> Request:
         """Return *mad* as a request for the scheduler; *timeout* in seconds for each attempt."""
         to = (GSI_QP, GMP_Q_KEY, self.sl, self.pkey_index)
-        return Request(node, mad.ljust(MAD_SIZE, b"\0"), lid, timeout, retries, to)
+        return Request.of_mad(node, mad.ljust(MAD_SIZE, b"\0"), lid, timeout, retries, to)
 
 
 def gmp_path(local: LocalPort, pkey_index: int | None = None) -> GmpPath:

@@ -32,6 +32,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Final
 
+from ibkeys.client.request import Failure, NodeState, Request
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import Method
 from ibkeys.umad.port import Outgoing
@@ -50,83 +51,14 @@ BREATH: Final = 0.01
 LEAST_PATIENCE: Final = 0.02
 """Seconds; an SMA answers faster than this unless it is busy, so an older SMP is waiting, not travelling."""
 
-SMI: Final = (0, 0, 0, 0)
-"""QPN, Q_Key, SL and P_Key index of an SMP."""
-
 _TID_MASK: Final = 0xFFFF_FFFF
 _SUBN_SET: Final = int(Method.SET)
+_ATTRIBUTE: Final = slice(0, at.ATTRIBUTE_ID.stop - at.ASKED.start)
 _CLASS: Final = slice(at.MGMT_CLASS, at.MGMT_CLASS + 1)
-_AFTER_TID: Final = slice(at.TID.stop, None)
-# A MAD with another TransactionID: the first 12 bytes of it, the ID, what follows the ID.
-_WITH_TID: Final = struct.Struct(">12sI240s").pack
+# A MAD of four parts: the head of its envelope, the TransactionID's lower half, what it asks, the tail of its envelope.
+_MAD: Final = struct.Struct(">12sI8s232s").pack
 # One call less than Outgoing(...) for each MAD.
 _new_tuple: Final = tuple.__new__
-
-
-class Request:
-    """One MAD to be answered.
-
-    ``node``: who is asked, as far as the sender knows; the bound for each node goes by it. ``mad``: the 256 bytes with
-    TransactionID 0. ``timeout`` in seconds for each attempt; ``retries``: attempts after the first. ``owner`` and
-    ``slot`` belong to the submitter. ``to``: QPN, Q_Key, SL and P_Key index to send with; `SMI` for SMPs. After the
-    end ``reply`` holds the answer's bytes, or ``failure`` the reason.
-    """
-
-    __slots__ = (
-        "attempts",
-        "failure",
-        "first_sent",
-        "lid",
-        "mad",
-        "node",
-        "owner",
-        "reply",
-        "retries",
-        "sent",
-        "slot",
-        "state",
-        "timeout",
-        "to",
-    )
-    # The scheduler's own. It has at most one attempt of a request in flight, so the request holds the attempt's state;
-    # nothing reads it before the scheduler wrote it.
-    state: _Node
-    first_sent: float
-    sent: float
-    slot: int
-
-    def __init__(
-        self,
-        node: Hashable,
-        mad: bytes,
-        lid: int,
-        timeout: float = 1.0,
-        retries: int = 2,
-        to: tuple[int, int, int, int] = SMI,
-        owner: object = None,
-    ) -> None:
-        self.node = node
-        self.mad = mad
-        self.lid = lid
-        self.timeout = timeout
-        self.retries = retries
-        self.to = to
-        self.owner = owner
-        self.attempts = 0
-        self.reply: bytes | None = None
-        self.failure: Failure | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a request has no reply. ``errno`` is set when the kernel refused to send it; ``silent``: the node had
-    already been given up, and the request was not sent (again); ``limit``: nor for this limit, by its name in
-    `ibkeys.client.limits.Limits`."""
-
-    attempts: int
-    errno: int = 0
-    silent: bool = False
-    limit: str = ""
 
 
 @dataclass(slots=True)
@@ -144,25 +76,6 @@ class Statistics:
     refused: int = 0
     widest: int = 0
     by_attribute: dict[bytes, int] = field(default_factory=dict)
-
-
-class _Node:
-    """What the scheduler knows of one node. ``taken``: its requests in flight or next to go, at most ``limit``;
-    ``queue``: its others, None until there is one. ``asked``: attempts that have ended; ``busy``: seconds during which
-    one was on its way, ``until`` the end of the last one; ``spent``: the limit that it has reached."""
-
-    __slots__ = ("alive_at", "asked", "busy", "limit", "queue", "silent", "spent", "taken", "until")
-
-    def __init__(self) -> None:
-        self.queue: deque[Request] | None = None
-        self.taken = 0
-        self.limit = 1
-        self.alive_at = -1.0
-        self.silent = False
-        self.asked = 0
-        self.busy = 0.0
-        self.until = float("-inf")
-        self.spent = ""
 
 
 class Scheduler:
@@ -197,7 +110,7 @@ class Scheduler:
         self._window = float(min(FIRST_WINDOW, self._limit))
         self._per_node = min(per_node, self._limit)
         self._tid = random.getrandbits(31) if first_tid is None else first_tid
-        self._nodes: dict[Hashable, _Node] = {}
+        self._nodes: dict[Hashable, NodeState] = {}
         # A submitted request is in one of four places: in the queue of its node, in _ready, or by TransactionID and in
         # the order of sending in flying (it fills the window) or overdue (it waited longer than patience).
         self._ready: deque[Request] = deque()
@@ -244,9 +157,10 @@ class Scheduler:
 
     def submit(self, request: Request) -> None:
         """Take a request. One to a node that has been given up, or has reached a limit, fails at once."""
-        node = self._nodes.get(request.node)
+        nodes, name = self._nodes, request.envelope.node
+        node = nodes.get(name)
         if node is None:
-            node = self._nodes[request.node] = _Node()
+            node = nodes[name] = NodeState()
         self._open += 1
         request.state = node
         if node.silent or node.spent or self.ended:
@@ -264,19 +178,19 @@ class Scheduler:
         if not self._open:
             self._nodes.clear()
 
-    def to_send(self, now: float) -> list[tuple[int, Outgoing]]:
-        """Return what may go out at *now*, as (TransactionID, MAD). The caller sends all of it."""
-        if (now >= self.deadline or self.statistics.sent >= self.most_sent) and not self.ended:
+    def to_send(self, now: float) -> list[Outgoing]:
+        """Return what may go out at *now*. The caller sends all of it."""
+        statistics = self.statistics
+        if (now >= self.deadline or statistics.sent >= self.most_sent) and not self.ended:
             self._end("time" if now >= self.deadline else "smps")
         if now < self._not_before:
             return []
         self._let_go_of_old_ones(now)
-        batch: list[tuple[int, Outgoing]] = []
+        batch: list[Outgoing] = []
         flying, ready, tid = self.flying, self._ready, self._tid
-        timeout, timeout_ms = 0.0, 0
-        by_attribute = self.statistics.by_attribute
+        by_attribute = statistics.by_attribute
         room = int(self._window) - len(flying)
-        while ready and room > 0:
+        while room > 0 and ready:
             request = ready.popleft()
             node = request.state
             if node.silent or node.spent:  # since it was put here
@@ -290,18 +204,17 @@ class Scheduler:
             if not request.attempts:
                 request.first_sent = now
             request.attempts += 1
-            if request.timeout != timeout:
-                timeout = request.timeout
-                timeout_ms = int(timeout * 1000)
-            mad = request.mad
-            attribute = mad[at.ATTRIBUTE_ID] if request.to is SMI else mad[_CLASS] + mad[at.ATTRIBUTE_ID]
+            envelope, asks = request.envelope, request.asks
+            head = envelope.head
+            batch.append(_new_tuple(Outgoing, (_MAD(head, tid, asks, envelope.tail), *envelope.address)))
+            attribute = asks[_ATTRIBUTE] if envelope.is_smp else head[_CLASS] + asks[_ATTRIBUTE]
             by_attribute[attribute] = by_attribute.get(attribute, 0) + 1
-            mad = _WITH_TID(mad, tid, mad[_AFTER_TID])
-            batch.append((tid, _new_tuple(Outgoing, (mad, request.lid, timeout_ms, *request.to))))
+            if envelope.is_keyed:
+                statistics.keyed += 1
         self._tid = tid
-        statistics = self.statistics
         statistics.sent += len(batch)
-        statistics.widest = max(statistics.widest, len(flying))
+        if len(flying) > statistics.widest:
+            statistics.widest = len(flying)
         return batch
 
     def received(self, tid: int, mad: bytes, now: float) -> Request | None:
@@ -312,18 +225,19 @@ class Scheduler:
         if request is None:
             attempts = self.overdue
             request = attempts.get(tid)
-        if request is None or not (
-            mad[at.METHOD] & at.RESPONSE
-            and mad[at.MGMT_CLASS] == request.mad[at.MGMT_CLASS]
-            and mad[at.ASKED] == request.mad[at.ASKED]
+        if (
+            request is None
+            or mad[at.ASKED] != request.asks
+            or not mad[at.METHOD] & at.RESPONSE
+            or mad[at.MGMT_CLASS] != request.envelope.head[at.MGMT_CLASS]
         ):
-            # nothing asked with that ID, or not its answer: a request, another class, attribute or modifier
+            # nothing asked with that ID, or not its answer: another attribute or modifier, a request, another class
             self.statistics.strays += 1
             return None
         del attempts[tid]
         self.statistics.replies += 1
-        rtt = now - request.sent
-        self._smoothed_rtt = 0.9 * self._smoothed_rtt + 0.1 * rtt if self._smoothed_rtt else rtt
+        sent, smoothed = request.sent, self._smoothed_rtt
+        self._smoothed_rtt = 0.9 * smoothed + 0.1 * (now - sent) if smoothed else now - sent
         if self._window < self._limit:
             self._window += 1
         node = request.state
@@ -332,10 +246,10 @@ class Scheduler:
         node.silent = False
         node.taken -= 1
         # `_account`, in place: this is done for every reply
-        sent, until = request.sent, node.until
+        until = node.until
+        node.until = now
         node.asked += 1
         node.busy += now - (until if until > sent else sent)
-        node.until = now
         if node.busy > self._node_time or node.asked >= self._node_smps:
             self._spend(node)
         if node.queue:
@@ -362,7 +276,7 @@ class Scheduler:
         if request is None:
             raise KeyError(tid)
         self.statistics.refused += 1
-        if errno in NO_ROOM and now - request.first_sent <= request.timeout:
+        if errno in NO_ROOM and now - request.first_sent <= request.envelope.timeout:
             self._not_before = now + BREATH
             self._window = max(float(min(LEAST_WINDOW, self._limit)), self._window / 2)
             request.attempts = max(1, request.attempts - 1)
@@ -377,7 +291,7 @@ class Scheduler:
         over = []
         for attempts in (self.overdue, self.flying):
             for tid, request in attempts.items():
-                if request.sent + request.timeout + GRACE <= now:
+                if request.sent + request.envelope.timeout + GRACE <= now:
                     over.append(tid)
                 elif request.sent + GRACE > now:
                     break  # attempts are in the order of sending: none behind this one can be over
@@ -392,7 +306,7 @@ class Scheduler:
         if self.finished:
             return 0.0
         oldest = islice(chain(self.overdue.values(), self.flying.values()), 8)
-        waits = [request.sent + request.timeout + GRACE for request in oldest]
+        waits = [request.sent + request.envelope.timeout + GRACE for request in oldest]
         if self._ready and self.flying:
             waits.append(next(iter(self.flying.values())).sent + self.patience)
         if self._ready and now < self._not_before:
@@ -414,7 +328,7 @@ class Scheduler:
         request = self.flying.pop(tid, None)
         return request if request is not None else self.overdue.pop(tid, None)
 
-    def _serve(self, node: _Node) -> None:
+    def _serve(self, node: NodeState) -> None:
         """Let the next requests of a node go, as many as it may have in flight."""
         queue = node.queue
         while queue and node.taken < node.limit:
@@ -434,11 +348,11 @@ class Scheduler:
             return
         node.taken -= 1
         self._finish(request, Failure(request.attempts))
-        if node.alive_at < request.first_sent and not node.silent and request.mad[at.METHOD] != _SUBN_SET:
+        if node.alive_at < request.first_sent and not node.silent and request.envelope.head[at.METHOD] != _SUBN_SET:
             self._give_up(node)
         self._serve(node)
 
-    def _account(self, node: _Node, sent: float, now: float) -> None:
+    def _account(self, node: NodeState, sent: float, now: float) -> None:
         """An attempt of *node* that was sent at *sent* has ended."""
         node.asked += 1
         node.busy += now - max(sent, node.until)
@@ -446,15 +360,15 @@ class Scheduler:
         if node.busy > self._node_time or node.asked >= self._node_smps:
             self._spend(node)
 
-    def _spend(self, node: _Node) -> None:
+    def _spend(self, node: NodeState) -> None:
         node.spent = node.spent or ("node_time" if node.busy > self._node_time else "node_smps")
         self._empty_queue(node)
 
-    def _give_up(self, node: _Node) -> None:
+    def _give_up(self, node: NodeState) -> None:
         node.silent = True
         self._empty_queue(node)
 
-    def _empty_queue(self, node: _Node) -> None:
+    def _empty_queue(self, node: NodeState) -> None:
         """Fail what waits for its turn at *node*. What is next to go fails when it would be sent."""
         queued, node.queue = node.queue or (), None
         for request in queued:

@@ -8,7 +8,6 @@ number of tasks share the scheduler's window, so a single Get and the sweep of a
 from __future__ import annotations
 
 import random
-import struct
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,8 +15,9 @@ from typing import Any, Final
 
 from ibkeys.client.address import DirectedAddress, LidAddress
 from ibkeys.client.limits import Limits
-from ibkeys.client.scheduler import MAX_WINDOW, NO_ROOM, SMI, Failure, Request, Scheduler, Statistics
-from ibkeys.errors import EncodeError, IbkeysError, LimitReached, MadStatusError, NoReply, SendRefused
+from ibkeys.client.request import Envelope, Failure, Request
+from ibkeys.client.scheduler import MAX_WINDOW, NO_ROOM, Scheduler, Statistics
+from ibkeys.errors import IbkeysError, LimitReached, MadStatusError, NoReply, SendRefused
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import Attribute
@@ -25,23 +25,18 @@ from ibkeys.mad.const import MAD_SIZE, PERMISSIVE_LID, Method, MgmtClass, descri
 from ibkeys.mad.decode import attribute_name
 from ibkeys.mad.performance import PortCounters
 from ibkeys.mad.sa import SA_HEADER_SIZE, SaHeader
-from ibkeys.mad.smp import DATA_OFFSET, HEADER_SIZE, DirectedRouteSmp, Mad, build_smp
+from ibkeys.mad.smp import DATA_OFFSET, HEADER_SIZE, DirectedRouteSmp, Mad, build_smp, get_parts
 from ibkeys.umad.port import ETIMEDOUT, Outgoing, UmadPort
 
 Route = DirectedAddress | LidAddress
 Outcome = bytes | IbkeysError
 Task = Generator[Request | list[Request], Any, Any]
-_Template = tuple[bytes, int, bytes]
-"""Of all Gets on one directed route: bytes 0..6, HopCount, and what follows the M_Key."""
 _NO_DATA: Final = bytes(64)
 _NO_KEY: Final = bytes(8)
 _OK: Final = bytes(2)
 _OK_OF_SMP: Final = frozenset({_OK, b"\x80\0"})
 """Status 0, with the D bit of a directed route and without."""
 _SMP_CLASSES: Final = frozenset({MgmtClass.SUBN_LID_ROUTED, MgmtClass.SUBN_DIRECTED_ROUTE})
-# bytes 0..6, HopCount, TransactionID (the scheduler's), AttributeID, AttributeModifier, M_Key, the rest of a template
-_GET: Final = struct.Struct(">7sB8xHxxIQ224s").pack
-_MOST_TEMPLATES: Final = 4096
 UNAWAITED_AT_ONCE: Final = 64
 """SMPs that `SmpClient.send_unawaited` gives the port in one batch."""
 UNAWAITED_PER_SECOND: Final = 8000
@@ -75,7 +70,6 @@ class SmpClient:
         self.timing = timing or Timing()
         self.limits = limits or Limits()
         self._scheduler = self._new_scheduler()
-        self._templates: dict[tuple[int, ...], _Template] = {}
         self._reached: dict[str, str] = {}
 
     def _new_scheduler(self) -> Scheduler:
@@ -125,7 +119,7 @@ class SmpClient:
         if data is _NO_DATA and method == _SUBN_GET and retries is None and isinstance(route, DirectedAddress):
             return self.get_along(route.path, attribute, modifier, node, m_key)
         path = route.path if isinstance(route, DirectedAddress) else None
-        return Request(
+        return Request.of_mad(
             route if node is None else node,
             build_smp(method, attribute.attribute_id, modifier, path=path, data=data, m_key=m_key.reveal()),
             PERMISSIVE_LID if isinstance(route, DirectedAddress) else route.lid,
@@ -136,30 +130,17 @@ class SmpClient:
     def get_along(
         self, path: tuple[int, ...], attribute: type[Attribute], modifier: int, node: Hashable, m_key: MKey
     ) -> Request:
-        """Return a SubnGet on a directed route, as `request` does, but the short way: a sweep makes many thousands."""
-        template = self._templates.get(path)
-        if template is None:
-            template = self._template(path)
-        start, hops, rest = template
-        try:
-            mad = _GET(start, hops, attribute.attribute_id, modifier, m_key.reveal(), rest)
-        except struct.error as error:
-            raise EncodeError(f"AttributeModifier {modifier:#x} does not fit: {error}") from None
-        timing = self.timing
-        return Request(
-            path if node is None else node,
-            mad,
-            PERMISSIVE_LID,
-            timing.timeout,
-            timing.retries,
-        )
+        """Return a SubnGet on a directed route, as `request` does."""
+        return self.gets_along(path, node, m_key).ask(attribute, modifier)
 
-    def _template(self, path: tuple[int, ...]) -> _Template:
-        if len(self._templates) >= _MOST_TEMPLATES:
-            self._templates.clear()
-        mad = build_smp(Method.GET, 0, path=path)
-        template = self._templates[path] = (mad[: at.HOP_COUNT], mad[at.HOP_COUNT], mad[at.M_KEY.stop :])
-        return template
+    def gets_along(self, path: tuple[int, ...], node: Hashable, m_key: MKey) -> Envelope:
+        """Return what all SubnGets to one agent, on one directed route, have in common: its `ask` makes each of them.
+
+        *node* and *m_key* are those of `request`. Raises EncodeError.
+        """
+        timing = self.timing
+        head, tail = get_parts(path, m_key.reveal())
+        return Envelope(path if node is None else node, head, tail, PERMISSIVE_LID, timing.timeout, timing.retries)
 
     def run(self, tasks: Iterable[Task], between: Callable[[], None] = lambda: None, *, probing: bool = False) -> None:
         """Run tasks to their end. A task may start others with `start`. Raises what a task lets escape.
@@ -217,7 +198,9 @@ class SmpClient:
         for first in range(0, len(requests), UNAWAITED_AT_ONCE):
             batch = requests[first : first + UNAWAITED_AT_ONCE]
             mads = [_with_random_tid(request.mad) for request in batch]
-            failures = self.port.send([Outgoing(mad, request.lid, 0) for mad, request in zip(mads, batch, strict=True)])
+            failures = self.port.send(
+                [Outgoing(mad, request.envelope.lid, 0) for mad, request in zip(mads, batch, strict=True)]
+            )
             refused += [batch[failure.index] for failure in failures]
             statistics.sent += len(batch)
             statistics.keyed += sum(map(_is_keyed, mads))
@@ -233,16 +216,17 @@ class SmpClient:
         self._step(task, None)
 
     def _step(self, task: Any, value: Any) -> None:
+        """Let a task go on with *value*, and submit what it wants next."""
         try:
             wanted = task.throw(value) if isinstance(value, IbkeysError) else task.send(value)
         except StopIteration:
             return
-        submit = self._scheduler.submit
-        if isinstance(wanted, Request):
+        if type(wanted) is Request:
             wanted.owner = task
-            submit(wanted)
+            self._scheduler.submit(wanted)
         elif wanted:
             waiting = _Waiting(task, wanted)
+            submit = self._scheduler.submit
             for slot, request in enumerate(wanted):
                 request.owner, request.slot = waiting, slot
                 submit(request)
@@ -251,19 +235,19 @@ class SmpClient:
 
     def _drive(self, between: Callable[[], None]) -> None:
         scheduler, port = self._scheduler, self.port
-        received, step, to_int = scheduler.received, self._step, int.from_bytes
+        received, hand_over, to_int = scheduler.received, self._hand_over, int.from_bytes
         own_id, status_at, data_at = at.TID, at.STATUS, at.DATA
         while True:
-            self._hand_out_failures()
+            if scheduler.finished:
+                self._hand_out_failures()
             between()
             if scheduler.idle:
                 return
             now = port.now()
             batch = scheduler.to_send(now)
             if batch:
-                scheduler.statistics.keyed += sum(_is_keyed(outgoing.mad) for _, outgoing in batch)
-                for failure in port.send([outgoing for _, outgoing in batch]):
-                    scheduler.not_sent(batch[failure.index][0], failure.errno, now)
+                for failure in port.send(batch):
+                    scheduler.not_sent(to_int(batch[failure.index].mad[own_id]), failure.errno, now)
             came = port.recv(scheduler.next_deadline(now))
             now = port.now()
             for mad, status, _, _ in came:
@@ -271,15 +255,11 @@ class SmpClient:
                     request = received(to_int(mad[own_id]), mad, now)
                     if request is None:
                         continue
-                    if request.to is not SMI:
-                        outcome = mad if mad[status_at] == _OK else _status_error(request, mad)
-                    else:
+                    if request.envelope.is_smp:
                         outcome = mad[data_at] if mad[status_at] in _OK_OF_SMP else _status_error(request, mad)
-                    owner = request.owner
-                    if type(owner) is _Waiting:
-                        self._fill_in(owner, request.slot, outcome)
                     else:
-                        step(owner, outcome)
+                        outcome = mad if mad[status_at] == _OK else _status_error(request, mad)
+                    hand_over(request, outcome)
                 elif status == ETIMEDOUT:
                     scheduler.timed_out(to_int(mad[own_id]), now)
                 else:
@@ -290,11 +270,18 @@ class SmpClient:
         finished = self._scheduler.finished
         while finished:
             request = finished.popleft()
-            owner = request.owner
-            if type(owner) is _Waiting:
-                self._fill_in(owner, request.slot, self._error(request))
-            else:
-                self._step(owner, self._error(request))
+            self._hand_over(request, self._error(request))
+
+    def _hand_over(self, request: Request, outcome: Outcome) -> None:
+        """Give *outcome* to the task that waits for it; one that waits for several goes on with the last of them."""
+        owner = request.owner
+        if type(owner) is _Waiting:
+            owner.outcomes[request.slot] = outcome
+            owner.missing -= 1
+            if not owner.missing:
+                self._step(owner.task, owner.outcomes)
+        else:
+            self._step(owner, outcome)
 
     def _error(self, request: Request) -> IbkeysError:
         limit = request.failure.limit if request.failure is not None else ""
@@ -303,12 +290,6 @@ class SmpClient:
         if limit not in self._reached:  # one string for each limit: very many may hold it
             self._reached[limit] = f"not sent: {self.limits.reached(limit)}"
         return LimitReached(self._reached[limit], limit)
-
-    def _fill_in(self, waiting: _Waiting, slot: int, outcome: Outcome) -> None:
-        waiting.outcomes[slot] = outcome
-        waiting.missing -= 1
-        if not waiting.missing:
-            self._step(waiting.task, waiting.outcomes)
 
 
 def _is_short_answer(mad: bytes) -> bool:
@@ -340,7 +321,7 @@ def describe_request(request: Request) -> str:
     mad = Mad(request.mad)
     attribute, mgmt_class = mad.attribute_id, mad.mgmt_class
     name = attribute_name(attribute, mgmt_class) or f"attribute 0x{attribute:04x}"
-    where = f"LID {request.lid}"
+    where = f"LID {request.envelope.lid}"
     if mgmt_class == MgmtClass.SUBN_DIRECTED_ROUTE:
         where = "route " + ",".join(map(str, DirectedRouteSmp(mad.raw).initial_path))
     modifier = f"modifier 0x{mad.attribute_modifier:x}"
@@ -353,7 +334,11 @@ def describe_request(request: Request) -> str:
 
 def _status_error(request: Request, reply: bytes) -> MadStatusError:
     status = Mad(reply.ljust(MAD_SIZE, b"\0")).status
-    hint = "; the agent may have applied part of it: read it again" if request.mad[at.METHOD] == Method.SET else ""
+    hint = (
+        "; the agent may have applied part of it: read it again"
+        if request.envelope.head[at.METHOD] == Method.SET
+        else ""
+    )
     return MadStatusError(f"{describe_request(request)}: status {describe_status(status)}{hint}", status)
 
 
@@ -377,13 +362,15 @@ def _error(request: Request) -> IbkeysError:
             failure.errno,
         )
     if failure.silent and not failure.attempts:
-        return NoReply(f"{what}: not sent, because the node did not answer before", 0, request.timeout)
-    attempts = f"{failure.attempts} attempt{'s' if failure.attempts != 1 else ''} of {request.timeout * 1000:.0f} ms"
+        return NoReply(f"{what}: not sent, because the node did not answer before", 0, request.envelope.timeout)
+    timeout = request.envelope.timeout
+    attempts = f"{failure.attempts} attempt{'s' if failure.attempts != 1 else ''} of {timeout * 1000:.0f} ms"
     why, more = "a wrong M_Key", "A port that refuses an M_Key does not answer, just like one that does not exist."
-    if request.to is not SMI:
-        why, more = "no P_Key in common", f"A port drops what comes with P_Key index {request.to[3]} of this one."
+    if not request.envelope.is_smp:
+        index = request.envelope.pkey_index
+        why, more = "no P_Key in common", f"A port drops what comes with P_Key index {index} of this one."
     return NoReply(
         f"{what}: no reply after {attempts} (no such node, a dead link, or {why})",
         failure.attempts,
-        request.timeout,
+        timeout,
     ).explained(more)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ibkeys.client.limits import Limits
+from ibkeys.printable import named
 from ibkeys.topology.model import Topology, Trouble
 
 _NAMED: Final = 3
@@ -53,7 +54,6 @@ def limit_notes(fabric: Topology, limits: Limits) -> list[str]:
 
 def _left_out(troubles: Sequence[Trouble]) -> str:
     nodes = list(dict.fromkeys(trouble.port.node for trouble in troubles))
-    names = ", ".join(repr(node.description) if node.description else f"0x{node.guid:016x}" for node in nodes[:_NAMED])
-    more = f" and {len(nodes) - _NAMED} more nodes" if len(nodes) > _NAMED else ""
+    names = named([repr(node.description) if node.description else f"0x{node.guid:016x}" for node in nodes], _NAMED)
     things = f"{len(troubles)} thing{'s' if len(troubles) != 1 else ''}"
-    return f"{things} at {names}{more} {'was' if len(troubles) == 1 else 'were'} not read"
+    return f"{things} at {names} {'was' if len(troubles) == 1 else 'were'} not read"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.discovery.keyring import KeyRing
+from ibkeys.printable import names_all
 from ibkeys.topology.model import LinkEnd, Port, Topology
 
 _MOST_TOLD: Final = 20
@@ -32,7 +33,8 @@ def describe_moves(found: Topology, ring: KeyRing) -> list[str]:
     """Return a line for each link that leads elsewhere than the known links say."""
     moved = list(_moved_links(found, ring))
     lines = []
-    for port, known in moved[:_MOST_TOLD]:
+    told = moved if names_all() else moved[:_MOST_TOLD]
+    for port, known in told:
         peer = port.peer
         assert peer is not None
         what = "switch" if peer.node.is_switch else "port"
@@ -40,8 +42,8 @@ def describe_moves(found: Topology, ring: KeyRing) -> list[str]:
             f"{port} now leads to {peer} ({what} GUID 0x{peer.link_end[0]:016x}); known there was GUID "
             f"0x{known[0]:016x} port {known[1]}"
         )
-    if len(moved) > _MOST_TOLD:
-        lines.append(f"and {len(moved) - _MOST_TOLD} more links lead elsewhere than known")
+    if len(moved) > len(told):
+        lines.append(f"and {len(moved) - len(told)} more links lead elsewhere than known (all of them: -v)")
     return lines
 
 

@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ibkeys.client.address import DirectedAddress
-from ibkeys.client.scheduler import PER_NODE, Request
+from ibkeys.client.request import Envelope, Request
+from ibkeys.client.scheduler import PER_NODE
 from ibkeys.client.smp import Outcome, SmpClient, Task
 from ibkeys.discovery.bounds import Bounds, limit_notes
 from ibkeys.discovery.identity import FoundNodes
@@ -25,7 +26,7 @@ from ibkeys.discovery.link_gmps import LinkGmps
 from ibkeys.discovery.link_proof import LinkProver, Proof
 from ibkeys.discovery.moved import describe_moves, describe_swaps
 from ibkeys.discovery.own_port import about_own_key, check_own_port
-from ibkeys.discovery.tables import read_guid_info, read_p_key_table
+from ibkeys.discovery.tables import gets_to, read_guid_info, read_p_key_table
 from ibkeys.discovery.unproven import UnprovenPlaces
 from ibkeys.errors import IbkeysError, LimitReached, NoReply, SendRefused
 from ibkeys.keys.mkey import NO_MKEY, MKey
@@ -103,13 +104,17 @@ def run_sweep(sweep: Sweep) -> Topology:
 @contextmanager
 def _few_collections() -> Iterator[None]:
     """Let the garbage collector run seldom: nearly all that a sweep makes stays, and each look at it takes longer than
-    the last. At Python's own thresholds that is a sixth of a sweep's time."""
+    the last. At Python's own thresholds that is a sixth of a sweep's time, and one look at its end a twelfth."""
     thresholds = gc.get_threshold()
     if gc.isenabled() and thresholds[0]:
         gc.set_threshold(max(thresholds[0], 100_000), *thresholds[1:])
     try:
         yield
     finally:
+        if gc.isenabled() and not gc.get_freeze_count():
+            # What was made becomes old without being looked at: freezing takes all objects and gives them back as old.
+            gc.freeze()
+            gc.unfreeze()
         gc.set_threshold(*thresholds)
 
 
@@ -151,6 +156,7 @@ class Sweep:
             client, ring, self._nodes, self._prover, self._gmps, self._ask_stranger, self.provokes
         )
         self._own_info = b""
+        self._gets_to: dict[Node, tuple[MKey, Envelope]] = {}
 
     # --- nodes ---------------------------------------------------------------------------------------------------
 
@@ -359,7 +365,8 @@ class Sweep:
 
     def _name(self, port: Port, problems: Sequence[Problem]) -> None:
         """Name as errors what *port* cannot be."""
-        self.found.troubles += (Trouble(port, text, field) for field, text in problems)
+        for field, text in problems:
+            self.found.troubles.append(Trouble(port, text, field))
 
     def _leave_out(self, near: Port, limit: str) -> None:
         text = self.bounds.left_out("what is behind it was not read", limit)
@@ -370,7 +377,8 @@ class Sweep:
     def _read_node(self, node: Node, arrival: int) -> Task:
         own = node.port(0 if node.is_switch else arrival)
         asked: list[type[Attribute]] = [NodeDescription, SwitchInfo] if node.is_switch else [NodeDescription]
-        answers: list[Outcome] = yield [self._get(attribute, 0, node.path, node, own.m_key) for attribute in asked]
+        gets = self._gets(own)
+        answers: list[Outcome] = yield [gets.ask(attribute) for attribute in asked]
         for attribute, answer in zip(asked, answers, strict=True):
             if isinstance(answer, IbkeysError):
                 self.found.troubles.append(Trouble.of(own, attribute.name, answer))
@@ -407,50 +415,56 @@ class Sweep:
             yield from self._read_port(node, node.port(num))
 
     def _read_port(self, node: Node, port: Port) -> Task:
-        key = port.end_port.m_key
-        path = port.agent_path
+        gets, is_end_port = self._gets(port), port.is_end_port
         try:
-            is_own = path == () and port.is_end_port
-            known, self._own_info = (self._own_info, b"") if is_own else (b"", self._own_info)
-            port.info = known or (yield self._get(PortInfo, port.num, path, node, key))
-            if is_own:
-                self._gmps.start(port)
-            if port.is_end_port and port.m_key_state == "hidden":
-                yield from self._uncover(node, port, path)
+            if is_end_port:
+                yield from self._read_end_port_info(port, gets)
+            else:
+                port.info = yield gets.ask(PortInfo, port.num)
         except IbkeysError as error:
             self.found.troubles.append(Trouble.of(port, PortInfo.name, error))
         else:
             self._name(port, port_problems(port))
-            if port.num and port.peer is None and port.is_linked and self._may_go_on(node, port):
+            if port.peer is None and port.num and port.is_linked and self._may_go_on(node, port):
                 self.client.start(self._probe(port))
         if self.wanted.p_keys:
-            problem = yield from read_p_key_table(self.client, port, path, key)
+            problem = yield from read_p_key_table(port, gets)
             if problem is not None:
                 self.found.troubles.append(Trouble.of(port, PKeyTable.name, problem))
-        if port.info is not None and port.is_end_port:
-            yield from self._read_identity(node, port, path)
+        if is_end_port and port.info is not None:
+            yield from self._read_identity(port)
         self._ports_read += 1
         if self.progress and self._ports_read % 64 == 0:
             self.progress(len(self.found.nodes), self._ports_read)
 
-    def _read_identity(self, node: Node, port: Port, path: tuple[int, ...]) -> Task:
+    def _read_end_port_info(self, port: Port, gets: Envelope) -> Task:
+        """Task: read PortInfo of an end port, with another of its keys where it hides the one that it has."""
+        if port.agent_path == ():  # the own port: it may have been read already
+            known, self._own_info = self._own_info, b""
+            port.info = known or (yield gets.ask(PortInfo, port.num))
+            self._gmps.start(port)
+        else:
+            port.info = yield gets.ask(PortInfo, port.num)
+        if port.m_key_state == "hidden":
+            yield from self._uncover(port)
+
+    def _read_identity(self, port: Port) -> Task:
         """Task: read what else an end port tells of itself: its GUIDs, and the subnet manager behind it."""
-        assert port.info is not None
         if self.wanted.guid_info:
-            problem = yield from read_guid_info(self.client, port, path)
+            problem = yield from read_guid_info(port, self._gets(port))
             if problem is not None:
                 self.found.troubles.append(Trouble.of(port, GUIDInfo.name, problem))
         if self.wanted.sm_info and port.is_sm:
             try:
-                port.sm_info = yield self._get(SMInfo, 0, path, node, port.m_key)
+                port.sm_info = yield self._gets(port).ask(SMInfo)
             except IbkeysError as error:
                 self.found.troubles.append(Trouble.of(port, SMInfo.name, error))
 
-    def _uncover(self, node: Node, port: Port, path: tuple[int, ...]) -> Task:
+    def _uncover(self, port: Port) -> Task:
         """Task: a port at level 1 hides its key, so it is not the one sent; try the others that it may have. A Get with
         a wrong key counts nothing at level 1."""
         for other in self.ring.others_for(port.guid, port.m_key):
-            info: bytes = yield self._get(PortInfo, port.num, path, node, other)
+            info: bytes = yield self._get(PortInfo, port.num, port.agent_path, port.node, other)
             if PortInfo(info).m_key:
                 port.info, port.m_key = info, other
                 return
@@ -473,3 +487,14 @@ class Sweep:
         self, attribute: type[Attribute], modifier: int, path: tuple[int, ...], node: Hashable, key: MKey
     ) -> Request:
         return self.client.get_along(path, attribute, modifier, node, key)
+
+    def _gets(self, port: Port) -> Envelope:
+        """Return how the agent of *port* is asked. What the ports of a switch have in common is made once for each key
+        that it is asked with: it may turn out to have another one."""
+        if not port.node.is_switch:
+            return gets_to(self.client, port)
+        key = port.end_port.m_key
+        known = self._gets_to.get(port.node)
+        if known is None or known[0] is not key:
+            known = self._gets_to[port.node] = (key, gets_to(self.client, port))
+        return known[1]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from ibkeys.client.scheduler import PER_NODE, Request
+from ibkeys.client.request import Envelope
+from ibkeys.client.scheduler import PER_NODE
 from ibkeys.client.smp import Outcome, SmpClient, Task
 from ibkeys.errors import IbkeysError, NoReply
-from ibkeys.keys.mkey import MKey
-from ibkeys.mad.attributes import GUIDInfo, PKeyTable, PortInfo
+from ibkeys.mad.attributes import Attribute, GUIDInfo, PKeyTable, PortInfo
 from ibkeys.mad.const import GUIDS_PER_BLOCK, P_KEYS_PER_BLOCK
 from ibkeys.topology.model import Port
 
 
-def read_p_key_table(client: SmpClient, port: Port, path: tuple[int, ...], m_key: MKey) -> Task:
-    """Task: read all blocks of a port's P_Key table, on the route *path*, into ``port.p_key_raw``.
+def read_p_key_table(port: Port, gets: Envelope) -> Task:
+    """Task: read all blocks of a port's P_Key table into ``port.p_key_raw``. *gets*: how the port's agent is asked.
 
     Returns None, or the first error. The length is `Port.capacity`; capacity 0 sends nothing.
     Sends ceil(capacity / 32) Gets.
@@ -22,16 +22,19 @@ def read_p_key_table(client: SmpClient, port: Port, path: tuple[int, ...], m_key
     capacity = port.capacity
     if capacity is None:
         return NoReply(f"P_KeyTable of {port}: its size is not known, SwitchInfo could not be read")
-    node, first = port.node, p_key_modifier(port, 0)
-    raw: Outcome = yield from _read_blocks(
-        lambda block: client.get_along(path, PKeyTable, first + block, node, m_key),
-        -(-capacity // P_KEYS_PER_BLOCK),
-        1 if port.is_external else PER_NODE,  # several ports of a switch are read at a time
-    )
-    if isinstance(raw, IbkeysError):
-        return raw
-    port.p_key_raw = raw[: 2 * capacity]
+    first = p_key_modifier(port, 0)
+    blocks = range(first, first - (-capacity // P_KEYS_PER_BLOCK))
+    at_once = 1 if port.is_external else PER_NODE  # several ports of a switch are read at a time
+    try:
+        port.p_key_raw = (yield from _read_blocks(gets, PKeyTable, blocks, at_once))[: 2 * capacity]
+    except IbkeysError as error:
+        return error
     return None
+
+
+def gets_to(client: SmpClient, port: Port) -> Envelope:
+    """Return how the agent of *port* is asked: on the route to it, with the M_Key of its end port."""
+    return client.gets_along(port.agent_path, port.node, port.end_port.m_key)
 
 
 def p_key_modifier(port: Port, block: int) -> int:
@@ -39,8 +42,8 @@ def p_key_modifier(port: Port, block: int) -> int:
     return (port.num << 16 | block) if port.node.is_switch else block
 
 
-def read_guid_info(client: SmpClient, port: Port, path: tuple[int, ...]) -> Task:
-    """Task: read all blocks of an end port's GUIDInfo, on the route *path*, into ``port.guid_info``.
+def read_guid_info(port: Port, gets: Envelope) -> Task:
+    """Task: read all blocks of an end port's GUIDInfo into ``port.guid_info``. *gets*: how the port's agent is asked.
 
     Returns None, or the first error. The length is PortInfo.GUIDCap, which must have been read; 0 sends nothing.
     """
@@ -48,27 +51,29 @@ def read_guid_info(client: SmpClient, port: Port, path: tuple[int, ...]) -> Task
     count = PortInfo(port.info).guid_cap
     if not count:
         return None
-    raw: Outcome = yield from _read_blocks(
-        lambda block: client.get_along(path, GUIDInfo, block, port.node, port.m_key),
-        -(-count // GUIDS_PER_BLOCK),
-        PER_NODE,
-    )
-    if isinstance(raw, IbkeysError):
-        return raw
+    try:
+        raw = yield from _read_blocks(gets, GUIDInfo, range(-(-count // GUIDS_PER_BLOCK)), PER_NODE)
+    except IbkeysError as error:
+        return error
     port.guid_info = raw[: 8 * count]
     return None
 
 
-def _read_blocks(request: Callable[[int], Request], count: int, at_once: int) -> Task:
-    """Task: get *count* blocks, *at_once* in flight; return their bytes, or the first error and ask for no more.
+def _read_blocks(gets: Envelope, attribute: type[Attribute], blocks: range, at_once: int) -> Task:
+    """Task: get *blocks*, *at_once* in flight; return their bytes. *blocks* are AttributeModifiers.
 
-    A table may have 2,048 blocks, and very many ports may claim so: what waits for its turn would only take memory.
+    Raises the first error, and asks for no more. A table may have 2,048 blocks, and very many ports may claim so: what
+    waits for its turn would only take memory.
     """
-    whole = bytearray()
-    for start in range(0, count, at_once):
-        blocks: Sequence[Outcome] = yield [request(block) for block in range(start, min(start + at_once, count))]
-        for outcome in blocks:
+    whole: list[bytes] = []
+    for start in range(0, len(blocks), at_once):
+        some = blocks[start : start + at_once]
+        if len(some) == 1:  # nearly all: a list of one would cost more
+            whole.append((yield gets.ask(attribute, some[0])))
+            continue
+        outcomes: Sequence[Outcome] = yield [gets.ask(attribute, block) for block in some]
+        for outcome in outcomes:
             if isinstance(outcome, IbkeysError):
-                return outcome
-            whole += outcome
-    return bytes(whole)
+                raise outcome
+            whole.append(outcome)
+    return whole[0] if len(whole) == 1 else b"".join(whole)

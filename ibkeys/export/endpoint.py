@@ -1,4 +1,4 @@
-"""The HTTP endpoint that Prometheus scrapes: one page, on loopback as it is, elsewhere by TLS and with a token."""
+"""The HTTP endpoint that Prometheus scrapes: one page, open on loopback, elsewhere with TLS and a bearer token."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Guard:
         return f"Guard(tls={self.tls is not None}, token={'set' if self.token is not None else None})"
 
     def require_for(self, listen: Listen) -> None:
-        """Raise UsageError where *listen* is not loopback and one of the two is missing."""
+        """Raise UsageError if *listen* is not loopback and one of the two is missing."""
         missing = [
             option
             for option, value in (("--tls-cert and --tls-key", self.tls), ("--token-file", self.token))
@@ -116,7 +116,7 @@ class Guard:
 def serving(listen: Listen, guard: Guard, page: Callable[[], bytes | None]) -> Iterator[int]:
     """Serve what *page* returns while this context is open; yield the port number, which is new where 0 was given.
 
-    *page* is called in other threads. Raises UsageError where it cannot be listened there, or the guard is too weak.
+    *page* is called in other threads. Raises UsageError if it cannot be listened there, or the guard is too weak.
     """
     guard.require_for(listen)
     try:
@@ -183,7 +183,7 @@ class _Server(ThreadingHTTPServer):
             self.shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a client that goes away in the middle is no event, and a header may hold a token."""
+        """Say nothing: a client that goes away in the middle is not an event, and a header may hold a token."""
 
 
 @contextmanager

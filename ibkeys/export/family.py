@@ -12,8 +12,8 @@ Labels = tuple[str, ...]
 class Family:
     """One metric: its name, what it says, the names of its labels, and a value for each set of their values.
 
-    No series can be in it twice, for they are kept by their labels. Label values are made printable: a node calls
-    itself what it likes.
+    No series can be in it twice, for they are kept by their labels. Label values are made printable, because a node can
+    choose any name.
     """
 
     def __init__(self, name: str, help: str, labels: Labels = (), zeros: Iterable[Labels] = ()) -> None:

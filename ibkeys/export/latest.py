@@ -1,4 +1,4 @@
-"""The newest page, and how long it may be shown: numbers of a reading that is overdue are taken away."""
+"""The newest page of metrics, and when it expires: numbers of an outdated reading are removed."""
 
 from __future__ import annotations
 

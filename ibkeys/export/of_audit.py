@@ -1,4 +1,4 @@
-"""Metrics that the report of an audit says already: coverage, partitions, rules."""
+"""Metrics taken from an audit report: coverage, partitions, rules."""
 
 from __future__ import annotations
 

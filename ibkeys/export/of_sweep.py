@@ -12,8 +12,9 @@ from ibkeys.version import __version__
 @dataclass(frozen=True, slots=True)
 class Sweep:
     """One attempt to read the fabric. ``run`` and ``last_success``: Unix time of the end of this attempt, and of the
-    last one that was complete, None where none is known. ``duration``: seconds, None of one that failed. ``answered``
-    and ``lost``: SMPs, None where nothing was asked, as of a snapshot's file."""
+    last one that was complete, None if none is known. ``duration``: seconds, None of one that failed. ``answered`` and
+    ``lost``: SMPs, None if nothing was asked, as of a snapshot's file.
+    """
 
     run: float
     success: bool

@@ -12,7 +12,7 @@ MODE = 0o644
 
 
 def check_textfile(path: Path) -> None:
-    """Raise FileError where no text file can be put at *path*: something else is there, or there is no such folder."""
+    """Raise FileError if no text file can be put at *path*: something else is there, or there is no such folder."""
     try:
         files.check_output(path)
         if not path.parent.is_dir():
@@ -22,7 +22,7 @@ def check_textfile(path: Path) -> None:
 
 
 def write_textfile(path: Path, page: bytes) -> None:
-    """Put *page* in the place of *path* at one stroke, mode 0644. Raises FileError; what was there is there then.
+    """Put *page* in place of *path* atomically, mode 0644. Raises FileError; what was there is there then.
 
     The file beside it that it is written to has no name that the collector reads (``*.prom``).
     """

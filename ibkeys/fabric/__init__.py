@@ -1,1 +1,1 @@
-"""An open fabric, or a snapshot in its place: finding ports, reading them, taking and comparing snapshots."""
+"""An open fabric, or a snapshot instead: finding ports, reading them, taking and comparing snapshots."""

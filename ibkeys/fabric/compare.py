@@ -48,7 +48,7 @@ _ENFORCEMENT: Final[tuple[NumberRow, ...]] = (
 class Difference:
     """One thing that differs at one port, as the later snapshot has it.
 
-    ``before`` and ``after``: P_Keys as text, None where there was none; for ``pkey-moved`` the two indexes of ``pkey``;
+    ``before`` and ``after``: P_Keys as text, None if there was none; for ``pkey-moved`` the two indexes of ``pkey``;
     for ``m_key`` its state, or ``set`` and ``another key``; for ``enforcement`` true or false; numbers for all else.
     ``index``: of a P_Key, in the later table (in the earlier for one that is gone). ``field``: the field's JSON name,
     for ``enforcement`` and ``counter``.
@@ -143,7 +143,7 @@ def _only_in(
 ) -> tuple[list[Node], list[tuple[Port, Port]]]:
     """Return the nodes and links of *fabric* that *other*, the snapshot *which*, does not have and would have seen.
 
-    What hung behind a port of which *other* could not ask the far end is unknown, but for a link whose other end is
+    What hung behind a port of which *other* could not ask the far end is unknown, except for a link whose other end is
     linked elsewhere there.
     """
     theirs, links, unseen = nodes_of(other), _links(other), unseen_in(other, fabric)

@@ -1,4 +1,4 @@
-"""A handle on one port of one node: every read goes to the wire, so what a script sees is what the port says now."""
+"""A handle on one port of one node. Every read sends SMPs, so a script always sees the port's current values."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class PortHandle(NamedPort):
             return None
 
     def read_switch_info(self) -> SwitchInfo | None:
-        """Get SwitchInfo; None when the node is no switch."""
+        """Get SwitchInfo; None when the node is not a switch."""
         node = self.port.node
         if node.is_switch:
             node.switch_info_raw = self.get(SwitchInfo)
@@ -86,6 +86,10 @@ class PortHandle(NamedPort):
         capacity = self.port.capacity
         assert capacity is not None
         return capacity
+
+    def read_p_key_block(self, block: int) -> PKeyTable:
+        """Get one block of 32 P_Keys. Raises NoReply, MadStatusError, SendRefused."""
+        return PKeyTable(self.get(PKeyTable, p_key_modifier(self.port, block)))
 
     def read_p_keys(self) -> tuple[PKey, ...]:
         """Get the whole P_Key table: ceil(capacity / 32) Gets. Entries past the capacity are left out.
@@ -104,7 +108,7 @@ class PortHandle(NamedPort):
         return self.port.p_keys or ()
 
     def _ask_blocks(self, count: int) -> Task:
-        """Task: get the first *count* blocks of the P_Key table, or what stands in the place of each."""
+        """Task: get the first *count* blocks of the P_Key table, or what stands in place of each."""
         client, first = self.fabric.client, p_key_modifier(self.port, 0)
         node = self.port.node
         return (
@@ -123,8 +127,9 @@ class PortHandle(NamedPort):
             self.judge_arrival(NodeInfo(self.get(NodeInfo)))
 
     def judge_arrival(self, arrival: NodeInfo) -> None:
-        """Raise Unreachable where *arrival*, read on this route right now, is of another node, or of another port of a
-        CA or router."""
+        """Raise Unreachable if *arrival*, read on this route right now, is of another node, or of another port of a CA
+        or router.
+        """
         node = self.port.node
         if arrival.node_guid != node.guid or (not node.is_switch and arrival.local_port_num != self.port.num):
             raise Unreachable(

@@ -1,4 +1,4 @@
-"""An open fabric that is asked: sweeps of the subnet, and finding single ports in it.
+"""An open fabric: sweeping the subnet, and finding single ports in it.
 
 `ibkeys.scripting.Fabric` adds changes and snapshots, and is what `ibkeys.open` returns.
 """
@@ -45,8 +45,8 @@ class Fabric(OpenPort):
     """A subnet as seen from one open local port. Use it as a context manager; not thread-safe.
 
     ``stores``: the files that changing commands use (in memory unless `ibkeys.open` says otherwise). ``warnings``: what
-    the user should hear about the files that were read. ``is_simulated``: nothing real can be hit.
-    ``reload_keys``: reads the key store and key files again. ``last_sweep``: what the last `sweep` cost.
+    the user should know about the files that were read. ``is_simulated``: nothing real can be hit. ``reload_keys``:
+    reads the key store and key files again. ``last_sweep``: what the last `sweep` cost.
     """
 
     holds_m_keys = True
@@ -73,8 +73,8 @@ class Fabric(OpenPort):
     def sweep(self, p_keys: bool = False, progress: OnFound | None = None, wanted: Wanted | None = None) -> Topology:
         """Sweep the whole subnet: nodes, links, PortInfo of every port, and every P_Key table when *p_keys* is true.
 
-        *wanted* names all that is to be read, in the place of *p_keys*. Raises TransportError, and NoReply or
-        SendRefused when the own port cannot be read. Every other failure is in ``Topology.troubles``.
+        *wanted* names all that is to be read, in place of *p_keys*. Raises TransportError, and NoReply or SendRefused
+        when the local port cannot be read. Every other failure is in ``Topology.troubles``.
         """
         wanted = wanted or Wanted(p_keys=p_keys)
         before = dict(self.client.statistics.by_attribute)
@@ -148,8 +148,8 @@ class Fabric(OpenPort):
         return PortHandle(self, port, DirectedAddress(port.agent_path))
 
     def find_changed_links(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
-        """Look at the links to *ports* once more, before a key goes over them; return the ports to which one changed
-        since the last sweep of this run, or cannot be looked at, with the reason. A look holds for *max_age* seconds.
+        """Look at the links to *ports* again, before a key goes over them; return the ports to which one changed since
+        the last sweep of this run, or cannot be looked at, with the reason. A look holds for *max_age* seconds.
 
         A port that this sweep did not find, and every port when the topology is trusted, is not looked at.
         """
@@ -161,7 +161,7 @@ class Fabric(OpenPort):
         return self._look is not None and self._look.has_changed(port)
 
     def look_at_way(self, port: Port) -> Task:
-        """Task: as `find_changed_links` for one port, but for links that were looked at within the last second.
+        """Task: as `find_changed_links` for one port, except for links that were looked at within the last second.
 
         Return what changed, "" for nothing.
         """
@@ -219,7 +219,7 @@ class Fabric(OpenPort):
         return self.ring.for_unknown_port
 
     def _ask_own_port(self, key: MKey, retries: int | None) -> tuple[bytes, MKey]:
-        """Get NodeInfo of the own port; without a key once, for a protected port counts each question."""
+        """Get NodeInfo of the local port; without a key once, for a protected port counts each question."""
         is_keyless = key.is_zero and self.ring.for_all is None
         try:
             return self._ask(LOCAL, key, 0 if is_keyless else retries)
@@ -227,8 +227,9 @@ class Fabric(OpenPort):
             raise about_own_key(error, self.ring, self.own_guid) from error
 
     def _look_at_own_port(self) -> None:
-        """Ask the own port first, once in a session, where no key is known for it: it tells whether this subnet is
-        protected. Raises MKeyNeeded where it is, NoReply or SendRefused where it does not answer."""
+        """Ask the local port first, once in a session, where no key is known for it: it tells whether this subnet is
+        protected. Raises MKeyNeeded if it is, NoReply or SendRefused where it does not answer.
+        """
         ring = self.ring
         if self._own_was_looked_at or ring.for_all is not None or ring.ask_unproven:
             return
@@ -243,7 +244,7 @@ class Fabric(OpenPort):
         self._own_was_looked_at = True
 
     def _ask(self, route: Route, key: MKey, retries: int | None) -> tuple[bytes, MKey]:
-        """Get NodeInfo with *key*; the own port also with the further keys that it may have."""
+        """Get NodeInfo with *key*; the local port also with the further keys that it may have."""
         others = self.ring.others_for(self.own_guid, key) if route == LOCAL else ()
         if not others:
             return self.get(NodeInfo, 0, route, key, retries=retries), key

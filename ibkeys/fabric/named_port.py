@@ -1,4 +1,4 @@
-"""What a handle says of its port without a read: who it is. Nothing is sent."""
+"""The identity of a handle's port: names, GUIDs and LID as already read. Nothing is sent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class NamedPort:
 
     @property
     def name(self) -> str:
-        """NodeDescription, or the name of the node name map; "" where it could not be read."""
+        """NodeDescription, or the name of the node name map; "" if it could not be read."""
         return self.port.node.description or ""
 
     @property

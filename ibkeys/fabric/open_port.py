@@ -1,4 +1,4 @@
-"""One open local port: the keys at hand, and single requests through it."""
+"""One open local port: its key ring, and single requests through it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class OpenPort:
         return self.local().port_guid
 
     def doubt_of(self, port: Port) -> str:
-        """Return why the last sweep did not believe the GUID of *port*, "" where it did."""
+        """Return why the last sweep did not believe the GUID of *port*, "" if it did."""
         return self.swept.doubtful.get(port.end_port, "") if self.swept is not None else ""
 
     def get(

@@ -1,4 +1,4 @@
-"""What a sweep of SMPs does not tell: PortCounters of switch ports that enforce, and what the SA tells a stranger."""
+"""Reads that need GMPs: PortCounters of enforcing switch ports, and what the SA discloses to an untrusted requester."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ibkeys.mad.records import NodeRecord, PortInfoRecord
 from ibkeys.topology.model import Port, Topology
 
 WITH_DEFAULT_KEY: Final = "port-info-sm-key-1"
-"""The question: Get(PortInfoRecord) of the own port with SM_Key 1, OpenSM's default."""
+"""The question: Get(PortInfoRecord) of the local port with SM_Key 1, OpenSM's default."""
 WITHOUT_KEY: Final = "port-info-sm-key-0"
 """The question: the same with SM_Key 0. Whether the SA answers at all shows in it."""
 BULK: Final = "node-records-sm-key-0"
@@ -70,7 +70,7 @@ def probe_sa(fabric: Fabric, sm_lid: int | None = None, pkey_index: int | None =
 
 
 def _subscribe_and_end(client: SaClient) -> str:
-    """Subscribe to all security traps as a stranger, and end that again; returns what was had.
+    """Subscribe to all security traps without an SM_Key, end the subscription, and return the outcome.
 
     Of Type security: so it is another subscription than that of a monitor on this port, and its end does not end that.
     """

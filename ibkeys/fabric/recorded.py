@@ -1,4 +1,4 @@
-"""A snapshot in the place of an open fabric, for whoever only reads. Nothing is sent."""
+"""A snapshot used instead of an open fabric, for code that only reads. Nothing is sent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _IF_WANTED: Final = {"P_KeyTable": "p_keys", "GUIDInfo": "guid_info", "SMInfo": 
 class RecordedFabric:
     """A `Source` made of *snapshot*: it answers as an open fabric does, from what was recorded. Nothing is sent.
 
-    *node_names*: names by node GUID that take the place of the recorded ones. ``warnings``: what the user should hear
+    *node_names*: names by node GUID that take the place of the recorded ones. ``warnings``: what the user should know
     about the file.
     """
 
@@ -105,7 +105,7 @@ class RecordedPort(NamedPort):
         return PortInfo(self.port.info)
 
     def read_switch_info(self) -> SwitchInfo | None:
-        """Return SwitchInfo; None when the node is no switch."""
+        """Return SwitchInfo; None when the node is not a switch."""
         if self.port.node.is_switch and self.port.node.switch_info is None:
             raise self._missing("SwitchInfo", self.port.end_port)
         return self.port.node.switch_info

@@ -1,10 +1,10 @@
-"""What the SA says of every port: its P_Key table and its PortInfo, from the memory of the subnet manager.
+"""The SA's records of every port's P_Key table and PortInfo, from the memory of the subnet manager.
 
 That is not what a port answers: OpenSM shows what the port told it in the last Set or Get, and it reads a table again
 only when a port comes up. So a table that was changed beside it shows as a difference here.
 
-An SA may be hostile, or another one than the fabric's: a record of a port that no sweep found is counted and dropped,
-and of two records that say different things none is believed.
+The SA may be hostile, or not the fabric's own. Records of ports that no sweep found are counted and dropped, and
+contradictory records are both ignored.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ class SaAnswer:
 
 @dataclass(slots=True)
 class SaPort:
-    """What the SA says of one port; None where it does not. ``port_info``: 64 bytes, the M_Key zeroed; ``p_key_raw``:
-    the whole table."""
+    """What the SA says of one port; None if it does not. ``port_info``: 64 bytes, the M_Key zeroed; ``p_key_raw``: the
+    whole table.
+    """
 
     port_info: bytes | None = None
     p_key_raw: bytes | None = None
@@ -57,7 +58,8 @@ class SaView:
 def ask_sa_view(sa: SaClient, found: Topology) -> SaView:
     """Ask the SA for PortInfoRecord and P_KeyTableRecord of all ports. Nothing is raised: see ``SaView.answers``.
 
-    OpenSM shows only ports that share a P_Key with the asker, and P_KeyTableRecords only to one that has its sa_key.
+    OpenSM shows only ports that share a P_Key with the requester, and P_KeyTableRecords only to one that has its
+    sa_key.
     """
     view, ports = SaView(), _by_place(found.ports())
     is_there = _ask(sa, PortInfoRecord, view, lambda records: _take_port_infos(records, view, ports))

@@ -53,8 +53,8 @@ class Snapshot:
 
     ``m_key_traits``: what makes a port's M_Key guessable, for end ports whose key was seen. ``constraint_errors``: of
     switch ports that enforce. ``sa_probes``: by question, where asked. ``sa_view``: what the SA says of every port;
-    None where it was not asked. ``fingerprints``: made of M_Keys, with the secret of this snapshot; None when that is
-    not at hand.
+    None if it was not asked. ``fingerprints``: made of M_Keys, with the secret of this snapshot; None when that is not
+    at hand.
     """
 
     fabric: Topology
@@ -72,7 +72,7 @@ class Snapshot:
         return self.fingerprints.of(key) if self.fingerprints is not None else None
 
     def fingerprint_of(self, port: Port) -> str | None:
-        """Return the fingerprint of the M_Key that a port showed, for people; None where none was seen."""
+        """Return the fingerprint of the M_Key that a port showed, for people; None if none was seen."""
         info = port.end_port.info
         if info is None or not PortInfo(info).m_key or (self.about.has_keys and self.fingerprints is None):
             return None

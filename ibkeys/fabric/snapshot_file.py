@@ -50,7 +50,7 @@ _READ: Final[dict[bool, Reading]] = {True: "with-key", False: "without-key"}
 
 
 def save_snapshot(path: Path, snapshot: Snapshot, with_keys: bool = False) -> None:
-    """Write *snapshot* to *path* at one stroke; *with_keys* puts the M_Keys themselves in it. Raises StoreError."""
+    """Write *snapshot* to *path* atomically; *with_keys* puts the M_Keys themselves in it. Raises StoreError."""
     if not snapshot.about.has_keys or snapshot.fingerprints is None:
         raise StoreError(f"{path}: a snapshot that was read from a file is copied, not written anew")
     fabric = snapshot.fabric
@@ -228,7 +228,7 @@ class _Loader:
         return Snapshot(self.fabric, self.about, found, errors, probes, self._sa_view())
 
     def _sa_view(self) -> SaView | None:
-        """Return what the SA said; None where it was not asked."""
+        """Return what the SA said; None if it was not asked."""
         view = SaView({record: SaAnswer(_OUTCOMES[outcome], why) for record, outcome, why in self.tables["sa_answers"]})
         for number, info, table in self.tables["sa_ports"]:
             if len(table or b"") % _P_KEY_BYTES:

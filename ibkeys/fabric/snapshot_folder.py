@@ -71,7 +71,7 @@ class SnapshotFolder:
         return [place.path for place in self._places()]
 
     def last(self, number: int) -> list[Path]:
-        """Return the last *number* snapshots, the oldest first. Raises StoreError where there are fewer."""
+        """Return the last *number* snapshots, the oldest first. Raises StoreError if there are fewer."""
         found = self.snapshots()
         if len(found) < number:
             there = f"{len(found)} snapshot{'' if len(found) == 1 else 's'}"
@@ -127,5 +127,5 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def newest_snapshot(path: Path) -> Path:
-    """Return *path*; of a folder its newest snapshot. Raises StoreError where there is none in it."""
+    """Return *path*; of a folder its newest snapshot. Raises StoreError if there is none in it."""
     return SnapshotFolder(path).last(1)[0] if path.is_dir() else path

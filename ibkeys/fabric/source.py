@@ -1,4 +1,4 @@
-"""What a reading script needs: the interface that an open fabric and a snapshot in its place have in common."""
+"""The interface for reading that an open fabric and a snapshot share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Source(Protocol):
     """An open fabric (`ibkeys.fabric.live.Fabric`), or a snapshot (`ibkeys.fabric.recorded.RecordedFabric`). Use it as
     a context manager.
 
-    ``warnings``: what the user should hear about the files that were read. Of a snapshot every read raises NotRecorded
+    ``warnings``: what the user should know about the files that were read. Of a snapshot every read raises NotRecorded
     for what could not be read when it was taken.
     """
 
@@ -52,7 +52,7 @@ class Source(Protocol):
         """Return all that a snapshot holds, read in one sweep."""
 
     def close(self) -> None:
-        """Give back what is open. Safe to call twice."""
+        """Release all resources. May be called twice."""
 
     def __enter__(self) -> Self: ...
 
@@ -79,7 +79,7 @@ class ReadablePort(Protocol):
 
     @property
     def name(self) -> str:
-        """NodeDescription, or the name of the node name map; "" where it could not be read."""
+        """NodeDescription, or the name of the node name map; "" if it could not be read."""
 
     @property
     def guid(self) -> int:
@@ -96,7 +96,7 @@ class ReadablePort(Protocol):
         """Return PortInfo."""
 
     def read_switch_info(self) -> SwitchInfo | None:
-        """Return SwitchInfo; None when the node is no switch."""
+        """Return SwitchInfo; None when the node is not a switch."""
 
     def read_capacity(self) -> int:
         """Return how many entries the P_Key table has; 0 where there is none."""

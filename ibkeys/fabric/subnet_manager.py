@@ -29,7 +29,7 @@ def find_subnet_manager(
     """Ask SMInfo at MasterSMLID; without an answer let the IsSM bit of that port decide.
 
     *master_sm_lids*: MasterSMLID of other ports, as read: an SM may not have configured the own one yet. Where they
-    differ, the answer that speaks most for a master counts. *own_answers* False: the own port is known to be silent,
+    differ, the answer that speaks most for a master counts. *own_answers* False: the local port is known to be silent,
     and the host's driver tells its MasterSMLID. *retries*: attempts at SMInfo after the first; a master that they miss
     still shows by its IsSM bit. Source: IBA 14.2.5.13, 14.2.5.6 (CapabilityMask.IsSM).
     """
@@ -48,7 +48,7 @@ def find_subnet_manager(
 
 
 class OwnSmLid:
-    """MasterSMLID of the own port, asked of the port itself: for `ibkeys.client.reports.Subscriber.ask_sm_lid`.
+    """MasterSMLID of the local port, asked of the port itself: for `ibkeys.client.reports.Subscriber.ask_sm_lid`.
 
     A kernel hears of a new value, a program on libumad2sim (`sim serve`, ibsim) does not. The port is asked with the
     key by which the last sweep read it, once, and after silence not again before the next sweep: its key may be another

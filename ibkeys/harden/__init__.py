@@ -1,1 +1,1 @@
-"""Hardening a fabric with OpenSM alive: from what an audit finds to one plan of several steps, each with a way back."""
+"""Hardening a fabric while OpenSM is running: turning audit findings into one plan of reversible steps."""

@@ -1,7 +1,7 @@
 """The step for partition enforcement: part_enforce in the options file of every OpenSM, proven at every leaf port.
 
-OpenSM copies the table of each end port to the switch port before it, and then lets that one enforce; so nobody is cut
-who has what the policy gives it. Whoever has more would lose that, which is an interlock.
+OpenSM copies the table of each end port to the switch port before it, and then lets that one enforce; so ports with
+exactly the P_Keys of the policy lose no connectivity. Ports with more would lose it, which triggers an interlock.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class EnforcementStep(Step):
         return _cut_off(writer) is not None
 
     def draft(self, writer: Writer, asked: Asked) -> Draft | None:
-        """Return the change of the options files, None where they say so already and every leaf port enforces.
+        """Return the change of the options files, None if they say so already and every leaf port enforces.
 
         Raises what `plan_enforcement` raises.
         """
@@ -74,8 +74,8 @@ ENFORCEMENT: Final = EnforcementStep()
 def plan_enforcement(writer: Writer, asked: Asked, wanted: str) -> EnforcementPlan:
     """Plan that every OpenSM works with part_enforce *wanted*: ``both``, ``in``, ``out`` or ``off``.
 
-    SMPs: a sweep, and the table of each end port and leaf port. Raises Refused where an OpenSM would not take it over,
-    UsageError where its options are not known, FileFormatError for a file that cannot be edited, and what `find_site`
+    SMPs: a sweep, and the table of each end port and leaf port. Raises Refused if an OpenSM would not take it over,
+    UsageError if its options are not known, FileFormatError for a file that cannot be edited, and what `find_site`
     raises.
     """
     survey = look_at_all(writer, (), by_port_guid=True)
@@ -100,8 +100,9 @@ def plan_enforcement(writer: Writer, asked: Asked, wanted: str) -> EnforcementPl
 
 
 def plan_abort(writer: Writer, asked: Asked) -> EnforcementPlan:
-    """Plan to give part_enforce back what the last hardening that changed it found at the master. Raises UsageError
-    where none did, and what `plan_enforcement` raises."""
+    """Plan to give part_enforce back what the last hardening that changed it found at the master. Raises UsageError if
+    none did, and what `plan_enforcement` raises.
+    """
     with Journal.read(writer.fabric.stores.journal) as journal:
         images = [
             entry.image

@@ -1,4 +1,4 @@
-"""Making a change of part_enforce: options files, the signal, and the leaf ports until they are as they shall be.
+"""Changing part_enforce: write the options files, send SIGHUP, and wait until the leaf ports enforce as wanted.
 
 Source: opensm osm_pkey_mgr.c (pkey_mgr_enforce_partition), osm_subnet.c; a running OpenSM, observed.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ibkeys.apply.survey import read_again
-from ibkeys.change.clock import REAL_TIME, Clock, Patience
+from ibkeys.change.clock import REAL_TIME, Clock, ProgressTimeout
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.plan import Plan
 from ibkeys.change.target import Target
@@ -42,7 +42,7 @@ class LeafPort:
     wanted: Enforcement
 
     def difference(self) -> str:
-        """Return how the switch port is not as it shall be, in words; "" where it is."""
+        """Return how the switch port is not as wanted, in words; "" if it is."""
         if self.leaf.enforcement != self.wanted:
             return f"enforcement is {self.leaf.enforcement} instead of {self.wanted}"
         enforces = self.wanted.inbound or self.wanted.outbound
@@ -68,9 +68,10 @@ class OptionsChange:
 @dataclass(slots=True, kw_only=True)
 class EnforcementPlan(Plan):
     """A change of part_enforce. ``files``: those of all OpenSMs, that of the master last; ``leaves``: the switch ports;
-    ``wait``: seconds without progress after which OpenSM is told once more, and then given up; ``say``: told what lies
+    ``wait``: seconds without progress after which OpenSM is signalled again, and then given up; ``say``: told what lies
     beside a file and is none of ours; ``silent``: leaf ports that did not answer at the end; ``cut_off``: the operation
-    of the journal that this one goes on with."""
+    of the journal that this one goes on with.
+    """
 
     seen: Seen
     wait: float
@@ -85,7 +86,7 @@ class EnforcementPlan(Plan):
 
     @property
     def pending(self) -> bool:
-        """Whether a file is to be written, a switch port is not as it shall be, or whether all are was not proven."""
+        """Whether a file is to be written, a switch port is not as wanted, or whether all are was not proven."""
         is_open = self.cut_off is not None
         return is_open or any(each.differs for each in self.files) or any(leaf.difference() for leaf in self.leaves)
 
@@ -94,8 +95,9 @@ class EnforcementPlan(Plan):
         return None if self.cut_off is None else journal.reopen(self.cut_off, origin)
 
     def perform(self, writer: Writer, operation: Operation) -> None:
-        """Replace the files, tell every OpenSM, and wait. Raises NotStored where leaf ports do not take it; Refused
-        (``stale``), FileChanged, FileError, HostNotReached, StoreError."""
+        """Replace the files, tell every OpenSM, and wait. Raises NotStored if leaf ports do not take it; Refused
+        (``stale``), FileChanged, FileError, HostNotReached, StoreError.
+        """
         with Interrupts() as interrupts:
             interrupts.check()
             self._verify(writer)
@@ -128,7 +130,7 @@ class EnforcementPlan(Plan):
             each.conf.verify("OpenSM was not told to read it")
         for opensm in [opensm for each in self.files for opensm in each.opensms]:
             opensm.hands.signal(opensm.instance.process)
-        waiting = Patience(self.clock, self.wait)
+        waiting = ProgressTimeout(self.clock, self.wait)
         while True:
             interrupts.check()
             self.seen.master.verify_process()

@@ -1,9 +1,9 @@
-"""The steps for files: others lose their rights on what holds keys, at every OpenSM that is reached.
+"""The steps for files: remove other users' access to files with keys, for every reachable OpenSM.
 
-OpenSM makes its guid2mkey anew at each change of a key with the rights that its umask leaves, so its folder and its log
-are closed before the first key, and what it made meanwhile at the end. An options file gets its rights together with
-its first key. Rights are only taken away; the way back is chmod.
-Source: opensm osm_db_files.c, osm_log.c; a running OpenSM, observed.
+OpenSM recreates guid2mkey at each key change with the permissions that its umask leaves. So its folder and log are
+closed before the first key, and files that it created meanwhile are closed at the end. An options file gets its rights
+together with its first key. Rights are only taken away; the way back is chmod. Source: opensm osm_db_files.c,
+osm_log.c; a running OpenSM, observed.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _opensms(writer: Writer, asked: Asked) -> list[Running]:
 def _name_on_host(running: Running, file: InstanceFile, fact: FileFact) -> Path:
     """Return the name by which the user of its host finds a file, as an OpenSM has it now (*fact*).
 
-    Raises FileError where that name is another file there, as it is for an OpenSM in a container.
+    Raises FileError if that name is another file there, as it is for an OpenSM in a container.
     """
     assert file.path is not None
     try:

@@ -1,4 +1,4 @@
-"""Which step of a hardening mends what an audit finds, and what is said of findings that no step mends."""
+"""Which hardening step fixes which audit finding, and what is reported about findings that no step fixes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MENDED_BY: Final[Mapping[str, StepName]] = {
     "PK005": "partitions",
     "PK014": "partitions",
 }
-"""Rule → the step that mends it. All other rules are not in the power of a hardening."""
+"""Rule → the step that fixes it. A hardening cannot fix findings of other rules."""
 
 _WITHOUT: Final[Mapping[StepName, str]] = {
     "partitions": "P_Keys change only with --policy FILE",
@@ -35,7 +35,7 @@ _WITHOUT: Final[Mapping[StepName, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class RemainingFinding:
     """What stays. ``finding``: a rule that fails, or that cannot be judged without what a step needs; ``in_power``:
     whether a step of this hardening is for it; ``why``: what there is to do."""
 
@@ -71,7 +71,7 @@ def by_step(findings: Collection[RuleResult]) -> dict[StepName, tuple[str, ...]]
     return found
 
 
-def left_of(report: Report, severity: Severity, steps: Collection[StepName]) -> list[Left]:
+def remaining_findings(report: Report, severity: Severity, steps: Collection[StepName]) -> list[RemainingFinding]:
     """Return what is said of the rules that fail, and of those that are not known because a step was not asked for.
 
     *steps*: those that the user's options allow.
@@ -93,11 +93,13 @@ def _needs_more(finding: RuleResult, steps: Collection[StepName]) -> bool:
     return step in _WITHOUT and step not in steps
 
 
-def _left(finding: RuleResult, steps: Collection[StepName]) -> Left:
+def _left(finding: RuleResult, steps: Collection[StepName]) -> RemainingFinding:
     step = MENDED_BY.get(finding.rule)
     if step is None or step in steps:
-        return Left(finding, step is not None, finding.remedy)
+        return RemainingFinding(finding, step is not None, finding.remedy)
     without = _WITHOUT.get(step)
     if without is None:
-        return Left(finding, False, finding.remedy)
-    return Left(finding, False, f"{without}. {finding.remedy}" if finding.result == "fail" else f"not known: {without}")
+        return RemainingFinding(finding, False, finding.remedy)
+    return RemainingFinding(
+        finding, False, f"{without}. {finding.remedy}" if finding.result == "fail" else f"not known: {without}"
+    )

@@ -1,8 +1,8 @@
-"""A hardening: what an audit finds becomes one plan, and the plan is made step by step.
+"""A hardening: audit findings become one plan, which is carried out step by step.
 
 The steps come in an order in which none exposes what a later one puts there: folders before the first key, the SA_Key
-before the first M_Key, tables before M_Keys close the ports. A hardening keeps nothing: after a step that failed it is
-begun again, audits again, and goes on with what is left.
+before the first M_Key, tables before M_Keys close the ports. A hardening stores no state: after a failed step, running
+it again repeats the audit and continues with what is left.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ OnStep = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """One step of a plan. ``rules``: those that call for it; ``draft``: what it would do, None where that cannot be
-    said, for the reason in ``refusal``."""
+    """One step of a plan. ``rules``: those that call for it; ``draft``: what it would do, None if that cannot be said,
+    for the reason in ``refusal``.
+    """
 
     step: Step
     rules: tuple[str, ...]

@@ -1,5 +1,6 @@
-"""The steps for M_Keys: one key on all ports at level 2 with a lease, and a new one in the place of one that is easy to
-guess."""
+"""The steps for M_Keys: one key on all ports at level 2 with a lease, and a new one in place of one that is easy to
+guess.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from ibkeys.harden.step import Asked, Draft, Step
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.course import in_words
 from ibkeys.mkeys.opensm.planned import Through, plan_keys, plan_rest
-from ibkeys.mkeys.opensm.way import OpensmWay
+from ibkeys.mkeys.opensm.way import OpensmMethod
 from ibkeys.mkeys.rollout.found_ports import has_now
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
 from ibkeys.mkeys.rollout.result import PortResult
@@ -80,8 +81,9 @@ def _open_run(writer: Writer) -> Run | None:
 
 
 def _key_of_all(writer: Writer) -> MKey | None:
-    """Return the M_Key that all ports have, which stays; None where they have none, and where they have several: that
-    is refused as for any run through OpenSM."""
+    """Return the M_Key that all ports have, which stays; None if they have none, and where they have several: that is
+    refused as for any run through OpenSM.
+    """
     found = writer.fabric.sweep()
     keys = {has_now(port.port_info).key for port in found.end_ports() if port.port_info is not None}
     only = next(iter(keys)) if len(keys) == 1 else None
@@ -94,7 +96,7 @@ def _in_words(run: PlannedRun, asked: Asked) -> Iterator[str]:
     else:
         what = "the M_Key stays" if all(job.keeps_key for job in run.jobs) else "one new M_Key for all"
         yield f"{counted(len(run.jobs), 'port')}: {what}, level {LEVEL}, lease {asked.lease} s"
-    if isinstance(run.way, OpensmWay):
+    if isinstance(run.way, OpensmMethod):
         left = run.way.record.steps[run.way.record.at :]
         yield f"on the way, each proven: {', then '.join(in_words(step) for step in left)}"
 

@@ -12,7 +12,7 @@ from ibkeys.apply.carriers import Via, carrier_of, options_of
 from ibkeys.apply.opensm.carrier import OpensmCarrier
 from ibkeys.apply.opensm.course import Settings
 from ibkeys.apply.opensm.site import Site, find_site
-from ibkeys.change.clock import REAL_TIME, Patience
+from ibkeys.change.clock import REAL_TIME, ProgressTimeout
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.sweep import Wanted
@@ -85,7 +85,7 @@ PARTITIONS: Final = PartitionStep()
 def _site(writer: Writer, asked: Asked, found: Topology) -> Site:
     """Return the master OpenSM, when the sweep in which it read what a step before wrote to its options has ended."""
     reached = reach(writer.enter, asked.hosts)
-    site, waiting = find_site(writer, reached, found), Patience(REAL_TIME, asked.wait)
+    site, waiting = find_site(writer, reached, found), ProgressTimeout(REAL_TIME, asked.wait)
     while not writer.dry_run and site.unread_edit("options") and waiting.lasts(1):
         site = find_site(writer, reached, found)
     return site

@@ -1,4 +1,4 @@
-"""What a step of a hardening is: it says what it would do now, makes it, and names its way back.
+"""One step of a hardening: it plans what it would do, carries it out, and names its rollback command.
 
 A step keeps nothing for the next run. What it began and did not finish is in the key store or the journal, where its
 own command keeps it, so that command and a later hardening go on with it alike.
@@ -15,7 +15,7 @@ from ibkeys.change.consent import Objection, Question
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused
 from ibkeys.harden.findings import StepName
-from ibkeys.mkeys.opensm.way import Telling
+from ibkeys.mkeys.opensm.way import RunListener
 from ibkeys.partitions.model import Policy
 from ibkeys.sm.hosts import SmHost
 
@@ -32,15 +32,16 @@ class Asked:
     lease: int = 60
     policy: Policy | None = None
     permissions: Permissions = field(default_factory=Permissions)
-    telling: Telling = field(default_factory=Telling)
+    telling: RunListener = field(default_factory=RunListener)
     say: Callable[[str], None] = lambda text: None
 
 
 @dataclass(slots=True)
 class Draft:
-    """A step as it would be made now. ``words``: what changes, line by line; ``way_back``: how that is taken back;
-    ``make``: makes it, and returns what was not done, in words; ``refusals``: what would refuse it, besides interlocks;
-    the rest as a `Plan` has it."""
+    """A step as planned now. ``words``: what changes, line by line; ``way_back``: how that is taken back; ``make``:
+    makes it, and returns what was not done, in words; ``refusals``: what would refuse it, besides interlocks; the rest
+    as a `Plan` has it.
+    """
 
     words: Sequence[str]
     way_back: str

@@ -66,7 +66,7 @@ def import_key_files(store: KeyStore, directory: Path) -> Imported:
     """
     files = read_key_files(directory)
     done = Imported(links=_count_links(files), lids=len(files.lids), warnings=list(files.warnings))
-    with store.together():
+    with store.in_one_transaction():
         done.results = store.put_all_imported(files.m_keys, _written(directory / MKEY_FILE), f"from {MKEY_FILE}")
         _store_links(store, files, directory / NEIGHBORS_FILE)
         store.put_lids(files.lids, seen=_written(directory / LID_FILE))

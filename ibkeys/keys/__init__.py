@@ -1,1 +1,1 @@
-"""What a key means. Pure functions and value types: no I/O, no bytes of MADs."""
+"""The meaning of keys: pure functions and value types, without I/O or MAD bytes."""

@@ -1,4 +1,4 @@
-"""Fingerprints of M_Keys: the same key can be seen to be the same without anybody seeing the key."""
+"""Fingerprints of M_Keys: equal keys can be recognised as equal without being shown."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from ibkeys.keys.mkey import MKey
 
 @dataclass(frozen=True, slots=True)
 class KeySetting:
-    """M_Key, M_KeyProtectBits and M_KeyLeasePeriod (seconds) that a port has or shall have."""
+    """M_Key, M_KeyProtectBits and M_KeyLeasePeriod (seconds) that a port has or should have."""
 
     key: MKey
     protect: int

@@ -11,7 +11,7 @@ from ibkeys.mad.const import AttributeID, Method
 
 @final
 class MKey(Secret64):
-    """A 64-bit M_Key. 0 is no key: the port is not protected at all."""
+    """A 64-bit M_Key. 0 is not a key: the port is not protected at all."""
 
     __slots__ = ()
     name = "M_Key"

@@ -49,7 +49,7 @@ def parse_secret_number(text: str, what: str, bits: int = 64) -> int:
     try:
         return parse_number(text, what, bits)
     except EncodeError:
-        pass  # raised anew below, out of this block, so that not even __context__ holds the text
+        pass  # raised again below, out of this block, so that not even __context__ holds the text
     if _NUMBER.fullmatch(text.strip()):
         raise EncodeError(f"{what} does not fit {bits} bits (value not shown)")
     raise EncodeError(f"{what} is not a number, 0x... or decimal without a leading zero (value not shown)")

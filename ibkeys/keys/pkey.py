@@ -1,4 +1,4 @@
-"""P_Keys: membership and who may talk to whom (IBA 10.9)."""
+"""P_Keys: membership, and which ports may communicate (IBA 10.9)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ InboundCheck = Literal["partition", "membership"]
 ``partition``: an entry of the packet's partition, whatever the memberships; ``membership``: an entry that matches
 (`may_talk`), so that a limited P_Key does not pass a limited entry.
 
-The text of IBA was not at hand, so this is an assumption, and a setting (``--inbound-check``). The two readings differ
-for one packet only: a limited P_Key at a switch port that holds nothing but the limited form.
+The text of IBA was not available, so this is an assumption, and a setting (``--inbound-check``). The two readings
+differ for one packet only: a limited P_Key at a switch port that holds nothing but the limited form.
 """
 INBOUND_CHECKS: Final[tuple[InboundCheck, ...]] = get_args(InboundCheck)
 DEFAULT_INBOUND_CHECK: Final[InboundCheck] = "partition"
 """OpenSM makes a leaf port's table a copy of the member's. By the other reading every limited member would be cut off
-from the SA under part_enforce both, which sites run. It also hides nothing: what passes by the other passes by it."""
+from the SA under part_enforce both, which sites run. It also hides nothing: every packet that passes the other check
+passes this one.
+"""
 
 
 class PKey(int):
@@ -124,7 +126,7 @@ def match_in_table(key: int, table: Iterable[int]) -> int | None:
 
 def match_inbound(key: int, table: Iterable[int], check: InboundCheck = DEFAULT_INBOUND_CHECK) -> int | None:
     """Return the index of the entry of its *table* by which a switch port with inbound enforcement takes a packet with
-    *key* from its link; None where it drops it. *check*: which reading holds, see `InboundCheck`.
+    *key* from its link; None if it drops it. *check*: which reading holds, see `InboundCheck`.
 
     By ``partition``, the default, a limited member sends its limited P_Key past a limited entry. That two limited
     members do not talk is then for the switch port before the receiver, and the receiver, to see (`match_in_table`).

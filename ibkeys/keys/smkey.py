@@ -1,4 +1,4 @@
-"""SM_Keys: what an asker shows the SA to be trusted (IBA 15.4.2; OpenSM calls its own sa_key)."""
+"""SM_Keys: what a requester shows the SA to be trusted (IBA 15.4.2; OpenSM calls its own sa_key)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ibkeys.keys.secret import Secret64
 
 @final
 class SMKey(Secret64):
-    """A 64-bit SM_Key. 0 is no key: the asker is untrusted."""
+    """A 64-bit SM_Key. 0 is not a key: the requester is untrusted."""
 
     __slots__ = ()
     name = "SM_Key"

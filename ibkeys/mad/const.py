@@ -262,7 +262,7 @@ _SA_STATUS = {
 def describe_status(status: int, mgmt_class: int = MgmtClass.SUBN_LID_ROUTED) -> str:
     """Return *status* in words, with its number, as ``0x001c (invalid value in attribute or modifier)``.
 
-    For class 0x81 the D bit (0x8000) is no part of the status and is left out. Source: IBA 13.4.7, SA codes 15.2.3.
+    For class 0x81 the D bit (0x8000) is not part of the status and is left out. Source: IBA 13.4.7, SA codes 15.2.3.
     """
     if mgmt_class == MgmtClass.SUBN_DIRECTED_ROUTE:
         status &= 0x7FFF

@@ -1,4 +1,4 @@
-"""MADs and attributes in words: the registry of what is known, the JSON form of a MAD, and its copy without keys."""
+"""Decoding MADs and attributes: the registry of known attributes, the JSON form, and copies without keys."""
 
 from __future__ import annotations
 

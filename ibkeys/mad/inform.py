@@ -1,4 +1,4 @@
-"""Subscribing to traps, and what comes of it: InformInfo, and the Notice of a Report (IBA 13.4.8, 13.4.11, 15.2.5).
+"""Subscribing to traps, and receiving them: InformInfo, and the Notice of a Report (IBA 13.4.8, 13.4.11, 15.2.5).
 
 Source: OpenSM's ib_inform_info_t and ib_mad_notice_attr_t; MADs that OpenSM took and sent.
 """
@@ -20,7 +20,7 @@ ALL_PRODUCERS: Final = 0xFF_FFFF
 
 
 class InformInfo(Layout):
-    """InformInfo (IBA 13.4.8.3): what a subscriber wants to be told of.
+    """InformInfo (IBA 13.4.8.3): which traps a subscriber wants.
 
     TrapNumber is the DeviceID, and ProducerType the VendorID, when IsGeneric is 0. GID 0: the LID range counts.
     """
@@ -45,7 +45,7 @@ class InformInfo(Layout):
 
 
 class InformInfoRecord(SaRecord):
-    """InformInfoRecord (IBA 15.2.5.12): one subscription that the SA has. OpenSM gives it to trusted askers."""
+    """InformInfoRecord (IBA 15.2.5.12): one subscription that the SA has. OpenSM gives it to trusted requesters."""
 
     __slots__ = ()
     size = 60

@@ -1,4 +1,4 @@
-"""Where the fields of a MAD lie, for code that looks at every MAD and cannot afford a view of each.
+"""Offsets of MAD fields, for code that handles every MAD and cannot afford a view object for each.
 
 A name is the place of one field: a number for a field inside one byte, a slice for a field of whole bytes. Each is
 taken from the field tables, so the offset itself is written once.

@@ -76,7 +76,7 @@ class NodeRecord(SaRecord):
 class PortInfoRecord(SaRecord):
     """PortInfoRecord (IBA 15.2.5.3). All ports of a switch have the EndportLID of port 0; PortNum tells them apart.
 
-    M_Key is no component here: OpenSM compares it for untrusted askers too, so a query would guess at keys.
+    M_Key is not a component here: OpenSM compares it for untrusted requesters too, so a query would guess at keys.
     """
 
     __slots__ = ()
@@ -107,7 +107,7 @@ class PortInfoRecord(SaRecord):
 
     @property
     def port_info(self) -> PortInfo:
-        """PortInfo as the SM last saw it: counters and states may be stale. M_Key is 0 for an untrusted asker."""
+        """PortInfo as the SM last saw it: counters and states may be stale. M_Key is 0 for an untrusted requester."""
         return PortInfo(self.raw[4:68])
 
 
@@ -129,7 +129,7 @@ class LinkRecord(SaRecord):
 
 
 class PKeyTableRecord(SaRecord):
-    """P_KeyTableRecord (IBA 15.2.5.11): one block of 32 P_Keys. OpenSM gives it to trusted askers only."""
+    """P_KeyTableRecord (IBA 15.2.5.11): one block of 32 P_Keys. OpenSM gives it to trusted requesters only."""
 
     __slots__ = ()
     size = 72
@@ -207,7 +207,7 @@ class PathRecord(SaRecord):
 def query_of(record: type[SaRecord], components: Mapping[str, Any]) -> tuple[int, bytes]:
     """Return ComponentMask and record data that ask for *components*, by field name. No component asks for all.
 
-    Raises EncodeError for a name that is no component of the record, and for a value that does not fit.
+    Raises EncodeError for a name that is not a component of the record, and for a value that does not fit.
     """
     mask = 0
     for name in components:

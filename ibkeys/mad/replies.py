@@ -17,7 +17,7 @@ _D: Final = 0x8000
 
 
 def lid_routed_reply(request: bytes, status: int, data: bytes) -> bytes:
-    """Return the GetResp of an agent to a *request* that is no directed-route SMP.
+    """Return the GetResp of an agent to a *request* that is not a directed-route SMP.
 
     *data*: all bytes from 64 on that differ from the request: 64 of an SMP, 192 of a GMP.
     """
@@ -26,7 +26,7 @@ def lid_routed_reply(request: bytes, status: int, data: bytes) -> bytes:
 
 
 def directed_route_reply(request: bytes, status: int, data: bytes) -> bytes:
-    """Return the GetResp to a directed-route SMP as it arrives at the asker: D is set, HopPointer is back at 0.
+    """Return the GetResp to a directed-route SMP as it arrives at the requester: D is set, HopPointer is back at 0.
 
     *request* is as it arrived at the agent, with its ReturnPath (see `with_return_path`).
     """

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ibkeys.errors import EncodeError, MalformedMad
-from ibkeys.mad.const import MAD_SIZE, MAX_HOPS, PERMISSIVE_LID, SMP_DATA_SIZE, MgmtClass
+from ibkeys.mad.const import MAD_SIZE, MAX_HOPS, PERMISSIVE_LID, SMP_DATA_SIZE, Method, MgmtClass
 from ibkeys.mad.fields import Layout, field, octets
 
 HEADER_SIZE: Final = 24
@@ -148,8 +148,8 @@ def build_smp(
     """Return the 256 bytes of an SMP.
 
     *path* is None for a LID-routed SMP (class 0x01); else the ports to leave by, one for each hop, without the unused
-    entry 0: ``()`` is the own port, ``(1, 4)`` what the tools write as ``0,1,4``. A directed-route SMP is pure: DrSLID
-    and DrDLID are permissive, HopPointer is 0. *data* is the attribute, 64 bytes.
+    entry 0: ``()`` is the local port, ``(1, 4)`` what the tools write as ``0,1,4``. A directed-route SMP is pure:
+    DrSLID and DrDLID are permissive, HopPointer is 0. *data* is the attribute, 64 bytes.
 
     Raises EncodeError for more than 63 hops, a port above 255, or *data* of another length.
     """
@@ -197,4 +197,27 @@ def build_smp(
     except (struct.error, ValueError) as error:
         if isinstance(error, EncodeError):
             raise
+        raise EncodeError(f"a header field or path entry does not fit: {error}") from error
+
+
+# Of a Get along a directed route, what comes before the TransactionID's lower half and after the AttributeModifier:
+#                         base class version method status hop pointer, hops, TID's upper half
+_GET_HEAD: Final = struct.Struct(">BBBBHBBI").pack
+#                         M_Key DrSLID DrDLID reserved data entry 0 InitialPath ReturnPath
+_GET_TAIL: Final = struct.Struct(">QHH28x64xx63s64x").pack
+
+
+def get_parts(path: Sequence[int], m_key: int) -> tuple[bytes, bytes]:
+    """Return bytes 0..11 and 24..255 of every SubnGet along one directed route with one key: what `build_smp` makes,
+    but for what is asked.
+
+    Raises EncodeError for more than 63 hops, a port above 255, or a key of more than 64 bits.
+    """
+    hops = len(path)
+    if hops > MAX_HOPS:
+        raise EncodeError(f"a directed route of {hops} hops; {MAX_HOPS} is the most")
+    try:
+        head = _GET_HEAD(1, MgmtClass.SUBN_DIRECTED_ROUTE, 1, Method.GET, 0, 0, hops, 0)
+        return head, _GET_TAIL(m_key, PERMISSIVE_LID, PERMISSIVE_LID, bytes(path))
+    except (struct.error, ValueError) as error:
         raise EncodeError(f"a header field or path entry does not fit: {error}") from error

@@ -1,10 +1,10 @@
-"""The M_Key's life: which keys are known, setting one, runs over all ports, lost keys, and where ports are known to be.
+"""Managing M_Keys: stored keys, setting one, deploying and rotating over a subnet, recovery, and known port locations.
 
 For scripts: one port's M_Key is set by `ChangeRun.set_m_key`. Over a whole fabric `plan_run` plans first or new keys,
-`plan_removal` takes them away, `plan_rest` plans the rest of the last run and `plan_return` the way back; `carry_out`
-makes any of them. `plan_recovery`
-surveys what is locked, `Recovery.run` gets it back. They take ``change.writer`` of a `ChangeRun`, a new one for each
-run: it reads what the last one kept. The names are loaded when first used.
+`plan_removal` removes them, `plan_rest` plans the rest of the last run, and `plan_return` plans its rollback.
+`carry_out` applies any of these plans. `plan_recovery` finds locked ports and `Recovery.run` recovers their keys. Each
+takes ``change.writer`` of a `ChangeRun`. Use a new one for each run, because it reads what the previous run stored. The
+names are loaded when first used.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ibkeys.mkeys.recovery.recover import Recovery, plan_recovery
+    from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
     from ibkeys.mkeys.recovery.result import RecoveryResult, RecoverySummary, Status
-    from ibkeys.mkeys.recovery.wishes import Wishes
     from ibkeys.mkeys.rollout.going_back import plan_return
     from ibkeys.mkeys.rollout.new_keys import plan_run
     from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
@@ -28,11 +28,11 @@ __all__ = [
     "PlannedRun",
     "PortResult",
     "Recovery",
+    "RecoveryOptions",
     "RecoveryResult",
     "RecoverySummary",
     "RunOptions",
     "Status",
-    "Wishes",
     "carry_out",
     "plan_recovery",
     "plan_removal",
@@ -47,7 +47,7 @@ _HOMES = {
     "RecoveryResult": "mkeys.recovery.result",
     "RecoverySummary": "mkeys.recovery.result",
     "Status": "mkeys.recovery.result",
-    "Wishes": "mkeys.recovery.wishes",
+    "RecoveryOptions": "mkeys.recovery.recovery_options",
     "PlannedRun": "mkeys.rollout.planned_run",
     "carry_out": "mkeys.rollout.planned_run",
     "plan_removal": "mkeys.rollout.removal",

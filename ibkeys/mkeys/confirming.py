@@ -1,7 +1,8 @@
-"""A run through OpenSM that is to be confirmed: who confirms it, and what becomes of it when nobody does.
+"""Confirming a run through OpenSM, and lowering its protection level when nobody confirms it in time.
 
-How far it is stands in the key store (`ibkeys.store.keys.runs.RunStage`), where every process sees it; no other run
-begins while it may go back. Where nobody confirms, only a level is lowered: see `ibkeys.mkeys.opensm.lowering`.
+The stage is in the key store (`ibkeys.store.keys.runs.RunStage`), where every process sees it. No other run starts
+while this one may still be rolled back. An unconfirmed run only has its level lowered: see
+`ibkeys.mkeys.opensm.lowering`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ibkeys.change.confirming.waiting import Decision, await_confirmation
-from ibkeys.change.interrupts import Explained
+from ibkeys.change.interrupts import ExplainedInterrupt
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, StoreError
 from ibkeys.mkeys.opensm.earlier import record_of_last_run
@@ -25,7 +26,7 @@ from ibkeys.store.keys.runs import GOES_BACK, Runs
 
 @dataclass(frozen=True, slots=True)
 class _AwaitedRun:
-    """A run that is to be confirmed: an `Awaited`."""
+    """A run that awaits confirmation: a `Confirmable`."""
 
     runs: Runs
     run: int
@@ -39,8 +40,9 @@ class _AwaitedRun:
 
 
 def is_unconfirmed(keystore: Path, run: int) -> bool:
-    """Return whether a run of the *keystore* goes back unless somebody confirms it. What cannot be read was not
-    confirmed. No passphrase is needed."""
+    """Return whether *run* of *keystore* is rolled back unless it is confirmed. An unreadable store counts as
+    not confirmed. Needs no passphrase.
+    """
     try:
         with KeyStore(keystore, create=False, upgrade=False) as store:
             return Runs(store).stage(run) in GOES_BACK
@@ -72,10 +74,10 @@ def confirm_run(store: KeyStore, run: int) -> bool:
 
 
 def lower_unconfirmed(writer: Writer, through: Through, run: int) -> Lowering | None:
-    """Lower the level of a run that nobody confirmed; None where there was nothing to lower.
+    """Lower the level of a run that nobody confirmed; None if there was nothing to lower.
 
-    Raises StoreError where it is not to go back, or is not the last one; and what `plan_lowering` and lowering raise:
-    then it is still to go back.
+    Raises StoreError if it is not to go back, or is not the last one; and what `plan_lowering` and lowering raise: then
+    it is still to go back.
     """
     runs = Runs(writer.keystore)
     stage, last = runs.stage(run), runs.last()
@@ -97,8 +99,9 @@ def lower_unconfirmed(writer: Writer, through: Through, run: int) -> Lowering | 
 
 @contextmanager
 def _still_to_go_back(command: str, run: int) -> Iterator[None]:
-    """Let an error or an interrupt that is raised within this say how the level of *run* is lowered after all. What it
-    says itself is meant for a run that goes on, whose --resume raises the level."""
+    """Replace the advice in an error or interrupt raised inside this block by the command that lowers the level of
+    *run*. Its own advice is --resume, which would raise the level.
+    """
     way_on = (
         f"the level of run {run} still has to be lowered: `ibkeys {command} --via opensm --unconfirmed {run}` lowers "
         "it, --resume keeps it"
@@ -106,7 +109,7 @@ def _still_to_go_back(command: str, run: int) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise Explained(f"while the level was lowered: {way_on}") from None
+        raise ExplainedInterrupt(f"while the level was lowered: {way_on}") from None
     except IbkeysError as error:
         error.args = (f"{error}; {way_on}", *error.args[1:])
         raise
@@ -114,8 +117,9 @@ def _still_to_go_back(command: str, run: int) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """How a run is confirmed. ``seconds``: the time for it; ``now``, ``wait``: as `await_confirmation` has them;
-    ``say``: tells the user what is going on; ``waiting``: called when the time begins."""
+    """How a run is confirmed. ``seconds``: how long it waits; ``now``, ``wait``: as `await_confirmation` has them;
+    ``say``: tells the user what is going on; ``waiting``: called when the time begins.
+    """
 
     seconds: float
     now: Callable[[], float]
@@ -125,12 +129,10 @@ class Confirmation:
 
 
 def let_be_confirmed(writer: Writer, run: int, error: BaseException | None, how: Confirmation) -> bool:
-    """Wait until a run that is at its end is confirmed; return whether it stays as it is, False where it is to go back
-    now.
+    """Wait for the confirmation of a completed run. Return True when it stays, False when it must be rolled back now.
 
-    Also one that *error* stopped waits: whoever looks after it may want to go on with it. One that was interrupted goes
-    back at once. One whose level was not raised stays, and does not wait: there is nothing to go back. Raises
-    StoreError.
+    A run that *error* stopped waits too, because the user may want to resume it. An interrupted run is rolled back at
+    once. A run that did not raise the level stays without waiting: there is nothing to roll back. Raises StoreError.
     """
     runs, record = Runs(writer.keystore), record_of_last_run(writer)
     if not is_raised(record):

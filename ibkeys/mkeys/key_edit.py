@@ -1,16 +1,16 @@
-"""Setting M_Key, ProtectBits and lease of one port, so that no key is ever lost (IBA 14.2.4).
+"""Setting M_Key, ProtectBits and lease of one port without ever losing a key (IBA 14.2.4).
 
 What the engine's steps (`ibkeys.change.engine`) mean for a key:
 
 1. PortInfo is read right before the Set, and must be what was shown;
 2. the new key goes into the key store, and the old one stays there; the journal gets what is overwritten, without keys;
-3. the Set is sent with the old key in its header;
-4. it is proven by a Get with the new key. On silence the new key, then the old one is asked for, so that a lost reply
-   never counts a violation at a port that has taken the new key. Only where the old one answers, the Set provably never
-   arrived. Where the key is taken away (0), the old one alone is asked for: a port without a key accepts it, and its
-   PortInfo shows the 0, so neither course counts a violation.
+3. the Set carries the old key in its header;
+4. a Get with the new key verifies it. If the Set got no reply, the new key is tried first and the old one second, so a
+   lost reply never counts a violation at a port that took the new key. An answer to the old key proves that the Set
+   never arrived. When the key is removed (set to 0), only the old key is tried: a port without a key accepts it and
+   shows 0 in PortInfo, so neither outcome counts a violation.
 
-Wherever this stops, the store holds every key that the port can have.
+At every point the store holds every key that the port may have.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ASK_LATER = "both are in the key store: ask it again later with --keystore, whic
 
 @dataclass(slots=True, eq=False, repr=False)
 class KeyEdit:
-    """The M_Key, level and lease of one end port: what it has (``old``), what it shall have (``wanted``).
+    """The change of M_Key, level and lease of one end port, from ``old`` to ``wanted``.
 
     ``shown``: PortInfo as the plan was made on it. ``ref``: the row of the key store with the wanted key, None while it
     is not stored. ``takes_over``: PortInfo may have changed since it was shown. ``at_most``: see `Edit`. ``who``: what
@@ -91,7 +91,7 @@ class KeyEdit:
     def build(self, now: bytes) -> bytes:
         """Set the three fields; everything else stays. The key that the port has now is what the Set's header carries.
 
-        Raises Refused (``stale``), and MKeyNeeded where the port hides a key that is another now.
+        Raises Refused (``stale``), and MKeyNeeded if the port hides a key that is another now.
         """
         info = PortInfo(now)
         changed = what_changed(self.shown, info)
@@ -106,15 +106,15 @@ class KeyEdit:
         self.target.m_key = key
         return set_image(info, self.wanted.key, **self.wanted.fields()).raw
 
-    def moved_on(self, read: bytes, now: bytes) -> bool:
-        """Whether more changed than states, speeds and counters."""
+    def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
+        """Whether more changed between two reads than states, speeds and counters."""
         return without_volatile_fields(PortInfo(read)) != without_volatile_fields(PortInfo(now))
 
     def kept(self, raw: bytes) -> bytes:
         """PortInfo without its M_Key."""
         return without_key(PortInfo(raw))
 
-    def instead(self, sent: bytes) -> bytes | None:
+    def fallback(self, sent: bytes) -> bytes | None:
         """An agent that no SM has configured refuses a Set with its own LID 0: ibportstate sends a stand-in too."""
         image = with_valid_lids(PortInfo(sent)).raw
         return None if image == sent else image
@@ -122,7 +122,7 @@ class KeyEdit:
     # --- the proof ---------------------------------------------------------------------------------------------------
 
     def prove(self, client: SmpClient, each: PendingSet) -> Task:
-        """Task: ask the port which of its two keys it has."""
+        """Task: find out which of its two keys the port has."""
         self.has = None
         replied = each.answer is None
         answer = yield from self._who_answers(client, replied)
@@ -148,19 +148,19 @@ class KeyEdit:
         self.has = "old"
         if isinstance(error, NoReply):
             self.sets_lost += 1
-            # What may be sent again was made of another Get than this one: it must say the same, but for what a Set
+            # What may be sent again was made of another Get than this one: it must say the same, except for what a Set
             # leaves alone.
             if changed := what_changed(PortInfo(each.before), answer.info):
                 return self._not_stored(f"the Set was lost, then PortInfo changed ({changed})")
             rest = " each time; its old M_Key stays" if self.at_most > 1 else "; it still has its old M_Key: try again"
             return self._not_stored(f"Set(PortInfo) was lost on its way{rest}", never_arrived=True)
         if error is not None:
-            return self._not_stored(f"{error}; its old M_Key stays", took_nothing=True)
+            return self._not_stored(f"{error}; its old M_Key stays", changed_nothing=True)
         missing = "; ".join(filter(None, ("" if self.keeps_key else "M_Key is the old one", wrong)))
         return self._not_stored(f"Set(PortInfo) was accepted but not stored: {missing}")
 
-    def _not_stored(self, why: str, took_nothing: bool = False, never_arrived: bool = False) -> Proof:
-        return Proof(NotStored(self.who + why), took_nothing, never_arrived)
+    def _not_stored(self, why: str, changed_nothing: bool = False, never_arrived: bool = False) -> Proof:
+        return Proof(NotStored(self.who + why), changed_nothing, never_arrived)
 
     def _who_answers(self, client: SmpClient, replied: bool) -> Task:
         """Task: return the `Answer` of the port after a Set, or None when it answers to neither key.
@@ -195,7 +195,7 @@ class KeyEdit:
         try:
             return PortInfo((yield request))
         except (NoReply, MadStatusError, SendRefused):
-            return None  # a busy agent has not answered the question either
+            return None  # a busy status is no answer either
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +212,6 @@ class Answer:
 
 
 def shown_key(info: PortInfo) -> MKey | None:
-    """Return the key that PortInfo of an end port shows; None where a zero may be a hidden key (level 1)."""
+    """Return the key that PortInfo of an end port shows; None if a zero may be a hidden key (level 1)."""
     key = MKey(info.m_key)
     return None if key.is_zero and info.m_key_protect_bits == 1 else key

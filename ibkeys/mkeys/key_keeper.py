@@ -1,4 +1,4 @@
-"""Keys on disk before their Sets: what the engine's hooks do for edits of M_Keys."""
+"""Storing M_Keys before their Sets are sent: the engine hooks for M_Key edits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ibkeys.store.keys.keystore import KeyStore
 
 
 class KeyKeeper(EngineHooks):
-    """Keeps the keys of edits in the key store, and lets the ring know the new ones."""
+    """Stores the keys of edits in the key store, and adds the new ones to the key ring."""
 
     def __init__(self, store: KeyStore, ring: KeyRing) -> None:
         self._store = store
@@ -21,14 +21,14 @@ class KeyKeeper(EngineHooks):
 
     def keep(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
         """Note with one sync what became of *ended*, and put the keys of *ready* into the store."""
-        with self._store.together():
+        with self._store.in_one_transaction():
             for each in ended:
                 self.note(each, _edit_of(each))
             for each in ready:
                 self.keep_keys(_edit_of(each))
 
     def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:
-        """Let the ring know the key of a port that was proven to have it."""
+        """Add a verified key of a port to the key ring."""
         edit = _edit_of(each)
         if edit.has == "wanted":
             edit.port.end_port.m_key = edit.wanted.key

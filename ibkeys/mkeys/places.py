@@ -1,8 +1,8 @@
-"""Ports that are not where they are known: which moved, which were replaced, which vanished, and keeping that.
+"""Ports that are not at their known place: finding which moved, were replaced or vanished, and storing that.
 
-A key is sent only to the place where its port is known (`ibkeys.discovery.link_proof`). When a port was moved on
-purpose, somebody has to say so: `survey` finds out what can be known without asking a protected port, `settle` keeps
-it in the key store. No key is deleted by it: a port that vanished keeps its keys, and is not waited for any more.
+A key is sent only to the known place of its port (`ibkeys.discovery.link_proof`), so the user has to confirm that a
+port was moved on purpose. `survey` finds what can be known without asking a protected port, and `settle` stores it. No
+key is deleted: a vanished port keeps its keys, and later runs no longer wait for it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from ibkeys.topology.model import LinkEnd, Port, Topology, Unasked
 @dataclass(frozen=True, slots=True)
 class Moved:
     """A protected port at a new place. ``end``: (GUID, port); ``was``: the end of the link before it that is known,
-    None where none is (a switch has many); ``near``: the port before it now. ``is_named``: the SA or a forwarding table
-    says so; else the port itself, which answered without a key."""
+    None if none is (a switch has many); ``near``: the port before it now. ``is_named``: the SA or a forwarding table
+    says so; else the port itself, which answered without a key.
+    """
 
     end: LinkEnd
     was: LinkEnd | None
@@ -88,7 +89,7 @@ def settle(writer: Writer, places: Places) -> None:
     links = [(*each.near.link_end, *each.end) for each in places.moved]
     links += [(*each.near.link_end, *each.now) for each in places.replaced]
     counters = {near.link_end: near.link_downed for near in places.nears() if near.link_downed is not None}
-    with store.together():
+    with store.in_one_transaction():
         store.put_links(links, link_downed=counters)
         store.unsettle(each.end[0] for each in places.moved)
         store.settle(places.vanished)

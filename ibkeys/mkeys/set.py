@@ -110,7 +110,7 @@ class KeyPlan(Plan):
 
 
 def changes_of(port: Port, old: KeySetting, wanted: KeySetting) -> list[Change]:
-    """Return what differs between what a port has and what it shall have, the key in words."""
+    """Return what differs between what a port has and what it should have, the key in words."""
     changes = []
     if wanted.key != old.key:
         before = "zero" if old.key.is_zero else "set"

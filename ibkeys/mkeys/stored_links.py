@@ -1,4 +1,4 @@
-"""What a sweep saw of links and LIDs, kept in the key store: later runs send a key only over a link that they know."""
+"""Storing the links and LIDs that a sweep found: later runs send a key only over a known link."""
 
 from __future__ import annotations
 

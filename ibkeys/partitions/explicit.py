@@ -1,7 +1,7 @@
 """A policy written out port by port: given memberships as definitions that name every member by its GUID.
 
-So it says the same whatever the ports of the fabric are called by keywords, and wherever the subnet manager runs. The
-heads of other policies, with their groups, go along. Pure. Source: opensm osm_prtn_config.c, osm_prtn.c.
+So its meaning depends neither on keywords nor on where the subnet manager runs. The heads of other policies, with their
+groups, go along. Pure. Source: opensm osm_prtn_config.c, osm_prtn.c.
 """
 
 from __future__ import annotations

@@ -79,8 +79,8 @@ class GroupFinding:
 
     ``as-planned``, ``differs`` (in ``differences``), ``missing``; ``no-member``: rightly not there, because OpenSM
     drops a partition without a member; ``unexpected``: a broadcast group that the policy does not make; ``unknown``:
-    the SA did not answer, or does not show this group to the asker. ``name`` is None for a partition that the policy
-    does not define.
+    the SA did not answer, or does not show this group to the requester. ``name`` is None for a partition that the
+    policy does not define.
     """
 
     mgid: int

@@ -31,7 +31,7 @@ class Pair:
 
 
 def skip_blanks(text: str, at: int) -> int:
-    """Return the index of the first character from *at* on that is no blank."""
+    """Return the index of the first character from *at* on that is not a blank."""
     while at < len(text) and text[at] in BLANKS:
         at += 1
     return at

@@ -1,4 +1,4 @@
-"""Lints: what OpenSM takes as it stands, and its author may not have meant.
+"""Lints: what OpenSM accepts, but its author may not have meant.
 
 What the reader sees at a single word is among `Policy.warnings`; here is what shows only in the whole file.
 """
@@ -30,7 +30,7 @@ def lint(policy: Policy) -> tuple[Problem, ...]:
     found = [*policy.errors, *policy.warnings]
     for partition in policy.partitions:
         found += _of_partition(partition)
-    if policy.accepted:
+    if policy.accepted and not policy.leaves_open(DEFAULT_PARTITION):
         found += _of_the_sm(policy)
     found += _same_names(policy)
     found += _pinned_twice(policy)

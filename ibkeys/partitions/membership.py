@@ -1,4 +1,4 @@
-"""Who is a member of what: a policy resolved for the ports of a fabric, as OpenSM's partition manager does it.
+"""Resolving a policy for the ports of a fabric, as OpenSM's partition manager does: the members of each partition.
 
 Pure: no tables yet, no order but that of the rules. Source: opensm osm_prtn.c, osm_prtn_config.c.
 """
@@ -81,10 +81,13 @@ class Resolution:
         return {guid: tuple(found) for guid, found in keys.items()}
 
 
-def uncertain_partitions(policy: Policy) -> frozenset[int]:
-    """Return the partitions whose members depend on where the SM is, for whoever does not know that."""
+def uncertain_partitions(policy: Policy, knows_sm: bool = False) -> frozenset[int]:
+    """Return the partitions whose members are not known: what the policy leaves open, and, for whoever does not know
+    where the SM is, those whose members depend on that."""
+    if knows_sm:
+        return policy.open_partitions
     named = {each.base for each in policy.partitions if any(rule.who == "SELF" for rule in each.rules)}
-    return frozenset(named | {DEFAULT_PARTITION} if policy.names_the_sm else named)
+    return policy.open_partitions | (named | {DEFAULT_PARTITION} if policy.names_the_sm else named)
 
 
 def resolve(
@@ -99,7 +102,8 @@ def resolve(
 
     OpenSM begins with ``Default=0x7fff : ALL=limited, SELF=full``, and what the file says comes on top. Later items win
     over earlier ones, across definitions. *allow_both* is OpenSM's allow_both_pkeys; without it ``both`` means full.
-    Partitions without a member are left out. *policy* None: there is no file, and every port is a full member.
+    Partitions without a member, and those that the policy leaves open, are left out. *policy* None: there is no file,
+    and every port is a full member.
 
     Raises FileFormatError for a policy that OpenSM would refuse, unless *emulate_fallback*: then every port is a full
     member of the default partition, as OpenSM has it.
@@ -108,8 +112,9 @@ def resolve(
     if policy is not None and not emulate_fallback:
         policy.require_accepted()
     if policy is not None:
-        tables.add(DEFAULT_PARTITION, tables.everybody, "limited", indx0=False)
-        tables.add(DEFAULT_PARTITION, tables.sm, "full", indx0=False)
+        if not policy.leaves_open(DEFAULT_PARTITION):
+            tables.add(DEFAULT_PARTITION, tables.everybody, "limited", indx0=False)
+            tables.add(DEFAULT_PARTITION, tables.sm, "full", indx0=False)
         stop = min(((error.line, error.column) for error in policy.errors), default=(sys.maxsize, 0))
         for definition in policy.definitions:
             for rule in definition.rules:
@@ -158,7 +163,7 @@ class _Tables:
         self.add(base, guids, rule.membership, indx0)
 
     def add(self, base: int, guids: frozenset[int], membership: MemberWord, indx0: bool) -> None:
-        """Make *guids* members; each was so named last, so an earlier membership goes, but for ``both``."""
+        """Make *guids* members; each was so named last, so an earlier membership goes, except for ``both``."""
         full, limited = self.table(base)
         if membership == "both" and self.allow_both:
             full |= guids

@@ -1,4 +1,4 @@
-"""What a partitions.conf says: definitions, the partitions they make, and what is wrong with the file."""
+"""The contents of a partitions.conf: definitions, the partitions they make, and the problems of the file."""
 
 from __future__ import annotations
 
@@ -153,9 +153,10 @@ class Partition:
 class Policy:
     """A partitions.conf as it was read.
 
-    With errors the definitions are those that could be read, good for showing and for nothing else: `require_accepted`
-    stands before every use. ``data``: the very bytes that were read, and ``digest`` their SHA-256; None and empty for a
-    policy that was made from another one.
+    With errors the definitions are those that could be read, which may be shown but not used: call `require_accepted`
+    before every other use. ``data``: the very bytes that were read, and ``digest`` their SHA-256; None and empty for a
+    policy that was made from another one. ``says``: the partitions whose members it says; None, of a file: all, for who
+    is not in a file is no member. Of others nothing is known, and nobody enters or leaves them.
     """
 
     path: str
@@ -164,6 +165,16 @@ class Policy:
     warnings: tuple[Problem, ...] = field(default=(), compare=False)
     digest: str = field(default="", compare=False)
     data: bytes | None = field(default=None, compare=False, repr=False)
+    says: frozenset[int] | None = None
+
+    def leaves_open(self, base: int) -> bool:
+        """Whether it does not say who is in the partition with that number (the full bit is ignored)."""
+        return self.says is not None and base & PARTITION_MASK not in self.says
+
+    @cached_property
+    def open_partitions(self) -> frozenset[int]:
+        """The numbers of all partitions that it leaves open."""
+        return frozenset() if self.says is None else frozenset(range(1, PARTITION_MASK + 1)) - self.says
 
     @property
     def accepted(self) -> bool:
@@ -195,6 +206,8 @@ class Policy:
     @property
     def names_the_sm(self) -> bool:
         """Whether the outcome depends on which port the SM runs on: ``SELF``, or the rule that OpenSM adds itself."""
+        if self.leaves_open(DEFAULT_PARTITION):
+            return any(rule.who == "SELF" for partition in self.partitions for rule in partition.rules)
         default = self.partition(DEFAULT_PARTITION)
         covered = default is not None and any(rule.who == "ALL" for rule in default.rules)
         return not covered or any(rule.who == "SELF" for partition in self.partitions for rule in partition.rules)

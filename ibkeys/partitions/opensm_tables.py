@@ -1,4 +1,4 @@
-"""Which P_KeyTables OpenSM would program: the reference that the planner is measured by.
+"""The P_KeyTables that OpenSM would program: the reference for `plan`, `apply --via opensm`, `harden` and `compare`.
 
 Tables here are mappings index → P_Key without their empty entries. Source: opensm osm_pkey_mgr.c, osm_pkey.c, and the
 tables that opensm 3.3.23 programmed.
@@ -38,7 +38,7 @@ def place(
 
     *keys* in the order of `Resolution.by_port`. *index0*: the P_Key that ``indx0`` pins, None for none. Without
     *allow_both* a P_Key is known by its partition, so a changed membership stays in place; with it by all 16 bits.
-    *keep_indexes* is OpenSM's keep_pkey_indexes: off, every table is packed anew. *remembered*: what this very process
+    *keep_indexes* is OpenSM's keep_pkey_indexes: off, every table is packed again. *remembered*: what this very process
     has placed at the port before; a freshly started one remembers nothing.
     """
     memory = {key: index for index, key in (remembered or {}).items()} if keep_indexes else {}
@@ -88,7 +88,7 @@ class _Sweep:
         return self.identity(key) == self.identity(PKey(DEFAULT_PARTITION | FULL_BIT))
 
     def has_to_move(self, key: PKey, index: int) -> bool:
-        """Whether a key that the table has is placed anew: its own index 0 calls, or that of another drives it out."""
+        """Whether a key that the table has is placed again: its own index 0 calls, or that of another drives it out."""
         if index != 0:
             return self.owns_index0(key)
         return not (self.owns_index0(key) or (not self.index0 and key.is_default))

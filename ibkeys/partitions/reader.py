@@ -1,4 +1,5 @@
-"""Reader of OpenSM's partitions.conf, with all that OpenSM 3.3 accepts and line and column for all that it does not.
+"""Reader of OpenSM's partitions.conf. It accepts what OpenSM 3.3 accepts and reports everything else with line and
+column.
 
     file       = { definition }
     definition = header ":" portlist ";"            the ":" stands on the line on which the header starts

@@ -1,4 +1,4 @@
-"""What a running OpenSM makes of one policy after another: the P_KeyTables of all end ports after each sweep.
+"""Simulating a running OpenSM over a series of policies: the P_KeyTables of all end ports after each sweep.
 
 Pure: policies in, tables out. How one table is made: `ibkeys.partitions.opensm_tables`.
 """

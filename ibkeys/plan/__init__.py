@@ -1,1 +1,1 @@
-"""From a policy and a fabric to a plan: the wanted P_Key tables, their order, and the plan as a document."""
+"""Planning from a policy and a fabric: the wanted P_Key tables, the order of writing, and the plan document."""

@@ -1,4 +1,6 @@
-"""Which pairs of end ports a plan must cut for a moment: tables are too full, or ports wait in a circle."""
+"""Which pairs of end ports a plan must disconnect briefly, because tables are full or ports wait for each other in a
+cycle.
+"""
 
 from __future__ import annotations
 
@@ -81,11 +83,11 @@ class _Lasting:
         self._ends = {_guid_of(chain.port): (chain.before, chain.after) for chain in chains}
 
     def narrow(self, found: Break) -> Break | None:
-        """Return a break of one stage without the pairs that need not last; None where it has no other."""
+        """Return a break of one stage without the pairs that need not last; None if it has no other."""
         pairs = tuple(
             (one, other)
             for one, other in found.pairs
-            if all(_meet(mine, its) for mine, its in zip(self._ends[one], self._ends[other], strict=True))
+            if all(_shared_partitions(mine, its) for mine, its in zip(self._ends[one], self._ends[other], strict=True))
         )
         if found.pairs and not pairs:
             return None
@@ -102,10 +104,13 @@ class _Lasting:
         found: dict[tuple[int, PortId], list[tuple[int, int]]] = {}
         for number, one in enumerate(late):
             for other in [*(each for each in self._chains if each not in late), *late[number + 1 :]]:
-                at_first, at_last = _meet(one.before, other.before), _meet(one.after, other.after)
+                at_first, at_last = (
+                    _shared_partitions(one.before, other.before),
+                    _shared_partitions(one.after, other.after),
+                )
                 if not at_first or not at_last:
                     continue
-                between = [_meet(_now(one, tables), _now(other, tables)) for tables in ends]
+                between = [_shared_partitions(_now(one, tables), _now(other, tables)) for tables in ends]
                 cut = {base for base in at_first & at_last for met in between if base not in met}
                 if not cut and not all(between):
                     cut = {min(at_last)}
@@ -117,7 +122,7 @@ class _Lasting:
         ]
 
 
-def _meet(one: Levels, other: Levels) -> set[int]:
+def _shared_partitions(one: Levels, other: Levels) -> set[int]:
     """Return the partitions in which ports of these memberships talk."""
     return {base for base, level in one.items() if base in other and max(level, other[base]) == 2}
 
@@ -160,7 +165,9 @@ def _breaks_of_stage(tables: Sequence[TableChange]) -> tuple[Break, ...]:
 
 
 def _message(partition: int, ports: Sequence[PortId], pairs: int) -> str:
-    listed = ", ".join(map(str, ports[:4])) + (f" and {len(ports) - 4} more" if len(ports) > 4 else "")
+    listed = ", ".join(map(str, ports[:4])) + (
+        f" and {len(ports) - 4} more (all of them: plan -f json)" if len(ports) > 4 else ""
+    )
     whom = f"{pairs} pair{'s' if pairs != 1 else ''} of ports" if pairs else "some ports"
     return (
         f"no room to change {listed} without a gap: {whom} cannot talk in partition 0x{partition:04x} during the change"
@@ -226,7 +233,7 @@ def _moments(tables: Sequence[TableChange], timeline: Timeline) -> Iterator[list
 def _cut(one: _Chain, other: _Chain, timeline: Timeline) -> list[int]:
     """Return the partitions in which a pair may talk before and after, and not at some moment of the swaps.
 
-    A pair that leaves one partition for another, and for a moment has none, is cut in the one it comes to.
+    A pair that leaves one partition for another, and briefly has none, is cut in the one it comes to.
     """
     both = one.steady.keys() & other.steady.keys()
     if any(max(one.steady[base], other.steady[base]) == 2 for base in both) and not (

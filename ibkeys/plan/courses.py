@@ -1,6 +1,7 @@
-"""What every port of a fabric goes through, and the steps in which it does; the rules are those of `ibkeys.plan.steps`.
+"""The membership changes of every port of a fabric, grouped into steps by the rules of `ibkeys.plan.steps`.
 
-Ports are looked at by kind, partitions as the bits of a number: a fabric has few kinds of ports and many pairs.
+Ports with equal changes are handled as one kind, and sets of partitions as bit masks, because a fabric has few kinds of
+ports but many pairs.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from ibkeys.plan.kinds import Kind, Levels, Room, bits_of
 from ibkeys.plan.rounds import Forced, Pair, Rounds
 
 _SEARCH: Final = 1_000_000
-"""How far is searched before a circle is said to be one: drops tried, times kinds of ports."""
+"""Limit of the search before a cycle is reported: drops tried times kinds of ports."""
 P = TypeVar("P", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class Course(Generic[P]):
+class PortTransition(Generic[P]):
     """The partitions of one port before and after. ``rooms``: its tables that may be too small on the way."""
 
     port: P
@@ -29,10 +30,10 @@ class Course(Generic[P]):
 
 
 @dataclass(frozen=True, slots=True)
-class Circle(Generic[P]):
-    """Where no order is without a gap: ``leaving`` must leave ``partition`` before ``entering`` enter it, and that cuts
-    ``pairs`` for a moment, because what would keep them together waits in turn. ``waits``: the whole circle, each as
-    (who leaves, the partition, who enters). Empty ``entering``: nobody waits for that, their tables are too full.
+class WaitCycle(Generic[P]):
+    """A cycle in which every order has a gap: ``leaving`` must leave ``partition`` before ``entering`` enter it, and
+    that cuts ``pairs`` briefly, because what would keep them together waits in turn. ``waits``: the whole circle, each
+    as (who leaves, the partition, who enters). Empty ``entering``: nobody waits for that, their tables are too full.
     """
 
     partition: int
@@ -55,36 +56,41 @@ class Circle(Generic[P]):
             "or be full there"
             for leaving, base, entering in self.waits
         ]
-        shown = ", and ".join(waits[:4]) + (f", and {len(waits) - 4} more such" if len(waits) > 4 else "")
+        shown = ", and ".join(waits[:4]) + (
+            f", and {len(waits) - 4} more such (all of them: plan -f json)" if len(waits) > 4 else ""
+        )
         return f"a circle of ports that wait for each other: {shown}; {whom} cannot talk during the change"
 
 
 def _named(ports: Sequence[Hashable]) -> str:
-    return ", ".join(map(str, ports[:2])) + (f" and {len(ports) - 2} more" if len(ports) > 2 else "")
+    return ", ".join(map(str, ports[:2])) + (
+        f" and {len(ports) - 2} more (all of them: plan -f json)" if len(ports) > 2 else ""
+    )
 
 
 @dataclass(slots=True)
-class Way(Generic[P]):
+class StepSequence(Generic[P]):
     """``changed``: after each step, by port, the partitions that are as they will be; ports without any left out."""
 
     changed: list[dict[P, frozenset[int]]] = field(default_factory=list)
-    circles: tuple[Circle[P], ...] = ()
+    circles: tuple[WaitCycle[P], ...] = ()
 
 
-class Courses(Generic[P]):
-    """The courses of all ports of a fabric. Also those that stay where they are: others must not be cut from them.
+class FabricTransition(Generic[P]):
+    """The courses of all ports of a fabric. Includes ports that do not change, because others must not be cut off from
+    them.
 
-    *gaps*: pairs may be cut for a moment.
+    *gaps*: pairs may briefly be cut.
     """
 
-    def __init__(self, courses: Iterable[Course[P]], *, gaps: bool = False) -> None:
+    def __init__(self, courses: Iterable[PortTransition[P]], *, gaps: bool = False) -> None:
         self._kinds: list[Kind[P]] = []
         self._partitions: list[int] = []
         self._gaps = gaps
         self._fill(courses)
         self._waits = self._find_waits()
 
-    def _fill(self, courses: Iterable[Course[P]]) -> None:
+    def _fill(self, courses: Iterable[PortTransition[P]]) -> None:
         bits: dict[int, int] = {}
         kinds: dict[object, Kind[P]] = {}
         for course in courses:
@@ -141,19 +147,19 @@ class Courses(Generic[P]):
         """Whether some port must leave a partition before another enters it."""
         return bool(self._waits)
 
-    def plan(self, *, additions_first: bool) -> Way[P]:
+    def plan(self, *, additions_first: bool) -> StepSequence[P]:
         """Return the steps, as few as were found. Within a step the changes may be made in any order; with
         *additions_first* its rises are made, all of them, before its drops."""
         if not any(kind.rises | kind.drops for kind in self._kinds):
-            return Way()
+            return StepSequence()
         if additions_first and not self._waits:
-            return Way([self._by_port([kind.rises | kind.drops for kind in self._kinds])])
+            return StepSequence([self._by_port([kind.rises | kind.drops for kind in self._kinds])])
         pairs = [] if self._gaps else self._find_pairs()
         found = self._run(pairs, additions_first)
         if additions_first:
             other = self._run(pairs, additions_first, removals_at_once=True)
             found = min(found, other, key=lambda each: (len(each.circles), each.phases))
-        return Way(list(map(self._by_port, found.steps)), tuple(map(self._circle, found.circles)))
+        return StepSequence(list(map(self._by_port, found.steps)), tuple(map(self._circle, found.circles)))
 
     def _run(self, pairs: list[Pair], additions_first: bool, *, removals_at_once: bool = False) -> Rounds[P]:
         planning = self._rounds(pairs, additions_first)
@@ -169,14 +175,14 @@ class Courses(Generic[P]):
     def _rounds(self, pairs: list[Pair], additions_first: bool) -> Rounds[P]:
         return Rounds(self._kinds, self._partitions, self._waits, pairs, additions_first)
 
-    def _circle(self, forced: Forced) -> Circle[P]:
+    def _circle(self, forced: Forced) -> WaitCycle[P]:
         ports = [kind.ports for kind in self._kinds]
         pairs = [
             (a, b)
             for one, other, _ in forced.cut
             for a, b in (combinations(ports[one], 2) if one == other else product(ports[one], ports[other]))
         ]
-        return Circle(
+        return WaitCycle(
             self._number(forced.bit),
             tuple(port for number in forced.leaving for port in ports[number]),
             tuple(ports[forced.entering]) if forced.entering is not None else (),

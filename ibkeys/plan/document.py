@@ -1,6 +1,6 @@
 """The plan document ``ibkeys.plan/2``: a plan as a file that people review.
 
-`ibkeys.plan.model` has what it says; `ibkeys.plan.document_reader` reads it, and version 1 too, which has neither the
+`ibkeys.plan.model` has its contents; `ibkeys.plan.document_reader` reads it, and version 1 too, which has neither the
 text of the policy nor the options of the subnet manager.
 """
 
@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from ibkeys import files, jsonfile
+from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import PKey
 from ibkeys.plan.digest import plan_digest
-from ibkeys.plan.model import PartitionPlan
+from ibkeys.plan.model import Break, IndexMove, PartitionPlan, Problem
 from ibkeys.topology.port_id import IDENTITY, PortKey
 
 SCHEMA: Final = "ibkeys.plan/2"
@@ -44,47 +45,11 @@ def to_json(plan: PartitionPlan) -> dict[str, Any]:
             "allow_index_moves": [_key_text(number) for number in plan.options.allow_index_moves],
         },
         "sm_options": None if plan.sm_options is None else asdict(plan.sm_options),
-        "tables": [
-            {
-                **table.port.to_json(),
-                "capacity": table.capacity,
-                "peer": _peer_json(table.peer),
-                "before": _entries_json(table.before),
-                "after": _entries_json(table.after),
-            }
-            for table in plan.tables
-        ],
-        "enforcement": [
-            {
-                **change.port.to_json(),
-                "peer": _peer_json(change.peer),
-                "before": {"inbound": change.before.inbound, "outbound": change.before.outbound},
-                "after": {"inbound": change.after.inbound, "outbound": change.after.outbound},
-            }
-            for change in plan.enforcement
-        ],
-        "index_moves": [
-            {**move.port.to_json(), "pkey": _key_text(move.pkey), "from": move.source, "to": move.target}
-            for move in plan.index_moves
-        ],
-        "breaks": [
-            {
-                "partition": _key_text(each.partition),
-                "ports": [port.to_json() for port in each.ports],
-                "pairs": [[_guid_text(a), _guid_text(b)] for a, b in each.pairs],
-                "message": each.message,
-                "kind": each.kind,
-            }
-            for each in plan.breaks
-        ],
-        "problems": [
-            {
-                **(problem.port.to_json() if problem.port is not None else dict.fromkeys(IDENTITY)),
-                "kind": problem.kind,
-                "message": problem.message,
-            }
-            for problem in plan.problems
-        ],
+        "tables": [_table_json(table) for table in plan.tables],
+        "enforcement": [_enforcement_json(change) for change in plan.enforcement],
+        "index_moves": [_move_json(move) for move in plan.index_moves],
+        "breaks": [_break_json(each) for each in plan.breaks],
+        "problems": [_problem_json(problem) for problem in plan.problems],
         "partitions": {
             "born": [_key_text(number) for number in plan.partitions.born],
             "dying": [_key_text(number) for number in plan.partitions.dying],
@@ -114,10 +79,10 @@ def write_plan(plan: PartitionPlan, path: Path) -> None:
 
 
 def check_place(path: Path) -> Path:
-    """Return where a plan called *path* is put: where a link leads to, else *path* itself.
+    """Return the file to write for a plan called *path*: the target of a link, else *path* itself.
 
-    Raises UsageError when something else than a plan or an empty file is there, OSError when that cannot be read:
-    whoever mistypes a name must not lose a policy or a device.
+    Raises UsageError when something else than a plan or an empty file is there, OSError when that cannot be read: a
+    mistyped name must not destroy a policy or a device.
     """
     try:
         place = files.check_output(path, follow=True)
@@ -138,6 +103,47 @@ def _guid_text(guid: int) -> str:
 
 def _key_text(key: int) -> str:
     return f"0x{key:04x}"
+
+
+def _table_json(table: TableChange) -> dict[str, Any]:
+    return {
+        **table.port.to_json(),
+        "capacity": table.capacity,
+        "peer": _peer_json(table.peer),
+        "before": _entries_json(table.before),
+        "after": _entries_json(table.after),
+    }
+
+
+def _enforcement_json(change: EnforcementChange) -> dict[str, Any]:
+    return {
+        **change.port.to_json(),
+        "peer": _peer_json(change.peer),
+        "before": {"inbound": change.before.inbound, "outbound": change.before.outbound},
+        "after": {"inbound": change.after.inbound, "outbound": change.after.outbound},
+    }
+
+
+def _move_json(move: IndexMove) -> dict[str, Any]:
+    return {**move.port.to_json(), "pkey": _key_text(move.pkey), "from": move.source, "to": move.target}
+
+
+def _break_json(each: Break) -> dict[str, Any]:
+    return {
+        "partition": _key_text(each.partition),
+        "ports": [port.to_json() for port in each.ports],
+        "pairs": [[_guid_text(a), _guid_text(b)] for a, b in each.pairs],
+        "message": each.message,
+        "kind": each.kind,
+    }
+
+
+def _problem_json(problem: Problem) -> dict[str, Any]:
+    return {
+        **(problem.port.to_json() if problem.port is not None else dict.fromkeys(IDENTITY)),
+        "kind": problem.kind,
+        "message": problem.message,
+    }
 
 
 def _text_json(text: bytes | None) -> dict[str, str | None]:

@@ -1,4 +1,4 @@
-"""Ports that no partition tells apart, before or after, and what they do in each partition on the way.
+"""Classes of ports with the same memberships before and after, and how they change in each partition.
 
 In each partition a port *rises* (it enters, or limited becomes full) or *drops* (it leaves, or full becomes limited),
 or stays. Source: IBA 10.9.3 (membership).
@@ -36,7 +36,7 @@ class Room:
 
     @classmethod
     def of(cls, capacity: int, before: Iterable[PKey], after: Iterable[PKey]) -> Room | None:
-        """Return the room of a table, None where that is no question on the way."""
+        """Return the room of a table, None if that is no question on the way."""
         before, after = tuple(before), tuple(after)
         counts = (_count(before), _count(after))
         partitions = {*counts[0], *counts[1]}
@@ -76,7 +76,7 @@ def _count(keys: Iterable[PKey]) -> dict[int, int]:
 
 @dataclass(slots=True)
 class Kind(Generic[P]):
-    """Ports that no partition tells apart, before or after. Sets of partitions are numbers, a bit for each."""
+    """Ports with the same memberships before and after. Sets of partitions are numbers, a bit for each."""
 
     ports: list[P]
     rooms: tuple[Room, ...]

@@ -43,7 +43,7 @@ def place(
     index0: PKey | None = None,
     may_move: Collection[int] = (),
 ) -> Placed:
-    """Return the table of an end port that has *before* and shall have *keys*, and no others.
+    """Return the table of an end port that has *before* and should have *keys*, and no others.
 
     *keys* in the order of `Resolution.by_port`. *index0*: the P_Key that ``indx0`` pins. *may_move*: partitions whose
     P_Keys may change their index where the rule for index 0 asks for it.

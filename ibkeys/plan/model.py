@@ -1,4 +1,4 @@
-"""What a policy would change on a fabric: the plan as values, which check what no fabric could take."""
+"""The plan as value types: what a policy would change on a fabric. The types reject impossible values."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class IndexMove:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """Where no order of writing keeps everybody connected.
+    """Pairs that no order of writing keeps connected.
 
     ``kind`` ``no-room``: because tables are full; ``ports`` are those. ``circle``: because ports wait for each other
     (`ibkeys.plan.steps`); ``ports`` are those that leave ``partition`` too early, and those that enter it then.
-    ``pairs``: port GUIDs of end ports that may talk before and after, and cannot for a moment in between.
+    ``pairs``: port GUIDs of end ports that may talk before and after, and but briefly cannot in between.
     """
 
     partition: int
@@ -72,7 +72,7 @@ class PolicySource:
     text: bytes | None = None
 
     def require_text(self) -> bytes:
-        """Return the bytes of the policy. Raises FileFormatError where the plan does not have them."""
+        """Return the bytes of the policy. Raises FileFormatError if the plan does not have them."""
         if self.text is None:
             raise FileFormatError(
                 f"the plan has no text of its policy ({self.file}), which a subnet manager would be given: an earlier "
@@ -96,8 +96,8 @@ class SmOptions:
     """The options of OpenSM with which it makes of the policy what the plan says, named as in opensm.conf.
 
     ``no_partition_enforcement`` is the older word for ``part_enforce off``, and the stronger of the two.
-    ``keep_pkey_indexes``: off, OpenSM packs every table anew, and P_Keys in use move.
-    Source: opensm osm_subnet.c, osm_pkey_mgr.c.
+    ``keep_pkey_indexes``: off, OpenSM packs every table again, and P_Keys in use move. Source: opensm osm_subnet.c,
+    osm_pkey_mgr.c.
     """
 
     allow_both_pkeys: bool = False
@@ -118,7 +118,7 @@ class SmOptions:
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """Partitions that come into being, and those that have no member afterwards, by number."""
+    """Partitions that are created, and those that have no member afterwards, by number."""
 
     born: tuple[int, ...] = ()
     dying: tuple[int, ...] = ()
@@ -129,7 +129,7 @@ class PartitionPlan:
     """The whole document. ``sm_options`` is None in a plan that an earlier version made.
 
     Raises FileFormatError for a port named twice, an index or P_Key that its table cannot have, enforcement of a port
-    that is no external port of a switch, a policy's text that is not the one of its digest, options of the subnet
+    that is not an external port of a switch, a policy's text that is not the one of its digest, options of the subnet
     manager that do not lead to what was planned.
     """
 

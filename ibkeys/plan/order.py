@@ -1,5 +1,5 @@
-"""In which order a plan's tables are written: nobody who may talk before and after is cut off in between, and nobody is
-joined who may talk neither before nor after.
+"""The order in which a plan's tables are written: pairs that may talk before and after stay connected throughout, and
+pairs that may talk neither before nor after never become connected.
 
 Three states of each table: as it is, *grown*, as planned. Grown, a table holds every P_Key of both others, each with
 the stronger of its two memberships: while tables grow each has at least what it had, while they shrink each has at
@@ -8,9 +8,9 @@ least what it will have, and no table shrinks before all have grown. So no order
 Grown tables join strangers where one leaves a partition that another enters. Such a plan is made in stages
 (`ibkeys.plan.stages`), each with phases of its own: those who leave do so in an earlier stage than those who enter.
 
-A P_Key whose planned index is still taken by another waits at a free index: it is briefly duplicated, never
-absent. Where no index is free the table cannot grow; it is *swapped*, block by block, after all others have grown and
-before any shrinks. One such table between two ports cuts nobody, because a block is written at once; two of them may:
+A P_Key whose planned index is still taken by another waits at a free index: it is briefly duplicated, never absent.
+Where no index is free the table cannot grow; it is *swapped*, block by block, after all others have grown and before
+any shrinks. One such table between two ports cuts nobody, because a block is written at once; two of them may:
 `find_breaks` names the ports and pairs.
 
 Pure: tables in, phases out. Sources: IBA 10.9.3 (membership), 14.2.5.7 (one Set writes 32 entries).
@@ -45,10 +45,13 @@ PhaseName = Literal[
     "between",
     "policy",
     "former",
+    "members-add",
+    "members-remove",
+    "members-set",
 ]
-"""The last four are policies that a subnet manager is given."""
+"""``rewrite`` to ``former`` are policies that a subnet manager is given; after them stand changes through UFM."""
 ADDING: Final[frozenset[PhaseName]] = frozenset({"enforcement-off", "leaf-add", "end-add"})
-"""Phases after which every port has all that it had, and all that it shall have."""
+"""Phases after which every port has all that it had, and all that it should have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """A table that holds what it had and what it shall have. ``late``: the planned entries for which it had no room."""
+    """A table that holds its old and its wanted entries. ``late``: the planned entries for which it had no room."""
 
     entries: Entries
     late: Entries

@@ -1,7 +1,7 @@
-"""From a policy and a fabric to a plan: the desired table of every end port and leaf port, and what stands against it.
+"""Making a plan from a policy and a fabric: the wanted table of every end port and leaf port, and problems with it.
 
-Nothing is sent and nothing is guessed: a port whose table could not be read is reported and left alone. What OpenSM
-would make of the policy is `ibkeys.partitions.opensm_tables`; where this differs, and why: `ibkeys.plan.layout`.
+Nothing is sent and nothing is guessed: a port whose table could not be read is reported and skipped. What OpenSM would
+make of the policy is `ibkeys.partitions.opensm_tables`; where this differs, and why: `ibkeys.plan.layout`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from ibkeys.errors import UsageError
 from ibkeys.fabric.subnet_manager import BESIDE_SM
 from ibkeys.keys.pkey import DEFAULT_FULL, PARTITION_MASK, PKey
 from ibkeys.partitions.membership import Resolution, end_ports_of, resolve
-from ibkeys.partitions.model import DEFAULT_PARTITION, Policy
+from ibkeys.partitions.model import DEFAULT_PARTITION, Policy, table_order
 from ibkeys.partitions.opensm_tables import packed
 from ibkeys.plan.breaks import find_breaks
 from ibkeys.plan.digest import state_digest
 from ibkeys.plan.layout import Placed, place
 from ibkeys.plan.model import (
+    Enforce,
     FabricState,
     IndexMove,
     Options,
@@ -33,7 +34,7 @@ from ibkeys.plan.model import (
     SmOptions,
 )
 from ibkeys.reach.count import count_reach
-from ibkeys.topology.enforcement import Enforcement
+from ibkeys.topology.enforcement import Enforcement, leaf_of
 from ibkeys.topology.model import Node, Port, Topology
 from ibkeys.topology.port_id import PortKey
 from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids
@@ -63,6 +64,11 @@ def make_plan(
     """
     policy.require_accepted()
     options, manager = options or Options(), manager or shown_subnet_manager(fabric)
+    if options.disconnect_unconfigured and policy.leaves_open(DEFAULT_PARTITION):
+        raise UsageError(
+            f"{policy.path} does not say who is in the default partition, so nobody can be taken out of it: leave "
+            "--disconnect-unconfigured out"
+        )
     if options.disconnect_unconfigured and manager.presence != "none" and not force:
         raise Objection(
             "active-sm",
@@ -70,6 +76,24 @@ def make_plan(
             "default P_Key back when it next writes that block; stop it first",
         ).refusal()
     return _Planner(policy, fabric, options, manager).plan(full)
+
+
+def enforcement_as_is(fabric: Topology) -> Enforce | None:
+    """Return what the leaf ports of *fabric* enforce now, where all that were read do the same; else None."""
+    words: dict[tuple[bool, bool], Enforce] = {
+        (True, True): "both",
+        (True, False): "in",
+        (False, True): "out",
+        (False, False): "off",
+    }
+    leaves = (leaf_of(port) for port in fabric.end_ports())
+    infos = [leaf.port_info for leaf in leaves if leaf is not None]
+    found = {
+        (bool(info.partition_enforcement_inbound), bool(info.partition_enforcement_outbound))
+        for info in infos
+        if info is not None
+    }
+    return words[found.pop()] if len(found) == 1 else None
 
 
 @dataclass(slots=True)
@@ -92,7 +116,7 @@ class _Planner:
         resolution = self.resolve(ends)
         disconnected = self.disconnected(ends, resolution)
         for port in ends:
-            keys = () if port.guid in disconnected else resolution.by_port.get(port.guid, ())
+            keys = () if port.guid in disconnected else self.wanted(port, resolution)
             table = self.plan_end_port(port, keys, resolution.index0.get(port.guid))
             if table is not None and port.peer is not None and port.peer.is_external:
                 self.plan_leaf(port.peer, port, table)
@@ -110,7 +134,7 @@ class _Planner:
             tuple(self.tables if full else changed),
             tuple(self.enforcement),
             tuple(self.problems),
-            _born_and_dying(known),
+            _new_and_removed(known),
             count_reach([(frozenset(table.before.values()), frozenset(table.after.values())) for table in known]),
             self.options,
             tuple(self.moves),
@@ -156,6 +180,16 @@ class _Planner:
         also = "the subnet manager's port must not be disconnected" if self.options.disconnect_unconfigured else None
         require_sm_port(self.policy, guid, {port.guid for port in ends}, self.left_out, also)
         return resolve(self.policy, end_ports_of(ends), guid, self.options.allow_both_pkeys)
+
+    def wanted(self, port: Port, resolution: Resolution) -> tuple[PKey, ...]:
+        """Return the P_Keys that a port should have: those of the policy, and those that it has of partitions that the
+        policy leaves open.
+        """
+        said = resolution.by_port.get(port.guid, ())
+        stays = {key for _, key in port.occupied or () if self.policy.leaves_open(key)}
+        if not stays:
+            return said
+        return tuple(sorted({*said, *stays}, key=lambda key: (table_order(key.partition), key)))
 
     def disconnected(self, ends: list[Port], resolution: Resolution) -> frozenset[int]:
         """Return the CA ports that lose even the default partition: those in no other one, and not named in it.
@@ -315,9 +349,13 @@ class _Planner:
 
     def report_manager(self, ends: list[Port], resolution: Resolution) -> None:
         guid = self.manager.port_guid
-        limited = sum(
-            bool(resolution.by_port.get(port.guid)) and DEFAULT_FULL not in resolution.by_port[port.guid]
-            for port in ends
+        limited = (
+            0
+            if self.policy.leaves_open(DEFAULT_PARTITION)
+            else sum(
+                bool(resolution.by_port.get(port.guid)) and DEFAULT_FULL not in resolution.by_port[port.guid]
+                for port in ends
+            )
         )
         port = next((port for port in ends if port.guid == guid), None)
         if port is not None and DEFAULT_FULL not in resolution.by_port.get(port.guid, ()) and limited:
@@ -343,7 +381,7 @@ class _Planner:
 def require_sm_port(
     policy: Policy, guid: int | None, ends: Collection[int], left_out: Collection[int] = (), also: str | None = None
 ) -> None:
-    """Raise UsageError where what *policy* means depends on the subnet manager's port, and *guid* is none of *ends*.
+    """Raise UsageError if what *policy* means depends on the subnet manager's port, and *guid* is none of *ends*.
 
     *left_out*: port GUIDs that several nodes show. *also*: why else that port has to be known.
     """
@@ -366,7 +404,7 @@ def _key(port: Port) -> PortKey:
     return port.node.guid, port.num
 
 
-def _born_and_dying(tables: list[TableChange]) -> Partitions:
+def _new_and_removed(tables: list[TableChange]) -> Partitions:
     """Return the partitions that nobody was in before, and those that nobody is in after."""
 
     def bases(entries: Mapping[int, PKey]) -> set[int]:

@@ -72,7 +72,7 @@ class Rounds(Generic[P]):
 
     def find_first_drops(self, most: int) -> list[tuple[int, int]] | None:
         """Return drops, (kind, bit), that cut nobody one after the other and after which no rise waits; None when there
-        are none, or *most* drops were tried in vain.
+        are none, or *most* drops were tried without success.
 
         `run` does not go back: of drops that are harmless one by one and not together it makes some, and rarely the
         wrong ones.

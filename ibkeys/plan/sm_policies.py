@@ -1,4 +1,4 @@
-"""From a plan to the policies that OpenSM is given one after the other, so that nobody is cut and nobody is joined.
+"""Turning a plan into a series of policies for OpenSM that disconnects no pair and connects no pair wrongly.
 
 OpenSM writes what a new policy changes port by port, additions and removals at once, in an order of its own. So the
 way from the present state to the planned one goes through the states of `ibkeys.plan.steps`, each written as a policy
@@ -12,8 +12,8 @@ one. What it cannot do:
   policy is read. One that both policies name gets what it has in both of them.
 - OpenSM gives every port a P_Key of the default partition. A port that has none gets it with the first policy
   (``given_default``), whoever it meets there.
-- A P_Key that moves to another block of 32 entries is away for a moment between two Sets (``torn``). OpenSM moves one
-  for ``indx0``, when the default P_Key gets its index 0 back, with keep_pkey_indexes off; and with allow_both_pkeys a
+- A P_Key that moves to another block of 32 entries is briefly absent between two Sets (``torn``). OpenSM moves one for
+  ``indx0``, when the default P_Key gets its index 0 back, with keep_pkey_indexes off; and with allow_both_pkeys a
   membership that changes takes a new index.
 - OpenSM 3.3.23 crashes, two or three changes later, after a policy that gives the MGID of an ``mgid=`` line to another
   partition and at the same time takes the last port of the former one. No policy in between does that; the last one
@@ -41,7 +41,7 @@ from ibkeys.partitions.model import Definition, Policy
 from ibkeys.partitions.opensm_tables import Placement
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.partitions.sweeps import Sweeps
-from ibkeys.plan.courses import Circle
+from ibkeys.plan.courses import WaitCycle
 from ibkeys.plan.kinds import levels
 from ibkeys.plan.model import SmOptions
 from ibkeys.plan.steps import steps_between
@@ -68,7 +68,7 @@ class SmPolicies:
     texts: tuple[bytes, ...]
     states: tuple[State, ...]
     tables: tuple[Mapping[int, Placement], ...]
-    circles: tuple[Circle[int], ...] = ()
+    circles: tuple[WaitCycle[int], ...] = ()
     given_default: tuple[int, ...] = ()
     torn: tuple[tuple[int, int, int], ...] = ()
     moved_groups: tuple[tuple[int, int, int], ...] = ()
@@ -91,8 +91,8 @@ def policies_between(
     *tables*: of all end ports of the fabric, also of those that stay as they are, and of leaf ports. *others*: end
     ports whose tables are not known: what *old* gives them is taken for what they have. *old*: the policy that OpenSM
     uses now, None for no file. *digest* of the plan, for the comment that each policy in between begins with. *gaps*:
-    pairs may be cut for a moment; nobody is joined even then. *rewrite*: number of a partition in which every port is
-    a limited member in a first policy, beside what it has, and in no other: OpenSM writes every table anew, then and
+    pairs may briefly be cut; nobody is joined even then. *rewrite*: number of a partition in which every port is a
+    limited member in a first policy, beside what it has, and in no other: OpenSM writes every table again, then and
     when it is gone again, and nobody is cut or joined, whatever OpenSM remembers.
 
     Raises FileFormatError for a *new* that OpenSM would refuse or that has no text; UsageError where OpenSM makes
@@ -204,7 +204,7 @@ class _Way:
         )
 
     def check_outcome(self) -> None:
-        """Raise UsageError where the new policy gives a port other P_Keys than the plan says, and there is room."""
+        """Raise UsageError if the new policy gives a port other P_Keys than the plan says, and there is room."""
         for guid, table in self.tables.items():
             planned = set(table.after.values())
             if planned != self.gets[guid] and len(self.gets[guid]) < table.capacity:
@@ -232,7 +232,7 @@ class _Way:
         return found
 
     def policy_of(self, state: State) -> Policy:
-        """Return the policy that gives each port what *state* says. Raises FileFormatError where none does that."""
+        """Return the policy that gives each port what *state* says. Raises FileFormatError if none does that."""
         stays = {base for guid, keys in state.items() for base in levels(keys).keys() & levels(self.had[guid]).keys()}
         policy = explicit_policy(
             {**self.away, **state},
@@ -322,7 +322,7 @@ def _owners(policy: Policy) -> dict[int, int]:
 
 
 def _torn(before: Entries, after: Entries) -> list[int]:
-    """Return the partitions of a table that lose their P_Key for a moment when it is written block by block."""
+    """Return the partitions of a table that briefly lose their P_Key when it is written block by block."""
     if before == after:
         return []
     least = {

@@ -1,4 +1,5 @@
-"""From the tables of a plan to stages: where a partition is reused, tables in between, each reached as a plan would be.
+"""Splitting a plan into stages: where a partition is reused, with intermediate tables, each reached like a plan of its
+own.
 
 A plan that reuses no partition has one stage, which is itself. Otherwise `ibkeys.plan.courses` says which partitions of
 which ports change in which stage; here each table gets its entries for that. A P_Key whose planned index is still taken
@@ -22,7 +23,7 @@ from dataclasses import dataclass, replace
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
 from ibkeys.keys.pkey import FULL_BIT, PKey
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
-from ibkeys.plan.courses import Circle, Course, Courses
+from ibkeys.plan.courses import FabricTransition, PortTransition, WaitCycle
 from ibkeys.plan.kinds import Levels, Room, levels, thinned
 from ibkeys.topology.port_id import PortId, PortKey
 
@@ -66,7 +67,7 @@ class Stages:
 
     tables: tuple[tuple[TableChange, ...], ...]
     changed: tuple[dict[PortId, frozenset[int]], ...]
-    circles: tuple[Circle[PortId], ...] = ()
+    circles: tuple[WaitCycle[PortId], ...] = ()
     turned: frozenset[PortKey] = frozenset()
 
 
@@ -148,7 +149,7 @@ def reuses_partitions(tables: Iterable[TableChange], enforcement: Iterable[Enfor
     """Return whether a port must leave a partition before another enters it, or a leaf port has no room for what its
     enforcement takes meanwhile: then it matters who else is there. Only what changes decides that."""
     chains = chains_of(tables, enforcement)
-    return Courses(_courses(chains)).reuses or any(map(_has_no_room, chains))
+    return FabricTransition(_courses(chains)).reuses or any(map(_has_no_room, chains))
 
 
 def _has_no_room(chain: Chain) -> bool:
@@ -158,7 +159,7 @@ def _has_no_room(chain: Chain) -> bool:
     return (standing.before, standing.after) != (chain.before, chain.after)
 
 
-def _courses(chains: Iterable[Chain]) -> list[Course[PortId]]:
+def _courses(chains: Iterable[Chain]) -> list[PortTransition[PortId]]:
     found = []
     for chain in chains:
         rooms = [
@@ -166,7 +167,9 @@ def _courses(chains: Iterable[Chain]) -> list[Course[PortId]]:
             for table in chain.tables
             if table.differs
         ]
-        found.append(Course(chain.port, chain.before, chain.after, tuple(room for room in rooms if room is not None)))
+        found.append(
+            PortTransition(chain.port, chain.before, chain.after, tuple(room for room in rooms if room is not None))
+        )
     return found
 
 
@@ -174,7 +177,7 @@ def stages_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementCh
     """Return the stages of a plan; the tables that stay should be among *tables*, so that nobody is cut from them."""
     tables = tuple(tables)
     chains = chains_of(tables, enforcement)
-    way = Courses(_courses(chains)).plan(additions_first=True)
+    way = FabricTransition(_courses(chains)).plan(additions_first=True)
     turned = frozenset(chain.turned.port.key for chain in chains if chain.turned is not None)
     early, late = _out_of_turn(chains)
     if len(way.changed) < 2 and not (turned or early or late):

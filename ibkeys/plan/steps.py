@@ -1,8 +1,8 @@
-"""In which steps ports enter and leave partitions, so that there is no gap and no bridge on the way.
+"""The steps in which ports enter and leave partitions, without gaps or bridges in between.
 
 A *gap* cuts two ports that may talk before and after, in a partition or, where they leave one for another, altogether.
 A *bridge* joins two ports that may talk neither before nor after: where a partition is reused, one that leaves it meets
-one that enters it. Against a gap the way in comes first, against a bridge the way out.
+one that enters it. To avoid a gap, ports enter before they leave; to avoid a bridge, they leave before others enter.
 
 Where a port loses or gains the limited P_Key of a partition beside the full one, its membership stays, and nobody is
 concerned: it is lost in the first step and gained in the last, which leaves the most room.
@@ -18,12 +18,12 @@ Pure: memberships in, memberships out. Source: IBA 10.9.3 (limited members do no
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from ibkeys.keys.pkey import PKey
-from ibkeys.plan.courses import Circle, Course, Courses
+from ibkeys.plan.courses import FabricTransition, PortTransition, WaitCycle
 from ibkeys.plan.kinds import Room, levels, thinned
 
 P = TypeVar("P", bound=Hashable)
@@ -35,7 +35,7 @@ class Steps(Generic[P]):
     ``circles``: where a step cuts somebody all the same."""
 
     states: tuple[Mapping[P, frozenset[PKey]], ...]
-    circles: tuple[Circle[P], ...] = ()
+    circles: tuple[WaitCycle[P], ...] = ()
 
 
 def steps_between(
@@ -49,16 +49,16 @@ def steps_between(
     table that differs goes from one state to the next in one Set, or block by block, its leaf port's before or after.
 
     *before* and *after*: the P_Keys of each port, also of ports that stay as they are; one that is missing has none.
-    *capacity*: entries of a port's table, where that is known. *gaps*: pairs may be cut for a moment; a bridge never
-    is made.
+    *capacity*: entries of a port's table, where that is known. *gaps*: pairs may briefly be cut; a bridge never is
+    made.
     """
     ports = list(dict.fromkeys([*before, *after]))
     had, gets = ({port: frozenset(keys.get(port, ())) for port in ports} for keys in (before, after))
     courses = []
     for port in ports:
         room = Room.of(capacity[port], had[port], gets[port]) if capacity and port in capacity else None
-        courses.append(Course(port, levels(had[port]), levels(gets[port]), (room,) if room else ()))
-    found = Courses(courses, gaps=gaps).plan(additions_first=False)
+        courses.append(PortTransition(port, levels(had[port]), levels(gets[port]), (room,) if room else ()))
+    found = FabricTransition(courses, gaps=gaps).plan(additions_first=False)
     at_once = {port: thinned(had[port], gets[port]) for port in ports}
     states = [
         {port: _mixed(had[port], gets[port], at_once[port] | changed.get(port, frozenset())) for port in ports}
@@ -71,3 +71,25 @@ def steps_between(
 
 def _mixed(had: frozenset[PKey], gets: frozenset[PKey], changed: frozenset[int]) -> frozenset[PKey]:
     return frozenset({key for key in had if key.partition not in changed} | {k for k in gets if k.partition in changed})
+
+
+def one_partition_at_a_time(
+    before: Mapping[P, frozenset[PKey]], states: Iterable[Mapping[P, frozenset[PKey]]]
+) -> Iterator[tuple[bool, Mapping[P, frozenset[PKey]]]]:
+    """Yield the way over *states* for whoever changes one partition after the other: to each state first with all that
+    rises, then with all that drops, each with whether ports rise in it. Nothing is made in vain: a state that is there
+    already is left out."""
+    for state in states:
+        grown = {port: _grown(before[port], keys) for port, keys in state.items()}
+        if grown != before:
+            yield True, grown
+        if grown != state:
+            yield False, state
+        before = state
+
+
+def _grown(before: frozenset[PKey], after: frozenset[PKey]) -> frozenset[PKey]:
+    """Return the P_Keys once all that rises has risen, and nothing has dropped."""
+    was, will = levels(before), levels(after)
+    rises = {base for base, level in will.items() if was.get(base, 0) < level}
+    return _mixed(before, after, frozenset(rises))

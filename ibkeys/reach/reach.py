@@ -181,17 +181,28 @@ class Reach:
             if getattr(self._partitions[partition].reached_by(traffic(standing, self.inbound_check)), way) & ports
         )
 
-    def count(self, within: Collection[int] = ()) -> tuple[int, int]:
+    def count(self, within: Collection[int] = (), having: Collection[Port] | None = None) -> tuple[int, int]:
         """Return how many pairs of different end ports can talk, and how many ordered pairs are one way; *within*: by
-        these partitions only."""
+        these partitions only, *having*: those with at least one of these ports."""
+        pairs, one_way = self._count_among(within, ())
+        if having is None:
+            return pairs, one_way
+        without = self._count_among(within, having)
+        return pairs - without[0], one_way - without[1]
+
+    def _count_among(self, within: Collection[int], left_out: Collection[Port]) -> tuple[int, int]:
+        """Return what `count` does, of the ports that are not *left_out*."""
+        left_out = set(left_out)
+        places_left_out = sum(1 << number for number, port in enumerate(self.ports) if port in left_out)
         pairs = one_way = 0
         for group in self.groups:
             both, to, _ = self.reached(group.profile, within)
             # in its own kind, a port finds itself too
             standings = (standing for partition, standing in group.profile if not within or partition in within)
             own = any(t.sends_to(t) for t in (traffic(standing, self.inbound_check) for standing in standings))
-            pairs += len(group.ports) * (both.bit_count() - own)
-            one_way += len(group.ports) * to.bit_count()  # none of its own kind: those reach each other both ways
+            ports = sum(port not in left_out for port in group.ports) if left_out else len(group.ports)
+            pairs += ports * ((both & ~places_left_out).bit_count() - own)
+            one_way += ports * (to & ~places_left_out).bit_count()  # none of its own kind: those reach each other
         return pairs // 2, one_way
 
     def talking_pairs(self, within: Collection[int] = ()) -> Iterator[tuple[Port, Port]]:
@@ -267,17 +278,6 @@ class Reach:
                 mine = traffic(standing, self.inbound_check)
                 members[mine] = members.get(mine, 0) | ports
         return found
-
-
-def profiles_can_talk(a: Profile, b: Profile, inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK) -> bool:
-    """Return whether ports of these profiles can talk: in one partition, in both directions."""
-    others = dict(b)
-    for partition, standing in a:
-        if partition in others:
-            mine, theirs = traffic(standing, inbound_check), traffic(others[partition], inbound_check)
-            if mine.sends_to(theirs) and theirs.sends_to(mine):
-                return True
-    return False
 
 
 def places(ports: int) -> Iterator[int]:

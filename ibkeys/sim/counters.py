@@ -1,4 +1,4 @@
-"""What one port counts for the performance agent of its node: PortCounters and PortCountersExtended (IBA 16.1.3)."""
+"""The performance counters of one port: PortCounters and PortCountersExtended (IBA 16.1.3)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ibkeys.mad.performance import PortCounters, PortCountersExtended
 
 
 class Counters:
-    """The counters of one port. They come into being with the first event that counts."""
+    """The counters of one port. They are created with the first event that counts."""
 
     __slots__ = ("basic", "extended")
 

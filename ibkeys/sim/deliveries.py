@@ -1,4 +1,4 @@
-"""What becomes of a MAD in a simulated subnet: it arrives somewhere, or it is dropped and nothing comes back."""
+"""The outcome for a MAD in a simulated subnet: it is delivered somewhere, or dropped without a reply."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Drop(Enum):
     M_KEY = "m_key"
     """The port refused the M_Key."""
     SM_KEY = "sm_key"
-    """The SA ignores an asker with a wrong SM_Key."""
+    """The SA ignores a requester with a wrong SM_Key."""
     NOT_ANSWERED = "not answered"
     """The agent takes a MAD of this method and sends no reply."""
     NO_SM = "no SM"

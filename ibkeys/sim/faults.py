@@ -1,4 +1,4 @@
-"""What can go wrong on the way, by chance (seeded) or by order."""
+"""Injected faults: MADs lost, changed or delayed, at random (seeded) or on request."""
 
 from __future__ import annotations
 

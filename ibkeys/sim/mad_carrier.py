@@ -1,4 +1,4 @@
-"""The way of each MAD through a simulated subnet: by LID or directed route to an agent, an SA or a program, and back.
+"""Carrying MADs through a simulated subnet: by LID or directed route to an agent, an SA or a program, and back.
 
 256 bytes in at a port, what comes back out and when. No I/O and no clock, so that everything repeats exactly.
 """
@@ -183,14 +183,14 @@ class MadCarrier:
         return self._managers.next_timer()
 
     def run_sa_timers(self) -> None:
-        """Let every SA send again what its asker did not acknowledge in time."""
-        for home, asker, mad in self._managers.resend():
-            self._send_by_sa(home, asker, mad)
+        """Let every SA send again what its requester did not acknowledge in time."""
+        for home, requester, mad in self._managers.resend():
+            self._send_by_sa(home, requester, mad)
 
-    def _send_by_sa(self, home: Port, asker: Port, mad: bytes) -> None:
-        if routing.hops(home, asker.lid)[1] is asker:
+    def _send_by_sa(self, home: Port, requester: Port, mad: bytes) -> None:
+        if routing.hops(home, requester.lid)[1] is requester:
             for delivery in self._spoiled(mad, mad, home.node, home.lid):
-                self._receivers.deliver(asker, delivery)
+                self._receivers.deliver(requester, delivery)
 
     def _trap_to_sa(self, end: Port, mad: bytes, source: Port) -> bool:
         """Let the SA at *end* tell its subscribers of a trap; returns whether it has any, and so answered the trap.

@@ -49,7 +49,7 @@ class Managers:
         return min((timer for timer in timers if timer is not None), default=None)
 
     def resend(self) -> Iterator[tuple[Port, Port, bytes]]:
-        """Yield what was not acknowledged in time and goes out again: the SA's port, the asker's, the MAD."""
+        """Yield what was not acknowledged in time and goes out again: the SA's port, the requester's, the MAD."""
         for sa in self._sas.values():
-            for asker, mad in sa.resend():
-                yield sa.home, asker, mad
+            for requester, mad in sa.resend():
+                yield sa.home, requester, mad

@@ -1,7 +1,7 @@
 """The state of a simulated subnet: nodes and ports, as small as they can be, with what a test wants to look at.
 
 A port's PortInfo is the 64 bytes that an SMA would answer, so a Get copies them. Tables that most ports never have
-(P_Keys other than the default, further GUIDs) come into being when first written.
+(P_Keys other than the default, further GUIDs) are created when first written.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What becomes of a data packet: the switches' partition enforcement on its way, the receiver's P_Key and Q_Key rules.
+"""Simulating a data packet: partition enforcement by the switches on its route, then the receiver's P_Key and Q_Key
+checks.
 
 IBA 10.9 and 14.2.5: an external port of a switch with PartitionEnforcementInbound checks what its cable brings, one
 with PartitionEnforcementOutbound what it is about to send, each against its own P_Key table, as far as SwitchInfo says
@@ -29,7 +30,7 @@ OUTBOUND: Final = PortInfo.partition_enforcement_outbound, SwitchInfo.outbound_e
 
 
 def carry(packet: Packet, inbound_check: InboundCheck, traps: Traps, expected_q_key: int | None = None) -> str:
-    """Let *packet* go its way, move the counters, send the traps; returns in words what became of it.
+    """Send *packet* along its route, update counters, send traps; returns the outcome in words.
 
     Without *expected_q_key*, the Q_Key of the receiving QP, the packet's own is taken for right.
     """

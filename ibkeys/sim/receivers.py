@@ -1,4 +1,4 @@
-"""The programs at the ports of a simulated subnet: who has what arrives at a port and no agent answers."""
+"""The programs attached to ports of a simulated subnet: they receive MADs that no agent answers."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def directed(start: Node, ingress: int, path: bytes, hops: int) -> tuple[Node, i
     """Walk *hops* entries of *path* (entry 0 is unused) from *start*.
 
     *ingress* is the port of *start* that the SMP came in by, or is sent from. Returns the node, its ingress port and
-    the ReturnPath of hops + 1 entries; None where the SMP dies: a node in the middle that is no switch, a port number
+    the ReturnPath of hops + 1 entries; None if the SMP dies: a node in the middle that is not a switch, a port number
     the node does not have, a dead link. Source: IBA 14.2.2; Linux smi.c.
     """
     node = start
@@ -67,7 +67,7 @@ def by_lid(port: Port, lid: int) -> tuple[Node, int] | None:
 
 
 def hops(port: Port, lid: int) -> tuple[list[tuple[Port, Port]], Port | None]:
-    """Follow *lid* from *port* as a packet that is no SMP. Returns the links (egress, ingress) and the end port.
+    """Follow *lid* from *port* as a packet that is not an SMP. Returns the links (egress, ingress) and the end port.
 
     Such a packet passes a link only when the port that sends is Active and the one that receives Armed or Active
     (IBA 7.2.7). The end port is None where the packet is lost; the links are those it got over.

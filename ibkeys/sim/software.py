@@ -1,4 +1,4 @@
-"""What software on the nodes of a simulated subnet does: it runs a subnet manager, sets capabilities, names a node."""
+"""Actions of software on simulated nodes: running a subnet manager, setting capabilities, naming a node."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Software:
         self._traps = traps
 
     def start_sm(self, home: Port, state: int, priority: int = 0, sm_key: int = 0) -> None:
-        """Let a subnet manager run at *home*, in the place of one on that node. Raises UsageError.
+        """Let a subnet manager run at *home*, in place of one on that node. Raises UsageError.
 
         A master's LID becomes MasterSMLID of all end ports.
         """

@@ -188,11 +188,11 @@ class Subnet:
         power.reset(found, self.traps)
 
     def packet(self, packet: Packet, expected_q_key: int | None = None) -> str:
-        """Let a data packet go its way and return in words what became of it (see `ibkeys.sim.packets`)."""
+        """Send a data packet along its route and return the outcome in words (see `ibkeys.sim.packets`)."""
         return packets.carry(packet, self.inbound_check, self.traps, expected_q_key)
 
     def silence(self, node: Node | str | int, on: bool = True, *, forwards: bool = True) -> None:
-        """Let a node answer nothing; with *forwards* False nothing passes through it either."""
+        """Make a node answer nothing; with *forwards* False it forwards nothing either."""
         found = self.node(node)
         found.silent = (1 if forwards else routing.FORWARDS_NOTHING) if on else 0
         found.touch()

@@ -1,1 +1,1 @@
-"""The subnet manager that is there: which one is master, and of each OpenSM its effective files and options."""
+"""The subnet managers of a fabric: which one is master, and the effective files and options of each OpenSM."""

@@ -26,8 +26,7 @@ def to_json(report: Report, dangers: Iterable[Found]) -> dict[str, Any]:
 
 
 def time_text(seconds: float | None) -> str | None:
-    """Return a time as ``2026-11-22T06:15:14Z``; None where it is not known, or is none: a host may say what it
-    likes."""
+    """Return a time as ``2026-11-22T06:15:14Z``; None if it is not known, or is none: a host may say what it likes."""
     try:
         return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""Refusals of looks that are taken before a change, and again in its middle: there they have to say what was done."""
+"""Refusals by checks that run before a change and again during it. During the change they have to say what was done."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NOTHING: Final = "; nothing was changed"
 
 @contextmanager
 def halfway(done: str) -> Iterator[None]:
-    """Let an error that is raised within this say what was *done*, where it says that nothing was changed."""
+    """In errors raised inside this block, replace the statement that nothing was changed by what was *done*."""
     try:
         yield
     except IbkeysError as error:
@@ -23,5 +23,5 @@ def halfway(done: str) -> Iterator[None]:
 
 
 def told_halfway(text: str, done: str) -> str:
-    """Return the *text* of an error with what was *done* in the place of that nothing was changed, if it ends so."""
+    """Return the *text* of an error with what was *done* in place of that nothing was changed, if it ends so."""
     return f"{text.removesuffix(_NOTHING)}; {done}" if text.endswith(_NOTHING) else text

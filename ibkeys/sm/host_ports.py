@@ -1,4 +1,4 @@
-"""The InfiniBand ports of a host and which of them runs a subnet manager, as its kernel tells without a MAD."""
+"""The InfiniBand ports of a host and which of them run a subnet manager, read from its kernel without a MAD."""
 
 from __future__ import annotations
 

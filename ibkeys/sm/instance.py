@@ -1,4 +1,4 @@
-"""One running OpenSM with its effective files and options, as far as its host lets them be seen.
+"""One running OpenSM with its effective files and options, as far as they can be read on its host.
 
 Nothing is guessed: what cannot be read is not known, and says why. No key is in what this module returns but as an
 `MKey`, which masks itself.
@@ -43,10 +43,9 @@ _NO_FILE: Final = frozenset({"stdout", "stderr", "-", "syslog"})
 class InstanceFile:
     """A file or directory of an OpenSM.
 
-    ``path``: as that OpenSM names it, absolute; None where it has none, or where that is not known. ``place``: where it
-    is reached from outside. ``source``: what says so. ``is_certain``: whether nothing speaks against it;
-    ``doubt``: what does, "" for an options file that changed. ``fact``: mode, owner and times; None with the reason in
-    ``problem``.
+    ``path``: as that OpenSM names it, absolute; None if it has none, or where that is not known. ``place``: where it is
+    reached from outside. ``source``: what says so. ``is_certain``: whether nothing speaks against it; ``doubt``: what
+    does, "" for an options file that changed. ``fact``: mode, owner and times; None with the reason in ``problem``.
     ``digest``: SHA-256 of its bytes, of a policy only.
     """
 
@@ -63,7 +62,7 @@ class InstanceFile:
 
     @property
     def is_there(self) -> bool | None:
-        """Whether it is there; None where that cannot be told."""
+        """Whether it is there; None if that cannot be told."""
         if self.fact is not None:
             return True
         return False if self.problem == ABSENT else None
@@ -75,15 +74,16 @@ HOSTS_OWN: Final = "taken for the host's own; run as root to be certain"
 BUILD: Final = "which options file is the default was decided when this OpenSM was built: name it (-F) to be certain"
 NO_PROGRAM: Final = "its program cannot be told: it is only called opensm"
 NO_FILE: Final = ("none is named", "goes to ")
-"""How the problem of a file begins that is none at all."""
+"""The prefix of a file's problem that only says the file is absent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
     """One running OpenSM. ``host``: the name of its host, "" for this one. ``options_file``: what its options file says
-    now. ``policy``: what its policy says now, None where it cannot be read. ``last_sweep``: when its last heavy sweep
-    without errors ended, None where that is not known. ``port_guid``, ``state``: its port and its SMInfo state, filled
-    in by `ibkeys.sm.report`."""
+    now. ``policy``: what its policy says now, None if it cannot be read. ``last_sweep``: when its last heavy sweep
+    without errors ended, None if that is not known. ``port_guid``, ``state``: its port and its SMInfo state, filled in
+    by `ibkeys.sm.report`.
+    """
 
     host: str
     process: OpensmProcess
@@ -150,7 +150,7 @@ class _Look:
         )
 
     def at(self, role: Role, path: Path, place: Path, source: Source, certain: bool) -> InstanceFile:
-        """Return a file that is at *place* to whoever looks. Raises HostNotReached."""
+        """Return a file that is at *place* to anyone who looks. Raises HostNotReached."""
         found = self._found(role, path, place, source, certain)
         return found if self.process.view != "unknown" else replace(found, is_certain=False, doubt=HOSTS_OWN)
 

@@ -1,4 +1,4 @@
-"""Whether a file of OpenSM belongs to another program, which would write over what ibkeys puts there.
+"""Whether another program manages a file of OpenSM and would overwrite what ibkeys writes.
 
 Only marks that such programs leave themselves are taken for a sign.
 """
@@ -34,7 +34,7 @@ _MARKS: Final[tuple[tuple[str, str], ...]] = (
 
 
 def manager_of(path: Path, data: bytes | None) -> str | None:
-    """Return which program manages the file at *path*, in words; None where nothing says that one does."""
+    """Return which program manages the file at *path*, in words; None if nothing says that one does."""
     for folder, owner in _PLACES:
         if str(path).startswith(folder):
             return owner

@@ -13,8 +13,9 @@ from ibkeys.topology.subnet_manager import sm_state_name
 @dataclass(frozen=True, slots=True)
 class Manager:
     """A subnet manager. ``guid``: that of its port. The GUID that its SMInfo says does not count: an SM that names
-    there the GUID of another one would pass for that one. ``state``: its SMState in words; None where its port has the
-    IsSM bit and SMInfo was not answered, as ``priority`` and ``act_count`` then."""
+    there the GUID of another one would pass for that one. ``state``: its SMState in words; None if its port has the
+    IsSM bit and SMInfo was not answered, as ``priority`` and ``act_count`` then.
+    """
 
     port: Port
     guid: int

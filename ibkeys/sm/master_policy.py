@@ -1,7 +1,7 @@
-"""The policy that the master on this host really uses: ``--policy opensm``.
+"""The policy that the master SM on this host uses: ``--policy opensm``.
 
-It has to be the master: a standby may have another policy, which does not count. So the fabric is asked who is master,
-with a few MADs, and one of this host's OpenSMs has to be it by its port.
+A standby may have another policy, which is not in effect. So a few MADs find the master, and its port must be that of
+an OpenSM on this host.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from ibkeys.sm.report import HostReport, look_at_host, with_ports
 from ibkeys.topology.subnet_manager import sm_state_name
 
 OPENSM: Final = "opensm"
-"""What stands in the place of a file name. A file of that name is ``./opensm``."""
+"""What stands in place of a file name. A file of that name is ``./opensm``."""
 _BY_HAND: Final = "name the policy file"
 
 
 @dataclass(frozen=True, slots=True)
 class MasterPolicy:
-    """The policy of one OpenSM. ``allow_both_pkeys``, ``part_enforce``: its options as far as they can be seen, None
-    where they are not known. ``notes``: what its user should hear, also of what is not certain."""
+    """The policy of one OpenSM. ``allow_both_pkeys``, ``part_enforce``: its options as far as they can be seen, None if
+    they are not known. ``notes``: what its user should know, also of what is not certain.
+    """
 
     instance: Instance
     policy: Policy
@@ -43,7 +44,7 @@ class MasterPolicy:
 def policy_of_master(fabric: Fabric, named: Named = NOTHING_NAMED, host: HostFiles = THIS_HOST) -> MasterPolicy:
     """Return the policy of the OpenSM on this host that is master of *fabric*.
 
-    Raises UsageError where none of this host's is, or which one cannot be told, and FileFormatError for a policy that
+    Raises UsageError if none of this host's is, or which one cannot be told, and FileFormatError for a policy that
     cannot be read or that OpenSM would refuse.
     """
     if fabric.is_simulated:

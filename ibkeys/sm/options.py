@@ -1,4 +1,4 @@
-"""The options that a running OpenSM works with, each with where it comes from and whether that is certain.
+"""The options in effect in a running OpenSM, each with its source and whether that is certain.
 
 The command line wins over the options file, and that over the defaults. A running OpenSM takes a value of the file over
 only when it differs from the file's last one, so a value of the command line holds until the file's value changes.
@@ -29,8 +29,9 @@ SHOWN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One option. ``value``: None is no text, or not known where ``source`` says so. ``is_certain``: whether nothing
-    that could be seen speaks against this value being in force."""
+    """One option. ``value``: None is not a text, or not known where ``source`` says so. ``is_certain``: whether nothing
+    that could be seen speaks against this value being in force.
+    """
 
     name: str
     value: Value
@@ -49,7 +50,7 @@ class Setting:
         if isinstance(self.value, MKey):
             return state_of_key(self.name, self.value)
         if self.name == "event_plugin_options" and self.value:
-            return "set"  # a plugin may take a password there
+            return "set"  # a plugin argument may be a password
         return f"0x{self.value:016x}" if OPTIONS[self.name].kind == "u64" and self.value is not None else self.value
 
 
@@ -62,9 +63,10 @@ def state_of_key(name: str, key: MKey) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is known of one process. ``file``: what the options file says now; None where it cannot be read.
-    ``is_changed``: the file may say something else than what was read. ``tmp_dir``: OSM_TMP_DIR, "" without it, None
-    where the environment cannot be read."""
+    """What is known of one process. ``file``: what the options file says now; None if it cannot be read.
+    ``is_changed``: the file may say something else than what was read. ``tmp_dir``: OSM_TMP_DIR, "" without it, None if
+    the environment cannot be read.
+    """
 
     command: CommandLine
     file: OptionsFile | None

@@ -1,4 +1,4 @@
-"""Whether a running OpenSM has read a file as the file is now: judged by times, because OpenSM does not tell.
+"""Whether a running OpenSM has read the current version of a file: judged by times, because OpenSM does not say.
 
 OpenSM reads its options file and its policy when it starts and again in every heavy sweep. At the end of a heavy sweep
 without errors it writes opensm-subnet.lst. A sweep with errors reads too and leaves no such trace, and a standby reads

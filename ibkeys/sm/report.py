@@ -1,4 +1,4 @@
-"""All that is known of the subnet managers: those of the fabric, and the OpenSMs of the hosts that were looked at.
+"""The report on subnet managers: those of the fabric, and the OpenSMs on the hosts that were inspected.
 
 Which OpenSM is which of the fabric's managers follows from its port: the one that it was told to use, else the only
 port of its host with an IsSM bit where it is the only OpenSM there. Where neither tells, it is not known.
@@ -24,12 +24,12 @@ _ASKED_FOR: Final = (1 << 64) - 1
 
 
 MOST_OPENSMS: Final = 64
-"""So many run on another host at most; each costs some fifty questions."""
+"""So many run on another host at most; each costs about fifty questions."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostReport:
-    """One host. ``name``: "" for this one. ``error``: why it could not be looked at; "" where it could."""
+    """One host. ``name``: "" for this one. ``error``: why it could not be looked at; "" if it could."""
 
     name: str
     instances: tuple[Instance, ...] = ()
@@ -39,8 +39,7 @@ class HostReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``managers``: those of the fabric; None where it was not asked or did not answer, with the reason in
-    ``error``."""
+    """``managers``: those of the fabric; None if it was not asked or did not answer, with the reason in ``error``."""
 
     managers: tuple[Manager, ...] | None
     hosts: tuple[HostReport, ...]
@@ -56,7 +55,7 @@ class Report:
         return tuple(each for each in self.managers or () if each.is_master)
 
     def master_instance(self) -> Instance | None:
-        """Return the OpenSM that is the one master; None where there is none, or which one it is is not known."""
+        """Return the OpenSM that is the one master; None if there is none, or which one it is is not known."""
         guids = {each.guid for each in self.masters}
         found = [each for each in self.instances() if each.port_guid in guids]
         return found[0] if len(guids) == len(found) == 1 else None
@@ -90,8 +89,7 @@ def look_at_host(host: HostFiles, named: Named = NOTHING_NAMED, socket: str = ""
 
 
 def not_reached(error: HostNotReached) -> HostReport:
-    """Return the report of a host that does not answer. The error names the host once more, which the report does
-    not."""
+    """Return the report of a host that does not answer. The error names the host again, which the report does not."""
     return HostReport(error.host, error=str(error).removeprefix(f"host {error.host}: "))
 
 

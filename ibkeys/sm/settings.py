@@ -67,8 +67,7 @@ class SmSettings:
 
 
 def read_settings(path: Path) -> SmSettings:
-    """Read an ``sm.toml``. Raises FileFormatError, also for one that others can write; StoreError where it cannot be
-    read."""
+    """Read an ``sm.toml``. Raises FileFormatError, also if others can write it; StoreError if it cannot be read."""
     try:
         data, status = files.read_with_status(path, files.SETTINGS)
         _refuse_what_others_decide(path, status)

@@ -1,7 +1,7 @@
-"""The hosts with OpenSMs that were reached, the one OpenSM that is master, and whether it is still as it was seen.
+"""The reachable hosts with OpenSMs, the master among them, and checking that it has not changed.
 
-What is done through OpenSM rests on this: who is the one master is known, its process is seen, and before each step it
-is looked at again whether both are still the same.
+A change through OpenSM requires exactly one known master whose process was found. Before each step both are checked
+again.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """An OpenSM that runs, the hands on its host, and the SM of the fabric that it is; None where that is not known."""
+    """An OpenSM that runs, the hands on its host, and the SM of the fabric that it is; None if that is not known."""
 
     instance: Instance
     hands: SmHands
     manager: Manager | None
 
     def read_user(self) -> int:
-        """Return the user ID that it runs as. Raises Refused (``stale``) where it runs no more, HostNotReached."""
+        """Return the user ID that it runs as. Raises Refused (``stale``) if it runs no more, HostNotReached."""
         try:
             return self.hands.files.stat(self.instance.process.folder).uid
         except OSError:
@@ -60,8 +60,8 @@ class Running:
     def place_of(self, role: Role) -> tuple[Path, Path]:
         """Return a file as its host names it, and as this OpenSM sees it.
 
-        Raises UsageError where it is not known which file that is, FileError where the OpenSM sees another file of that
-        name than its host.
+        Raises UsageError if it is not known which file that is, FileError if the OpenSM sees another file of that name
+        than its host.
         """
         file = self.instance.files[role]
         if file.path is None or file.place is None:
@@ -85,7 +85,7 @@ class Running:
     def settings(self, names: Iterable[str], what_for: str) -> tuple[dict[str, Setting], list[str]]:
         """Return these options, and notes on what may not be in force. *what_for*: what depends on them, in words.
 
-        Raises UsageError where one is not known.
+        Raises UsageError if one is not known.
         """
         options, name = self.instance.options, self.instance.name
         settings = {each: options.setting(each) for each in names}
@@ -106,12 +106,12 @@ class Running:
         return settings, notes
 
     def verify_process(self) -> None:
-        """Ask whether the process is still there. Raises Refused (``stale``), HostNotReached."""
+        """Check that the process is still running. Raises Refused (``stale``), HostNotReached."""
         if not self.hands.is_running(self.instance.process):
             raise stale(f"{self.instance.name} no longer runs, or was restarted")
 
     def verify_options(self) -> None:
-        """Ask whether the options file is as it was seen. Raises Refused (``stale``), HostNotReached."""
+        """Check that the options file has not changed. Raises Refused (``stale``), HostNotReached."""
         file = self.instance.files["options"]
         if file.place is not None and _state(file.fact) != _state(_fact_now(self.hands, file.place)):
             raise stale(f"{file.path}, the options file of {self.instance.name}, was changed in the meantime")
@@ -140,7 +140,9 @@ def to_json(reached: Iterable[Reached]) -> list[dict[str, Any]]:
 
 
 def hosts_in(kept: Mapping[str, Any]) -> list[SmHost]:
-    """Return the hosts that the journal kept. Raises UsageError for what is no host, StoreError for what is no list."""
+    """Return the hosts that the journal kept. Raises UsageError for what is not a host, StoreError for what is not a
+    list.
+    """
     try:
         return [
             SmHost(SshHost(str(each["name"]), each["sudo"] is True, each["ssh_config"]))
@@ -163,7 +165,7 @@ class Seen:
     master: Running
 
     def others(self) -> Iterator[tuple[Manager, Running | None]]:
-        """Yield the other SMs that take part, each with its OpenSM; None where that is on no host that was looked at.
+        """Yield the other SMs that take part, each with its OpenSM; None if that is on no host that was looked at.
 
         A port whose IsSM bit is set and whose SMInfo was not answered takes part.
         """
@@ -173,8 +175,9 @@ class Seen:
 
 
 def taking_part(report: Report, reached: Sequence[Reached]) -> Iterator[tuple[Manager, Running | None]]:
-    """Yield every SM of the fabric that is or may become master, each with its OpenSM; None where that is on no host
-    that was looked at."""
+    """Yield every SM of the fabric that is or may become master, each with its OpenSM; None if that is on no host that
+    was looked at.
+    """
     seen = {each.port_guid: each for each in report.instances() if each.port_guid is not None}
     for manager in report.managers or ():
         if manager.state == "not active":
@@ -192,9 +195,9 @@ def look_around(managers: Sequence[Manager], reached: Sequence[Reached], own_gui
 def find_master(managers: Sequence[Manager], reached: Sequence[Reached], own_guid: int) -> Seen:
     """Return the one master among the *managers* of the fabric, whose OpenSM has to run on one of the hosts *reached*.
 
-    *own_guid*: the port GUID of the port that was swept from. Raises Refused where there is no master or more than one,
-    or its OpenSM is not seen; UsageError where its program is not known, HostNotReached where a host did not answer
-    that it may run on.
+    *own_guid*: the port GUID of the port that was swept from. Raises Refused if there is no master or more than one, or
+    its OpenSM is not seen; UsageError if its program is not known, HostNotReached if a host did not answer that it may
+    run on.
     """
     report = look_around(managers, reached, own_guid)
     manager, instance = master_in(report)
@@ -213,7 +216,7 @@ def master_in(report: Report) -> tuple[Manager, Instance]:
 
 
 def hands_of(reached: Sequence[Reached], instance: Instance) -> SmHands:
-    """Return the hands on the host of an OpenSM."""
+    """Return the host of an OpenSM, opened for changes."""
     return next(each.hands for each in reached if each.hands.name == instance.host)
 
 
@@ -226,7 +229,7 @@ def verify_master(fabric: Fabric, manager: Manager, lids: Sequence[int]) -> None
 
 
 def stale(what: str) -> Refused:
-    """Return the error for what is not any more as it was seen."""
+    """Return the error for something that changed since it was inspected."""
     return Refused(
         f"refused by interlock stale, which cannot be overridden here: {what}; nothing more was done: check `ibkeys "
         "sm-show` and make sure that one OpenSM is master before you continue",

@@ -1,4 +1,4 @@
-"""The command that starts an OpenSM as it was started, for whoever has to type it."""
+"""The command line that starts an OpenSM again as before, shown to the user."""
 
 from __future__ import annotations
 

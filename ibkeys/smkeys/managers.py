@@ -1,7 +1,8 @@
 """The OpenSMs that a change of sm_key and sa_key goes through: every SM of the fabric, each with its options file.
 
-One that is not reached would go on with the former sm_key. It ignores the others then, and they ignore it: after its
-polling time there are two masters. Source: opensm osm_sminfo_rcv.c, osm_sm_state_mgr.c; a running OpenSM, observed.
+An OpenSM that is not reached would keep the former sm_key. It and the others would then ignore each other, and after
+its polling time there would be two masters. Source: opensm osm_sminfo_rcv.c, osm_sm_state_mgr.c; a running OpenSM,
+observed.
 """
 
 from __future__ import annotations
@@ -57,8 +58,9 @@ def keys_in(data: bytes) -> dict[Kind, SMKey]:
 @dataclass(slots=True)
 class KeyManagers:
     """All SMs of the fabric. ``files``: their options files, that of the master last; ``managers``: their ports;
-    ``window``: seconds after which the first of them takes over from a master with another sm_key, None where there is
-    only one SM; ``longest``: the same of the last of them, 0 with one SM; ``notes``: what is not certain."""
+    ``window``: seconds after which the first of them takes over from a master with another sm_key, None if there is
+    only one SM; ``longest``: the same of the last of them, 0 with one SM; ``notes``: what is not certain.
+    """
 
     files: list[KeyFile]
     managers: tuple[Manager, ...]
@@ -85,9 +87,9 @@ def find_key_managers(writer: Writer, reached: Sequence[Reached], found: Topolog
     """Return the OpenSMs of the fabric that a sweep with SMInfo *found*. *goes_on*: a change that was cut off goes on,
     so that there may be several masters by now.
 
-    Raises Refused (``master``, `REFUSAL`, ``file``, ``signal``) where there is no one master, where an SM is on no host
-    that was reached, or an OpenSM could not be given a key; UsageError where an option is not known, FileError where a
-    file is not to be reached, and HostNotReached.
+    Raises Refused (``master``, `REFUSAL`, ``file``, ``signal``) if there is no one master, if an SM is on no host that
+    was reached, or an OpenSM could not be given a key; UsageError if an option is not known, FileError if a file is not
+    to be reached, and HostNotReached.
     """
     own_guid = writer.fabric.own_guid
     if goes_on:
@@ -131,7 +133,7 @@ def _fit(running: Running) -> Running:
 
 
 def _seconds(polling: Mapping[str, Setting]) -> float:
-    """Return for how long a standby with these options asks a master in vain before it takes over."""
+    """Return for how long a standby with these options asks a master without success before it takes over."""
     retries, milliseconds = (polling[name].value for name in _POLLING)
     assert isinstance(retries, int)
     assert isinstance(milliseconds, int)
@@ -149,7 +151,7 @@ def _files(opensms: Sequence[Running]) -> tuple[list[KeyFile], list[str]]:
 
 
 def _refuse_one_file_of_several_hosts(files: Sequence[KeyFile]) -> None:
-    """Raise Refused where hosts have one file from a server: it is replaced once, and the others see that late."""
+    """Raise Refused if hosts have one file from a server: it is replaced once, and the others see that late."""
     seen: dict[tuple[int, int, bytes], KeyFile] = {}
     for file in files:
         found = file.conf.seen.found
@@ -165,7 +167,7 @@ def _refuse_one_file_of_several_hosts(files: Sequence[KeyFile]) -> None:
 
 
 def _refuse_several_files_of_another_host(files: Sequence[KeyFile]) -> None:
-    """Raise Refused where two files of one other host would have to wait beside each other: its hands hold one."""
+    """Raise Refused if two files of one other host would have to wait beside each other: its hands hold one."""
     seen: dict[str, KeyFile] = {}
     for file in files:
         other = seen.setdefault(file.conf.hands.name, file)

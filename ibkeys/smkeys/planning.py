@@ -1,4 +1,4 @@
-"""A change of sm_key and sa_key on all hosts, worked out: which keys, which files, and what objects to it.
+"""Planning a change of sm_key and sa_key on all hosts: the keys, the files, and the interlocks.
 
 A change that was cut off left its keys ``pending`` in the key store. The next one has the same keys then, and finishes
 it, wherever it stopped: keys are compared, nothing else says how far it came.
@@ -51,7 +51,7 @@ class Settings:
 
 @dataclass(slots=True, kw_only=True)
 class KeyChange(Plan):
-    """A change that has been worked out but not made. No port is written to.
+    """A planned change. No port is written to.
 
     ``new``: the keys; ``goes_on``: they are those of a change that was cut off; ``former``: the SA_Keys that must be
     refused at the end.
@@ -132,8 +132,8 @@ def plan_change(
 ) -> KeyChange:
     """Plan new keys for all SMs of the fabric, *given* or else generated, or the rest of a change that was cut off.
 
-    Raises UsageError for keys that cannot be meant, and where something is not known; Refused where the change would
-    leave the SMs without a common key, or could not be proven; FileError, HostNotReached, StoreError, StoreSealed.
+    Raises UsageError for keys that cannot be meant, and where something is not known; Refused if the change would leave
+    the SMs without a common key, or could not be proven; FileError, HostNotReached, StoreError, StoreSealed.
     """
     if writer.fabric.is_simulated:
         raise UsageError("a simulated subnet has no OpenSM on any host, whose files could be changed")
@@ -173,8 +173,9 @@ def _stored(writer: Writer) -> list[StoredSmKey]:
 
 
 def _refuse_while_standbys_are_stopped(store: KeyStore) -> None:
-    """Raise Refused (``open-run``) where a run of M_Keys has stopped standbys: nobody sees them, they would keep their
-    former sm_key, and become second masters when that run starts them again."""
+    """Raise Refused (``open-run``) if a run of M_Keys has stopped standbys: nobody sees them, they would keep their
+    former sm_key, and become second masters when that run starts them again.
+    """
     last = Runs(store).last()
     stopped = last.via.get("stopped") if last is not None and last.state == "open" and last.via is not None else None
     if last is not None and stopped:
@@ -202,8 +203,9 @@ def _new_keys(given: Mapping[Kind, SMKey], pending: Mapping[Kind, SMKey]) -> dic
 
 
 def _refuse_other_files(writer: Writer, managers: KeyManagers) -> None:
-    """Raise UsageError where the change that was cut off had other options files, and none of these: this is another
-    subnet then, which would get its keys, while nobody could finish it any more."""
+    """Raise UsageError if the change that was cut off had other options files, and none of these: this is another
+    subnet then, which would get its keys, while nobody could finish it any more.
+    """
     with Journal.read(writer.fabric.stores.journal) as journal:
         last = [record.id for record in journal.list_operations() if record.command == COMMAND][-1:]
         begun = {(entry.image.host, entry.image.path) for number in last for entry in journal.files(number)}
@@ -228,7 +230,8 @@ def _refuse_without_sa(writer: Writer) -> None:
 
 def _former(managers: KeyManagers, new: Mapping[Kind, SMKey], rows: Sequence[StoredSmKey]) -> list[SMKey]:
     """Return the SA_Keys that may have been in force, and OpenSM's default: all of them must be refused at the end. 0
-    is shown by whoever has no key, and served as such."""
+    is shown by the code that has no key, and served as such.
+    """
     found = [file.keys["sa_key"] for file in managers.files]
     found += [row.sm_key for row in rows if (row.kind, row.state) == ("sa_key", "current")]
     return [key for key in dict.fromkeys([*found, DEFAULT]) if key != new["sa_key"] and not key.is_zero]
@@ -241,7 +244,7 @@ def _unread_edits(change: KeyChange) -> Iterator[Objection]:
     edits = []
     for file in change.managers.files:
         if change.goes_on and file.keys == dict(change.new):
-            continue  # what is unread is ours
+            continue  # unread edits are ours
         read = {each.instance.files["options"].reading for each in file.opensms}
         edits += [f"{file.conf.name}: {WORDS['not-read']}"] if "not-read" in read else []
     if edits:

@@ -1,5 +1,5 @@
-"""Whether new keys are in force: the SA answers who shows the new one, and there is one master for as long as it takes
-a standby that has another sm_key to become a second one.
+"""Verifying that new keys are in force: the SA answers requests with the new SA_Key, and there is only one master for
+as long as a standby with another sm_key needs to take over.
 
 OpenSM drops a request with a wrong SM_Key, and writes its own sa_key to its log then: close that before it is asked.
 Source: opensm osm_sa_mad_ctrl.c (ERR 1A04), osm_sm_state_mgr.c; a running OpenSM, observed.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.change.clock import LONGEST_PAUSE, Clock, Patience
+from ibkeys.change.clock import LONGEST_PAUSE, Clock, ProgressTimeout
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.sweep import Wanted
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply
@@ -29,8 +29,9 @@ _MARGIN: Final = 2 * LONGEST_PAUSE
 
 @dataclass(slots=True)
 class Proof:
-    """Asks SA and SMs until they are as they shall be. ``managers``: their ports; ``wait``: seconds without progress
-    after which it is given up; ``check``: called often, raises to stop."""
+    """Asks the SA and the SMs until they show the expected keys. ``managers``: their ports; ``wait``: seconds without
+    progress after which it is given up; ``check``: called often, raises to stop.
+    """
 
     writer: Writer
     managers: Sequence[Manager]
@@ -41,8 +42,8 @@ class Proof:
     # --- the SA ------------------------------------------------------------------------------------------------------
 
     def until_trusted(self, key: SMKey) -> bool:
-        """Return whether the SA of the master comes to answer who shows *key*, within the patience."""
-        waiting = Patience(self.clock, self.wait)
+        """Return whether the SA of the master answers requests with *key* before the timeout."""
+        waiting = ProgressTimeout(self.clock, self.wait)
         while True:
             self.check()
             if self.is_trusted(key):
@@ -71,8 +72,9 @@ class Proof:
 
     def until_read(self, key: SMKey) -> str:
         """Return "" when no SM shows another sm_key than *key* in its SMInfo, within the patience; else which do, in
-        words. An SM shows it to who knows its M_Key, and to everybody where that is 0; 0 shows nothing."""
-        waiting = Patience(self.clock, self.wait)
+        words. An SM shows it to a requester that knows its M_Key, and to everybody where that is 0; 0 shows nothing.
+        """
+        waiting = ProgressTimeout(self.clock, self.wait)
         while True:
             self.check()
             others = [str(each.port) for each in self.managers if self._shows_another(each, key)]
@@ -92,7 +94,7 @@ class Proof:
         was wrong last, in words."""
         seconds = seconds + _MARGIN if seconds else 0.0
         end = self.clock.now() + self.wait + 2 * seconds
-        waiting = Patience(self.clock, self.wait)
+        waiting = ProgressTimeout(self.clock, self.wait)
         since: float | None = None
         while True:
             self.check()
@@ -105,7 +107,7 @@ class Proof:
             since = now if since is None else since
             if now - since >= seconds:
                 return self._strangers()
-            waiting = Patience(self.clock, self.wait)
+            waiting = ProgressTimeout(self.clock, self.wait)
             self.clock.sleep(min(LONGEST_PAUSE, since + seconds - now))
 
     def _wrong(self) -> str:
@@ -119,7 +121,7 @@ class Proof:
         return "" if masters else "no subnet manager says that it is master"
 
     def _strangers(self) -> str:
-        """Sweep once more: an SM that came meanwhile, or one that nobody knew of, may be a second master."""
+        """Sweep again: an SM that came meanwhile, or one that nobody knew of, may be a second master."""
         found = managers_of(self.writer.fabric.sweep(wanted=Wanted(sm_info=True)))
         masters = [str(each.port) for each in found if each.is_master]
         return "" if len(masters) == 1 else f"{len(masters)} subnet managers say that they are master: {named(masters)}"

@@ -1,8 +1,8 @@
-"""One change of the keys: every file is ready beside the old one first, then all take their places within seconds.
+"""One change of the keys: all new files are written first, then all replace the old ones within seconds.
 
-A standby that has another sm_key than the master takes over after its polling time, so what takes long or may fail is
-done before the first rename. If something fails after it, the files that have the new keys get the former ones back,
-within the same time. Nothing here stops an OpenSM.
+A standby with another sm_key than the master takes over after its polling time, so everything slow or fallible is done
+before the first rename. If something fails later, the files with the new keys get the former ones back within that
+time. No OpenSM is stopped.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from ibkeys.change.clock import Clock
-from ibkeys.change.interrupts import Explained
+from ibkeys.change.interrupts import ExplainedInterrupt
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Incomplete
 from ibkeys.host.conf.edit import NewValue, with_options
@@ -47,7 +47,8 @@ class Placed:
 class Run:
     """``new``: the keys that all files get; ``former``: SA_Keys that must be refused afterwards; ``goes_on``: it is an
     earlier change that was cut off, so that some files may have the new keys already. ``check``: called often, raises
-    to stop; ``say``: told what is being done. ``notes``: what the user should hear at the end."""
+    to stop; ``say``: told what is being done. ``notes``: what the user should know at the end.
+    """
 
     writer: Writer
     managers: KeyManagers
@@ -64,8 +65,9 @@ class Run:
     _refs: list[int] = field(default_factory=list)
 
     def make(self) -> None:
-        """Make the change and prove it. Raises Incomplete where it did not come to its end, and what stopped it before
-        the first file."""
+        """Make the change and prove it. Raises Incomplete if it did not come to its end, and what stopped it before the
+        first file.
+        """
         self.check()
         self._store_keys()
         try:
@@ -78,7 +80,7 @@ class Run:
             self._signal(self.managers.opensms)
             self._prove()
         except KeyboardInterrupt as error:
-            raise Explained(f"{error}; {self._what_stands()}: {AGAIN}") from None
+            raise ExplainedInterrupt(f"{error}; {self._what_stands()}: {AGAIN}") from None
         except IbkeysError as error:
             self._end_in_vain(error)
         self._end_well()
@@ -90,9 +92,9 @@ class Run:
         return self.writer.keystore
 
     def _store_keys(self) -> None:
-        """Have the new keys in the key store, on disk, before any file has them."""
+        """Store the new keys in the key store, synced, before any file gets them."""
         keys = SmKeys(self._keystore)
-        with self._keystore.together():
+        with self._keystore.in_one_transaction():
             known = {(row.kind, row.sm_key): row.ref for row in keys.rows() if row.state == "pending"}
             self._refs = [known.get((kind, key)) or keys.put_pending(kind, key) for kind, key in self.new.items()]
 
@@ -117,7 +119,7 @@ class Run:
         return key_references(self._keystore)
 
     def _stage(self, stack: ExitStack) -> list[tuple[KeyFile, bytes, Staged]]:
-        """Return the files that are to be replaced, with their new bytes: complete, on disk, beside the old ones."""
+        """Return the files that are to be replaced, with their new bytes: complete, on disk, next to the old ones."""
         ready = []
         values: dict[str, NewValue] = {str(kind): key for kind, key in self.new.items()}
         for file in self.managers.files:
@@ -147,14 +149,14 @@ class Run:
         self._refuse_late(began)
 
     def _refuse_late(self, began: float) -> None:
-        """Raise Incomplete where there is only as much of the polling time left as the way back needs."""
+        """Raise Incomplete if there is only as much of the polling time left as the way back needs."""
         window = self.managers.window
         taken = self.clock.now() - began
         if window is not None and taken > window / 2:
             raise Incomplete(f"replacing the files took {taken:.1f} s, and a standby takes over after {window:g} s")
 
     def _refuse_unseen(self, file: KeyFile, after: bytes) -> None:
-        """Raise FileChanged, FileError where what is there, or what an OpenSM sees there, is not what was written."""
+        """Raise FileChanged, FileError if what is there, or what an OpenSM sees there, is not what was written."""
         conf = file.conf
         if conf.data != after:
             raise FileChanged(f"{conf.name}: somebody else changed it right after ibkeys did")
@@ -170,8 +172,7 @@ class Run:
                 raise FileError(f"{conf.name}: {each.instance.name} does not see the new file (mounts of its own)")
 
     def _signal(self, opensms: Iterable[Running]) -> None:
-        """Tell OpenSMs to read their files. All of them, also where a file had the keys already: who knows whether that
-        one was told."""
+        """Send SIGHUP to every OpenSM, even where the file had the keys already: it may not have been signalled."""
         for each in opensms:
             each.hands.signal(each.instance.process)
 
@@ -206,7 +207,7 @@ class Run:
     def _end_well(self) -> None:
         journal, operation = self.operation.journal, self.operation.id
         if operation is not None:
-            with journal.together():
+            with journal.in_one_transaction():
                 for entry in journal.files(operation):
                     if entry.status != "failed":
                         entry.done()
@@ -214,7 +215,7 @@ class Run:
                 each.entry.status = "done"
             self.operation.outcome = "done"
         keys = SmKeys(self._keystore)
-        with self._keystore.together():
+        with self._keystore.in_one_transaction():
             for ref in self._refs:
                 keys.promote(ref)
 
@@ -260,7 +261,7 @@ class Run:
         return problems
 
     def _prove_former(self) -> str:
-        """Return "" where the SMs get along again, else what is wrong, in words."""
+        """Return "" if the SMs get along again, else what is wrong, in words."""
         try:
             return self._proof().until_steady(self.managers.longest)
         except IbkeysError as error:
@@ -272,7 +273,7 @@ class Run:
             self.operation.journal.set_state(self.operation.id, "undone")
             self.operation.has_ended = True
         keys = SmKeys(self._keystore)
-        with self._keystore.together():
+        with self._keystore.in_one_transaction():
             for ref in self._refs:
                 keys.abandon(ref, "its change went back")
 

@@ -1,1 +1,1 @@
-"""What lasts: the journal of changes, the key store, and the reader of OpenSM's key files. Knows no MADs."""
+"""Persistent data: the journal of changes, the key store, and OpenSM's key files. Knows no MADs."""

@@ -1,7 +1,6 @@
-"""What a column of a database may hold. SQLite lets any column hold anything, and a damaged file does.
+"""Allowed values of database columns. SQLite does not enforce column types, and a damaged file may hold anything.
 
-Every row that is read is held against this, so that damage is one error with the column's name, found where the row is
-read and not where its value is used.
+Every row is checked when it is read. Damage is then reported once, with the column's name, before a value is used.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Column:
     sizes: frozenset[int] | None = None
 
     def takes(self, value: Any) -> bool:
-        """Return whether *value* may stand in this column."""
+        """Return whether this column may hold *value*."""
         if value is None:
             return self.null
         if type(value) is not self.kind:

@@ -1,4 +1,4 @@
-"""Operations of the journal that were cut off, or failed, and that a later one has brought to their end."""
+"""Closing journal operations that were interrupted or failed and that a later operation completed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ibkeys.store.journal_records import OperationState
 def close_cut_off(
     journal: Journal, commands: Collection[str], state: OperationState, since: str = "", but: int | None = None
 ) -> None:
-    """Give every operation of *commands* that is open or failed the *state* to which a later one has brought it.
+    """Set *state* on every open or failed operation of *commands* that a later operation completed.
 
     *since*: only those that began then or later, in the journal's form of a time; *but*: that later one. Raises
     StoreError.

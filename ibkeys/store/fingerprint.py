@@ -17,7 +17,7 @@ _WHAT = "secret of fingerprints"
 
 
 def load_fingerprints(path: Path | None, create: bool = True) -> Fingerprints | None:
-    """Return the fingerprints made with the secret in *path*; for None such as end with this run.
+    """Return the fingerprints made with the secret in *path*; for None, with a secret that is discarded after this run.
 
     A missing file is made with *create*, else the answer is None. Raises StoreError: the file cannot be read or made,
     others may read it, or it holds something else.
@@ -44,7 +44,7 @@ def load_fingerprints(path: Path | None, create: bool = True) -> Fingerprints | 
 
 
 def _make(path: Path) -> None:
-    """Write a new secret beside *path* and link it there: whoever comes second keeps the first one's."""
+    """Write a new secret beside *path* and link it there: if another process was faster, its secret is kept."""
     check_folders(path, _WHAT)
     make_directory(path.parent)
     file, name = create_beside(path)

@@ -1,4 +1,4 @@
-"""The journal: what every changing command overwrites, on disk before the Set that overwrites it.
+"""The journal: it stores what a changing command will overwrite, synced to disk before the Set is sent.
 
 It has two kinds of image: whole 64-byte attributes, without their M_Keys (those of PortInfo are zeroed, and ``key_ref``
 names a row of the key store instead), and files.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 UNDO: Final = "undo"
-"""The command of an operation that gives another one back."""
+"""The command name of an operation that undoes another one."""
 
 _IMAGE_COLUMNS: Final = (
     "node_guid, port_guid, node_desc, node_type, port, lid, attribute, attribute_modifier, before, after, key_ref"
@@ -69,7 +69,7 @@ class Operation:
 
     *resumable*: an exception, too, leaves it ``open``. ``outcome``: the state that it ends with when nothing was
     raised, in place of ``done`` or ``failed``. ``has_ended``: its state and its time are in the journal already.
-    ``undoes``: the operation that it gives back, if any.
+    ``undoes``: the operation that it undoes, if any.
     """
 
     def __init__(
@@ -96,20 +96,21 @@ class Operation:
 
     @property
     def journal(self) -> Journal:
-        """The journal that it stands in."""
+        """The journal that it belongs to."""
         return self._journal
 
     def record_all(
         self, images: Iterable[Image], done: Sequence[Entry] = (), failed: Sequence[Entry] = ()
     ) -> list[Entry]:
-        """Put many images on disk, and what became of earlier Sets, with one sync; the Sets of *images* may be sent
-        when this returns."""
+        """Put many images on disk, and the outcome for earlier Sets, with one sync; the Sets of *images* may be sent
+        when this returns.
+        """
         images = list(images)
         entries: list[Entry] = []
         operation = self.id
         if not images and not done and not failed:
             return entries
-        with self._journal.together():
+        with self._journal.in_one_transaction():
             if done:
                 self._journal.set_status(done, "done")
             if failed:
@@ -124,7 +125,7 @@ class Operation:
 
     def record_file(self, image: FileImage) -> FileEntry:
         """Put what a file holds on disk; it may be replaced when this returns. Raises StoreError."""
-        with self._journal.together():
+        with self._journal.in_one_transaction():
             operation = self.id
             if operation is None:
                 operation = self._journal.begin_operation(self.command, self._origin)
@@ -149,7 +150,7 @@ class Operation:
         try:
             self._journal.set_state(self.id, state)
         except StoreError:
-            if kind is None:  # what went wrong first is what the user must hear
+            if kind is None:  # what went wrong first is what the user must be told
                 raise
 
 
@@ -194,18 +195,18 @@ class Journal(Store):
         """
         origin = origin or this_process()
         record = self.find(operation)
-        with self.together():
+        with self.in_one_transaction():
             self.set_state(operation, "open")
             self.set_stage(operation, "running")
             self._note_start(operation, origin, self.now())
         return self._again(record.command, operation, origin, record.undoes)
 
     def undo_of(self, operation: int, origin: Origin | None = None) -> Operation:
-        """Return the operation that gives *operation* back, to be used in a ``with`` statement: one of its own.
+        """Return a separate operation that undoes *operation*, to be used in a ``with`` statement.
 
-        An undo of it that was cut off is gone on with, else a new one begins; it is on disk when this returns, and
-        nobody can confirm *operation* any more. When it is ``done``, *operation* is ``undone``; where *operation* was
-        an undo itself, what that gave back is in effect again. Raises StoreError for an unknown id.
+        An undo of it that was cut off is resumed, else a new one begins; it is on disk when this returns, and nobody
+        can confirm *operation* any more. When it is ``done``, *operation* is ``undone``; where *operation* was an undo
+        itself, what that gave back is in effect again. Raises StoreError for an unknown id.
         """
         origin = origin or this_process()
         self._require(operation)

@@ -17,7 +17,7 @@ _COLUMNS: Final = "host, path, before, after, mode, uid, gid, attributes"
 
 
 class FileEntry:
-    """One file in the journal: a `FileImage` and what became of it."""
+    """One file in the journal: a `FileImage` and the outcome for it."""
 
     __slots__ = ("database", "image", "operation", "sequence", "status")
 

@@ -1,4 +1,4 @@
-"""What the journal keeps of an operation and of each Set, as values."""
+"""Value types for what the journal stores about an operation and each Set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ibkeys.store.origin import Origin
 OperationState = Literal["open", "done", "undone", "failed"]
 EntryStatus = Literal["pending", "done", "failed"]
 Stage = Literal["running", "unconfirmed", "confirmed", "going-back"]
-"""How far an operation with a plan is: ``unconfirmed`` waits for somebody to say that all is well."""
+"""How far an operation with a plan is: ``unconfirmed``: it awaits confirmation."""
 
 
 ATTRIBUTE_SIZE: Final = 64
@@ -59,9 +59,9 @@ class FileImage:
     """One file before and after it was replaced: the other kind of image, for changes that a subnet manager makes.
 
     ``path``: absolute, links followed; ``host``: where it is, "" for this host. ``before`` and ``after`` are its bytes,
-    None where there is no file; no key may be in them: whoever records a file with keys puts a reference to the key
-    store in each key's place. ``mode``, ``uid``, ``gid`` and ``attributes`` (extended ones, as ACL and label, by name)
-    are those of the former file, None where there was none.
+    None if there is no file; no key may be in them: whoever records a file with keys puts a reference to the key store
+    in each key's place. ``mode``, ``uid``, ``gid`` and ``attributes`` (extended ones, as ACL and label, by name) are
+    those of the former file, None if there was none.
 
     Raises EncodeError for a path that is not absolute.
     """
@@ -82,7 +82,7 @@ class FileImage:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One start of an operation: when it began, or was gone on with, and by whom."""
+    """One start of an operation: when it began, or was resumed, and by whom."""
 
     started: str
     origin: Origin
@@ -93,8 +93,8 @@ class OperationRecord:
     """One line of ``ibkeys journal``. ``finished`` is None while it is ``open``; ``ports`` counts distinct ports.
 
     ``unproven`` counts the Sets and files whose effect was not proven, or was disproved. ``stage``: how far an
-    operation with a plan is, None for one without. ``undoes``: the operation that this one gave back, None where it is
-    no undo. ``undone_by``: the one that gave this one back; None also for one that an earlier version undid.
+    operation with a plan is, None for one without. ``undoes``: the operation that this one gave back, None if it is no
+    undo. ``undone_by``: the one that gave this one back; None also for one that an earlier version undid.
     ``being_undone``: an undo of it was begun and is not finished. ``starts``: empty for what an earlier version did.
     """
 
@@ -113,7 +113,7 @@ class OperationRecord:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether it was cut off, or its undo was: what it shall write is there in part."""
+        """Whether it, or its undo, was interrupted, so that only a part of it was written."""
         return self.state == "open" or (self.being_undone and self.state != "undone")
 
     @property
@@ -123,7 +123,7 @@ class OperationRecord:
 
     @property
     def awaits_confirmation(self) -> bool:
-        """Whether it will be undone unless somebody says that all is well."""
+        """Whether it will be undone unless somebody confirms it."""
         return self.stage == "unconfirmed" and self.state != "undone"
 
 

@@ -1,4 +1,4 @@
-"""The tables of the journal, and the steps that lead there. Steps that were released never change."""
+"""The tables of the journal and their migrations. A released migration never changes."""
 
 from __future__ import annotations
 

@@ -40,16 +40,16 @@ def exclusive(*paths: Path | None, command: str = "ibkeys") -> Iterator[None]:
 
 
 def holder_of(*paths: Path | None) -> str:
-    """Return who holds the lock of one of *paths*, as ``mkey-rotate, pid 4711``; "" where nobody does.
+    """Return who holds the lock of one of *paths*, as ``mkey-rotate, pid 4711``; "" if nobody does.
 
-    For who only reads. It is never in the way of a command that wants the lock: only where a name stands in the file,
-    which `exclusive` takes out again, is it looked whether that process still has it. What cannot be read is nobody's.
+    For code that only reads. It never blocks a command that wants the lock: the lock is tested only if the file names a
+    holder, which `exclusive` removes on release. An unreadable file counts as not held.
     """
     for file in sorted({lock_path(path) for path in paths if path is not None}):
         try:
             descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
-            continue  # nobody has made it, or it is another user's, and so are the keys
+            continue  # it does not exist, or it is another user's, like the keys
         try:
             if os.fstat(descriptor).st_size:
                 fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -101,7 +101,7 @@ def _locked(file: Path, command: str) -> Iterator[None]:
 
 
 def _write_holder(descriptor: int, text: str) -> None:
-    # Only for the message of who comes second: a full disk must not stop the command that holds the lock.
+    # The name is only for the second command's message: a full disk must not stop the holder.
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, text.encode()[:_HOLDER_BYTES], 0)

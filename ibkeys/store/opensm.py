@@ -4,9 +4,9 @@
     record := KEY blanks VALUE NEWLINE NEWLINE
 
 A key begins in column 0. Lines up to the empty line belong to the value; the last record may lack the empty line. The
-first of two records with the same key wins. OpenSM reads the files when it starts, and never again. Source: opensm
-osm_db_files.c and osm_db_pack.c, and files that opensm 3.3.23 wrote. No message of this module shows any text of a
-file: it might be a key.
+first of two records with the same key wins. OpenSM reads the files only when it starts. Source: opensm osm_db_files.c
+and osm_db_pack.c, and files that opensm 3.3.23 wrote. No message of this module shows any text of a file: it might be a
+key.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class KeyFiles:
 def read_key_files(directory: Path, names: Sequence[str] = KEY_FILES) -> KeyFiles:
     """Read the files *names* of *directory*, each of which may be missing, but not all.
 
-    Records that OpenSM would drop, or whose value makes no sense, are left out and named in the warnings.
-    Raises FileFormatError (a line that is no record; no file at all) and StoreError (a file that cannot be read).
+    Records that OpenSM would drop, or whose value makes no sense, are left out and named in the warnings. Raises
+    FileFormatError (a line that is not a record; no file at all) and StoreError (a file that cannot be read).
     """
     files = KeyFiles()
     readers: dict[str, Callable[[Path], bool]] = {
@@ -72,7 +72,7 @@ def read_key_files(directory: Path, names: Sequence[str] = KEY_FILES) -> KeyFile
 def parse_m_keys(data: bytes, name: str) -> dict[int, MKey]:
     """Return what the bytes of a guid2mkey say, by port GUID. *name*: of the file, for errors.
 
-    Records that OpenSM would drop are left out. Raises FileFormatError for a line that is no record.
+    Records that OpenSM would drop are left out. Raises FileFormatError for a line that is not a record.
     """
     keys: dict[int, MKey] = {}
     _parse(data, name, _guid, _m_key, keys, [])

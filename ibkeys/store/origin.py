@@ -1,4 +1,4 @@
-"""Who made a change, on which host, and what was overridden and asked for: what the journal keeps of each start."""
+"""Who made a change, on which host, with which options and overrides: stored in the journal for each start."""
 
 from __future__ import annotations
 

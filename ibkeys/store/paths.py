@@ -1,4 +1,4 @@
-"""Where journal and key store are unless the user names another place."""
+"""Default paths of the journal and the key store."""
 
 from __future__ import annotations
 

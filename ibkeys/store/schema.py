@@ -1,4 +1,4 @@
-"""What a kind of database looks like, and whether one looks like it."""
+"""Database schemas, and checking that a file matches one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Schema:
 
 
 def objects_of(connection: sqlite3.Connection) -> Objects:
-    """Return type, name, table and SQL of all that a database defines, but for what SQLite makes by itself."""
+    """Return type, name, table and SQL of all that a database defines, except for what SQLite makes by itself."""
     rows = connection.execute(
         "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!'"
     )

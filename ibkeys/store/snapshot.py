@@ -158,7 +158,7 @@ def check_place(path: Path) -> Path:
     """Return where a snapshot called *path* is put: where a link of the user's own leads to, else *path* itself.
 
     Raises StoreError when none can be put there: it is something else, or the directory cannot be written. Only a
-    snapshot, or an empty file, is replaced: whoever mistypes a name must not lose a configuration or a device.
+    snapshot or an empty file is replaced, so that a mistyped name never destroys a configuration or a device.
     """
     try:
         place = files.check_output(path, follow=True)
@@ -187,11 +187,11 @@ def is_snapshot(path: Path) -> bool:
 
 
 def write_snapshot(path: Path, contents: Mapping[str, Iterable[Row]]) -> None:
-    """Write the rows of every table into *path*, of mode 0600, at one stroke.
+    """Write the rows of every table into *path*, of mode 0600, atomically.
 
-    Whoever looks at *path* sees the file that was there before or the whole new one, also when this process is killed:
-    it is written beside it, synced, and renamed. A symbolic link of the user's own stays, and the file that it leads to
-    is replaced. Raises StoreError, also as `check_place` does.
+    Readers of *path* see the old file or the complete new one, even if this process is killed: the new file is written
+    next to it, synced, and renamed. A symbolic link of the user's own stays, and the file that it leads to is replaced.
+    Raises StoreError, also as `check_place` does.
     """
     place = check_place(path)
     database = Database(None, SCHEMA)

@@ -1,8 +1,8 @@
-"""One small helper for every file that must last: SQLite with the right mode, sync, schema version and error text.
+"""The SQLite helper for all persistent files: file mode, syncing, schema version and error messages.
 
 A database is created with mode 0600 in a directory of mode 0700, and a file that others may read or replace is refused
-(`ibkeys.store.strict`). Nothing that a file holds is believed: it must define exactly what its schema does, no SQL of
-its own runs, each query ends, and each value is what its column may hold.
+(`ibkeys.store.strict`). File contents are not trusted: a file must define exactly what its schema says, none of its own
+SQL runs, each query is bounded, and each value is checked against its column.
 
 A commit returns only when the data and the directory are on disk (``synchronous=EXTRA``: FULL would let the last
 transaction of rollback-journal mode come back undone after a power cut). SQLite gives its ``-journal`` file the
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 Clock = Callable[[], datetime]
-"""Where times come from; tests and the simulator give their own."""
+"""The source of times; tests and the simulator supply their own."""
 
 DIRECTORY_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
@@ -143,7 +143,7 @@ class Database:
             self._open_connection().execute("VACUUM INTO ?", (os.fspath(path),))
 
     def rewrite(self) -> None:
-        """Write the whole file anew, so that nothing of what was changed or removed stays in free space."""
+        """Write the whole file again, so that nothing of what was changed or removed stays in free space."""
         with self._plain_errors():
             self._open_connection().execute("VACUUM")
 
@@ -179,7 +179,7 @@ class Database:
         return self._connection
 
     def _check_kind(self) -> None:
-        """Refuse what is no database of this schema, or holds anything but the tables of its version."""
+        """Refuse what is not a database of this schema, or holds anything but the tables of its version."""
         connection, schema = self._open_connection(), self._schema
         joins = connection.in_transaction
         if not joins:
@@ -240,7 +240,7 @@ class Database:
 
     @contextmanager
     def _bounded(self) -> Iterator[None]:
-        """Let what runs inside take as long as reading the whole file may, and no longer."""
+        """Bound the work of this block by what reading the whole file may cost."""
         before = self._ops_left
         try:
             if self.path is not None and self.path.exists():
@@ -296,8 +296,8 @@ class Store:
         return timestamp(self._clock)
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Let all that is written inside come on disk together, with one sync, when the block ends; or none of it."""
+    def in_one_transaction(self) -> Iterator[None]:
+        """Write everything in this block in one transaction with one sync when it ends, or nothing."""
         with self.database.transaction():
             yield
 
@@ -357,9 +357,10 @@ def create_private_file(path: Path) -> None:
 
 
 def replace_private_file(path: Path, data: bytes) -> None:
-    """Write a file of mode 0600 and put it in the place of *path* at once, all synced: a crash leaves the old file or
+    """Write a file of mode 0600 and put it in place of *path* atomically, all synced: a crash leaves the old file or
     the new one. Directories are made as `create_private_file` makes them. Raises OSError, also for a *path* that is
-    there and is no regular file."""
+    there and is not a regular file.
+    """
     make_directory(path.parent)
     check_output(path)
     replace_file(path, data, FILE_MODE)

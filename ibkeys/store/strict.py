@@ -1,4 +1,4 @@
-"""Whether a store is the user's own, so that nobody else decides what is in it: the rules of ssh's StrictModes.
+"""Whether only the user (and root) can change a store: the rules of ssh's StrictModes.
 
 The file belongs to the user or to root and has one name. Every directory on the way to it, links included, belongs to
 the user or to root, and nobody else may write there: who may rename a directory, or put SQLite's ``-journal`` beside
@@ -54,7 +54,7 @@ def check_file(path: Path, status: os.stat_result, what: str) -> None:
 
 
 def check_folders(path: Path, what: str) -> None:
-    """Raise StoreError where another user could put another file in the place of *path*. Raises OSError."""
+    """Raise StoreError if another user could put another file in place of *path*. Raises OSError."""
     users = trusted_users()
     steps, parent = _steps(path)
     for folder, status in steps:
@@ -79,7 +79,8 @@ def _kind(status: os.stat_result) -> str:
 
 def _steps(path: Path) -> tuple[list[tuple[str, os.stat_result]], str | None]:
     """Return each directory that the kernel looks a name up in on its way to *path*, and each link that it follows, as
-    far as they are there; and the file's own directory, None where that is not there yet."""
+    far as they are there; and the file's own directory, None if that is not there yet.
+    """
     place = "/"
     words = [*reversed(os.path.join(os.getcwd(), path).split("/"))]
     steps = [(place, os.lstat(place))]
@@ -120,8 +121,9 @@ def _others_write(status: os.stat_result, users: frozenset[int]) -> bool:
 
 
 def is_private_group(gid: int, users: frozenset[int]) -> bool:
-    """Whether nobody but *users* is in the group, as where each user has one of his own name (as Debian's sshd asks).
-    A group that no user is in is for programs that give it to whoever runs them."""
+    """Whether nobody but *users* is in the group, as where each user has one of his own name (as Debian's sshd asks). A
+    group that no user is in is for programs that give it to anyone who runs them.
+    """
     import grp
     import pwd
 

@@ -1,4 +1,4 @@
-"""The end ports of a fabric by what people call them: GUID, LID, host name, the switch port they are linked to."""
+"""Looking up the end ports of a fabric by GUID, LID, host name, or the switch port that they are linked to."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Directory:
         (`ibkeys.topology.name_patterns`). A whole node description is taken as it is. Every name of a folded set has
         to be there.
 
-        Raises NotFound, with names that are near; AddressError for what is no address or pattern.
+        Raises NotFound, with names that are near; AddressError for what is not an address or pattern.
         """
         if word in self.by_description:
             return list(self.by_description[word])
@@ -79,7 +79,8 @@ class Directory:
 
     def switch_port(self, port: Port) -> str | None:
         """Return the switch port that *port* is linked to, as `find` takes it: by the switch's name, or by its GUID
-        where others have that name. None where it is linked to no switch."""
+        where others have that name. None if it is linked to no switch.
+        """
         peer = port.peer
         if peer is None or not peer.is_external:
             return None
@@ -111,7 +112,7 @@ class Directory:
         return [port for host, ports in self.by_host.items() if expression.fullmatch(host) for port in ports]
 
     def _behind_switch_port(self, word: str) -> list[Port] | None:
-        """Return what is linked to the switch port that *word* names; None where it names none."""
+        """Return what is linked to the switch port that *word* names; None if it names none."""
         match = _SWITCH_PORT.fullmatch(word)
         if match is None:
             return None
@@ -148,8 +149,9 @@ class Directory:
 
 
 def require_distinct(ports: Iterable[Port]) -> None:
-    """Raise AddressError where one of *ports* is of a node that others are called like: by its name it cannot be told
-    which of them is meant. *ports*: all that a name was found to mean."""
+    """Raise AddressError if one of *ports* is of a node that others are called like: by its name it cannot be told
+    which of them is meant. *ports*: all that a name was found to mean.
+    """
     nodes: dict[str, dict[Node, None]] = {}
     for port in ports:
         nodes.setdefault(port.node.description or "", {})[port.node] = None
@@ -161,7 +163,7 @@ def require_distinct(ports: Iterable[Port]) -> None:
 def guids_of(nodes: Sequence[Node]) -> str:
     """Return *nodes* by their GUIDs, for a message that asks which of them was meant."""
     listed = ", ".join(f"0x{node.guid:016x} ({node.type_name})" for node in nodes[:_TWINS])
-    more = f" and {len(nodes) - _TWINS} more" if len(nodes) > _TWINS else ""
+    more = f" and {len(nodes) - _TWINS} more (all of them: names)" if len(nodes) > _TWINS else ""
     return f"{listed}{more}; name them by their GUIDs"
 
 

@@ -43,7 +43,7 @@ class Enforcement:
 
 
 def leaf_of(port: Port) -> Port | None:
-    """Return the switch port that faces an end port; None where there is none (port 0 of a switch, back to back)."""
+    """Return the switch port that faces an end port; None if there is none (port 0 of a switch, back to back)."""
     peer = port.peer
     return peer if port.num and not port.node.is_switch and peer is not None and peer.is_external else None
 
@@ -52,7 +52,7 @@ def enforced(port: Port) -> int:
     """Return the enforcement bits of a switch port that its switch can live up to, 0 where PortInfo was not read.
 
     OpenSM sets them without a look at InboundEnforcementCap and OutboundEnforcementCap: on a switch that cannot check,
-    or has no tables, they stop nothing, and nobody must think so.
+    or has no tables, they stop nothing, so they must not count as enforcement.
     """
     if port.info is None:
         return 0

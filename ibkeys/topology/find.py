@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from ibkeys.client.address import Address, DirectedAddress, GuidAddress, LidAddress, NameAddress
 from ibkeys.errors import AddressError, Unreachable, UsageError
 from ibkeys.near import did_you_mean_one_of, near_nodes
+from ibkeys.printable import clean
 from ibkeys.topology.model import Node, Port, Topology
+from ibkeys.topology.name_patterns import split_description
 from ibkeys.topology.plausible import check_port_numbers
+
+_NAMED: Final = 8
+"""So many nodes are named where one is meant."""
+
+
+class SeveralNodes(AddressError):
+    """A host's name stands for several nodes, and one was to be named. ``ports``: the end ports of all of them."""
+
+    def __init__(self, message: str, ports: Sequence[Port]) -> None:
+        super().__init__(message)
+        self.ports = list(ports)
 
 
 def find_port(fabric: Topology, address: Address, portnum: int | None) -> Port:
     """Return the port that *address* and *portnum* mean; without *portnum* port 0 of a switch, else the port reached.
 
-    Raises AddressError (several nodes match), UsageError (no such port number), Unreachable (nothing has it).
+    Raises AddressError (several nodes match: SeveralNodes where they are those of one host), UsageError (no such port
+    number), Unreachable (nothing has it).
     """
     ports = find_ports(fabric, address)
     near = ""
@@ -24,7 +39,11 @@ def find_port(fabric: Topology, address: Address, portnum: int | None) -> Port:
 
 
 def find_ports(fabric: Topology, address: Address) -> list[Port]:
-    """Return the end ports of the one node that *address* names; none where nothing has it. Raises AddressError."""
+    """Return the end ports of the one node that *address* names; none where nothing has it.
+
+    A name is a whole NodeDescription, or else the host's part of it. Raises AddressError where several nodes match,
+    SeveralNodes where they are those of one host.
+    """
     if isinstance(address, LidAddress):
         port = fabric.find_lid(address.lid)
         return [port] if port else []
@@ -33,8 +52,13 @@ def find_ports(fabric: Topology, address: Address) -> list[Port]:
     if isinstance(address, GuidAddress):
         ports = fabric.find_guid(address.guid)
     else:
-        ports = [port for node in fabric.find_name(address.name) for port in node.ports.values() if port.is_end_port]
+        described = fabric.find_name(address.name)
+        found = described or _of_host(fabric, address.name)
+        ports = [port for node in found for port in node.ports.values() if port.is_end_port]
         ports = [port for port in ports if port.node.is_switch or port.path is not None]
+        if not described and len({port.node for port in ports}) > 1:
+            ports.sort(key=lambda port: port.node.description or "")
+            raise SeveralNodes(_of_one_host(address, list(dict.fromkeys(port.node for port in ports))), ports)
     nodes = {id(port.node): port.node for port in ports}
     if len(nodes) > 1:
         what = "name" if isinstance(address, NameAddress) else "GUID"
@@ -46,7 +70,7 @@ def pick(fabric: Topology | None, ports: Sequence[Port], portnum: int | None, wh
     """Return port *portnum* of the node whose end ports *ports* are; *what* names it in the errors of `find_port`, and
     *near* ends the one that says there is none.
 
-    Raises as that, and ImpossibleValue where the node's own port numbers make no sense.
+    Raises as that, and ImpossibleValue if the node's own port numbers make no sense.
     """
     if not ports:
         troubles = len(fabric.troubles) if fabric else 0
@@ -92,8 +116,21 @@ def no_such_port(port: Port, num: int) -> UsageError:
     return UsageError(f"{port}: there is no port {num}, the node has {count} port{'s' if count != 1 else ''}")
 
 
+def _of_host(fabric: Topology, host: str) -> list[Node]:
+    return [node for node in fabric.nodes if node.description and split_description(node.description)[0] == host]
+
+
+def _of_one_host(address: NameAddress, nodes: Sequence[Node]) -> str:
+    """Return that *nodes* are all of the host that *address* names, with what they are called in full."""
+    names = list(dict.fromkeys(node.description or "" for node in nodes))
+    if len(names) < len(nodes):
+        return f"{address} stands for {len(nodes)} nodes: {candidates(nodes)}"
+    rest = f" (all of them: names {clean(address.name)})" if len(names) > _NAMED else ""
+    return f"{address} stands for {len(nodes)} nodes{rest}{did_you_mean_one_of(names, _NAMED)}"
+
+
 def candidates(nodes: Iterable[Node]) -> str:
     """Return *nodes* in words, for a message that asks which of them was meant."""
     listed = [f"0x{node.guid:016x} ({node.type_name}, route {','.join(map(str, (0, *node.path)))})" for node in nodes]
-    more = f", and {len(listed) - 8} more" if len(listed) > 8 else ""
-    return ", ".join(listed[:8]) + more + "; name one by its GUID (-G) or route (-D)"
+    more = f", and {len(listed) - _NAMED} more (all of them: names)" if len(listed) > _NAMED else ""
+    return ", ".join(listed[:_NAMED]) + more + "; name one by its GUID (-G) or route (-D)"

@@ -1,4 +1,4 @@
-"""What to call many ports at once: ``stage[1-48] mlx5_0``, ``leaf1 port 1-18``.
+"""Short names for many ports together: ``stage[1-48] mlx5_0``, ``leaf1 port 1-18``.
 
 A word names ports: folded host names (ClusterShell's sets), the device part of the node description, and the port
 numbers where the nodes have several ports here. Where a name repeats, is missing, or holds what a folded set cannot,

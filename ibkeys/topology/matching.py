@@ -1,4 +1,4 @@
-"""Finding nodes and ports of one sweep again in another, and telling those that went from those it could not see."""
+"""Matching nodes and ports between two sweeps, and telling removed ones from those that one sweep could not see."""
 
 from __future__ import annotations
 

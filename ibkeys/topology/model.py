@@ -30,7 +30,7 @@ LinkEnd = tuple[int, int]
 
 
 class _PKeys(dict[int, PKey]):
-    """Each P_Key once: a fabric has few, in very many entries."""
+    """A cache of P_Key objects: a fabric has few different P_Keys in very many entries."""
 
     def __missing__(self, value: int) -> PKey:
         key = self[value] = PKey(value)
@@ -38,6 +38,7 @@ class _PKeys(dict[int, PKey]):
 
 
 _p_keys: Final = _PKeys()
+_TYPE_NAMES: Final = {int(kind): name for kind, name in NODE_TYPE_NAMES.items()}
 _LINK_UP: Final = int(PortPhysicalState.LINK_UP)
 # What is read of every node and port, many times; a view of the whole attribute would cost more.
 _NODE_TYPE: Final = NodeInfo.node_type.byte
@@ -54,7 +55,7 @@ _PHYSICAL_STATE_SHIFT: Final = PortInfo.port_physical_state.shift
 
 
 class Node:
-    """One node. ``path`` is the directed route it was first reached by (ports to leave by, () is the own node).
+    """One node. ``path`` is the directed route it was first reached by (ports to leave by, () is the local node).
 
     Two nodes with one GUID are two objects; ``twin`` counts them from 0.
     """
@@ -89,10 +90,7 @@ class Node:
     @property
     def type_name(self) -> str:
         """``ca``, ``switch`` or ``router``; a number for anything else."""
-        try:
-            return NODE_TYPE_NAMES[NodeType(self.type)]
-        except ValueError:
-            return f"type {self.type}"
+        return _TYPE_NAMES.get(self.type) or f"type {self.type}"
 
     @property
     def num_ports(self) -> int:
@@ -120,7 +118,7 @@ class Port:
 
     ``info`` and ``p_key_raw`` are raw bytes, None when not read; ``guid_info`` all blocks of GUIDInfo, one after the
     other, and ``sm_info`` SMInfo, where they were wanted. ``guid`` is 0 when not known. ``m_key`` is the key with which
-    its node was asked. ``link_downed``: LinkDownedCounter right before the far end of the link was asked, None where it
+    its node was asked. ``link_downed``: LinkDownedCounter right before the far end of the link was asked, None if it
     was not wanted or could not be read.
     """
 
@@ -238,7 +236,9 @@ class Port:
         raw = self.p_key_raw
         if raw is None:
             return None
-        values = enumerate(struct.unpack(f">{len(raw) // 2}H", raw))
+        # Most tables have few entries, at their beginning: what is empty behind them is not looked at one by one.
+        used = (len(raw.rstrip(b"\0")) + 1) // 2
+        values = enumerate(struct.unpack_from(f">{used}H", raw))
         return [(index, _p_keys[value]) for index, value in values if value & PARTITION_MASK]
 
     @property
@@ -318,7 +318,7 @@ class Unasked:
 class Topology:
     """All that one sweep found.
 
-    ``nodes``: the own node first, the others as `put_in_order` has them. ``troubles``: what could not be read.
+    ``nodes``: the local node first, the others as `put_in_order` has them. ``troubles``: what could not be read.
     ``notes``: what a reader should know (duplicate GUIDs, violations that this sweep counted). ``unasked``: places
     behind which nobody was asked. ``doubtful``: ports whose GUID is not believed, for another place is known for it;
     why, in words. They get no key by that GUID. ``missing``: GUIDs of ports that are known as protected and were not
@@ -333,8 +333,8 @@ class Topology:
     missing: frozenset[int] = frozenset()
 
     def put_in_order(self) -> None:
-        """Order nodes and troubles by the links alone: breadth first from the own node, lower port numbers first. Nodes
-        with one GUID are counted in that order too.
+        """Order nodes and troubles by the links alone: breadth first from the local node, lower port numbers first.
+        Nodes with one GUID are counted in that order too.
 
         Answers come in any order, and two sweeps of one fabric should read the same.
         """

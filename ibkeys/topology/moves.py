@@ -1,4 +1,4 @@
-"""What moved between two sweeps, as it is said: cables, hosts in each other's places, replaced HCAs, changed names.
+"""Changes of place between two sweeps: moved cables, swapped hosts, replaced HCAs, changed names.
 
 `ibkeys.topology.recabling` finds it.
 """
@@ -56,7 +56,7 @@ class Moved:
 
     @property
     def same_name(self) -> bool | None:
-        """Whether both nodes of the first pair have one NodeDescription; None where it was not read of both."""
+        """Whether both nodes of the first pair have one NodeDescription; None if it was not read of both."""
         before, after = (name_of(port.node) for port in self.pairs[0])
         return None if before is None or after is None else before == after
 
@@ -135,7 +135,7 @@ class Unknown:
 
 @dataclass
 class Moves:
-    """What moved, and what may have moved. What is explained by a move is no news of its own."""
+    """What moved, and what may have moved. Changes that a move explains are not reported separately."""
 
     moved: list[Moved] = field(default_factory=list)
     unknown: list[Unknown] = field(default_factory=list)
@@ -156,7 +156,7 @@ class Moves:
 
 
 def name_of(node: Node) -> str | None:
-    """Return NodeDescription, without the names of a node-name-map; None where it was not read."""
+    """Return NodeDescription, without the names of a node-name-map; None if it was not read."""
     raw = node.description_raw
     return NodeDescription(raw).node_description if raw is not None else None
 

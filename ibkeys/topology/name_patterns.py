@@ -30,7 +30,7 @@ class NamePattern:
 
 
 def split_description(description: str) -> tuple[str, str | None]:
-    """Return the host's name and the device of a node description; None where it names no device."""
+    """Return the host's name and the device of a node description; None if it names no device."""
     host, _, device = description.strip().partition(" ")
     return host, device.strip() or None
 

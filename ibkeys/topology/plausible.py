@@ -1,6 +1,6 @@
-"""What no node can say of itself: values that would make a wrong picture of a port, or none.
+"""Impossible values in a node's answers, which would make the model of its ports wrong.
 
-A node that says so is defective, or lies. It is shown as far as it can be, and named as an error.
+Such a node is defective or hostile. It is shown as far as possible and reported as an error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PORT_STATES: Final = frozenset(map(int, PortState)) - {PortState.NO_CHANGE}
 
 
 def node_problems(said: NodeInfo) -> list[Problem]:
-    """Return what is impossible in NodeInfo, but for the port of it that was reached. Source: IBA 14.2.5.3."""
+    """Return what is impossible in NodeInfo, except for the port of it that was reached. Source: IBA 14.2.5.3."""
     found: list[Problem] = []
     kind, ports = said.raw[_NODE_TYPE], said.raw[_NUM_PORTS]
     if kind not in _NODE_TYPES:
@@ -78,7 +78,7 @@ def _lid_problem(lid: int, lmc: int) -> list[Problem]:
 
 
 def check_port_numbers(node: Node, port: Port) -> None:
-    """Raise ImpossibleValue where it cannot be told which port of *node* was reached; *port* is it by its own word."""
+    """Raise ImpossibleValue if it cannot be told which port of *node* was reached; *port* is it by its own word."""
     for field, text in (*node_problems(node.node_info), *arrival_problems(node.node_info, over_link=bool(node.path))):
         if field in ("NumPorts", "LocalPortNum"):
             raise ImpossibleValue(f"{port}: {text}; the node is defective or lies")

@@ -1,4 +1,4 @@
-"""Finding what moved between two sweeps of one fabric. Pure: it looks at the two and at nothing else.
+"""Finding what moved between two sweeps of one fabric. Pure: it uses only the two sweeps.
 
 The place of a CA or router port is the switch port that faces it. Ports are found again by node GUID and port number,
 so a port whose place differs was plugged elsewhere. What may have another explanation is unknown and never guessed:
@@ -41,9 +41,9 @@ class _Side:
     def hides_from(self, other: _Side, unseen: set[Node]) -> bool:
         """Return whether something may be here at another place than in *other*, though it was not seen.
 
-        That is so when the far end of a switch port could not be asked, but for two cases. *other* has a CA or router
-        there that was seen nowhere here (*unseen*): it is the one that does not answer. Or it did not answer there
-        either: it is taken for the same, or one node that never answers would make all others unknown.
+        That is so when the far end of a switch port could not be asked, except for two cases. *other* has a CA or
+        router there that was seen nowhere here (*unseen*): it is the one that does not answer. Or it did not answer
+        there either: it is taken for the same, or one node that never answers would make all others unknown.
         """
         for key in self.blind:
             node = self.nodes.get(key[:2])

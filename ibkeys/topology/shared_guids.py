@@ -1,4 +1,4 @@
-"""Port GUIDs that several nodes show: who of them lies cannot be told from the GUID."""
+"""Port GUIDs that several nodes show: the GUID does not tell which node is genuine."""
 
 from __future__ import annotations
 

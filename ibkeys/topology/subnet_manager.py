@@ -1,4 +1,4 @@
-"""What is known of the master SM, and where a sweep shows it: ``SELF`` of a policy, and who would undo a plan."""
+"""What is known about the master SM and its port: a policy's ``SELF`` names that port, and the SM would undo a plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SubnetManager:
     """What is known of the master SM.
 
     ``lid``: where it is looked for, 0 when no port names one. ``presence``: ``active``, ``none``, or ``unknown``, which
-    counts as active. ``evidence``: what it rests on, in words. ``port_guid``: its port, None where it is not known.
+    counts as active. ``evidence``: what it rests on, in words. ``port_guid``: its port, None if it is not known.
     ``sm_key``: its SM_Key as SMInfo shows it, 0 where it is not shown.
     """
 
@@ -30,7 +30,7 @@ class SubnetManager:
 
     @property
     def may_be_master(self) -> bool:
-        """Whether a change must reckon with a master."""
+        """Whether a master SM may be present."""
         return self.presence != "none"
 
 
@@ -60,8 +60,9 @@ def _manager(port: Port | None, presence: Presence, evidence: str) -> SubnetMana
 
 
 def find_sm_port(found: Topology) -> Port | None:
-    """Return the end port that the fabric's PortInfo names as the SM's: by the own port's MasterSMLID, else by the one
-    that most ports have. None when there is none, or nobody has that LID."""
+    """Return the end port that the fabric's PortInfo names as the SM's: by the local port's MasterSMLID, else by the
+    one that most ports have. None when there is none, or nobody has that LID.
+    """
     lids: Counter[int] = Counter()
     own = 0
     for port in found.end_ports():

@@ -170,9 +170,10 @@ def choose_port(cas: Sequence[LocalCa], ca: str | None, port: int | None) -> Loc
                 errno.ENODEV,
             )
         raise NoDevice(
-            "this host has no InfiniBand device: look whether there is an HCA and its driver is loaded (ibkeys doctor)",
+            "this host has no InfiniBand device: look whether there is an HCA and its driver is loaded "
+            "(ibkeys doctor), or use the simulated one (--backend sim:)",
             errno.ENODEV,
-        ).explained(f"{SYS_INFINIBAND} is empty or not there.", "Without an HCA, use --backend sim:")
+        ).explained(f"{SYS_INFINIBAND} is empty or not there.")
     if ca is not None and ca not in [each.name for each in cas]:
         raise NoDevice(f"no channel adapter {ca}: there is {_describe(cas)}", errno.ENODEV)
     ports = [each for adapter in cas if ca in (None, adapter.name) for each in adapter.ports]

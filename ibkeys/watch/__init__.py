@@ -1,1 +1,1 @@
-"""Who just tried a wrong key, and whose: events from the SA's Reports, from counters and from OpenSM's log."""
+"""Watching for uses of a wrong key: events from the SA's Reports, from counters and from OpenSM's log."""

@@ -1,4 +1,6 @@
-"""The user's command for each event: no shell, few at once, none for long, and the event on its standard input."""
+"""Running the user's command for each event: without a shell, few at a time, with a time limit, the event on its
+standard input.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,12 @@ AT_ONCE: Final = 4
 LONGEST: Final = 30.0
 """Seconds that one may take, then it is killed with all that it started."""
 MOST_WAITING: Final = 256
-"""Events that wait for their turn; of more only the number is said."""
+"""Events that may wait for their turn; further ones are only counted."""
 DYING: Final = 1.0
-"""Seconds that a killed command is waited for: a watch must not hang with it."""
+"""Seconds to wait for a killed command, so that it cannot block the watch."""
 _STDERR: Final = 2
 _PASSED_ON: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
-"""Of the environment no more than this reaches the command: what ibkeys was started with may name key files."""
+"""The only environment variables passed to the command: others may name key files."""
 
 
 def split_command(text: str) -> list[str]:

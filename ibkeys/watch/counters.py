@@ -1,6 +1,6 @@
 """Counters between two sweeps: violations in PortInfo, and constraint errors of switch ports that enforce partitions.
 
-They tell also of devices that send no trap. They say how often, and not who it was.
+Counters also cover devices that send no traps. They say how often a key was refused, but not who sent it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ TOLD_BY: Final[dict[Kind, Kind]] = {
 }
 """Which counter of the same port a trap has counted in already. Of a switch's port there are two: see `counted_by`."""
 KEPT_ROUNDS: Final = 100
-"""So many sweeps long the last values of a port that is not found any more are kept."""
+"""The last values of a port that is no longer found are kept for so many sweeps."""
 KEPT_AT_LEAST: Final = 10_000
-"""So many values are kept of ports that are not found any more, and on a larger fabric as many as it has."""
+"""At most so many values of ports that are no longer found are kept; on a larger fabric, as many as it has."""
 
 Counter = tuple[int, int, int, Kind]
 """NodeGUID, the node's number among those with that GUID, port number, which counter."""

@@ -1,6 +1,6 @@
-"""Folding of repeats: an event is told at once, its repeats as a count now and then. Memory has a bound.
+"""Folding repeated events: the first is reported at once, repeats as a count from time to time, in bounded memory.
 
-A port that is asked with a wrong key a thousand times a second, or with each key once, is one thing to know of.
+A port that is asked with a wrong key a thousand times a second, or once with each key, is one event to report.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Folder:
         self._folded.move_to_end(key)
 
     def _place_for(self, event: Event, key: _Key, now: float) -> tuple[Event, _Key]:
-        """Return what is folded in the place of a new *event* where too many are told apart already."""
+        """Return what is folded in place of a new *event* where too many are told apart already."""
         if self._of_pair.get(_pair(event), 0) >= MOST_OF_A_PAIR:
             event = replace(
                 event, p_key=None, q_key=None, partition_name=None, policy_line=None, attribute=None, modifier=None,

@@ -24,7 +24,7 @@ class FollowedFile:
     """
 
     def __init__(self, path: Path) -> None:
-        """Open *path* at its end. Raises OSError for what is no regular file, or may not be read."""
+        """Open *path* at its end. Raises OSError for what is not a regular file, or may not be read."""
         self.path = path
         self.problem = ""
         self.is_behind = False

@@ -22,7 +22,7 @@ class Names:
         self._ends: dict[Port, End] = {}
 
     def learn(self, found: Topology) -> None:
-        """Take what a sweep found in the place of what was known. A port that is not believed comes last."""
+        """Take what a sweep found in place of what was known. A port that is not believed comes last."""
         self.misses = 0
         self._by_lid, self._by_guid, self._ends = {}, {}, {}
         for port in sorted(found.end_ports(), key=lambda each: each not in found.doubtful):
@@ -34,14 +34,14 @@ class Names:
                     self._by_lid.setdefault(lid, port)
 
     def by_lid(self, lid: int) -> Port | None:
-        """Return the end port that has *lid*, None where the sweep found none."""
+        """Return the end port that has *lid*, None if the sweep found none."""
         port = self._by_lid.get(lid)
         if port is None and lid:
             self.misses += 1
         return port
 
     def by_gid(self, gid: int) -> Port | None:
-        """Return the end port whose port GUID is the lower half of *gid*, None where the sweep found none."""
+        """Return the end port whose port GUID is the lower half of *gid*, None if the sweep found none."""
         return self._by_guid.get(gid & _INTERFACE_ID)
 
     def end(self, lid: int, gid: int = 0) -> End:

@@ -115,7 +115,7 @@ def _sender_of_smp(details: BadMKeyDetails, issuer_lid: int, names: Names) -> tu
 
 
 def _followed_back(refused_by: Port, path: Sequence[int]) -> Port | None:
-    """Return the end port where a return path ends that begins at *refused_by*; None where no such way is known.
+    """Return the end port where a return path ends that begins at *refused_by*; None if no such way is known.
 
     Each entry is the port by which the SMP came into a node, the last one at *refused_by*. The Linux SMAs begin with
     the unused entry 0 instead, and have no room for the last one: of a CA that is the port itself.

@@ -1,4 +1,4 @@
-"""Security notices in OpenSM's log, for where no SM_Key is to be had.
+"""Security notices in OpenSM's log, for use without an SM_Key.
 
 OpenSM 3.3.23 writes of one trap first, at level ERROR, ``Received Generic Notice`` (number and reporter), for traps 257
 and 258 a second line ``Bad P_Key:...`` with key and LIDs, and then, at level INFO, ``Reporting Security Notice`` with
@@ -149,7 +149,7 @@ def _with_gids(notice: LogNotice, gid1: str, gid2: str) -> LogNotice:
 
 
 def _checked(notice: LogNotice) -> LogNotice | None:
-    """Return *notice*, None where a number in it is none that a trap can hold: then the line is no notice."""
+    """Return *notice*, None if a number in it is none that a trap can hold: then the line is not a notice."""
     lids = (notice.lid, notice.lid1, notice.lid2)
     most = 0xFFFF if notice.trap in (TrapNumber.BAD_P_KEY, TrapNumber.BAD_P_KEY_SWITCH_PORT) else 0xFFFF_FFFF
     fits = max(lids) <= 0xFFFF and notice.port <= 0xFF and (notice.key is None or notice.key <= most)

@@ -19,15 +19,19 @@ class Partitions:
 
     def __init__(self, policy: Policy) -> None:
         self._path = policy.path
+        self._leaves_open = policy.leaves_open
         self._seen = _state_of(policy.path)
         self._problem = ""
         self._learn(policy)
 
     def _learn(self, policy: Policy) -> None:
-        self._known = {part.base: (part.name, part.definitions[0].line) for part in policy.partitions}
+        has_lines = policy.says is None  # else there is no file that anybody could look into
+        self._known = {
+            part.base: (part.name, part.definitions[0].line if has_lines else None) for part in policy.partitions
+        }
 
     def read_again(self) -> str:
-        """Read the file again if it has changed. Return why it cannot be used, "" where it can.
+        """Read the file again if it has changed. Return why it cannot be used, "" if it can.
 
         Until it can, partitions are named as before, which says nothing about what OpenSM does.
         """
@@ -49,6 +53,8 @@ class Partitions:
         if event.p_key is None:
             return event
         known = self._known.get(event.p_key & PARTITION_MASK)
+        if known is None and self._leaves_open(event.p_key):
+            return event
         if known is None:
             return replace(event, detail="; ".join(filter(None, (event.detail, NOT_IN_POLICY))))
         return replace(event, partition_name=known[0], policy_line=known[1])

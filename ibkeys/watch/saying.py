@@ -1,4 +1,4 @@
-"""What a watch says of itself: each thing when it is new, and once when it is over."""
+"""Messages of the watch about itself: each condition once when it starts and once when it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Telling systemd how a service does, without its library (sd_notify(3)): a datagram to the socket in NOTIFY_SOCKET."""
+"""Service notifications to systemd without its library (sd_notify(3)): a datagram to the socket in NOTIFY_SOCKET."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Notifier:
         self._send(f"STATUS={status}")
 
     def alive(self) -> None:
-        """Give a sign of life, if one is due: twice in each WatchdogSec=."""
+        """Give a keep-alive, if one is due: twice in each WatchdogSec=."""
         if self._each is not None and self._now() - self._last >= self._each:
             self._last = self._now()
             self._send("WATCHDOG=1")
@@ -62,15 +62,15 @@ class SignsOfLife:
         self._notifier = notifier
 
     def sent(self, mad: Outgoing, errno: int) -> None:
-        """A MAD was sent: give a sign of life."""
+        """A MAD was sent: give a keep-alive."""
         self._notifier.alive()
 
     def received(self, mad: Incoming) -> None:
-        """A MAD came in, or a timeout: give a sign of life."""
+        """A MAD came in, or a timeout: give a keep-alive."""
         self._notifier.alive()
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """There is nothing to release."""
 
 
 def _address(name: str) -> str | None:

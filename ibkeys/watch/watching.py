@@ -1,4 +1,4 @@
-"""The loop of a watch: hears Reports or follows OpenSM's log, sweeps now and then, and tells what is new.
+"""The main loop of a watch: receive Reports or follow OpenSM's log, sweep periodically, and report new events.
 
 One thread. The sweeps go through the subscriber's port, so a Report that comes meanwhile is answered at once, and told
 in the middle of the sweep.
@@ -41,7 +41,7 @@ AT_ONCE: Final = 1000
 """Reports that are told of before the port is looked at again: a few hundredths of a second."""
 
 
-class Outlet(Protocol):
+class EventSink(Protocol):
     """Where a watch tells what it sees."""
 
     def tell(self, event: Event) -> None:
@@ -90,7 +90,7 @@ class Watch:
     def __init__(
         self,
         fabric: Fabric,
-        outlet: Outlet,
+        outlet: EventSink,
         settings: Settings,
         subscriber: Subscriber | None = None,
         log: FollowedFile | None = None,
@@ -112,9 +112,9 @@ class Watch:
         self._take_sweep(self._sweep())
 
     def run(self) -> None:
-        """Watch until the settings say that it is enough, or `Outlet.turn` raises.
+        """Watch until the settings say that it is enough, or `EventSink.turn` raises.
 
-        Raises TransportError and ClosedError: the own port is of no use any more.
+        Raises TransportError and ClosedError when the local port can no longer be used.
         """
         while not self._is_over():
             self._outlet.turn()

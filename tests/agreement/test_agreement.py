@@ -258,7 +258,7 @@ def test_a_lease_that_ran_out_was_changed_after_the_sweep(net: Subnet) -> None:
         agreement = seen(fabric, then=ran_out, sm=sm)
         other = seen(fabric, sm=replace(sm, protection=Protection(2, 60)))
     assert disagreeing(agreement) == [(VICTIM, 1, "m_key_protection", None, ("changed",))]
-    [value] = [each for each in agreement.values if each.verdict.apart]
+    [value] = [each for each in agreement.values if each.verdict.differing]
     shown = to_json(Agreement(Inputs(agreement.inputs.found), (value,)), [value])["values"][0]
     assert shown["node"] == {"m_key_protect_bits": 0, "m_key_lease_period": 60}
     assert to_row(value)["sa"] == "level 1, 60 s"

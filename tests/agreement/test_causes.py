@@ -13,21 +13,21 @@ from ibkeys.agreement.causes import (
     TABLE,
     Cause,
     Facts,
+    FourViews,
     Gap,
     ReadByTheSm,
     Verdict,
-    Words,
     judge,
 )
 
 READ: tuple[ReadByTheSm, ...] = get_args(ReadByTheSm)
-EVERY_WORDS = [Words(*each) for each in itertools.product((None, 1, 2, 3, 4), repeat=4)]
+EVERY_WORDS = [FourViews(*each) for each in itertools.product((None, 1, 2, 3, 4), repeat=4)]
 """With four values and none: each pattern that four words can have, and many of them several times."""
 EVERY_FACTS = [Facts(*each) for each in itertools.product(READ, (True, False), (True, False))]
 
 
-def words(pattern: str) -> Words:
-    return Words(*(None if letter == "?" else letter for letter in pattern))
+def words(pattern: str) -> FourViews:
+    return FourViews(*(None if letter == "?" else letter for letter in pattern))
 
 
 def test_the_table_has_a_row_for_every_pattern_and_no_other() -> None:
@@ -57,7 +57,7 @@ def test_every_verdict_fits_its_words(pattern: str) -> None:
         verdict = judge(said, facts)
         if len(set(known)) > 1:
             assert verdict.state == "differs"
-            assert verdict.apart
+            assert verdict.differing
             assert verdict.causes
         elif said.node is None or len(known) < 2:
             assert verdict.state == "unknown"
@@ -67,7 +67,9 @@ def test_every_verdict_fits_its_words(pattern: str) -> None:
         assert ("other-policy" in verdict.causes) == (
             said.policy is not None and said.sm_file is not None and said.policy != said.sm_file
         )
-        assert all(said.policy is None or column != "policy" or said.sm_file is not None for column in verdict.apart)
+        assert all(
+            said.policy is None or column != "policy" or said.sm_file is not None for column in verdict.differing
+        )
         if "changed" in verdict.causes:
             assert said.sa is not None
             assert said.node not in (None, said.sa)
@@ -83,7 +85,7 @@ def test_every_verdict_fits_its_words(pattern: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "facts", "causes", "apart"),
+    ("pattern", "facts", "causes", "differing"),
     [
         ("aaaa", Facts("read"), [], []),
         ("aaab", Facts("read"), ["changed"], ["node"]),
@@ -107,13 +109,13 @@ def test_every_verdict_fits_its_words(pattern: str) -> None:
         ("???a", Facts("read"), ["nothing-to-compare"], []),
     ],
 )
-def test_cases(pattern: str, facts: Facts, causes: list[Cause], apart: list[str]) -> None:
+def test_cases(pattern: str, facts: Facts, causes: list[Cause], differing: list[str]) -> None:
     verdict = judge(words(pattern), facts)
-    assert (list(verdict.causes), list(verdict.apart)) == (causes, apart)
+    assert (list(verdict.causes), list(verdict.differing)) == (causes, differing)
 
 
 def test_words_are_compared_by_value() -> None:
-    said = Words(frozenset({0x8010}), frozenset({0x8010}), frozenset(), frozenset({0x8010, 0x0010}))
+    said = FourViews(frozenset({0x8010}), frozenset({0x8010}), frozenset(), frozenset({0x8010, 0x0010}))
     assert said.pattern == "aabc"
-    assert said.apart == ("sa", "node")
+    assert said.differing == ("sa", "node")
     assert dict(zip(COLUMNS, said, strict=True))["sa"] == frozenset()

@@ -214,14 +214,14 @@ def test_rails_and_lines_are_all_cables_each_once(name: str) -> None:
 
 
 def test_many_spines_over_many_leaves_are_one_rail_for_those_that_have_the_same() -> None:
-    found = tool(Subnet.from_text(fat_tree(2, 9, 9, 2, 2))).sweep(p_keys=True)
+    found = tool(Subnet.from_text(fat_tree(9, 2, 9, pods=2, cores=2))).sweep(p_keys=True)
     rails, lines = rails_and_lines(fabric_map(found))
     assert sorted((len(rail.above), len(rail.below)) for rail in rails) == [(9, 9), (9, 9)]
     assert len(lines) == 18 * 2 + 18  # each spine to its two cores; the hosts behind each leaf are one box
 
 
 def test_a_high_map_is_in_sheets_that_cut_no_box() -> None:
-    made = fabric_map(tool(Subnet.from_text(fat_tree(6, 18, 2, 2, 18))).sweep(p_keys=True))
+    made = fabric_map(tool(Subnet.from_text(fat_tree(18, 18, 2, pods=6, cores=2))).sweep(p_keys=True))
     sheets = re.findall(r'<svg .*?viewBox="0 (\d+) \d+ (\d+)".*?</svg>', map_part(made))
     parts = re.findall(r"<svg .*?</svg>", map_part(made))
     assert len(sheets) > 1
@@ -237,8 +237,8 @@ def test_a_high_map_is_in_sheets_that_cut_no_box() -> None:
 
 
 def test_a_leaf_that_lacks_a_cable_has_a_rail_of_its_own() -> None:
-    net = Subnet.from_text(fat_tree(1, 9, 9, 0, 2))
-    net.unplug("leaf 1-4", 20)
+    net = Subnet.from_text(fat_tree(9, 2, 9))
+    net.unplug("leaf 1-4", 4)  # to its second spine
     rails, lines = rails_and_lines(fabric_map(tool(net).sweep(p_keys=True)))
     assert sorted((len(rail.above), len(rail.below)) for rail in rails) == [(8, 1), (9, 8)]
     assert all(line.other >= 18 for line in lines)  # to hosts

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 
+from ibkeys.client.request import Envelope
 from ibkeys.client.smp import SmpClient, Task
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.attributes import NodeInfo
@@ -17,9 +18,9 @@ from ibkeys.umad.libibumad import open_port
 TASKS = 4
 
 
-def ask(client: SmpClient, path: tuple[int, ...], count: int) -> Task:
+def ask(gets: Envelope, count: int) -> Task:
     for _ in range(count):
-        yield client.get_along(path, NodeInfo, 0, None, NO_MKEY)
+        yield gets.ask(NodeInfo)
 
 
 def main() -> None:
@@ -29,7 +30,8 @@ def main() -> None:
     with open_port() as port:
         client = SmpClient(port)
         start = time.perf_counter()
-        client.run(ask(client, path, share) for path in paths for _ in range(TASKS))
+        agents = [client.gets_along(path, None, NO_MKEY) for path in paths]
+        client.run(ask(gets, share) for gets in agents for _ in range(TASKS))
         seconds = time.perf_counter() - start
     print(seconds * count / client.statistics.replies)
 

@@ -238,7 +238,7 @@ class TookNothing(KeyEdit):
 
     def prove(self, client: SmpClient, each: PendingSet) -> Task:
         yield from super().prove(client, each)
-        return Proof(NotStored("nothing was stored"), took_nothing=True)
+        return Proof(NotStored("nothing was stored"), changed_nothing=True)
 
 
 def test_a_refused_set_is_told_when_the_run_stops_before_its_other_form() -> None:

@@ -39,6 +39,10 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--ask-unproven",
     "--settle",
     "--sudo",
+    "--script",
+    "--present",
+    "--ufm-insecure",
+    "--ufm-proxy",
     "--exec",
     "--via",
     "--open-while-rotating",
@@ -147,7 +151,7 @@ def test_help_lists_own_options_and_names_the_common_ones_once(name: str) -> Non
 
 
 def test_the_sections_of_help_all() -> None:
-    found = re.findall(r"^(\S.*):$", run("pkey-show", "--help-all").out, re.MULTILINE)
+    found = re.findall(r"^(\S.*):$", run("plan", "--help-all").out, re.MULTILINE)
     assert found == ["Options", *SECTIONS]
 
 
@@ -210,7 +214,8 @@ def test_common_options_are_described_once() -> None:
 
 
 def test_there_is_no_man_page_too_many() -> None:
-    assert {path.name for path in MAN.glob("*.7")} == {f"ibkeys-{name}.7" for name in ("options", "rights", "security")}
+    sevens = ("opensm", "options", "rights", "security", "ufm")
+    assert {path.name for path in MAN.glob("*.7")} == {f"ibkeys-{name}.7" for name in sevens}
     assert {path.name for path in MAN.glob("*.1")} == {"ibkeys.1", *(f"ibkeys-{name}.1" for name in COMMANDS)}
 
 

@@ -122,3 +122,22 @@ def test_a_port_that_is_silent_in_the_newest_snapshot_is_named_and_exit_3(tmp_pa
     assert result.code == 3
     assert [(port["node_desc"], port["attribute"]) for port in result.json["unread"]] == [("node03 mlx4_0", "PortInfo")]
     assert "was not read in the newest snapshot" in result.err
+
+
+def test_what_was_not_read_is_said_once_for_all_ports(tmp_path: Path) -> None:
+    folder = tmp_path / "taken"
+    assert run("snapshot", "--backend", TWO_SWITCH, "--into", folder).code == 0
+    net = subnet("two-switch")
+    for number in (2, 3, 4):
+        net.faults.lose_next("reply", node=net.node(f"node0{number} mlx4_0"), attribute=0x16, count=100)
+    with tool(net) as fabric:
+        taken = take_snapshot(fabric, Fingerprints.generate())
+        save_snapshot(SnapshotFolder(folder).place_for(taken), taken)
+    result = run("history", "0x7fff", folder)
+    assert result.code == 3
+    said = [line for line in result.err.splitlines() if "was not read in the newest snapshot" in line]
+    assert len(said) == 1
+    assert said[0].startswith("ibkeys: error: 3 ports: P_KeyTable was not read")
+    assert said[0].endswith(": node[02-04] mlx4_0")
+    each = run("history", "0x7fff", folder, "-f", "json")
+    assert len(each.json["unread"]) == 3

@@ -296,6 +296,29 @@ def test_failures_are_named_and_stop_the_run(cli: Cli, monkeypatch: pytest.Monke
     assert shown(cli) == {("set", 2, 60)}
 
 
+def test_ports_that_failed_for_one_cause_are_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes").code == 0
+    send = Subnet.send
+
+    def losing(net: Subnet, mad: bytes, *where: Any) -> Any:
+        """No Set arrives at LIDs 4 and 5."""
+        if mad[3] == Method.SET and mad[80:82] in (b"\0\4", b"\0\5"):
+            return []
+        return send(net, mad, *where)
+
+    monkeypatch.setattr(Subnet, "send", losing)
+    result = cli("mkey-rotate", "--per-port", "--yes", "-t", 50)
+    assert result.code == 3
+    failed = [line for line in result.err.splitlines() if line.startswith("ibkeys: failed: ")]
+    assert failed == [
+        "ibkeys: failed: 2 ports: Set(PortInfo) was lost on its way each time; its old M_Key stays: node[04-05] mlx4_0"
+    ]
+    each = cli("mkey-rotate", "--resume", "--yes", "-t", 50, "-f", "json")
+    rows = [json.loads(line) for line in each.out.splitlines()]
+    assert sum(row.get("result") == "failed" for row in rows) == 2
+    assert sum(line.startswith("ibkeys: failed: node0") for line in each.err.splitlines()) == 2
+
+
 def test_no_key_is_in_what_is_said(cli: Cli, tmp_path: Path) -> None:
     said = ""
     for command in (

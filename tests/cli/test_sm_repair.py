@@ -157,6 +157,18 @@ def test_a_port_that_does_not_answer_is_named_and_the_exit_code_is_3(lab: Lab) -
     assert "ibkeys: error: 1 port did not answer, 0 other places could not be read" in result.err
 
 
+def test_ports_that_do_not_answer_for_one_reason_are_one_line(lab: Lab) -> None:
+    with open_simulated(lab.spec) as port:
+        for number in (3, 4):
+            lab.give(port, port.subnet.port(f"node0{number} mlx4_0", 1), 0x1234_5678_9ABC_DEF0)
+    result = lab.repair("--yes")
+    assert result.code == 3
+    said = [line for line in result.err.splitlines() if line.startswith("ibkeys: not answered: ")]
+    assert len(said) == 1
+    why = "it answered to none of its keys (2), each sent once; their keys in guid2mkey are the store's: "
+    assert said[0].startswith(f"ibkeys: not answered: 2 ports: {why}")
+
+
 @pytest.mark.parametrize(
     ("key", "more", "problem"),
     [

@@ -236,7 +236,10 @@ def test_who_gained_and_lost_reach(cli: Cli, taken: Path) -> None:
     back = run("diff", "--reach", middle, taken, "-f", "json").json
     assert (back["reach"]["gained"], back["reach"]["lost"]) == (1, 0)
     guids = ["0x0002c903000a1031", "0x0002c903000a1041"]
-    assert back["reach"]["changes"] == [{"change": "gained", "pairs": 1, "a": guids[:1], "b": guids[1:]}]
+    [group] = back["reach"]["changes"]
+    assert (group["change"], group["pairs"]) == ("gained", 1)
+    assert [port["port_guid"] for port in (*group["a"], *group["b"])] == guids
+    assert [port["node_desc"] for port in (*group["a"], *group["b"])] == ["node03 mlx4_0", "node04 mlx4_0"]
     assert back["unknown"] == []
     each = run("diff", "--reach", "--pairs", middle, taken, "-f", "json").json["reach"]["changes"]
     assert [(pair["a"]["port_guid"], pair["b"]["port_guid"]) for pair in each] == [tuple(guids)]

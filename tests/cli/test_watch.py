@@ -19,7 +19,7 @@ from ibkeys.change.interrupts import Interrupts
 from ibkeys.cli.options import Where
 from ibkeys.cli.streams import Outliving
 from ibkeys.cli.watch import watch as command
-from ibkeys.cli.watch.outlet import Outlet
+from ibkeys.cli.watch.outlet import EventSink
 from ibkeys.scripting import Fabric
 from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.port import Incoming, UmadPort
@@ -290,7 +290,7 @@ def test_a_reader_that_hangs_does_not_keep_a_signal_from_ending_it(
                 raise KeyboardInterrupt
 
     event = Event("2026-11-22T09:30:00Z", "counters", "p_key-violations", None, End(), value=1)
-    outlet = Outlet("json", False, None, Sigterm(), Notifier({}, lambda: 0.0))
+    outlet = EventSink("json", False, None, Sigterm(), Notifier({}, lambda: 0.0))
     try:
         with pytest.raises(KeyboardInterrupt):
             outlet.tell(event)

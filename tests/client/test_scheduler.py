@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.client.scheduler import GRACE, LEAST_WINDOW, MAX_WINDOW, PER_NODE, Request, Scheduler
+from ibkeys.client.request import Request
+from ibkeys.client.scheduler import GRACE, LEAST_WINDOW, MAX_WINDOW, PER_NODE, Scheduler
 from ibkeys.mad.smp import build_smp
 
 
 def ask(node: object = "n", modifier: int = 0, retries: int = 2, timeout: float = 1.0) -> Request:
-    return Request(node, build_smp(1, 0x15, modifier, path=(1,)), 0xFFFF, timeout, retries)  # type: ignore[arg-type]
+    return Request.of_mad(node, build_smp(1, 0x15, modifier, path=(1,)), 0xFFFF, timeout, retries)  # type: ignore[arg-type]
 
 
 def answer(mad: bytes) -> bytes:
@@ -22,7 +23,7 @@ def answer(mad: bytes) -> bytes:
 
 
 def send(scheduler: Scheduler, now: float = 0.0) -> list[tuple[int, bytes]]:
-    return [(tid, outgoing.mad) for tid, outgoing in scheduler.to_send(now)]
+    return [(int.from_bytes(mad[12:16]), mad) for mad in (outgoing.mad for outgoing in scheduler.to_send(now))]
 
 
 def test_a_reply_finishes_its_request() -> None:
@@ -117,9 +118,9 @@ def test_in_flight_is_bounded_for_each_node_and_over_all() -> None:
     widest = 0
     now = 0.0
     while not scheduler.idle:
-        for tid, outgoing in scheduler.to_send(now):
-            flying[tid] = outgoing.mad
-            nodes_of[tid] = scheduler.flying[tid].node  # type: ignore[assignment]
+        for tid, mad in send(scheduler, now):
+            flying[tid] = mad
+            nodes_of[tid] = scheduler.flying[tid].envelope.node  # type: ignore[assignment]
         per_node = collections.Counter(nodes_of[tid] for tid in flying).values()
         assert max(per_node, default=0) <= PER_NODE
         widest = max(widest, len(flying))
@@ -177,7 +178,7 @@ def test_many_silent_nodes_together_cost_one_timeout_budget() -> None:
         scheduler.submit(request)
     now, pending = 0.0, []
     while not scheduler.idle:
-        pending += [(now + 1.0, tid) for tid, _ in scheduler.to_send(now)]
+        pending += [(now + 1.0, tid) for tid, _ in send(scheduler, now)]
         scheduler.finished.clear()
         wait = scheduler.next_deadline(now)
         due = min((at for at, _ in pending), default=now + wait)
@@ -210,7 +211,7 @@ def test_a_silent_node_fails_what_is_queued_for_it_without_sending() -> None:
 
 def test_the_loss_of_a_set_does_not_make_its_node_silent() -> None:
     scheduler = Scheduler()
-    lost = Request("n", build_smp(2, 0x16, 0, path=(1,)), 0xFFFF, 1.0, 0)
+    lost = Request.of_mad("n", build_smp(2, 0x16, 0, path=(1,)), 0xFFFF, 1.0, 0)
     read = ask()
     scheduler.submit(lost)
     scheduler.submit(read)

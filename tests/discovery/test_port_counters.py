@@ -47,7 +47,7 @@ def test_one_silent_node_does_not_hide_the_others() -> None:
         assert isinstance(reading, NoReply if port in silent else PortCounters), port
     message = str(next(readings[port] for port in silent))
     assert message.startswith("PerformanceGet(PortCounters, port 1) to LID ")
-    assert "P_Key index 0 of this one" in message
+    assert "no P_Key in common" in message
 
 
 def test_a_status_and_a_port_without_a_lid_are_told_for_that_port() -> None:

@@ -57,7 +57,9 @@ def test_a_switch_port_has_the_table_size_of_its_kind() -> None:
     net.node("MF0;ib-a:SB7780/U1").set_p_key_capacity(16, 40)
     with tool(net) as fabric:
         assert len(fabric.find_port("0,1").read_p_keys()) == 16
-        assert len(fabric.find_port("0,1", 4).read_p_keys()) == 40
+        table = fabric.find_port("0,1", 4).read_p_keys()
+        assert len(table) == 40
+        assert list(fabric.find_port("0,1", 4).read_p_key_block(1).p_keys[:8]) == [int(key) for key in table[32:]]
         net.node("MF0;ib-a:SB7780/U1").set_p_key_capacity(16, 0)
         assert fabric.find_port("0,1", 4).read_p_keys() == ()
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ibkeys.audit.catalogue import CATALOGUE
 from ibkeys.audit.findings import SEVERITIES, Result, Severity
-from ibkeys.harden.findings import MENDED_BY, by_step, failing, left_of
+from ibkeys.harden.findings import MENDED_BY, by_step, failing, remaining_findings
 from ibkeys.harden.hardening import STEPS
 from tests.harden.reports import report
 
@@ -37,16 +37,16 @@ def test_rules_of_one_step_are_named_together() -> None:
 
 
 def test_a_finding_that_no_step_is_for_is_left_with_its_remedy() -> None:
-    [left] = left_of(report(("QK003", "high", "fail")), "high", ALL)
+    [left] = remaining_findings(report(("QK003", "high", "fail")), "high", ALL)
     assert (left.finding.rule, left.in_power, left.why) == ("QK003", False, "remedy of QK003")
 
 
 def test_without_a_policy_p_keys_are_not_in_its_power() -> None:
     found = report(("PK001", "high", "fail"), ("PK014", "critical", "unknown"), ("SM001", "critical", "unknown"))
-    without = left_of(found, "high", ALL - {"partitions"})
+    without = remaining_findings(found, "high", ALL - {"partitions"})
     assert [(each.finding.rule, each.in_power) for each in without] == [("PK001", False), ("PK014", False)]
     assert all("--policy FILE" in each.why for each in without)
-    assert [(each.finding.rule, each.in_power) for each in left_of(found, "high", ALL)] == [("PK001", True)]
+    assert [(each.finding.rule, each.in_power) for each in remaining_findings(found, "high", ALL)] == [("PK001", True)]
 
 
 RESULTS: Iterable[Result] = ("pass", "fail", "unknown", "n/a", "waived")
@@ -67,7 +67,7 @@ def test_every_failure_is_left_once_and_calls_for_its_step(
 ) -> None:
     made = report(*found)
     worse = failing(made, severity)
-    left = left_of(made, severity, steps)  # type: ignore[arg-type]
+    left = remaining_findings(made, severity, steps)  # type: ignore[arg-type]
     assert [each.finding for each in left if each.finding.result == "fail"] == worse
     called = [rule for rules in by_step(worse).values() for rule in rules]
     assert sorted(called) == sorted(each.rule for each in worse if each.rule in MENDED_BY)

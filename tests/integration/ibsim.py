@@ -113,15 +113,15 @@ class Ibsim:
         self.folder = Path(self._folder.name)
         self.opensm_cache = self.folder
         self.output: list[str] = []
-        self._server: subprocess.Popen[str] | None = None
-        self._reader: threading.Thread | None = None
+        self.program: subprocess.Popen[str] | None = None
+        self.reader: threading.Thread | None = None
 
     def __enter__(self) -> Self:
         # without a console ibsim needs no input; stdbuf, because it speaks through a pipe
         command = [tool("stdbuf"), "-oL", tool("ibsim"), "-s", *self.limits, str(self.netfile)]
         if not self.console:
             command.insert(-1, "-n")
-        self._server = subprocess.Popen(
+        self.program = subprocess.Popen(
             command,
             cwd=self.folder,
             env={**os.environ, "IBSIM_SOCKNAME": self.socket_name},
@@ -132,9 +132,9 @@ class Ibsim:
             errors="replace",
         )
         ready = threading.Event()
-        self._reader = threading.Thread(target=self._read, args=(self._server.stdout, ready), daemon=True)
-        self._reader.start()
-        if not ready.wait(START_TIMEOUT) or self._server.poll() is not None:
+        self.reader = threading.Thread(target=self._read, args=(self.program.stdout, ready), daemon=True)
+        self.reader.start()
+        if not ready.wait(START_TIMEOUT) or self.program.poll() is not None:
             said = "".join(self.output[-20:])
             self.close()
             raise AssertionError(f"ibsim did not start on {self.netfile}:\n{said}")
@@ -154,19 +154,19 @@ class Ibsim:
 
     def close(self) -> None:
         """End the server and remove its folder."""
-        if self._server is not None:
-            self._server.send_signal(signal.SIGTERM)
+        if self.program is not None:
+            self.program.send_signal(signal.SIGTERM)
             try:
-                self._server.wait(10)
+                self.program.wait(10)
             except subprocess.TimeoutExpired:
-                self._server.kill()
-                self._server.wait()
-            if self._reader is not None:
-                self._reader.join(10)
-            for stream in (self._server.stdin, self._server.stdout):
+                self.program.kill()
+                self.program.wait()
+            if self.reader is not None:
+                self.reader.join(10)
+            for stream in (self.program.stdin, self.program.stdout):
                 if stream is not None:
                     stream.close()
-            self._server = None
+            self.program = None
         self._folder.cleanup()
 
     @property
@@ -270,10 +270,10 @@ class Ibsim:
 
         The server reads its console and its clients in one loop, so a client that is started later finds it done.
         """
-        assert self._server is not None
-        assert self._server.stdin is not None, "start Ibsim with console=True"
-        self._server.stdin.write(line + "\n")
-        self._server.stdin.flush()
+        assert self.program is not None
+        assert self.program.stdin is not None, "start Ibsim with console=True"
+        self.program.stdin.write(line + "\n")
+        self.program.stdin.flush()
 
 
 def count_limits(text: str) -> tuple[str, ...]:

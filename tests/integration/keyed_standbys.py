@@ -37,7 +37,7 @@ _TO_TYPE = re.compile(r"start (?:(?!; type).)*; type[^:]*: (?P<command>.*)$")
 _GUID = re.compile(r"port GUID (0x[0-9a-f]{16})")
 _KEY_IN_FILE = re.compile(r"^(?:m_key |0x[0-9a-f]{16} )(0x[0-9a-f]{16})$", re.MULTILINE)
 """Of an options file, and of guid2mkey."""
-Said = tuple[int, str]
+PortView = tuple[int, str]
 """Exit code, and all that it said."""
 
 
@@ -88,7 +88,7 @@ class KeyedSite(KeyedPorts):
     def by_guid(self, guid: int) -> NodesOpensm:
         return self.opensms[list(NODES.values()).index(guid)]
 
-    def ibkeys(self, *words: str | Path, via: bool = True, timeout: float = 300) -> Said:
+    def ibkeys(self, *words: str | Path, via: bool = True, timeout: float = 300) -> PortView:
         """Run a command that says yes, and do what it says is to be done."""
         more = ["--via", "opensm"] if via else []
         command = self.served.ibkeys_command(*words, *more, "--yes", *self.words)
@@ -96,7 +96,7 @@ class KeyedSite(KeyedPorts):
             command = self.systemd.command(command)
         return self.follow([*self.before, *self.served.arguments(command)], self.served.environment, timeout)
 
-    def follow(self, command: Sequence[str], environment: dict[str, str], timeout: float = 300) -> Said:
+    def follow(self, command: Sequence[str], environment: dict[str, str], timeout: float = 300) -> PortView:
         """Run a command line of ibkeys, and do what it says is to be done."""
         with subprocess.Popen(
             command,

@@ -33,7 +33,7 @@ class Served(Ibsim):
 
     def __enter__(self) -> Self:
         command = [sys.executable, "-m", "ibkeys", "sim", "serve", "--socket", self.socket_name, *self.options]
-        self.server = subprocess.Popen(
+        self.program = subprocess.Popen(
             [*command, str(self.netfile)],
             cwd=self.folder,
             env=ibkeys_environment(),
@@ -44,9 +44,9 @@ class Served(Ibsim):
             errors="replace",
         )
         ready = threading.Event()
-        self.reader = threading.Thread(target=self._read, args=(self.server.stdout, ready), daemon=True)
+        self.reader = threading.Thread(target=self._read, args=(self.program.stdout, ready), daemon=True)
         self.reader.start()
-        if not ready.wait(START_TIMEOUT) or self.server.poll() is not None:
+        if not ready.wait(START_TIMEOUT) or self.program.poll() is not None:
             said = "".join(self.output[-20:])
             self.close()
             raise AssertionError(f"ibkeys sim serve did not start on {self.netfile}:\n{said}")
@@ -62,13 +62,13 @@ class Served(Ibsim):
     @property
     def is_running(self) -> bool:
         """Whether the server is there."""
-        return self.server is not None and self.server.poll() is None
+        return self.program is not None and self.program.poll() is None
 
     @property
     def pid(self) -> int:
         """The server's process id."""
-        assert self.server is not None
-        return self.server.pid
+        assert self.program is not None
+        return self.program.pid
 
     def begin(self, command: Sequence[str | Path], stderr: int = subprocess.STDOUT) -> subprocess.Popen[str]:
         """Start a program on this fabric as `run` does; what it says comes through pipes, by default through one."""

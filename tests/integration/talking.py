@@ -7,12 +7,9 @@ from itertools import permutations
 from ibkeys.keys.pkey import match_inbound
 from ibkeys.mad.const import Method
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.packets import allows, enforces
+from ibkeys.sim.packets import INBOUND, OUTBOUND, allows, enforces
 from ibkeys.sim.server.outbox import Seen
 from ibkeys.sim.subnet import Subnet
-
-IN, OUT = 0x08, 0x04
-
 
 Pairs = frozenset[tuple[str, str]]
 
@@ -24,9 +21,9 @@ def passes(net: Subnet, source: Port, destination: Port, key: int) -> bool:
     """
     first, last = source.peer, destination.peer
     is_let_in = (
-        first is None or not enforces(first, IN) or match_inbound(key, first.p_keys, net.inbound_check) is not None
+        first is None or not enforces(first, INBOUND) or match_inbound(key, first.p_keys, net.inbound_check) is not None
     )
-    is_let_out = last is None or not enforces(last, OUT) or allows(last, key)
+    is_let_out = last is None or not enforces(last, OUTBOUND) or allows(last, key)
     return is_let_in and is_let_out and allows(destination, key)
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from ibkeys.cli.render import schema
 from tests import corpus
 from tests.integration.ibsim import SIM_HOSTS, Ibsim, ibkeys
 
@@ -97,7 +98,7 @@ def comparable(command: str, text: str) -> Any:
     left_out = NOT_MODELLED.get(command, set())
     if text.startswith("{"):
         document = json.loads(text)
-        assert document["schema"] == f"ibkeys.{command}/1"
+        assert document["schema"] == schema(command)
         for port in document.get("ports", ()):
             assert left_out <= port.keys() or "changes" in port
             for key in left_out:

@@ -196,7 +196,7 @@ def test_a_rotation_goes_back_to_the_former_level_with_the_new_key(opensm: Keyed
     code, said = opensm.ibkeys("mkey-deploy", *CLOSED)
     assert code == 0, said
     first = only(opensm.keys())
-    for words, why in ((["mkey-rotate"], "raised above level 2"), (["mkey-remove", "--leave-open"], "mkey-remove")):
+    for words, why in ((["mkey-rotate"], "raises no level above 2"), (["mkey-remove", "--leave-open"], "mkey-remove")):
         code, said = opensm.ibkeys(*words, "--confirm-within", "1")
         assert (code, why in said) == (2, True), said
     assert only(opensm.keys()) == first

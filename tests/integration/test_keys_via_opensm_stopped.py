@@ -217,7 +217,7 @@ def test_where_opensm_never_reads_its_file_nothing_is_armed_and_the_run_waits_fo
             assert code == 4
             assert "never read" in said
             conf.write_text(CONF)
-            code, said = opensm.ibkeys("mkey-deploy", *CLOSED, "--wait", "1")
+            code, said = opensm.ibkeys("mkey-deploy", *CLOSED, "--wait", "1", "-v")
             assert code == 3, said
             assert "no further port took it" in said
             assert "which has its former values again" in said

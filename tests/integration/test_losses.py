@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ibkeys.client.scheduler import LEAST_PATIENCE, Request, Scheduler
+from ibkeys.client.request import Request
+from ibkeys.client.scheduler import LEAST_PATIENCE, Scheduler
 from tests import corpus
 from tests.integration.ibsim import Ibsim, ibkeys
 
@@ -100,7 +101,7 @@ def test_a_virtual_clock_is_never_told_to_wait_for_now() -> None:
     for start in (count / 7 for count in range(500)):
         scheduler = Scheduler()
         for node in range(scheduler.window + 1):
-            scheduler.submit(Request(node, bytes(256), 0xFFFF))
+            scheduler.submit(Request.of_mad(node, bytes(256), 0xFFFF))
         assert len(scheduler.to_send(start)) == scheduler.window
         now = start + LEAST_PATIENCE
         assert scheduler.next_deadline(now) > 0 or scheduler.to_send(now)

@@ -188,9 +188,9 @@ def test_welcome_verbose_lines_capture_and_a_clean_end(tmp_path: Path) -> None:
         assert any(line.startswith("  ibsim-run opensm") for line in fabric.output)
         fabric.run(["smpquery", "-y", "0x1234567", "portinfo", "-D", "0,1", "1"], check=True)
         fabric.run(["smpquery", "nodeinfo", "-D", "0,9"])
-        assert fabric.server is not None
-        fabric.server.send_signal(signal.SIGTERM)
-        assert fabric.server.wait(10) == 0
+        assert fabric.program is not None
+        fabric.program.send_signal(signal.SIGTERM)
+        assert fabric.program.wait(10) == 0
         assert fabric.reader is not None
         fabric.reader.join(10)
         said = "".join(fabric.output)

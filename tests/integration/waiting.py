@@ -1,4 +1,4 @@
-"""An ibkeys through OpenSM that waits for its confirmation, and the child that it leaves."""
+"""An ibkeys through OpenSM or UFM that waits for its confirmation, and the child that it leaves."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.integration.hosted import Hosted
-from tests.integration.ibsim import RUN_TIMEOUT
+from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
 
 ENDING = "unless confirmed"
 
@@ -17,12 +16,12 @@ ENDING = "unless confirmed"
 class Waiting:
     """An ibkeys that waits for a confirmation. Its end, and that of the child that it leaves, closes a pipe."""
 
-    def __init__(self, served: Hosted, *words: str | Path, typed: str = "") -> None:
-        """*typed*: what it reads from its standard input."""
+    def __init__(self, served: Ibsim, *words: str | Path, typed: str = "", via: str = "opensm") -> None:
+        """*typed*: what it reads from its standard input; *via*: the way that it goes."""
         self.end, kept = os.pipe()
         self.said = ""
         self.process = subprocess.Popen(
-            served.arguments(served.ibkeys_command(*words, "--via", "opensm", "--yes")),
+            served.arguments(served.ibkeys_command(*words, "--via", via, "--yes")),
             cwd=served.folder,
             env=served.environment,
             stdin=subprocess.PIPE,

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ibkeys.keys.pkey import PKey
-from ibkeys.plan.steps import Steps, steps_between
-from tests.plan.walking import Keys, Policy, Rules, on_the_way
+from ibkeys.plan.steps import Steps, one_partition_at_a_time, steps_between
+from tests.plan.walking import Keys, Policy, Rules, on_the_way, passing
 
 
 def policy(**ports: str) -> dict[str, Keys]:
@@ -76,6 +76,36 @@ def test_nor_does_a_random_order_of_many_ports(case: tuple[dict[str, Keys], dict
         for state in on_the_way(old, new, order):
             assert not rules.bridges(state)
             assert rules.gaps(state) <= named(found)
+
+
+@given(changes(5, 4), st.randoms(use_true_random=False))
+@settings(max_examples=300, deadline=None)
+def test_nor_does_one_partition_after_the_other(case: tuple[dict[str, Keys], dict[str, Keys]], random: Random) -> None:
+    """Each partition of each table in an order of its own, the leaf port's table before or after."""
+    before, after = case
+    rules, found = Rules(before, after), steps_between(before, after)
+    old: Policy = before
+    for is_adding, new in one_partition_at_a_time(before, found.states):
+        assert old != new
+        tables = {"end": dict(old), "leaf": dict(old)}
+        entries = [
+            (side, port, base)
+            for side in tables
+            for port in old
+            for base in {key.partition for key in old[port] ^ new[port]}
+        ]
+        random.shuffle(entries)
+        for side, port, base in entries:
+            stays = {key for key in tables[side][port] if key.partition != base}
+            tables[side][port] = frozenset(stays | {key for key in new[port] if key.partition == base})
+            state = {each: passing(tables["end"][each], tables["leaf"][each]) for each in old}
+            assert not rules.bridges(state)
+            assert rules.gaps(state) <= named(found)
+        if is_adding:
+            bases = {port: {key.partition for key in keys} for port, keys in new.items()}
+            assert all(key.partition in bases[port] for port, keys in old.items() for key in keys), "nobody leaves"
+        old = new
+    assert old == after
 
 
 @given(changes(3, 3))

@@ -76,7 +76,7 @@ def test_a_run_and_its_keys_are_stored_together_or_not_at_all() -> None:
     store = KeyStore(None)
 
     def fail() -> None:
-        with store.together():
+        with store.in_one_transaction():
             number = Runs(store).begin("mkey-deploy", OPTIONS, PORTS)
             store.put_pending(1, PORTS[0].port_guid, 1, MKey(2), 2, 60, None)
             Runs(store).note_key(number, 0, 999, None, 0, 0)  # there is no such key

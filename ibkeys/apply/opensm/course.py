@@ -28,7 +28,7 @@ from ibkeys.errors import FileChanged, Refused, UsageError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.plan.courses import Circle
+from ibkeys.plan.courses import WaitCycle
 from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.model import Break, BreakKind, PartitionPlan
 from ibkeys.plan.sm_policies import SmPolicies, groups_that_move, policies_between
@@ -128,7 +128,7 @@ class Planning:
         )
         self._refuse_another_outcome(plan, found)
         self._note(found)
-        course.breaks = _breaks_of(found, prediction)
+        course.breaks = breaks_of(found.circles, prediction)
         blind = set(prediction.not_enforcing(found.tables[-1]))
         changes = enforcement_of(plan, prediction.survey, course.remaining)
         course.enforcement = [each for each in changes if each.port.key not in blind]
@@ -318,12 +318,12 @@ class Planning:
         notes += _of_moved_groups(found.moved_groups)
 
 
-def _breaks_of(found: SmPolicies, prediction: Prediction) -> tuple[Break, ...]:
+def breaks_of(circles: Iterable[WaitCycle[int]], prediction: Prediction) -> tuple[Break, ...]:
     """Return the circles with the names of their ports: a circle of policies knows port GUIDs only."""
     ports = {port.guid: port.id for port in prediction.survey.end_ports}
     breaks = []
-    for circle in found.circles:
-        shown = Circle(
+    for circle in circles:
+        shown = WaitCycle(
             circle.partition,
             _with_names(circle.leaving, ports),
             _with_names(circle.entering, ports),

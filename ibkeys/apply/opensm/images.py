@@ -6,7 +6,7 @@ OpenSM writes them and not ibkeys, so these images give nothing back: the policy
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from ibkeys.change.images import image_of
@@ -38,6 +38,21 @@ def images_of(
         else:
             for block in step.blocks:
                 yield table_image(target, block, before[step.port.key], after[step.port.key])
+
+
+def images_as_found(
+    tables: Mapping[PortKey, Entries],
+    before: Mapping[PortKey, Entries],
+    targets: Mapping[PortKey, Target],
+    counts: Callable[[PortKey], bool],
+) -> Iterator[Image]:
+    """Yield the blocks that came out otherwise than *tables* say, as they are: a P_Key may get another index. *counts*:
+    whether a port counts, for one may have failed, or be none of the change's."""
+    for key, after in tables.items():
+        now = targets[key].table
+        if now != after and counts(key):
+            blocks = {index // P_KEYS_PER_BLOCK for index in {*now, *after} if now.get(index) != after.get(index)}
+            yield from (table_image(targets[key], block, before[key], now) for block in sorted(blocks))
 
 
 def table_image(target: Target, block: int, before: Entries, after: Entries) -> Image:

@@ -8,18 +8,17 @@ from dataclasses import dataclass, field, replace
 from ibkeys.apply.carrier import Carried, OnStep, Written
 from ibkeys.apply.opensm.course import Course
 from ibkeys.apply.opensm.guards import Guards
-from ibkeys.apply.opensm.images import images_of, table_image
+from ibkeys.apply.opensm.images import images_as_found, images_of
 from ibkeys.apply.opensm.site import Site
 from ibkeys.apply.opensm.steps import PolicyStep, Prediction, expectations
 from ibkeys.apply.opensm.watch import Watch, Watched
 from ibkeys.change.clock import Clock
 from ibkeys.errors import FileChanged, NotStored
-from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.plan.order import Phase
 from ibkeys.printable import named
 from ibkeys.store.journal import Entry, FileEntry, Operation
 from ibkeys.topology.enforcement import ENFORCEMENT_BITS
-from ibkeys.topology.port_id import PortId
+from ibkeys.topology.port_id import PortId, PortKey
 
 
 @dataclass(slots=True)
@@ -112,15 +111,13 @@ class Run:
 
     # --- how a step ended --------------------------------------------------------------------------------------------
 
+    def _counts(self, key: PortKey) -> bool:
+        return key not in self.carried.failed and not self.prediction.is_aside(key)
+
     def _settle(self, number: int, entries: list[Entry], written: list[FileEntry]) -> None:
         """Note in the journal that a step is proven; tables that came out with other indexes are noted as they are."""
         step, before, targets = self.course.steps[number], self.course.before(number), self.prediction.survey.targets
-        late = []
-        for key, after in step.tables.items():
-            now = targets[key].table
-            if now != after and key not in self.carried.failed and not self.prediction.is_aside(key):
-                blocks = {index // P_KEYS_PER_BLOCK for index in {*now, *after} if now.get(index) != after.get(index)}
-                late += [table_image(targets[key], block, before[key], now) for block in sorted(blocks)]
+        late = images_as_found(step.tables, before, targets, self._counts)
         entries += self.operation.record_all(late)
         self.operation.record_all((), done=entries)
         for entry in written:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ibkeys.apply.survey import read_again
-from ibkeys.change.clock import Clock, Patience
+from ibkeys.change.clock import Clock, ProgressTimeout
 from ibkeys.change.target import Target
 from ibkeys.change.wanted import Entries
 from ibkeys.change.writer import Writer
@@ -48,7 +48,7 @@ class Expected:
             f"index {index} is {now.get(index, 'empty')} instead of {self.entries.get(index, 'empty')}"
             for index in wrong[:3]
         ]
-        return "; ".join(texts) + (f" and {len(wrong) - 3} more" if len(wrong) > 3 else "")
+        return "; ".join(texts) + (f" and {len(wrong) - 3} more (the whole table: pkey-show)" if len(wrong) > 3 else "")
 
     def _is_the_same_but_for_indexes(self, now: Entries) -> bool:
         if sorted(now.values()) != sorted(self.entries.values()):
@@ -100,7 +100,7 @@ class Watch:
         """Return when the ports *changing*, and then all ports, are as *expected*, or nothing came nearer for
         *patience* seconds. What is silent is not waited for."""
         left = [key for key in changing if key in self.targets]
-        waiting = Patience(self.clock, patience)
+        waiting = ProgressTimeout(self.clock, patience)
         while True:
             self.check()
             seen = self.look(expected, left)

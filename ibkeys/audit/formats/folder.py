@@ -1,7 +1,7 @@
-"""A folder of pages that takes its place as a whole: whoever looks sees the earlier report or this one, never a part.
+"""A folder of pages that is replaced atomically: readers see the earlier report or this one, never a part.
 
-The pages name hosts, GUIDs and partitions, and hold no key; who may see that is for their owner to say, so the folder
-has mode 0700 and its files 0600.
+The pages name hosts, GUIDs and partitions, but hold no key. Their owner decides who may see them, so the folder has
+mode 0700 and its files 0600.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ _RENAME_EXCHANGE: Final = 2
 
 
 def check_folder(place: Path) -> None:
-    """Raise StoreError where no report can be put at *place*: something else is there, or the directory of it cannot be
-    written. An empty folder and an earlier report are replaced."""
+    """Raise StoreError if no report can be put at *place*: something else is there, or the directory of it cannot be
+    written. An empty folder and an earlier report are replaced.
+    """
     try:
         parent = place.absolute().parent
         if not parent.is_dir():
@@ -53,7 +54,7 @@ def check_folder(place: Path) -> None:
 
 
 def write_folder(place: Path, pages: Mapping[str, str]) -> None:
-    """Write *pages* (name → text) as the folder *place*, in the stead of an earlier report. Raises StoreError."""
+    """Write *pages* (name → text) as the folder *place*, in place of an earlier report. Raises StoreError."""
     check_folder(place)
     try:
         made = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.absolute().parent))
@@ -90,7 +91,7 @@ def _put_in_place(made: Path, place: Path) -> None:
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Exchange two names at one stroke (Linux 3.15). Raises OSError; EINVAL where the file system cannot."""
+    """Exchange two names atomically (Linux 3.15). Raises OSError; EINVAL if the file system cannot."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE):
         number = ctypes.get_errno()
@@ -98,7 +99,7 @@ def exchange(one: Path, other: Path) -> None:
 
 
 def exchange_in_steps(made: Path, place: Path) -> None:
-    """As `exchange`, on NFS and the like: for a moment there is no *place*; an error gives the earlier one back."""
+    """As `exchange`, on NFS and the like: briefly there is no *place*; an error gives the earlier one back."""
     aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.absolute().parent))
     os.rename(place, aside)
     try:

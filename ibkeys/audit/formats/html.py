@@ -13,7 +13,7 @@ from typing import Any, Final
 from ibkeys.audit.findings import GROUPS, SEVERITIES, Report, Result, RuleResult, Severity, Subject
 from ibkeys.audit.formats import words
 from ibkeys.audit.formats.page import markup, render_page
-from ibkeys.audit.formats.same import Same, names_in, together
+from ibkeys.audit.formats.same import FindingGroup, grouped, names_in
 from ibkeys.audit.formats.words import Texts, count
 from ibkeys.audit.pictures.members import members_svg
 from ibkeys.topology.folded_names import FoldedNames
@@ -36,7 +36,8 @@ def render_html(
     report: Report, texts: Texts | None = None, *, fail_on: Severity | None = "high", version: str = ""
 ) -> str:
     """Return *report* as one HTML page. ``texts``: what there is to say of each rule; ``fail_on``: the severity from
-    which the audit fails, None for never; ``version``: of ibkeys. Raises UsageError where jinja2 is not installed."""
+    which the audit fails, None for never; ``version``: of ibkeys. Raises UsageError if jinja2 is not installed.
+    """
     names = names_in(report)
     return render_page(
         "report.html.j2",
@@ -125,7 +126,7 @@ def _unknown_reasons(result: RuleResult, names: FoldedNames) -> tuple[str, ...]:
     said = [subject for subject in unknown if not words.is_unread(subject)]
     lines = [
         f"{', '.join(same.ports)}: {same.message}" if same.ports else words.said_of(same.first, _SEE)
-        for same in together(result, said, names)
+        for same in grouped(result, said, names)
     ]
     if len(said) < len(unknown):
         lines.insert(0, f"needs what was not read: {_SEE}")
@@ -210,11 +211,11 @@ def _kinds(report: Report, texts: Texts, names: FoldedNames) -> Iterator[dict[st
             }
 
 
-def _same(result: RuleResult, names: FoldedNames) -> list[Same]:
-    return together(result, sorted(result.subjects, key=lambda one: _ORDER.index(one.result)), names)
+def _same(result: RuleResult, names: FoldedNames) -> list[FindingGroup]:
+    return grouped(result, sorted(result.subjects, key=lambda one: _ORDER.index(one.result)), names)
 
 
-def _rows(found: Sequence[Same], result: RuleResult, taken: str) -> list[dict[str, Any]]:
+def _rows(found: Sequence[FindingGroup], result: RuleResult, taken: str) -> list[dict[str, Any]]:
     """Return the rows of a rule. Together they list no more than `MOST` ports one by one; folded, they name all."""
     rows = []
     room = MOST
@@ -224,7 +225,7 @@ def _rows(found: Sequence[Same], result: RuleResult, taken: str) -> list[dict[st
     return rows
 
 
-def _row(same: Same, result: RuleResult, taken: str, room: int) -> dict[str, Any]:
+def _row(same: FindingGroup, result: RuleResult, taken: str, room: int) -> dict[str, Any]:
     """Return what findings say in texts. Their word stands there where it is not that of the whole rule, their time
     where it is not that of the report; *room*: how many ports may be listed one by one."""
     subject = same.first

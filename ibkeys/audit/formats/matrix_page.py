@@ -1,7 +1,7 @@
 """The partition matrix as one self-contained HTML page: the picture, what was chosen in it, lists of columns and rows.
 
 The lists hold all that the picture says, so that the page can be read on paper and without JavaScript. With it, a click
-on a row, a column or a cell tells who is in it and who can talk to whom; that is reckoned from the traffic that each
+on a row, a column or a cell tells who is in it and who can talk to whom; that is computed from the traffic that each
 column's line carries as data, as `ibkeys.reach` does.
 """
 

@@ -21,7 +21,7 @@ def render_page(template: str, *, extra_style: str = "", script: str = "", **val
     """Return the page of a template in ``templates``, with *extra_style* below the common one, and the file *script* of
     ``templates`` after the common one.
 
-    Raises UsageError where jinja2 is not installed.
+    Raises UsageError if jinja2 is not installed.
     """
     jinja2 = _jinja2()
     environment = jinja2.Environment(

@@ -1,4 +1,4 @@
-"""Where a finding stands, as SARIF has it: a line of a file, which code-scanning views need, and the port by its name.
+"""The location of a finding in SARIF: a line of a file, which code-scanning views need, and the port by its name.
 
 The file is the policy where one of its lines decides, and the host's file where that is at fault. A port is in no file:
 its path ``fabric/NODE-GUID/port-N`` is made up. It is the same in every run, of a fabric and of a snapshot, whatever
@@ -25,7 +25,7 @@ def location_of(subject: Subject | None, root: str) -> dict[str, Any]:
     """Return the location of a finding (SARIF 2.1.0, 3.28), None: of the whole fabric.
 
     *root*: the absolute directory that paths of files are relative to, as a rule the checkout that the policy is in; ""
-    where none is known.
+    if none is known.
     """
     if subject is None:
         return _in_file(FABRIC, 1)

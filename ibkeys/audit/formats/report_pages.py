@@ -39,7 +39,7 @@ class Text:
 
 
 def render_tables(text: Text, tables: Sequence[Table], *, version: str = "") -> str:
-    """Return a page of tables. Raises UsageError where jinja2 is not installed."""
+    """Return a page of tables. Raises UsageError if jinja2 is not installed."""
     return _render(text, tables, (), version)
 
 

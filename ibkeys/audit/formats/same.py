@@ -1,4 +1,4 @@
-"""Findings of one rule that say the same, put together: 179 equal rows of a report are one, with all ports named."""
+"""Grouping equal findings of one rule: 179 equal rows of a report become one that names all ports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EACH: Final = "…"
 
 
 @dataclass(frozen=True, slots=True)
-class Same:
+class FindingGroup:
     """Findings that differ in nothing but their port. ``message``: what they say; where each names another port, that
     stands as … there, and ``own`` is True: each has its own message. ``ports``: all of them, in few words."""
 
@@ -39,7 +39,9 @@ def names_in(report: Report) -> FoldedNames:
     )
 
 
-def together(result: RuleResult, subjects: Iterable[Subject], names: FoldedNames, evidence: bool = True) -> list[Same]:
+def grouped(
+    result: RuleResult, subjects: Iterable[Subject], names: FoldedNames, evidence: bool = True
+) -> list[FindingGroup]:
     """Return *subjects* of one rule, put together where all but the port is equal: result, message, evidence, severity,
     waiver and how it was read. What is no port stands alone. *evidence*: False for where it is not shown."""
     found: dict[Hashable, list[Subject]] = {}
@@ -65,10 +67,10 @@ def _said(result: RuleResult, subject: Subject, evidence: bool) -> Hashable:
     )
 
 
-def _same(subjects: Sequence[Subject], names: FoldedNames) -> Same:
+def _same(subjects: Sequence[Subject], names: FoldedNames) -> FindingGroup:
     if len(subjects) == 1:
-        return Same(subjects, subjects[0].message, False, ())
+        return FindingGroup(subjects, subjects[0].message, False, ())
     own = len({subject.message for subject in subjects}) > 1
     message = _PORT.sub(_EACH, subjects[0].message) if own else subjects[0].message
     ordered = sorted(subjects, key=lambda subject: in_order(subject.identity))
-    return Same(ordered, message, own, names.words(subject.identity for subject in ordered))
+    return FindingGroup(ordered, message, own, names.words(subject.identity for subject in ordered))

@@ -1,4 +1,4 @@
-"""What every format says in the same words: where something was found, what was read there, and the verdict."""
+"""Texts that all formats share: where something was found, what was read there, and the verdict."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def place(identity: Mapping[str, Any]) -> str:
 
 
 def qualified_name(identity: Mapping[str, Any]) -> str | None:
-    """Return ``node_guid/port``, which names a port for good; None for what is no port."""
+    """Return ``node_guid/port``, which names a port for good; None for what is not a port."""
     guid, port = identity.get("node_guid"), identity.get("port")
     if guid is None:
         return None
@@ -58,7 +58,7 @@ def _value(value: Any) -> str:
 
 
 def m_key_text(subject: Subject) -> str:
-    """Return whether an M_Key was sent to read the evidence; "" where none could be."""
+    """Return whether an M_Key was sent to read the evidence; "" if none could be."""
     return "" if subject.m_key_used is None else "with M_Key" if subject.m_key_used else "without M_Key"
 
 

@@ -1,5 +1,6 @@
-"""What the partition matrix shows: partitions down, ports across. Ports that no partition tells apart share one column,
-so that a fabric of 40,000 ports is as wide as it has kinds of ports."""
+"""The contents of the partition matrix: partitions as rows, ports as columns. Ports with the same memberships share one
+column, so a fabric of 40,000 ports is only as wide as it has kinds of ports.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ MOST: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """End ports that no partition tells apart: the same P_Keys, and the same that their switch ports let through.
+    """End ports with the same P_Keys whose switch ports also let the same packets through.
 
     ``keys``: (partition, ``full``, ``limited`` or ``both``). ``names``: all the ports in few words. ``traffic``: what
-    leaves them and arrives in each partition; None where what decides was not read. ``stopped``: the partitions of
-    which their switch ports stop some packets, or all.
+    leaves them and arrives in each partition; None if what decides was not read. ``stopped``: the partitions of which
+    their switch ports stop some packets, or all.
     """
 
     keys: tuple[tuple[int, str], ...]

@@ -24,7 +24,8 @@ UNREAD: Final = "?"
 NO_KEY: Final = "none"
 CLEAN: Final = "-"
 _FEW: Final = 8
-"""A switch with fewer than one host for so many links to switches is no leaf: a manager's port is often on a spine."""
+"""A switch with fewer than one host for so many links to switches is not a leaf: a manager's port is often on a spine.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Where each box of a map stands, and where its cables run. Lengths are pixels."""
+"""The layout of a map: the position of each box and cable. Lengths are pixels."""
 
 from __future__ import annotations
 

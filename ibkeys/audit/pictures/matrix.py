@@ -1,6 +1,6 @@
 """The partition matrix as SVG: one file, or parts that stand side by side in a page and below each other on paper.
 
-Neighbouring cells that are alike are drawn as one. No label meets another: what they need is reckoned before.
+Neighbouring cells that are alike are drawn as one. No label meets another: what they need is computed before.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The rules of the audit: each function below ``@rule`` is one; `counters` and `forbidden` help them."""
+"""The rules of the audit: each function with ``@rule`` is one. `counters` and `forbidden` are helpers."""

@@ -1,4 +1,4 @@
-"""Rules about cables: who is plugged elsewhere than in the baseline."""
+"""Rules about cables: ports that are connected elsewhere than in the baseline."""
 
 from __future__ import annotations
 

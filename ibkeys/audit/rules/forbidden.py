@@ -1,9 +1,9 @@
-"""Pairs of ports that can talk, or send one way, and may not: tables and switches as they are against a policy. By
-sets, not by pairs.
+"""Pairs of ports that can communicate, also in one direction only, although the policy forbids it. Computed with sets,
+not pair by pair.
 
 Ports with the same standing on the wire and the same P_Keys in the policy are one class. What a class can reach and
 what the policy lets it reach are each a set of ports, put together from the members of its partitions. A pair can only
-be forbidden when one of the two has something that the policy does not give it, so it is laid to the charge of the
+be forbidden when one of its ports has a P_Key that the policy does not give it, so the pair is attributed to the
 classes that deviate.
 """
 
@@ -43,7 +43,9 @@ class Partners:
 
 @dataclass(slots=True)
 class Deviating:
-    """A class that reaches others and may not: ``found``, its forbidden partners; ``ports`` are its own places."""
+    """A class that reaches others although the policy forbids it: ``found``, its forbidden partners; ``ports`` are its
+    own places.
+    """
 
     profile: Profile
     wanted: frozenset[int]

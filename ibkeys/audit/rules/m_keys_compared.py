@@ -1,4 +1,4 @@
-"""Rules about M_Keys that compare: with a baseline, with the key store, with what should have answered."""
+"""Rules that compare M_Keys with a baseline, with the key store, and with the ports that should have answered."""
 
 from __future__ import annotations
 

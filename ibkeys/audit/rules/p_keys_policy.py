@@ -1,4 +1,4 @@
-"""Rules that hold P_Key tables against a policy: what is too much, what is missing, who can talk and may not."""
+"""Rules that compare P_Key tables with a policy: extra and missing P_Keys, forbidden pairs that can communicate."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ WAYS: Final[tuple[Way, ...]] = get_args(Way)
 NO_TENANT: Final = "-"
 """The owner, in a registry, of a partition that belongs to no tenant."""
 _UNLESS_SM: Final = "; it depends on where the SM runs, and no master SM was found"
+_LEFT_OPEN: Final = "; the policy's source does not say who is in that partition"
 _INFRASTRUCTURE_NAMES: Final = frozenset({"", "default", "management", "mgmt"})
 
 
@@ -41,10 +42,15 @@ def _wanted(verdict: Verdict) -> Iterator[tuple[Port, Table, frozenset[int]]]:
         yield port, table, verdict.data.wanted.get(port.guid, frozenset())
 
 
+def _why_uncertain(data: AuditInput, bases: Iterable[int]) -> str:
+    is_open = data.policy is not None and all(data.policy.leaves_open(base) for base in bases)
+    return _LEFT_OPEN if is_open else _UNLESS_SM
+
+
 def _judge(
     verdict: Verdict, port: Port, wrong: list[tuple[int, int]], message: str, *, in_policy: bool = False
 ) -> None:
-    """Fail a port for (index, P_Key) entries; it is unknown where the SM's place decides and is not known.
+    """Fail a port for (index, P_Key) entries; it is unknown where it is not known who belongs there.
 
     *in_policy*: the policy defines their partitions, and the evidence says in which line.
     """
@@ -57,7 +63,8 @@ def _judge(
     if certain:
         verdict.fail(port, f"{listed}: {message}", evidence)
     elif wrong:
-        verdict.unknown(port, f"{listed}: {message}{_UNLESS_SM}", evidence)
+        why = _why_uncertain(verdict.data, (key for _, key in wrong))
+        verdict.unknown(port, f"{listed}: {message}{why}", evidence)
     else:
         verdict.passed += 1
 
@@ -115,7 +122,8 @@ def missing(data: AuditInput) -> Verdict:
         listed = ", ".join(lacking)
         evidence = {**p_keys(*table.entries.items()), "policy": {**_line_of(data, gone[0]), "missing": lacking}}
         if all(key & PARTITION_MASK in data.uncertain_bases for key in gone):
-            verdict.unknown(port, f"{listed}: in the policy, and not in the table{_UNLESS_SM}", evidence)
+            why = _why_uncertain(data, gone)
+            verdict.unknown(port, f"{listed}: in the policy, and not in the table{why}", evidence)
         else:
             verdict.fail(port, f"{listed}: in the policy, and not in the table", evidence)
     return verdict
@@ -213,9 +221,9 @@ def _say(verdict: Verdict, each: Deviating, port: Port, partners: Partners, way:
     bases = data.reach.meeting(each.profile, partners.places, way)
     named = list(itertools.islice(partners, NAMED_PARTNERS))
     more = len(partners) - len(named)
-    listed = ", ".join(map(str, named)) + (f" and {more} more" if more else "")
+    listed = ", ".join(map(str, named)) + (f" and {more} more (all of them: matrix --pairs)" if more else "")
     where = ", ".join(f"0x{base:04x}" for base in bases[:_NAMED_PARTITIONS])
-    where += f" and {len(bases) - _NAMED_PARTITIONS} more" if len(bases) > _NAMED_PARTITIONS else ""
+    where += f" and {len(bases) - _NAMED_PARTITIONS} more (all of them: why)" if len(bases) > _NAMED_PARTITIONS else ""
     table = data.table(port)
     entries = table.entries.items() if table is not None else ()
     evidence: dict[str, Mapping[str, Any]] = {
@@ -234,7 +242,7 @@ def _say(verdict: Verdict, each: Deviating, port: Port, partners: Partners, way:
             f"({stopped}); the policy keeps them apart"
         )
     if all(base in data.uncertain_bases for base in bases):
-        verdict.unknown(port, message + _UNLESS_SM, evidence)
+        verdict.unknown(port, message + _why_uncertain(data, bases), evidence)
     else:
         verdict.fail(port, message, evidence, partners=partners)
 

@@ -1,4 +1,4 @@
-"""Rules about subnet managers and what their SA tells to strangers."""
+"""Rules about subnet managers and what their SA discloses to untrusted requesters."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def _state(number: int) -> str:
     id="SM002",
     title="default SM_Key or SA_Key",
     severity="critical",
-    evidence="Get(PortInfoRecord) with SM_Key 1 to the SA (--probe-sa); the configuration of an OpenSM that runs here",
+    evidence="Get(PortInfoRecord) with SM_Key 1 to the SA (--probe-sa); the configuration of an OpenSM that runs here; "
+    "what UFM gives its SM (--ufm-smconf)",
     why="With the right SM_Key the SA gives M_Keys and P_Key tables; OpenSM's and UFM's default is 1.",
     sources=("OSM", "UFMSM"),
     remedy=(
@@ -85,6 +86,7 @@ def default_keys(data: AuditInput) -> Verdict:
             verdict.fail(None, text, evidence, labels=(str(config.file.path),))
         else:
             verdict.passed += 1
+    _judge_ufm(verdict)
     asked = data.snapshot.sa_probes.get(WITH_DEFAULT_KEY)
     if asked is None:
         return verdict if verdict.drafts or verdict.passed else Verdict.without(data, _NOT_ASKED)
@@ -101,6 +103,26 @@ def default_keys(data: AuditInput) -> Verdict:
     else:
         verdict.unknown(data.master, f"the SA gave no clear answer: SM_Key 1 {asked.answer} ({asked.detail})", answers)
     return verdict
+
+
+def _judge_ufm(verdict: Verdict) -> None:
+    """Judge the keys that UFM gives its SM, where it was asked."""
+    ufm = verdict.data.ufm
+    if ufm is None:
+        return
+    states = {"sm_key": ufm.sm_key, "sa_key": ufm.sa_key}
+    per_port = {None: "unknown", True: "yes", False: "no"}[ufm.m_key_per_port]
+    evidence: Evidence = {"UFM": {"url": ufm.url, **states, "m_key": ufm.m_key, "m_key_per_port": per_port}}
+    labels = (ufm.url,)
+    defaults = [name for name, state in states.items() if state == "default"]
+    unsure = [f"{name} is {state}" for name, state in states.items() if state in ("unset", "unknown")]
+    if defaults:
+        text = f"{ufm.url}: {' and '.join(defaults)} of UFM's SM at the default, which everybody knows"
+        verdict.fail(None, text, evidence, labels=labels)
+    elif unsure:
+        verdict.unknown(None, f"{ufm.url}: of UFM's SM {', '.join(unsure)}", evidence, labels=labels)
+    else:
+        verdict.passed += 1
 
 
 def _running_configs(data: AuditInput) -> list[OpensmConfig]:
@@ -153,7 +175,7 @@ def wildcard(data: AuditInput) -> Verdict:
 
 
 def _stranger_gets(data: AuditInput, question: str, what: str) -> Verdict:
-    """Fail with *what* where the SA answered *question* of an asker without an SM_Key."""
+    """Fail with *what* where the SA answered *question* of a requester without an SM_Key."""
     asked = data.snapshot.sa_probes.get(question)
     if asked is None:
         return Verdict.without(data, _NOT_ASKED)

@@ -1,1 +1,3 @@
-"""Changes that are to be confirmed: waiting for it, and who goes back when the one that waits has died."""
+"""Changes that must be confirmed: waiting for the confirmation, and a guard process that rolls back if the waiting one
+dies.
+"""

@@ -1,9 +1,9 @@
-"""A process that goes back when the one that waits for a confirmation dies.
+"""A guard process that rolls a change back when the process that waits for its confirmation dies.
 
-A command with ``--confirm-within`` waits for a confirmation itself, and goes back by itself. But it may be killed, with
-its shell, by the very change that it made. So before the fabric is opened it leaves a child in a session of its own,
-which holds the end of a pipe and no terminal. When the pipe closes without a last word, the child lets the rest of the
-time run, and then starts the command that goes back (for ``apply`` that is ``ibkeys undo``).
+A command with ``--confirm-within`` waits for a confirmation itself, and rolls back itself. But the change may cut the
+connection over which the command runs, and so kill it. Therefore it starts a child in a separate session before it
+opens the fabric. The child holds one end of a pipe and no terminal. When the pipe closes without a final message, the
+child waits for the remaining time and then runs the rollback command (for ``apply`` that is ``ibkeys undo``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TRIES: Final = 60
 """How often that command is started, when another changing command holds the lock or the fabric does not answer: for
 about an hour, since one that waits for a confirmation of its own holds it as long as it waits."""
 LONGEST: Final = 1800.0
-"""Seconds that one of them may take: a driver that answers nothing must not hold it for ever."""
+"""Seconds that one attempt may take: a driver that does not answer must not block it for ever."""
 PAUSES: Final = 2.0, 60.0
 """Seconds between two of them: the first ones, doubled each time, and at most."""
 
@@ -65,13 +65,14 @@ class Guardian:
         self.send("began", operation)
 
     def keep_key(self, key: MKey | None) -> None:
-        """Let the child have the M_Key that the user typed, for the command that goes back."""
+        """Send the child the M_Key that the user typed, for the rollback command."""
         if key is not None:
             self.send("key", f"0x{key.reveal():016x}")
 
     def leave(self) -> bool:
-        """This process is at its end. When all is well, or was undone, so is the child; else it does what is left.
-        Return whether it does."""
+        """Called when this process ends. After a confirmation or a completed rollback the child ends too, else it rolls
+        back. Return whether the child goes on.
+        """
         if self._operation is None or not self._is_unconfirmed(self._operation):
             self.send("over")
             os.close(self._writer)

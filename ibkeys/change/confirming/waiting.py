@@ -1,7 +1,7 @@
-"""Waiting for somebody to say that all is well after a change.
+"""Waiting for the confirmation of a change.
 
-As network devices do it: the change is made, a time runs, and only a confirmation keeps it. Of confirmation and going
-back exactly one happens: both move the stage of the change, and the store that has it lets one of them.
+As on network devices, the change is made first and is rolled back unless it is confirmed in time. Confirmation and
+rollback exclude each other: both must move the stage of the change, and the store lets only one of them do so.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ POLL: Final = 0.5
 Decision = Literal["confirmed", "going-back"]
 
 
-class Awaited(Protocol):
-    """A change whose stage lasts in a store, so that other processes can confirm it."""
+class Confirmable(Protocol):
+    """A change whose stage is stored on disk, so that other processes can confirm it."""
 
     @property
     def stage(self) -> str | None:
@@ -23,13 +23,12 @@ class Awaited(Protocol):
         ...
 
     def move(self, new: Decision) -> bool:
-        """Let it wait no more; False where it did not wait any more. Of several processes one succeeds. Raises
-        StoreError."""
+        """End the waiting; False when it had already ended. Only one process succeeds. Raises StoreError."""
         ...
 
 
 def await_confirmation(
-    awaited: Awaited, seconds: float, now: Callable[[], float], wait: Callable[[float], bool]
+    awaited: Confirmable, seconds: float, now: Callable[[], float], wait: Callable[[float], bool]
 ) -> Literal["", "here", "elsewhere"]:
     """Wait until *awaited* is confirmed, and return where that was done; "" when *seconds* are over, and nobody can
     confirm it any more.

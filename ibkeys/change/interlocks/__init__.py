@@ -1,1 +1,3 @@
-"""All interlocks: what a change would lead to, said before it is made. Their names are in `ibkeys.change.consent`."""
+"""All interlocks: dangerous consequences of a change, reported before it is made. Their names are in
+`ibkeys.change.consent`.
+"""

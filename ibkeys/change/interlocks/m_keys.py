@@ -136,7 +136,7 @@ def objections_to_key(writer: Writer, key: MKey, guids: Collection[int]) -> list
 
 
 def known_guids(fabric: Fabric) -> set[int]:
-    """Return the GUIDs of nodes and ports that key store and key files name, and the own port's."""
+    """Return the GUIDs of nodes and ports that key store and key files name, and the local port's."""
     ring = fabric.ring
     ends = {guid for near, far in ring.neighbors.items() for guid in (near[0], far[0])}
     return ends | ring.by_guid.keys() | ring.lids.keys() | {fabric.own_guid}
@@ -145,9 +145,9 @@ def known_guids(fabric: Fabric) -> set[int]:
 def objections_to_opensm(fabric: Fabric, key: MKey | None, named: Path | None, generated: bool) -> list[Objection]:
     """Return what ``sm-wipes-keys`` says: an opensm.conf, *named* by the user or found on this host, lacks the new key.
 
-    *key* None: each port gets a key of its own. *generated*: nobody has seen the key yet.
-    Raises FileFormatError, StoreError where the named file cannot be read; one that was found and cannot be read has
-    an objection, for what it holds is not known.
+    *key* None: each port gets a key of its own. *generated*: nobody has seen the key yet. Raises FileFormatError,
+    StoreError if the named file cannot be read; one that was found and cannot be read has an objection, for what it
+    holds is not known.
     """
     paths = [named] if named is not None else []
     paths += [] if fabric.is_simulated else [path for path in configs_here() if path != named]
@@ -179,8 +179,9 @@ def _way(key: MKey | None, generated: bool) -> tuple[str, str]:
 
 
 def objections_to_links(changes: Iterable[tuple[Port, KeySetting, KeySetting]], own_port_guid: int) -> list[Objection]:
-    """Return what ``links-initialize`` says of many ports as a sweep found them, each with what it has and shall have:
-    level 2 or 3 where none was before, and no Active link leads there."""
+    """Return what ``links-initialize`` says of many ports as a sweep found them, each with what it has and should have:
+    level 2 or 3 where none was before, and no Active link leads there.
+    """
     levels = [
         wanted.protect
         for port, old, wanted in changes

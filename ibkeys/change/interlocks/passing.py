@@ -1,4 +1,5 @@
-"""What an enforcing switch port lets through to the SA, and which interlocks a change of that sets off.
+"""Whether an enforcing switch port lets default-partition packets through to the SA, and which interlocks a change
+triggers.
 
 Members of the default partition talk to the SA with 0xffff or 0x7fff. A switch port that enforces partitions drops what
 its own table does not match, by the rule of the end ports: two limited members do not talk (IBA 10.9.3, 18.2.4.2.1). So
@@ -36,7 +37,7 @@ MEANING: Final[dict[Cut, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Passing:
+class SaReachability:
     """Enforcement of a switch port, and its membership in the default partition: 0 none, 1 limited, 2 full."""
 
     inbound: bool
@@ -44,12 +45,12 @@ class Passing:
     level: int
 
     @classmethod
-    def of(cls, inbound: bool, outbound: bool, table: Iterable[PKey]) -> Passing:
-        """Return what a table and the enforcement bits come to."""
+    def of(cls, inbound: bool, outbound: bool, table: Iterable[PKey]) -> SaReachability:
+        """Return the reachability that a table and the enforcement bits give."""
         return cls(inbound, outbound, max((2 if key.is_full else 1 for key in table if key.is_default), default=0))
 
 
-def cuts(before: Passing, after: Passing, far: Callable[[], FarEnd]) -> list[Cut]:
+def cuts(before: SaReachability, after: SaReachability, far: Callable[[], FarEnd]) -> list[Cut]:
     """Return what a change cuts off that was not cut off before. *far* is asked only where it matters."""
     enforces = after.inbound or after.outbound
     enables = (after.inbound and not before.inbound) or (after.outbound and not before.outbound)
@@ -84,6 +85,6 @@ def far_end_by_sweep(writer: Writer, port: Port) -> FarEnd:
 
 
 def port_in_sweep(writer: Writer, port: Port) -> Port | None:
-    """Return *port* as a sweep finds it, with its peer; None where no node, or more than one, has its GUID."""
+    """Return *port* as a sweep finds it, with its peer; None if no node, or more than one, has its GUID."""
     same = [node for node in writer.fabric.sweep().nodes if node.guid == port.node.guid]
     return same[0].ports.get(port.num) if len(same) == 1 else None

@@ -1,6 +1,6 @@
 """What objects to an edit of a policy file as a file: an OpenSM of this host that reads it, or a program that makes it.
 
-It is no change of a fabric that can be planned, ordered and proven: OpenSM takes the file as it finds it.
+Editing the file is not a planned and verified change of the fabric: OpenSM applies the file as it is.
 """
 
 from __future__ import annotations

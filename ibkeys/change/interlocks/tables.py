@@ -15,7 +15,7 @@ from ibkeys.change.interlocks.passing import (
     INTERLOCK_OF,
     MEANING,
     Cut,
-    Passing,
+    SaReachability,
     cuts,
     far_end,
     far_end_by_sweep,
@@ -78,7 +78,7 @@ def _no_longer_passed(writer: Writer, port: Port, before: Entries, after: Entrie
     if info is None:
         return []
     bits = bool(info.partition_enforcement_inbound), bool(info.partition_enforcement_outbound)
-    was, will_be = Passing.of(*bits, before.values()), Passing.of(*bits, after.values())
+    was, will_be = SaReachability.of(*bits, before.values()), SaReachability.of(*bits, after.values())
     found = cuts(was, will_be, lambda: far_end_by_sweep(writer, port))
     return [Objection(INTERLOCK_OF[cut], f"{port}: {MEANING[cut]}") for cut in found]
 
@@ -116,7 +116,7 @@ def _limited_before_the_sm(
     (was_in, now_in), (was_out, now_out) = (
         (bool(getattr(shown, name)), bool(changes.get(name, getattr(shown, name)))) for name in ENFORCEMENT_BITS
     )
-    before, after = Passing.of(was_in, was_out, table), Passing.of(now_in, now_out, table)
+    before, after = SaReachability.of(was_in, was_out, table), SaReachability.of(now_in, now_out, table)
     found = cuts(before, after, lambda: far_end_by_sweep(writer, port.port))
     return [Objection(INTERLOCK_OF[cut], f"{port}: {MEANING[cut]}") for cut in found if cut != "SA"]
 
@@ -246,8 +246,12 @@ def _enforcing(
             continue
         table, change = planned.get(key), changing.get(key)
         now, bits = target.enforcement, change.after if change is not None else target.enforcement
-        before = Passing.of(now.inbound, now.outbound, (table.before if table is not None else target.table).values())
-        after = Passing.of(bits.inbound, bits.outbound, (table.after if table is not None else target.table).values())
+        before = SaReachability.of(
+            now.inbound, now.outbound, (table.before if table is not None else target.table).values()
+        )
+        after = SaReachability.of(
+            bits.inbound, bits.outbound, (table.after if table is not None else target.table).values()
+        )
         for cut in cuts(before, after, partial(far_end, writer, target.port)):
             found[cut].append(target.id)
         if change is not None and _enables(change) and far_end(writer, target.port) == "switch":

@@ -1,4 +1,4 @@
-"""What the fabric is compared with in an audit, as options say, and the input of the rules that comes of it."""
+"""The options for what an audit compares the fabric with, and building the input of the rules from them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ibkeys.cli.opening import load, open_recorded, passphrase_of
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import say_notes, take_snapshot
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
+from ibkeys.cli.sm.ufm import UfmOptions, open_ufm, ufm_options
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ibkeys.keys.pkey import InboundCheck
     from ibkeys.partitions.model import Policy
     from ibkeys.scripting import Fabric
+    from ibkeys.ufm.sm_settings import SmSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class Compare:
     probe_sa: bool
     sm_port: int | None
     pkey_idx: int | None
+    ufm: UfmOptions | None = None
+    ufm_smconf: str | None = None
 
 
 compare: Final = options.group(
@@ -53,8 +57,8 @@ compare: Final = options.group(
     Compare,
     options.option(
         "--policy",
-        metavar="FILE|opensm",
-        help="The partitions.conf to compare P_Key tables with; opensm: that of the master on this host.",
+        metavar="FILE|opensm|ufm:URL",
+        help="The policy to compare P_Key tables with; opensm: that of the master on this host; ufm:URL: that of UFM.",
     ),
     options.option("--allow-both-pkeys", env=False, is_flag=True, help="OpenSM runs with allow_both_pkeys."),
     options.option(
@@ -84,6 +88,8 @@ compare: Final = options.group(
     options.probe_sa,
     options.sm_port,
     options.pkey_idx,
+    options.option("--ufm-smconf", metavar="ufm:URL", help="Ask UFM for the keys of its SM, as states."),
+    ufm_options,
 )
 
 
@@ -97,7 +103,7 @@ def read_given(compare: Compare) -> dict[str, Any]:
     from ibkeys.audit.files import read_guids, read_registry
     from ibkeys.audit.inputs import Thresholds
 
-    policy = read_accepted(compare.policy) if compare.policy is not None else None
+    policy = read_accepted(compare.policy, compare.ufm) if compare.policy is not None else None
     if policy is not None:
         _say_warnings(policy)
     thresholds: Thresholds = Thresholds(compare.max_share, compare.lease_limit, compare.sweep_interval)
@@ -110,7 +116,16 @@ def read_given(compare: Compare) -> dict[str, Any]:
         "sm_guids": _sm_guids(compare.sm_guids),
         "inbound_check": compare.inbound_check,
         "thresholds": thresholds,
+        "ufm": _ufm_settings(compare),
     }
+
+
+def _ufm_settings(compare: Compare) -> SmSettings | None:
+    if compare.ufm_smconf is None or compare.ufm is None:
+        return None
+    from ibkeys.ufm.sm_settings import read_sm_settings
+
+    return read_sm_settings(open_ufm(compare.ufm_smconf, compare.ufm))
 
 
 def _say_warnings(policy: Policy) -> None:

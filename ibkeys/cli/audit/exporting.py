@@ -51,7 +51,7 @@ class Reading:
 
 
 class Reader:
-    """Reads the fabric that the options mean, again and again. *max_age*: an older snapshot is no reading."""
+    """Reads the fabric that the options mean, again and again. *max_age*: an older snapshot is not a reading."""
 
     def __init__(self, where: Where, audited: Audited, choice: Choice, max_age: timedelta | None) -> None:
         self._where = where
@@ -81,7 +81,7 @@ class Reader:
         return Reading(sweep, fabric_families(data, report, self._choice), errors_of(data.fabric))
 
     def _live(self, given: dict[str, Any]) -> tuple[AuditInput, str, Sweep]:
-        """Sweep; the fabric is opened anew each time, so that a device that went away and came back is found."""
+        """Sweep; the fabric is opened again each time, so that a device that went away and came back is found."""
         begun = time.monotonic()
         with open_fabric(self._where) as fabric:
             data, source = input_of(fabric, self._where, given, self._audited.compared)

@@ -1,4 +1,4 @@
-"""The audit that a hardening begins and ends with, and the options that say what the fabric shall be."""
+"""The audit before and after a hardening, and the options for the wanted state of the fabric."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import click
-
 from ibkeys.audit.findings import SEVERITIES, Profile, Severity
 from ibkeys.cli import exits, options
 from ibkeys.cli.audit.compared import Compare, input_of, read_given
 from ibkeys.cli.audit.shared_options import PROFILE, SM_GUIDS, WAIVERS
 from ibkeys.cli.options import Where
-from ibkeys.cli.types import Number
+from ibkeys.cli.types import NearChoice, Number
 
 if TYPE_CHECKING:
     from ibkeys.audit.findings import Report
@@ -42,7 +40,7 @@ goal: Final = options.group(
     PROFILE,
     options.option(
         "--fail-on",
-        type=click.Choice(SEVERITIES),
+        type=NearChoice(SEVERITIES),
         default="high",
         help="Fix findings of this severity or worse; they also set the exit status.  [default: high]",
     ),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ibkeys.audit.findings import Report
     from ibkeys.change.writer import Writer
     from ibkeys.harden.enforcement_run import EnforcementPlan
-    from ibkeys.harden.findings import Left
+    from ibkeys.harden.findings import RemainingFinding
     from ibkeys.harden.hardening import Hardening, PlannedStep
     from ibkeys.harden.step import Asked
     from ibkeys.scripting import Fabric
@@ -54,7 +54,7 @@ _COLUMNS: Final = ("rule", "title", "severity", "result", "in_power", "to_do")
 def harden(
     where: Where, wanted: Goal, consent: Changing, sm_hosts: SmHosts, sm_wait: int, format: str, via: str, abort: bool
 ) -> int:
-    """Fix what an audit finds, through a running OpenSM.
+    """Fix what an audit finds, through OpenSM while it runs.
 
     Audits the fabric, shows one plan of several steps in a safe order, asks once, and makes the steps one by one.
     Each step is proven before the next begins, and the plan names how to roll it back. P_Keys change only with
@@ -62,9 +62,11 @@ def harden(
     remaining findings are listed with their remedies. Exit status 1: findings at the severity of --fail-on or worse
     remain.
     """
+    from ibkeys.ufm.access import is_ufm
+
     if is_simulated(where):
         raise UsageError("a simulated subnet has no OpenSM on any host")
-    if is_opensm(wanted.policy):
+    if is_opensm(wanted.policy) or is_ufm(wanted.policy):
         raise UsageError("--policy needs a file: the P_Keys change to what it says")
     audit = GoalAudit(where, wanted)
     if abort:
@@ -121,7 +123,7 @@ def _asked(where: Where, wanted: Goal, sm_hosts: SmHosts, sm_wait: int, audit: G
     from ibkeys.apply.apply import Permissions
     from ibkeys.cli.mkeys.rollout_output import Steps
     from ibkeys.harden.step import Asked
-    from ibkeys.mkeys.opensm.way import Telling
+    from ibkeys.mkeys.opensm.way import RunListener
 
     return Asked(
         hosts_of(where, sm_hosts),
@@ -129,7 +131,7 @@ def _asked(where: Where, wanted: Goal, sm_hosts: SmHosts, sm_wait: int, audit: G
         wanted.lease,
         audit.given["policy"],
         Permissions(wanted.allow_removals, wanted.allow_break),
-        Telling(lambda text: exits.warn(text, "to do"), Steps().tell),
+        RunListener(lambda text: exits.warn(text, "to do"), Steps().tell),
         lambda text: exits.warn(text, "step"),
     )
 
@@ -197,14 +199,14 @@ class _ShownHardening(ShownChange):
             return exits.NOT_COMPLETED
         return exits.SAYS_NO if self._report.fails_at(self._audit.goal.fail_on) else exits.DONE
 
-    def _left(self) -> list[Left]:
-        from ibkeys.harden.findings import left_of
+    def _left(self) -> list[RemainingFinding]:
+        from ibkeys.harden.findings import remaining_findings
         from ibkeys.harden.hardening import STEPS
 
         steps = [step.name for step in STEPS if step.is_asked_for(self._asked)]
-        return left_of(self._report, self._audit.goal.fail_on, steps)
+        return remaining_findings(self._report, self._audit.goal.fail_on, steps)
 
-    def _write_json(self, applied: bool, left: list[Left]) -> None:
+    def _write_json(self, applied: bool, left: list[RemainingFinding]) -> None:
         document: dict[str, Any] = {
             "dry_run": self.consent.dry_run,
             "applied": applied,
@@ -217,7 +219,7 @@ class _ShownHardening(ShownChange):
         }
         write_json("harden", document)
 
-    def _write_table(self, left: list[Left]) -> None:
+    def _write_table(self, left: list[RemainingFinding]) -> None:
         from ibkeys.cli.audit.text import write_table_report
 
         write("")
@@ -239,7 +241,7 @@ def _show_step(number: int, each: PlannedStep, put: Callable[[str], None]) -> No
     put(clean(f"  way back: {draft.way_back}"))
 
 
-def _show_left(left: list[Left], put: Callable[[str], None]) -> None:
+def _show_left(left: list[RemainingFinding], put: Callable[[str], None]) -> None:
     for each in left:
         found = each.finding
         put(f"  {found.rule}  {paint(found.severity, found.severity)}  {found.title}: {each.why}")

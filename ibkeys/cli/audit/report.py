@@ -45,7 +45,7 @@ Page = tuple[str, str, str]
 @WAIVERS
 @options.reading
 def report(where: Where, folder: str, compared: Compare, profile: Profile, fail_on: str, waivers: str | None) -> int:
-    """Write a folder of HTML pages: audit, matrix, map, changes and journal.
+    """Write a folder of web pages: audit, matrix and map, changes, journal.
 
     DIR is created, or an earlier report in it is replaced in one step. If DIR holds anything else, nothing is
     written and the command ends. The pages load nothing from elsewhere and hold no key. With --baseline they show

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-import click
-
 from ibkeys.audit.findings import PROFILES, SEVERITIES, Severity
 from ibkeys.cli import options
+from ibkeys.cli.types import NearChoice
 
 PROFILE: Final = options.option(
     "--profile",
-    type=click.Choice(PROFILES),
+    type=NearChoice(PROFILES),
     default="cloud-secured",
     help="How severe each rule is.  [default: cloud-secured]",
 )
 NEVER: Final = "never"
 FAIL_ON: Final = options.option(
     "--fail-on",
-    type=click.Choice([*SEVERITIES, NEVER]),
+    type=NearChoice([*SEVERITIES, NEVER]),
     default="high",
     help="Exit status 1 from this severity on.  [default: high]",
 )

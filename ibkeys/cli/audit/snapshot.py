@@ -44,7 +44,7 @@ def snapshot(
     with_sa: bool,
     sa: AskSa,
 ) -> int:
-    """Save the keys of the whole fabric to one file.
+    """Save the whole fabric's keys in one file.
 
     FILE is an SQLite database: nodes, ports, links, P_Key tables, M_Key state and counters, each with the raw bytes
     that were read, and what could not be read and why. M_Keys are stored as fingerprints, with -K in clear. Every
@@ -120,7 +120,7 @@ def _say_unread_counters(taken: Snapshot) -> None:
 
 
 def _say_silent_sa(taken: Snapshot) -> None:
-    """Say what the SA was asked and did not tell; that is no part of the sweep either."""
+    """Say what the SA was asked and did not tell; that is not part of the sweep either."""
     answers = taken.sa_view.answers.values() if taken.sa_view is not None else ()
     for detail in dict.fromkeys(each.detail for each in answers if each.outcome != "answered"):
         exits.warn(f"the snapshot lacks this part of what the SA says: {detail}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.audit.findings import SEVERITIES
 from ibkeys.audit.formats import words
-from ibkeys.audit.formats.same import names_in, together
+from ibkeys.audit.formats.same import grouped, names_in
 from ibkeys.cli import exits
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.listing.causes import lines_by_cause
@@ -140,7 +140,7 @@ def _write_failure(result: RuleResult, with_remedy: bool, fold: FoldedNames | No
 
 def _folded(result: RuleResult, failed: Sequence[Subject], names: FoldedNames) -> Iterator[str]:
     """Yield what a rule says, once for all ports of which it says the same, with their names below it."""
-    for same in together(result, failed, names, evidence=False):
+    for same in grouped(result, failed, names, evidence=False):
         if not same.ports:
             yield f"{_INDENT}- {_line(same.first)}"
             continue

@@ -18,15 +18,16 @@ from ibkeys.cli.opening import load
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import AddressError, StoreError, UsageError
+from ibkeys.printable import counted
+from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.fabric.history import Event, History
     from ibkeys.topology.model import Port
+    from ibkeys.topology.port_id import PortId
 
 _COLUMNS: Final = (*IDENTITY, "since", "taken", "kind", "index", "pkey", "field", "before", "after")
 _P_KEY: Final = re.compile(r"0[xX][0-9a-fA-F]{1,4}(?::(?:full|limited))?", re.ASCII)
-_LISTED: Final = 8
-"""Ports that could not be read of which each is named in a table."""
 
 
 @command("history")
@@ -80,7 +81,7 @@ def _wanted(what: str, portnum: int | None, files: Sequence[Path]) -> Callable[[
     Raises AddressError: no address, or one that several nodes have there.
     """
     from ibkeys.client.address import GuidAddress, as_address
-    from ibkeys.topology.find import find_ports
+    from ibkeys.topology.find import SeveralNodes, find_ports
     from ibkeys.topology.matching import match_key
 
     address = as_address(what)
@@ -89,7 +90,10 @@ def _wanted(what: str, portnum: int | None, files: Sequence[Path]) -> Callable[[
         return lambda port: guid in (port.node.guid, port.port_guid) and portnum in (None, port.num)
     for file in reversed(files):
         fabric = load(file).fabric
-        ends = find_ports(fabric, address)
+        try:
+            ends = find_ports(fabric, address)
+        except SeveralNodes as several:
+            ends = several.ports
         keys = {match_key(port) for port in fabric.ports() if port.end_port in ends and portnum in (None, port.num)}
         if keys:
             return lambda port: match_key(port) in keys
@@ -121,14 +125,23 @@ def _write_table(about: dict[str, Any], events: Sequence[Event]) -> None:
         write(f"  {each.since} .. {each.taken}  {in_colour(each)}")
 
 
+def _say_unread(found: History) -> None:
+    """Say what was not read, each attribute once with all ports."""
+    ports: dict[str, dict[PortId, None]] = {}
+    for port, attribute in found.unread:
+        ports.setdefault(attribute, {})[port] = None
+    names = FoldedNames(port.to_json() for port, _ in found.unread)
+    why = "was not read in the newest snapshot: later changes are not known"
+    for what, unread in ports.items():
+        who = ", ".join(names.words(port.to_json() for port in unread))
+        exits.warn(f"{counted(len(unread), 'port')}: {what} {why}: {who}", "error")
+
+
 def _finish(found: History) -> int:
     if not found.keys_comparable:
         exits.warn(
             "M_Keys of some snapshots cannot be compared: their fingerprints were made with different secrets; only "
             "whether a key is set, ProtectBits and lease are compared"
         )
-    for port, attribute in found.unread[:_LISTED]:
-        exits.warn(f"{port}: {attribute} was not read in the newest snapshot: later changes are not known", "error")
-    if len(found.unread) > _LISTED:
-        exits.warn(f"and {len(found.unread) - _LISTED} more (all of them: -f json)", "error")
+    _say_unread(found)
     return exits.NOT_COMPLETED if found.unread else exits.DONE

@@ -11,7 +11,6 @@ from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.listing.folding import width_of_output, wrapped
 from ibkeys.cli.render import schema, write_csv
 from ibkeys.cli.screen.colour import paint
-from ibkeys.cli.showing import guid_of
 from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
@@ -88,13 +87,13 @@ def _flat(change: str, a: Port, b: Port) -> dict[str, Any]:
 
 
 def _groups(found: ReachComparison) -> Iterator[dict[str, Any]]:
-    guid = cache(guid_of)  # a port is in many groups
+    identity = cache(lambda port: port.identity())  # a port is in many groups
     for each in found.changes:
         yield {
             "change": each.change,
             "pairs": each.pairs,
-            "a": [guid(port) for port in each.a],
-            "b": [guid(port) for port in each.b],
+            "a": [identity(port) for port in each.a],
+            "b": [identity(port) for port in each.b],
         }
 
 

@@ -24,7 +24,7 @@ _LARGEST: Final = MOST_NAMES * (LONGEST + 1)
 
 
 def served(socket: str) -> str:
-    """Return the name of the list of a simulator that is being served. Raises OSError where its own is no file's."""
+    """Return the name of the list of a simulator that is being served. Raises OSError if its own is not a file's."""
     if not is_plain(socket):
         raise OSError(f"{socket!r} is not a valid file name")
     return f"served-{socket}"
@@ -48,7 +48,7 @@ def keep(which: str, names: Iterable[str]) -> None:
 
 
 def kept(which: str) -> list[str]:
-    """Return the names of the list *which*, checked anew; none where none was kept. Raises OSError."""
+    """Return the names of the list *which*, checked again; none where none was kept. Raises OSError."""
     path = cache_directory() / which
     if not path.exists():
         return []

@@ -68,7 +68,7 @@ def hosts(ctx: click.Context, incomplete: str) -> list[Item]:
 
 
 def address(ctx: click.Context, incomplete: str) -> list[Item]:
-    """A node's name in the place of ADDR, after -N."""
+    """A node's name in place of ADDR, after -N."""
     return nodes(ctx, incomplete) if ctx.params.get("name") and not ctx.params.get("words") else []
 
 

@@ -22,6 +22,7 @@ _BY_METAVAR: Final[dict[str, Source]] = {
     "FILE": sources.files,
     "[FILE]": sources.files,
     "FILE|opensm": sources.files,
+    "FILE|opensm|ufm:URL": sources.files,
     "PATH": sources.files,
     "PLAN": sources.files,
     "[PLAN]": sources.files,

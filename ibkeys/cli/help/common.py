@@ -13,11 +13,12 @@ import click
 FABRIC: Final = "Fabric"
 TIMING: Final = "Timing and limits"
 KEYS: Final = "Keys and stores"
+UFM: Final = "UFM"
 DEFAULTS: Final = "Names and defaults"
 MESSAGES: Final = "Messages"
 GENERAL: Final = "General"
 """``-V``, ``-h`` and ``--help-all``: listed by every help, because they are few."""
-SECTIONS: Final = (FABRIC, TIMING, KEYS, DEFAULTS, MESSAGES)
+SECTIONS: Final = (FABRIC, TIMING, KEYS, UFM, DEFAULTS, MESSAGES)
 """The sections of ``--help-all`` below a command's own options, in their order."""
 
 
@@ -49,5 +50,6 @@ def short_name(option: click.Parameter) -> str:
 def named(sections: Mapping[str, Sequence[CommonOption]]) -> str:
     """Return the sentence that names the common options of a command: ``fabric (-C, -P), keys and stores (-y)``."""
     return ", ".join(
-        f"{section.lower()} ({', '.join(map(short_name, options))})" for section, options in sections.items()
+        f"{section if section.isupper() else section.lower()} ({', '.join(map(short_name, options))})"
+        for section, options in sections.items()
     )

@@ -1,1 +1,1 @@
-"""Which ports a table lists, and how: filters, and ports that say the same in one row."""
+"""Which ports a table lists, and how: filters, and folding ports with equal values into one row."""

@@ -1,4 +1,4 @@
-"""What went wrong at many ports for one reason: said once, with how many they are and who.
+"""Grouping errors of many ports by cause: each cause once, with the number and names of the ports.
 
 ``40 ports: SubnGet(PortInfo): no reply after 3 attempts: stage[1-40] mlx5_0``; with -v each port has a line of its own.
 """

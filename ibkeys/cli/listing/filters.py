@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class PortFilter:
     """What the options ask for. A port has to fit each kind that was given, and one value of that kind.
 
-    What could not be read fits no value: it stays among the errors. Raises UsageError for what is no P_Key.
+    What could not be read fits no value: it stays among the errors. Raises UsageError for what is not a P_Key.
     """
 
     def __init__(self, filters: Filters) -> None:
@@ -104,7 +104,7 @@ class PortFilter:
 
 
 def _find(directories: Sequence[Directory], word: str) -> list[Port]:
-    """Return the ports that *word* names in one of *directories* or several. Raises AddressError where in none."""
+    """Return the ports that *word* names in one of *directories* or several. Raises AddressError if in none."""
     from ibkeys.topology.directory import NotFound
 
     found, missing = [], None

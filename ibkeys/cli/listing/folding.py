@@ -1,4 +1,4 @@
-"""Ports that say the same in one row: ``stage[1-48] mlx5_0`` (`ibkeys.topology.folded_names`).
+"""Folding ports with equal values into one row: ``stage[1-48] mlx5_0`` (`ibkeys.topology.folded_names`).
 
 All are named, and unfolding gives each of them back.
 """

@@ -1,4 +1,4 @@
-"""Runs of M_Keys that are to be confirmed: --confirm-within, --confirm and --unconfirmed."""
+"""Confirming M_Key runs: --confirm-within, --confirm and --unconfirmed."""
 
 from __future__ import annotations
 
@@ -70,8 +70,9 @@ class Awaiting:
 def awaiting(
     command: str, where: Where, sm_hosts: SmHosts, sm_wait: int, seconds: int, through: Callable[[], Through]
 ) -> Iterator[Awaiting]:
-    """Leave a child that lowers the level should this process die, before the fabric is opened. Raises UsageError where
-    it could not open the key store."""
+    """Leave a child that lowers the level should this process die, before the fabric is opened. Raises UsageError if it
+    could not open the key store.
+    """
     from ibkeys.change.confirming.guardian import Guardian
     from ibkeys.mkeys.confirming import is_unconfirmed
 

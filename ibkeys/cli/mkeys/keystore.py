@@ -56,7 +56,7 @@ _RESULT_TEXT: Final = {
 @options.format
 @options.fabric
 def mkey_list(where: Where, settle: bool, yes: bool, format: str) -> int:
-    """List the keys of the key store with port, state and date.
+    """List the keys of the key store with port, state and time.
 
     'current': a Get proved it. 'pending': its Set was not confirmed yet. 'former': the port had it before.
     'imported': from OpenSM's files. -K prints the keys. If the store is encrypted, everything except the keys is

@@ -1,4 +1,4 @@
-"""Lost M_Keys: what a recovery would do and cost, doing it, each port as it comes back."""
+"""mkey-recover: show what a recovery would do and cost, run it, report each recovered port."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from ibkeys.fabric.live import Fabric
     from ibkeys.mkeys.recovery.outlook import Outlook
     from ibkeys.mkeys.recovery.recover import Recovery
+    from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
     from ibkeys.mkeys.recovery.result import OnStatus, RecoveryResult, Status
-    from ibkeys.mkeys.recovery.wishes import Wishes
 from ibkeys.topology.model import LinkEnd
 
 _COMMAND = "mkey-recover"
@@ -69,7 +69,7 @@ def mkey_recover(
     --lease.
     """
     from ibkeys.mkeys.recovery.recover import plan_recovery
-    from ibkeys.mkeys.recovery.wishes import Wishes
+    from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 
     if set_new and new_m_key is not None:
         raise UsageError("--set-new generates a key for each port, --new-m-key gives one for all: choose one")
@@ -77,11 +77,11 @@ def mkey_recover(
     key = read_m_key(new_m_key, "--new-m-key", confirm=True) if new_m_key is not None else None
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, _COMMAND, consent) as writer:
         links, names = _topology(fabric, topology)
-        wishes = Wishes(set_new, key, protect, lease, given, tries, wait, names)
-        recovery = plan_recovery(writer, links, wishes)
+        wanted = RecoveryOptions(set_new, key, protect, lease, given, tries, wait, names)
+        recovery = plan_recovery(writer, links, wanted)
         outlook = recovery.outlook()
         if format == "table" or not consent.dry_run:
-            for line in _in_words(outlook, wishes):
+            for line in _in_words(outlook, wanted):
                 (write if format == "table" else exits.warn)(line)
         if consent.dry_run:
             return _dry_run(writer, recovery, outlook, format)
@@ -108,7 +108,7 @@ def _topology(fabric: Fabric, snapshot: str | None) -> tuple[dict[LinkEnd, LinkE
     return links, names
 
 
-def _in_words(outlook: Outlook, wishes: Wishes) -> Iterator[str]:
+def _in_words(outlook: Outlook, wanted: RecoveryOptions) -> Iterator[str]:
     if outlook.is_empty:
         yield "no key is missing: every port that answers shows a known key, or has none"
         return
@@ -136,7 +136,7 @@ def _in_words(outlook: Outlook, wishes: Wishes) -> Iterator[str]:
         yield f"a silent port is given up after {outlook.seconds:.0f} s (--wait)"
     if outlook.violations:
         yield f"probing adds at most {outlook.violations} M_Key violations at these ports"
-    if wishes.sets_something:
+    if wanted.sets_something:
         yield "on recovered ports the M_Key, ProtectBits or lease are set as requested"
 
 
@@ -188,7 +188,7 @@ def _run(where: Where, recovery: Recovery, format: str) -> int:
 
     with _progress(where) as on_status:
         summary = recovery.run(on_result, on_status)
-    if summary.done and not recovery.wishes.sets_something:
+    if summary.done and not recovery.options.sets_something:
         exits.warn("ports at ProtectBits 0 show their keys to everyone: protect them again (mkey-rotate)", "note")
     return _finish(recovery, results, format)
 
@@ -228,7 +228,7 @@ def _finish(recovery: Recovery, results: list[RecoveryResult], format: str) -> i
 
 @contextmanager
 def _progress(where: Where) -> Iterator[OnStatus | None]:
-    """Yield what a recovery tells its progress to; None where nobody watches."""
+    """Yield what a recovery tells its progress to; None if nobody watches."""
     if where.debug or not sys.stderr.isatty():
         yield None
         return

@@ -15,7 +15,14 @@ from ibkeys.cli.changing import writer_of
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import rollout_options
 from ibkeys.cli.mkeys.confirming import Awaiting, awaiting, confirm, lower
-from ibkeys.cli.mkeys.rollout_options import AT_ONCE, MAX_FAILURES, Confirming, Course, Keys, Way
+from ibkeys.cli.mkeys.rollout_options import (
+    AT_ONCE,
+    MAX_FAILURES,
+    ConfirmationOptions,
+    KeyOptions,
+    MethodOptions,
+    RolloutOptions,
+)
 from ibkeys.cli.mkeys.rollout_output import Steps
 from ibkeys.cli.mkeys.rollout_shown import ShownRun
 from ibkeys.cli.opening import open_fabric
@@ -44,10 +51,10 @@ class _Asked:
 
     command: str
     where: Where
-    course: Course
-    way: Way
+    course: RolloutOptions
+    way: MethodOptions
     sm_hosts: SmHosts
-    confirming: Confirming
+    confirming: ConfirmationOptions
     consent: Changing
     format: str
     opensm_conf: Path | None = None
@@ -63,17 +70,17 @@ class _Asked:
     def through(self, awaits: Awaiting | None = None) -> Through:
         """Return what is asked of the way through OpenSM. *awaits*: who lets the run be confirmed."""
         from ibkeys.mkeys.opensm.planned import Through
-        from ibkeys.mkeys.opensm.way import Telling
+        from ibkeys.mkeys.opensm.way import RunListener
 
         self.way.check(self.course)
-        telling = Telling(lambda text: exits.warn(text, "to do"), Steps().tell)
+        telling = RunListener(lambda text: exits.warn(text, "to do"), Steps().tell)
         if awaits is not None:
             telling = replace(telling, began=awaits.began)
         hosts, is_awaited = hosts_of(self.where, self.sm_hosts), self.confirming.confirm_within is not None
         return Through(hosts, self.way.sm_wait, self.way.open_while_rotating, telling, is_awaited)
 
     def awaits(self, stack: ExitStack) -> Awaiting | None:
-        """Leave the child of --confirm-within until *stack* is closed; None where no run is to be confirmed."""
+        """Leave the child of --confirm-within until *stack* is closed; None if no run is to be confirmed."""
         seconds = self.confirming.confirm_within
         if seconds is None or self.consent.dry_run or self.way.via == "direct":
             return None
@@ -93,10 +100,10 @@ class _Asked:
 @options.fabric
 def mkey_deploy(
     where: Where,
-    keys: Keys,
-    course: Course,
-    way: Way,
-    confirming: Confirming,
+    keys: KeyOptions,
+    course: RolloutOptions,
+    way: MethodOptions,
+    confirming: ConfirmationOptions,
     sm_hosts: SmHosts,
     consent: Changing,
     format: str,
@@ -123,10 +130,10 @@ def mkey_deploy(
 @options.fabric
 def mkey_rotate(
     where: Where,
-    keys: Keys,
-    course: Course,
-    way: Way,
-    confirming: Confirming,
+    keys: KeyOptions,
+    course: RolloutOptions,
+    way: MethodOptions,
+    confirming: ConfirmationOptions,
     sm_hosts: SmHosts,
     consent: Changing,
     format: str,
@@ -153,9 +160,9 @@ def mkey_rotate(
 @options.fabric
 def mkey_remove(
     where: Where,
-    course: Course,
-    way: Way,
-    confirming: Confirming,
+    course: RolloutOptions,
+    way: MethodOptions,
+    confirming: ConfirmationOptions,
     leave_open: bool,
     sm_hosts: SmHosts,
     consent: Changing,
@@ -193,7 +200,7 @@ def mkey_remove(
     return _carry_out(asked, plan, plan_via)
 
 
-def _give_keys(keys: Keys, asked: _Asked) -> int:
+def _give_keys(keys: KeyOptions, asked: _Asked) -> int:
     course, is_through_opensm = asked.course, asked.way.is_opensm
     asked.confirming.check(course, keys.given())
     if not asked.confirming.is_of_a_run:

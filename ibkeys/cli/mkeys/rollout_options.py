@@ -1,4 +1,4 @@
-"""The options of mkey-deploy, mkey-rotate and mkey-remove: which keys, and the course of the run."""
+"""The options of mkey-deploy, mkey-rotate and mkey-remove: keys, extent of the run, method, confirmation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_FAILURES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class KeyOptions:
     """Which keys, level and lease a run of mkey-deploy or mkey-rotate gives."""
 
     same: bool
@@ -43,7 +43,7 @@ class Keys:
         }
         return [name for name, is_given in named.items() if is_given]
 
-    def check(self, course: Course, is_through_opensm: bool = False) -> None:
+    def check(self, course: RolloutOptions, is_through_opensm: bool = False) -> None:
         """Raise UsageError for options that contradict each other or *course*."""
         course.check(self.given())
         if is_through_opensm:
@@ -73,8 +73,8 @@ class Keys:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
-    """How a run goes: its bounds, its order, and whether it is one that was begun before."""
+class RolloutOptions:
+    """The limits and order of a run, and whether it continues or rolls back an earlier one."""
 
     first: int | None
     order: Literal["farthest", "nearest"] | None
@@ -147,8 +147,10 @@ _COURSE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How a run gets to the ports. ``sm_wait``: seconds without progress after which OpenSM is given up."""
+class MethodOptions:
+    """Whether the keys are set by own Sets or through OpenSM. ``sm_wait``: seconds without progress after which OpenSM
+    is given up.
+    """
 
     via: Literal["direct", "opensm"] | None
     sm_wait: int
@@ -168,7 +170,7 @@ class Way:
                 f"{', '.join(given)}: only with --via opensm, but in this run ibkeys sends the Sets itself"
             )
 
-    def check(self, course: Course) -> None:
+    def check(self, course: RolloutOptions) -> None:
         """Raise UsageError for options of *course* that count ports: OpenSM sets all of them in one sweep."""
         bounds = {
             "--first": course.first is not None,
@@ -214,7 +216,7 @@ _WAY: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Confirming:
+class ConfirmationOptions:
     """Whether a run is to be confirmed. ``confirm_within``: seconds. ``confirm``, ``unconfirmed``: the number of a run
     that is confirmed, or goes back, by this command, which does nothing else then."""
 
@@ -227,7 +229,7 @@ class Confirming:
         """Whether the command only says how a run ends that was made before."""
         return self.confirm is not None or self.unconfirmed is not None
 
-    def check(self, course: Course, given: Sequence[str] = ()) -> None:
+    def check(self, course: RolloutOptions, given: Sequence[str] = ()) -> None:
         """Raise UsageError for options that contradict each other or *course*. *given*: others that belong to a new
         run."""
         alone = {"--confirm": self.confirm is not None, "--unconfirmed": self.unconfirmed is not None}
@@ -268,23 +270,23 @@ _CONFIRMING: Final = (
 
 
 def confirming(command: F) -> F:
-    """Give a command the argument ``confirming``, a `Confirming`."""
-    return _gathered(command, "confirming", Confirming, _CONFIRMING)
+    """Give a command the argument ``confirming``, a `ConfirmationOptions`."""
+    return _gathered(command, "confirming", ConfirmationOptions, _CONFIRMING)
 
 
 def way(command: F) -> F:
-    """Give a command the argument ``way``, a `Way`."""
-    return _gathered(command, "way", Way, _WAY)
+    """Give a command the argument ``way``, a `MethodOptions`."""
+    return _gathered(command, "way", MethodOptions, _WAY)
 
 
 def keys(command: F) -> F:
-    """Give a command the argument ``keys``, a `Keys`."""
-    return _gathered(command, "keys", Keys, _KEYS)
+    """Give a command the argument ``keys``, a `KeyOptions`."""
+    return _gathered(command, "keys", KeyOptions, _KEYS)
 
 
 def course(command: F) -> F:
-    """Give a command the argument ``course``, a `Course`."""
-    return _gathered(command, "course", Course, _COURSE)
+    """Give a command the argument ``course``, a `RolloutOptions`."""
+    return _gathered(command, "course", RolloutOptions, _COURSE)
 
 
 def _gathered(command: F, name: str, kind: type[Any], given: tuple[Callable[[Any], Any], ...]) -> F:

@@ -1,4 +1,4 @@
-"""What mkey-deploy, mkey-rotate and mkey-remove say: the plan, each port as it is done with, the account at the end."""
+"""What mkey-deploy, mkey-rotate and mkey-remove say: the plan, each port as it is finished, the account at the end."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ibkeys.cli import exits
 from ibkeys.cli.changing import name_of
 from ibkeys.cli.exits import write, write_exact
+from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.render import IDENTITY, heading_of, schema, write_csv
 from ibkeys.cli.showing import LISTED_TROUBLES
@@ -22,17 +23,17 @@ if TYPE_CHECKING:
 
 
 class RunOutput:
-    """What a run says: each port as it is done with, and the account at the end."""
+    """What a run says: each port as it is finished, and the account at the end."""
 
     def __init__(self, command: str, run: PlannedRun, format: str) -> None:
         self._command = command
         self._run = run
         self._format = format
         self._rows: list[dict[str, Any]] = []
-        self._listed = 0
+        self._failed: list[tuple[dict[str, Any], str]] = []
 
     def write_plan(self, put: Callable[[str], None]) -> None:
-        """Write what would change: how many ports, what of them, and which are left alone."""
+        """Write what would change: how many ports, what of them, and which are skipped."""
         run = self._run
         if not run.jobs and not run.already_set:
             put(
@@ -114,22 +115,33 @@ class RunOutput:
             write(f"{heading_of(port)}: {listed}")
 
     def report(self, result: PortResult) -> None:
-        """Say what became of one port."""
+        """Say the outcome for one port."""
         row = {**result.port, "result": result.result, "reason": result.reason}
         if self._format == "json":
             self._line(row)
         elif self._format == "csv":
             self._rows.append(row)
-        if result.result == "failed" and (self._format != "table" or self._listed < LISTED_TROUBLES):
-            self._listed += 1
-            exits.warn(f"{heading_of(result.port)}: {result.reason}", "failed")
+        if result.result == "failed":
+            self._failed.append((result.port, result.reason or ""))
+            if self._format != "table":
+                self._say_failed()
+
+    def _say_failed(self) -> None:
+        """Say which ports have failed since this was last said, each cause once."""
+        if self._failed and self._format == "table":
+            names = FoldedNames(port.identity() for port in self._run.found.ports())
+            say_by_cause(self._failed, "failed", self._format, names)
+        else:
+            say_by_cause(self._failed, "failed", self._format)
+        self._failed = []
 
     def _line(self, document: dict[str, Any]) -> None:
         write_exact(json.dumps(document))
         exits.flush()
 
     def write_summary(self, dry_run: bool = False) -> None:
-        """Write the account of the run."""
+        """Write the account of the run; a table's reader hears here what failed, each cause once."""
+        self._say_failed()
         account = self._run.account
         if self._format == "json":
             way = self._run.way.name if self._run.way is not None else "direct"

@@ -41,7 +41,7 @@ class ShownRun(ShownChange):
 
     @property
     def is_pending(self) -> bool:
-        """Whether ports are to be changed, or only the key store is to be told."""
+        """Whether ports are to be changed, or only the key store is updated."""
         return self._run.pending
 
     def say_notes(self) -> None:

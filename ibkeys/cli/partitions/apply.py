@@ -1,4 +1,4 @@
-"""Make a plan true on the fabric; finish, confirm."""
+"""Apply a plan to the fabric; resume or confirm an earlier apply."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ibkeys.cli.opening import journal_of, open_fabric, stores_of
 from ibkeys.cli.options import Changing, Folding, SmHosts, Through, Where
 from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange
 from ibkeys.cli.sm.hosts import hosts_of
+from ibkeys.cli.sm.ufm import UfmOptions, open_ufm, ufm_options
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 
@@ -68,12 +69,14 @@ if TYPE_CHECKING:
     help="With --via opensm: let OpenSM rewrite every table first; see the interlock drift.",
 )
 @options.sm_hosts
+@ufm_options
 @options.changing
 @options.folding
 @options.format
 @options.fabric
 def apply(
     where: Where,
+    ufm: UfmOptions,
     consent: Changing,
     sm_hosts: SmHosts,
     through: Through,
@@ -91,9 +94,10 @@ def apply(
     """Apply a plan to the fabric.
 
     PLAN is the file that `ibkeys plan --out` wrote. If an OpenSM is master, use --via opensm: the plan's policy
-    replaces OpenSM's own, and OpenSM writes the tables. Without it the change lasts only while no subnet manager
-    runs. No pair of ports is cut or connected on the way that the plan does not name. Every value is saved in the
-    journal before it is overwritten, and the result is verified by a fresh read. `ibkeys undo` rolls back.
+    replaces OpenSM's own, and OpenSM writes the tables. If UFM runs it, use --via ufm:URL. Without --via the change
+    lasts only while no subnet manager runs. No pair of ports is cut or connected on the way that the plan does not
+    name. Every value is saved in the journal before it is overwritten, and the result is verified by a fresh read.
+    `ibkeys undo` rolls back.
     """
     from ibkeys.apply.apply import Permissions
 
@@ -104,14 +108,15 @@ def apply(
         return _confirm(where, confirm)
     if plan is None and not resume:
         raise UsageError("nothing to apply: give a PLAN that `ibkeys plan --out PLAN` wrote, or --resume")
-    if through.via == "opensm" and first is not None:
-        raise UsageError("--first counts leaf switches, but OpenSM applies a policy to all of them: leave it out")
+    if through.via not in (None, "direct") and first is not None:
+        raise UsageError("--first counts leaf switches, but OpenSM and UFM apply a change to all of them: leave it out")
     if rewrite and through.via != "opensm" and not resume:
         raise UsageError("--rewrite needs --via opensm")
     each = gives_each(folding, format)
     permissions = Permissions(allow_removals, allow_break, first)
     return _apply(
-        _Asked(where, consent, each, format, plan, permissions, resume, through, rewrite, sm_hosts), confirm_within
+        _Asked(where, consent, each, format, plan, permissions, resume, through, rewrite, sm_hosts, ufm),
+        confirm_within,
     )
 
 
@@ -129,6 +134,7 @@ class _Asked:
     through: Through
     rewrite: bool
     sm_hosts: SmHosts
+    ufm: UfmOptions
 
     def via(self) -> Via:
         """Return which way it shall go."""
@@ -136,7 +142,20 @@ class _Asked:
         from ibkeys.apply.opensm.course import Settings
 
         settings = Settings(self.through.sm_wait, self.permissions.breaks, self.rewrite)
-        return Via(self.through.via, settings, hosts_of(self.where, self.sm_hosts), self.command())
+        hosts, command = hosts_of(self.where, self.sm_hosts), self.command()
+        return Via(self.name, settings, hosts, command, self.url, partial(open_ufm, given=self.ufm))
+
+    @property
+    def name(self) -> str | None:
+        """The name of the carrier that was asked for."""
+        return "ufm" if self.url else self.through.via
+
+    @property
+    def url(self) -> str:
+        """The UFM that was asked for, "" for none."""
+        from ibkeys.ufm.access import is_ufm
+
+        return self.through.via if self.through.via is not None and is_ufm(self.through.via) else ""
 
     def command(self) -> str:
         """Return what was typed, as far as it says what is to be done."""
@@ -171,7 +190,7 @@ def _apply(asked: _Asked, confirm_within: int | None) -> int:
     where, consent = asked.where, asked.consent
     document = _read(asked.path) if asked.path is not None else None
     waits = confirm_within is not None and not consent.dry_run
-    guardian = _guardian(where, asked.sm_hosts, confirm_within) if confirm_within is not None and waits else None
+    guardian = _guardian(asked, confirm_within) if confirm_within is not None and waits else None
     try:
         with open_fabric(where, changing=True) as fabric:
             interrupts, bar = Interrupts(survive_hangup=waits), Bar(where.debug)
@@ -199,26 +218,26 @@ def _plan(asked: _Asked, writer: Writer, document: PartitionPlan | None, run: Ap
     return plan_apply(writer, document, asked.permissions, run, carrier_of(writer, asked.via()))
 
 
-def _guardian(where: Where, sm_hosts: SmHosts, seconds: int) -> Guardian | None:
+def _guardian(asked: _Asked, seconds: int) -> Guardian | None:
     """Start the process that goes back when this one dies; a journal in memory dies with it, so there is none."""
     from ibkeys.apply.confirm import is_unconfirmed, may_go_back
     from ibkeys.change.confirming.guardian import Guardian
 
-    stores = stores_of(where)
+    stores = stores_of(asked.where)
     journal = stores.journal
     if journal is None:
         return None
-    command = undo_command(where, stores, sm_hosts)
+    command = undo_command(asked.where, stores, asked.sm_hosts, asked.ufm)
     return Guardian(command, partial(is_unconfirmed, journal), seconds, partial(may_go_back, journal))
 
 
-def undo_command(where: Where, stores: StorePaths, sm_hosts: SmHosts) -> list[str]:
+def undo_command(where: Where, stores: StorePaths, sm_hosts: SmHosts, ufm: UfmOptions | None = None) -> list[str]:
     """Return the command line of an ``undo`` that asks nothing, without the operation and the M_Key."""
     from ibkeys.change.consent import INTERLOCKS
 
     overrides = [f"--override={name}" for name in INTERLOCKS]
     words = ["undo", "--yes", "--force", "--at-once", "--allow-break", *overrides]
-    return command_for_child(words, where, stores, sm_hosts)
+    return command_for_child(words, where, stores, sm_hosts, ufm)
 
 
 def _arm(run: ApplyHooks, seconds: int, interrupts: Interrupts, bar: Bar, guardian: Guardian | None) -> None:

@@ -1,4 +1,4 @@
-"""Whether the policy, the SM's own file, the SA and the nodes agree; where not, who differs and why."""
+"""Compare the policy, the SM's own file, the SA and the nodes; where they differ, which one and why."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, progress_bar, say_notes
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.policy import is_opensm, read_accepted
+from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 from ibkeys.topology.folded_names import FoldedNames
@@ -39,8 +40,8 @@ _WITHOUT_SA: Final = "the snapshot was taken without --sa, so it has no answers 
 @command("compare")
 @options.option(
     "--policy",
-    metavar="FILE|opensm",
-    help="The wanted partitions.conf; opensm: the master's own file, which then must be found.",
+    metavar="FILE|opensm|ufm:URL",
+    help="The wanted policy; opensm: the master's own file, which then must be found; ufm:URL: that of UFM.",
 )
 @options.option(
     "--allow-both-pkeys", env=False, is_flag=True, help="The policy is for an OpenSM with allow_both_pkeys."
@@ -51,9 +52,11 @@ _WITHOUT_SA: Final = "the snapshot was taken without --sa, so it has no answers 
 @options.format
 @options.sa
 @options.sm_hosts
+@ufm_options
 @options.reading
 def compare(
     where: Where,
+    ufm: UfmOptions,
     sm_hosts: SmHosts,
     sa: AskSa,
     policy: str | None,
@@ -63,14 +66,14 @@ def compare(
     wait: int | None,
     format: str,
 ) -> int:
-    """Compare what the policy, the SM's file, the SA and the nodes say about every port.
+    """Compare policy, SM policy file, SA and nodes for every port.
 
     Compares four sources for each P_Key, for enforcement, and for level and lease of M_Keys: what --policy wants,
     what the master's own files say, what its SA says, and what the node answers. Where they differ, it shows which
     source and why. Reads only. Exits 1 when anything differs, 3 when a value that should be known is not.
     """
     folded, chosen = is_folded(listing, format), PortFilter(listing)
-    wanted = read_accepted(policy) if policy is not None else None
+    wanted = read_accepted(policy, ufm) if policy is not None else None
     if where.snapshot is not None:
         hosts_of(where, sm_hosts)  # --sm-host does not go with it
         seen = _only(_recorded(where, policy, wanted, allow_both_pkeys), chosen)

@@ -15,6 +15,7 @@ from ibkeys.cli.options import Where
 from ibkeys.cli.render import NOTHING, write_csv, write_json, write_table
 from ibkeys.cli.showing import progress_bar, say_notes
 from ibkeys.cli.sm.policy import master_policy, read_accepted
+from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 
 if TYPE_CHECKING:
     from ibkeys.fabric.live import Fabric
@@ -41,20 +42,23 @@ _WORDS: Final = {
 @click.argument("file")
 @options.sm_port
 @options.pkey_idx
+@ufm_options
 @options.format
 @options.fabric
-def ipoib_check(where: Where, file: str, sm_port: int | None, pkey_idx: int | None, format: str) -> int:
-    """Check the IPoIB groups that the SA knows against a partition policy.
+def ipoib_check(
+    where: Where, ufm: UfmOptions, file: str, sm_port: int | None, pkey_idx: int | None, format: str
+) -> int:
+    """Check the IPoIB multicast groups in the SA against a partition policy.
 
-    FILE is a partitions.conf, or the word opensm: the one that the master on this host uses. For each partition
-    that the policy marks ipoib, and each group that it defines in addition, shows the MGID, whether the SA knows
-    the group, and whether MTU, rate, SL and Q_Key match the policy. Broadcast groups of other partitions are
+    FILE is a partitions.conf; opensm: the one that the master on this host uses; ufm:URL: UFM's partitions. For each
+    partition that the policy marks ipoib, and each group that it defines in addition, shows the MGID, whether the SA
+    knows the group, and whether MTU, rate, SL and Q_Key match the policy. Broadcast groups of other partitions are
     reported. Reads only. Exits 1 with problems, 3 when the SA does not answer.
     """
     from ibkeys.keys.pkey import PARTITION_MASK
     from ibkeys.partitions.ipoib import count_states
 
-    policy = read_accepted(file)  # before anything is asked
+    policy = read_accepted(file, ufm)  # before anything is asked
     with open_fabric(where) as fabric:
         if policy is None:
             policy = master_policy(fabric).policy
@@ -133,7 +137,7 @@ def _write_words(policy: Policy, findings: Sequence[GroupFinding], otherwise: st
 
 
 def _finish(policy: Policy, findings: Sequence[GroupFinding], own: Collection[int], error: str | None) -> int:
-    """Say on standard error what is not known, and return the exit code. *own*: the partitions of the own port."""
+    """Say on standard error what is not known, and return the exit code. *own*: the partitions of the local port."""
     from ibkeys.partitions.ipoib import PROBLEMS
 
     if error is not None:

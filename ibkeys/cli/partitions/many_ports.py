@@ -39,6 +39,9 @@ PHASES: Final = {
     "between": "a policy in between",
     "policy": "the policy of the plan",
     "former": "the former policy",
+    "members-add": "members of UFM's partitions come",
+    "members-remove": "members of UFM's partitions go",
+    "members-set": "members of UFM's partitions, all at once",
 }
 
 

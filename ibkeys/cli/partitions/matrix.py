@@ -11,27 +11,22 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.opening import open_source
-from ibkeys.cli.options import Where
-from ibkeys.cli.render import IDENTITY, CsvLines, schema, table_lines, write_csv, write_json
-from ibkeys.cli.showing import (
-    errors_of,
-    finish,
-    guid_of,
-    note_enforcing_between_switches,
-    stop_document,
-    sweep,
-)
+from ibkeys.cli.options import Filters, Where
+from ibkeys.cli.partitions.matrix_pairs import Part, looked_at, missing, write_pairs
+from ibkeys.cli.render import IDENTITY, table_lines, write_csv, write_json
+from ibkeys.cli.showing import errors_of, finish, note_enforcing_between_switches, stop_document, sweep_for
 from ibkeys.errors import UsageError
 from ibkeys.topology.folded_names import FoldedNames
+from ibkeys.topology.port_id import LookedAt
 
 if TYPE_CHECKING:
     from ibkeys.audit.pictures.fabric_map import Colouring
     from ibkeys.keys.pkey import InboundCheck
     from ibkeys.reach.reach import Membership, Reach
-    from ibkeys.reach.why import Match
-    from ibkeys.topology.model import Port, Topology
+    from ibkeys.topology.model import Topology
 
 _LISTED: Final = 8
 """Lines with members that a partition has in a table of all of them."""
@@ -56,9 +51,11 @@ _LISTED: Final = 8
     default="partition",
     help="What the colours of -f map say: P_Keys, or M_Key and ProtectBits.  [default: partition]",
 )
+@options.filters_but_partition
 @options.reading
 def matrix(
     where: Where,
+    filters: Filters,
     partitions: tuple[str, ...],
     pairs: bool,
     policy: str | None,
@@ -70,35 +67,58 @@ def matrix(
 
     The result follows from the P_Key tables as they are, and from the enforcement of the switch ports that face the
     end ports; a policy file only adds names. A port with the full and the limited P_Key of a partition is in both
-    lists and acts as a full member. Exits 1 when a partition named with --partition has no member.
+    lists and acts as a full member. A filter selects ports: it shows their partitions with all members, and the pairs
+    that include one of them. Exits 1 when a partition named with --partition has no member.
     """
+    from ibkeys.discovery.sweep import Wanted
     from ibkeys.reach.reach import Reach
 
+    filter = PortFilter(filters)
     if pairs and format in _PICTURES:
         raise UsageError(f"--pairs is a list; -f {format} is a picture")
+    if filter.is_given and format in _PICTURES:
+        raise UsageError(f"-f {format} is a picture of all ports: a filter goes with table, json and csv")
     names = _names_of(policy)
     chosen = {_partition(text) for text in partitions}
     with open_source(where) as source:
-        found = sweep(source, where, p_keys=True)
+        found = sweep_for(source, where, filter, Wanted(p_keys=True))
     reach = Reach(found, inbound_check=inbound_check)
-    memberships = [each for each in reach.memberships() if not chosen or each.partition in chosen]
+    part = _part(found, filter)
+    memberships = [each for each in reach.memberships() if _is_shown(each, chosen, part)]
     if format in _PICTURES:
         write_exact(_PICTURES[format](_Shown(found, reach, names, chosen, color_by)).rstrip("\n"))
     elif pairs:
-        _write_pairs(found, reach, chosen, format)
+        write_pairs(found, reach, chosen, part, format)
     elif format == "json":
-        write_json("matrix", _document(found, reach, memberships, names, chosen))
+        write_json("matrix", _document(found, reach, memberships, names, chosen, part))
     elif format == "csv":
         write_csv((*IDENTITY, "partition", "name", "membership"), _csv_rows(memberships, names))
     else:
-        _write_table(found, reach, memberships, names, chosen)
+        _write_table(found, reach, memberships, names, chosen, part)
     empty = sorted(chosen - {each.partition for each in memberships})
     for partition in empty:
-        exits.warn(
-            f"no port is in partition 0x{partition:04x}" + (", as far as was read" if reach.unread else ""), "note"
-        )
+        exits.warn(_empty(partition, is_part=part is not None, is_unread=bool(reach.unread)), "note")
     note_enforcing_between_switches(reach.enforcing_between_switches())
     return finish(errors_of(found), format) or (exits.SAYS_NO if empty else exits.DONE)
+
+
+def _part(found: Topology, filter: PortFilter) -> Part | None:
+    """Return the end ports that *filter* chooses; None without one."""
+    if not filter.is_given:
+        return None
+    every = list(found.end_ports())
+    ports = frozenset(port for port in every if filter.keeps(port))
+    return Part(ports, LookedAt(len(ports), len(every)))
+
+
+def _is_shown(each: Membership, chosen: set[int], part: Part | None) -> bool:
+    is_chosen = not chosen or each.partition in chosen
+    return is_chosen and (part is None or any(port in part.ports for port in each.members))
+
+
+def _empty(partition: int, is_part: bool, is_unread: bool) -> str:
+    who = "no port that the filter chooses" if is_part else "no port"
+    return f"{who} is in partition 0x{partition:04x}" + (", as far as was read" if is_unread else "")
 
 
 def _partition(text: str) -> int:
@@ -121,10 +141,16 @@ def _names_of(policy: str | None) -> Mapping[int, str]:
 
 
 def _document(
-    found: Topology, reach: Reach, memberships: Sequence[Membership], names: Mapping[int, str], chosen: set[int]
+    found: Topology,
+    reach: Reach,
+    memberships: Sequence[Membership],
+    names: Mapping[int, str],
+    chosen: set[int],
+    part: Part | None,
 ) -> dict[str, Any]:
-    pairs, one_way = reach.count(chosen)
+    pairs, one_way = reach.count(chosen, part.ports if part is not None else None)
     return {
+        "looked_at": looked_at(part),
         "partitions": [
             {
                 "partition": f"0x{each.partition:04x}",
@@ -139,15 +165,7 @@ def _document(
         "one_way": one_way,
         "inbound_check": reach.inbound_check,
         "ports_depending_on_inbound_check": len(reach.depending_on_inbound_check()),
-        **_missing(found, reach),
-    }
-
-
-def _missing(found: Topology, reach: Reach) -> dict[str, Any]:
-    return {
-        "unread": [port.identity() for port in reach.unread],
-        "errors": errors_of(found),
-        "unreached": found.unreached,
+        **missing(found, reach),
     }
 
 
@@ -169,6 +187,7 @@ def _write_table(
     memberships: Sequence[Membership],
     names: Mapping[int, str],
     chosen: set[int],
+    part: Part | None,
 ) -> None:
     titles = ("Partition", "Name", "Members", "Full", "Limited", "Both", "Stopped")
     rows, below = [], []
@@ -179,11 +198,14 @@ def _write_table(
         counts = [len(each.members), len(each.full), len(each.limited), both, stopped]
         rows.append([f"0x{each.partition:04x}", names.get(each.partition, ""), *counts])
         below.append(list(_who(each, called, cut=not chosen)))
+    if part is not None:
+        write(f"{part.looked_at}: their partitions, with all members")
     for line in table_lines(titles, rows, below):
         write(line)
-    count, one_way = reach.count(chosen)
+    count, one_way = reach.count(chosen, part.ports if part is not None else None)
     where = "by the partitions named" if chosen else "over all partitions"
-    write(f"{count} pair{'s' if count != 1 else ''} of ports can talk, {where} (each: --pairs)")
+    ports = "of ports" if part is None else "with such a port"
+    write(f"{count} pair{'s' if count != 1 else ''} {ports} can talk, {where} (each: --pairs)")
     if one_way:
         is_one_way = "pairs are one way" if one_way != 1 else "pair is one way"
         write(f"{one_way} {is_one_way}: packets get from one to the other, and no answer comes back (each: --pairs)")
@@ -203,75 +225,6 @@ def _who(each: Membership, names: FoldedNames, cut: bool) -> Iterator[str]:
         if rest > 0:
             of = f"0x{each.partition:04x}"
             yield f"    {title}{rest} more line{'s' if rest != 1 else ''} of them: --partition {of}"
-
-
-# --- pairs -----------------------------------------------------------------------------------------------------------
-
-Pair = tuple["Port", "Port", list["Match"]]
-
-
-def _write_pairs(found: Topology, reach: Reach, chosen: set[int], format: str) -> None:
-    """Write one line for each pair, as it is found: there may be very many. One way is from the first to the second."""
-    talking, one_way = _talking(reach, chosen), _one_way(reach, chosen)
-    if format == "json":
-        import json
-
-        write_exact(f'{{"schema": "{schema("matrix")}", "pairs": [')
-        _write_json_pairs(talking)
-        write_exact('], "one_way": [')
-        _write_json_pairs(one_way)
-        write_exact(f'], "inbound_check": "{reach.inbound_check}", ' + json.dumps(_missing(found, reach))[1:])
-    elif format == "csv":
-        lines = CsvLines()
-        lines.write(("a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc", "a_pkey", "b_pkey", "way"))
-        for pairs, way in ((talking, "both"), (one_way, "a_to_b")):
-            for a, b, matches in pairs:
-                ends = (guid_of(a), a.node.description, guid_of(b), b.node.description)
-                for match in matches:
-                    lines.write((*ends, str(match.a_pkey), str(match.b_pkey), way))
-        lines.end()
-    else:
-        names = FoldedNames(port.identity() for port in found.ports())
-        for pairs, arrow in ((talking, "-"), (one_way, "-> one way to")):
-            for a, b, matches in pairs:
-                keys = ", ".join(f"{match.a_pkey} with {match.b_pkey}" for match in matches)
-                write(exits.clean(f"{_called(a, names)} {arrow} {_called(b, names)}: {keys}"))
-
-
-def _called(port: Port, names: FoldedNames) -> str:
-    """Return a port's node by name, with its GUID where the name repeats, and the number where it has several ports."""
-    several = not port.node.is_switch and port.node.num_ports > 1
-    return names.port(port.identity()) if several else names.called(port.identity())
-
-
-def _write_json_pairs(pairs: Iterator[Pair]) -> None:
-    import json
-
-    separator = ""
-    for a, b, matches in pairs:
-        write_exact(separator + json.dumps({"a": a.identity(), "b": b.identity(), "by": _by(matches)}))
-        separator = ","
-
-
-def _talking(reach: Reach, chosen: set[int]) -> Iterator[Pair]:
-    """Yield the pairs that can talk in one of the partitions *chosen* (none: in any), with the P_Keys."""
-    for a, b in reach.talking_pairs(chosen):
-        yield a, b, [match for match in _matches(reach, chosen, a, b) if not match.stops]
-
-
-def _one_way(reach: Reach, chosen: set[int]) -> Iterator[Pair]:
-    """Yield (sender, receiver, P_Keys) where that is one way in the partitions *chosen* (none: in all)."""
-    for a, b in reach.one_way_pairs(chosen):
-        matches = _matches(reach, chosen, a, b)
-        yield a, b, [match for match in matches if all(check.index is not None for check in match.a_to_b)]
-
-
-def _matches(reach: Reach, chosen: set[int], a: Port, b: Port) -> list[Match]:
-    return [match for match in reach.matches(a, b) if not chosen or match.a_pkey.partition in chosen]
-
-
-def _by(matches: Sequence[Match]) -> list[dict[str, str]]:
-    return [{"a_pkey": str(match.a_pkey), "b_pkey": str(match.b_pkey)} for match in matches]
 
 
 # --- pictures --------------------------------------------------------------------------------------------------------

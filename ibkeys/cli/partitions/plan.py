@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.exits import clean, write, write_exact
+from ibkeys.cli.exits import clean, write, write_as_is, write_exact
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import indented, is_folded
 from ibkeys.cli.opening import open_source
@@ -20,7 +20,9 @@ from ibkeys.cli.render import IDENTITY, write_csv
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
 from ibkeys.cli.sm.policy import master_policy, read_accepted
+from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.cli.types import GUID, PKEY
+from ibkeys.errors import UsageError
 from ibkeys.printable import counted
 from ibkeys.topology.folded_names import FoldedNames
 
@@ -35,8 +37,8 @@ if TYPE_CHECKING:
     "--policy",
     "policy_file",
     required=True,
-    metavar="FILE|opensm",
-    help="The partition policy, a partitions.conf; opensm: the one that the master on this host uses.",
+    metavar="FILE|opensm|ufm:URL",
+    help="The partition policy, a partitions.conf; opensm: that of the master on this host; ufm:URL: UFM's partitions.",
 )
 @options.option("--out", metavar="PLAN", env=False, help="Write the plan to this file, for apply.")
 @options.option(
@@ -64,11 +66,21 @@ if TYPE_CHECKING:
 @options.option(
     "--force", env=False, is_flag=True, help="Plan the disconnection although a subnet manager may be master."
 )
+@options.option(
+    "--script",
+    env=False,
+    type=click.Choice(["opensm", "ufm"]),
+    help="Write the steps for a person instead: on OpenSM's host, or at UFM by curl.",
+)
+@options.option("--present", env=False, metavar="FILE", help="With --script opensm: a copy of its present policy.")
+@options.option("--allow-break", env=False, is_flag=True, help="With --script: allow steps that cut pairs temporarily.")
+@ufm_options
 @options.folding
 @options.format
 @options.reading
 def plan(
     where: Where,
+    ufm: UfmOptions,
     policy_file: str,
     out: str | None,
     enforce: str,
@@ -78,6 +90,9 @@ def plan(
     sm_guid: int | None,
     full: bool,
     force: bool,
+    script: str | None,
+    present: str | None,
+    allow_break: bool,
     folding: Folding,
     format: str,
 ) -> int:
@@ -91,14 +106,19 @@ def plan(
     from ibkeys.discovery.sweep import Wanted
     from ibkeys.plan.document import check_place, dumps, write_plan
     from ibkeys.plan.model import Options
-    from ibkeys.plan.planner import make_plan
+    from ibkeys.plan.planner import enforcement_as_is, make_plan
     from ibkeys.topology.subnet_manager import shown_subnet_manager
 
     folded = is_folded(folding, format)
-    policy = read_accepted(policy_file)  # before anything is asked
+    if script is None and (present is not None or allow_break):
+        raise UsageError("--present and --allow-break go with --script")
+    if script is not None and format != "table":
+        raise UsageError(f"--script writes steps for a person, and -f {format} is for programs")
+    copy = read_accepted(present) if present is not None else None
+    policy = read_accepted(policy_file, ufm)  # before anything is asked
     if out is not None:
         check_place(Path(out))
-    if policy is not None:
+    if policy is not None and policy.says is None:
         _say_warnings(policy)
     with open_source(where) as source, progress_bar(where) as progress:
         if policy is None:
@@ -109,22 +129,36 @@ def plan(
                 enforce = master.part_enforce or enforce
             allow_both_pkeys = allow_both_pkeys or bool(master.allow_both_pkeys)
         moves = _partitions(policy, allow_index_moves)
-        chosen = Options(enforce, allow_both_pkeys, disconnect_unconfigured, moves)  # type: ignore[arg-type]
         found = source.sweep(progress=progress, wanted=Wanted(p_keys=True, sm_info=True))
+    if (policy.says is not None or script == "ufm") and not _is_given("enforce"):
+        enforce = enforcement_as_is(found) or enforce  # no answer of UFM tells it
+    chosen = Options(enforce, allow_both_pkeys, disconnect_unconfigured, moves)  # type: ignore[arg-type]
     say_notes(found)
     manager = shown_subnet_manager(found)
     if sm_guid is not None:
         manager = replace(manager, port_guid=sm_guid)
-    made = make_plan(policy, found, chosen, manager, full=full, force=force)
+    made = make_plan(policy, found, chosen, manager, full=full or script is not None, force=force)
     if out is not None:
         write_plan(made, Path(out))
-    if format == "json":
+    if script is not None:
+        _write_script(made, script, copy, manager.port_guid, allow_break)
+    elif format == "json":
         write_exact(dumps(made).rstrip("\n"))
     elif format == "csv":
         write_csv([*IDENTITY, "kind", "index", "before", "after"], _rows(made))
     else:
         _write_words(made, policy, not folded)
     return finish(errors_of(found), format, each=folding.each) or (exits.SAYS_NO if made.pending else exits.DONE)
+
+
+def _write_script(made: PartitionPlan, way: str, present: Policy | None, sm_port_guid: int | None, gaps: bool) -> None:
+    from ibkeys.plan.by_hand.opensm import opensm_script
+    from ibkeys.plan.by_hand.ufm import ufm_script
+
+    for problem in made.problems:
+        exits.warn(clean(problem.message if problem.port is None else f"{problem.port}: {problem.message}"), "problem")
+    script = ufm_script(made, gaps) if way == "ufm" else opensm_script(made, present, sm_port_guid, gaps)
+    write_as_is("\n".join(script.lines()) + "\n")
 
 
 def _is_given(name: str) -> bool:

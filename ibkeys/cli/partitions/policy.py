@@ -11,7 +11,8 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write, write_as_is
 from ibkeys.cli.help.command import command
 from ibkeys.cli.render import write_csv, write_json
-from ibkeys.cli.sm.policy import is_opensm, only_policy
+from ibkeys.cli.sm.policy import is_opensm, only_policy, refuse_url
+from ibkeys.cli.sm.ufm import UfmOptions, ufm_options, ufm_policy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,11 +33,12 @@ _COLUMNS: Final = ("file", "line", "column", "severity", "code", "message")
     type=click.Choice(["table", "json", "csv", "conf"]),
     help="Form of the output; conf is the policy itself.  [default: table; conf with --pin]",
 )
+@ufm_options
 @options.common
-def policy_check(file: str, pin: bool, pin_random: bool, format: str | None) -> int:
+def policy_check(ufm: UfmOptions, file: str, pin: bool, pin_random: bool, format: str | None) -> int:
     """Check a partition policy, the partitions.conf of OpenSM.
 
-    FILE may be the word opensm: the policy that the only OpenSM on this host uses.
+    FILE may be the word opensm: the policy that the only OpenSM on this host uses; or ufm:URL: UFM's partitions.
 
     Reports with line and column what OpenSM would refuse, and what it would read differently from what was probably
     meant. Then describes each partition in words. Reads no fabric. Exits 1 with errors or warnings.
@@ -46,10 +48,15 @@ def policy_check(file: str, pin: bool, pin_random: bool, format: str | None) -> 
     from ibkeys.partitions.describe import to_json
     from ibkeys.partitions.lint import lint
     from ibkeys.partitions.reader import read_policy
+    from ibkeys.ufm.access import is_ufm
 
     if pin and pin_random:
         raise UsageError("--pin and --pin-random exclude each other")
-    policy = only_policy(require_accepted=False) if is_opensm(file) else read_policy(file)
+    if is_ufm(file):
+        policy = ufm_policy(file, ufm)
+    else:
+        refuse_url(file)
+        policy = only_policy(require_accepted=False) if is_opensm(file) else read_policy(file)
     file = policy.path
     problems = lint(policy)
     if pin or pin_random:

@@ -1,6 +1,8 @@
-"""Give back what an operation overwrote."""
+"""Restore what an operation overwrote."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import click
 
@@ -12,6 +14,7 @@ from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Folding, SmHosts, Where
 from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange
 from ibkeys.cli.sm.hosts import hosts_of
+from ibkeys.cli.sm.ufm import UfmOptions, open_ufm, ufm_options
 from ibkeys.cli.types import Number
 
 
@@ -24,16 +27,18 @@ from ibkeys.cli.types import Number
     "--at-once",
     env=False,
     is_flag=True,
-    help="Through OpenSM: restore the former policy in one step, even if pairs are briefly cut or connected.",
+    help="Through OpenSM or UFM: restore the former policy in one step, even if pairs are briefly cut or connected.",
 )
 @options.wait_for_sm
 @options.sm_hosts
+@ufm_options
 @options.changing
 @options.folding
 @options.format
 @options.fabric
 def undo(
     where: Where,
+    ufm: UfmOptions,
     consent: Changing,
     sm_hosts: SmHosts,
     sm_wait: int,
@@ -60,7 +65,8 @@ def undo(
     each = gives_each(folding, format)
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, "undo", consent) as writer:
         interrupts, bar = Interrupts(), Bar(where.debug)
-        via = Via(None, Settings(sm_wait, allow_break, at_once=at_once), hosts_of(where, sm_hosts))
+        settings = Settings(sm_wait, allow_break, at_once=at_once)
+        via = Via(None, settings, hosts_of(where, sm_hosts), open_ufm=partial(open_ufm, given=ufm))
         hooks = ApplyHooks(interrupts.check, bar)
         apply_plan = plan_undo(writer, operation, hooks, via=via, breaks=allow_break)
         return ManyPortsChange(writer, apply_plan, consent, format, each, interrupts, bar).carry_out()

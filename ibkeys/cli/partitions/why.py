@@ -20,8 +20,9 @@ from ibkeys.errors import UsageError
 if TYPE_CHECKING:
     from ibkeys.client.address import Address
     from ibkeys.keys.pkey import InboundCheck
+    from ibkeys.reach.reach import Reach
     from ibkeys.reach.why import Check, Match, Verdict, Ways
-    from ibkeys.topology.model import Node, Port
+    from ibkeys.topology.model import Node, Port, Topology
 
 
 @command("why")
@@ -32,26 +33,52 @@ if TYPE_CHECKING:
 @options.format
 @options.reading
 def why(where: Where, kind: Kind, a: str, b: str, inbound_check: InboundCheck, format: str) -> int:
-    """Explain why two ports can or cannot talk.
+    """Show whether two ports can talk, by which P_Key, or which switch port blocks them.
 
-    Shows the P_Keys by which they can talk, or the port that stops them. A and B are each a LID, a directed route,
-    a GUID or a node's name; -L, -D, -G or -N sets the kind of both. For a node with several ports, add the port
-    after a slash, as in 'node07 mlx5_0/2'. Exit status 1 when they cannot talk, also where packets get through one
-    way only.
+    Shows the P_Keys by which they can talk, or the port that stops them. A and B are each a LID, a directed route, a
+    GUID or a node's name; -L, -D, -G or -N sets the kind of both. For a node with several ports, add the port after a
+    slash, as in 'node07 mlx5_0/2'. A host's name means all its nodes: each pair is then shown. Exit status 1 when a
+    pair cannot talk, also where packets get through one way only.
     """
     from ibkeys.reach.reach import Reach
-    from ibkeys.topology.find import find_port
 
     ends = [_parse_end(text, kind) for text in (a, b)]
     with open_source(where) as source:
         found = sweep(source, where, p_keys=True)
-    one, other = (find_port(found, *end) for end in ends)
-    for port in (one, other):
+    pairs = _pairs(*(_ports(found, *end, only_one=format != "table") for end in ends))
+    reach = Reach(found, inbound_check=inbound_check)
+    codes = [_show(reach, one, other, format) for one, other in pairs]
+    if any(_switch_of(one) is not _switch_of(other) for one, other in pairs):
+        note_enforcing_between_switches(reach.enforcing_between_switches())
+    return max(codes)
+
+
+def _ports(found: Topology, address: Address, portnum: int | None, only_one: bool) -> list[Port]:
+    """Return the port that was named, or those of a host with several nodes. Raises as `find_port`, SeveralNodes also
+    where *only_one* can be shown; UsageError for a port that sends nothing."""
+    from ibkeys.topology.find import SeveralNodes, find_port
+
+    try:
+        ports = [find_port(found, address, portnum)]
+    except SeveralNodes as several:
+        if only_one or portnum is not None:
+            raise
+        ports = several.ports
+    for port in ports:
         if port.is_external:
             raise UsageError(f"{port} is an external port of a switch: it sends and receives nothing; name an end port")
-    if one is other:
-        raise UsageError(f"A and B are the same port: {one}")
-    reach = Reach(found, inbound_check=inbound_check)
+    return ports
+
+
+def _pairs(ones: Sequence[Port], others: Sequence[Port]) -> list[tuple[Port, Port]]:
+    pairs = [(one, other) for one in ones for other in others if one is not other]
+    if not pairs:
+        raise UsageError(f"A and B are the same port: {ones[0]}")
+    return pairs
+
+
+def _show(reach: Reach, one: Port, other: Port, format: str) -> int:
+    """Show the verdict about two ports and return the exit code."""
     verdict = reach.why(one, other)
     if format == "json":
         write_json("why", _why_document(one, other, verdict))
@@ -59,8 +86,6 @@ def why(where: Where, kind: Kind, a: str, b: str, inbound_check: InboundCheck, f
         write_csv(("a_pkey", "b_pkey", "stopped", "a_to_b", "b_to_a"), _why_document(one, other, verdict)["by"])
     else:
         _write_proof(one, other, verdict)
-    if _switch_of(one) is not _switch_of(other):
-        note_enforcing_between_switches(reach.enforcing_between_switches())
     for port in verdict.unread:
         exits.warn(f"{port}: its P_Key table, or whether it enforces, could not be read", "not read")
     if None in verdict.ways:

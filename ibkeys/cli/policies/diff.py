@@ -16,12 +16,13 @@ from ibkeys.cli.options import Folding, Where
 from ibkeys.cli.render import IDENTITY, NOTHING, Painted, Row, write_csv, write_json, write_table
 from ibkeys.cli.screen.colour import paint, role_of_change
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, sweep
+from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.cli.types import GUID
 from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.partitions.model import Policy
-    from ibkeys.plan.policies.compare import PartitionDifference, PinnedDifference, PolicyComparison, Standing
+    from ibkeys.plan.policies.compare import MembershipChange, PartitionDifference, PinnedDifference, PolicyComparison
     from ibkeys.topology.model import Topology
 
 
@@ -37,17 +38,25 @@ _ROLES: Final = {"joins": "added", "leaves": "removed"}
     "--allow-both-pkeys", env=False, is_flag=True, help="A port may have the full and the limited P_Key of a partition."
 )
 @options.option("--sm-guid", env=False, type=GUID, metavar="GUID", help="The subnet manager's port, for SELF.")
+@ufm_options
 @options.folding
 @options.format
 @options.reading
 def policy_diff(
-    where: Where, a: str, b: str, allow_both_pkeys: bool, sm_guid: int | None, folding: Folding, format: str
+    where: Where,
+    ufm: UfmOptions,
+    a: str,
+    b: str,
+    allow_both_pkeys: bool,
+    sm_guid: int | None,
+    folding: Folding,
+    format: str,
 ) -> int:
     """Compare what two policies mean for the fabric.
 
-    A and B are partitions.conf files; opensm is the policy that the master on this host uses. Shows for each
-    partition who joins, leaves, or changes membership from A to B, and which pairs of ports gain and lose
-    connectivity. Exits 1 when the policies mean different things.
+    A and B are partitions.conf files; opensm is the policy of the master on this host, ufm:URL the partitions of UFM.
+    Shows for each partition who joins, leaves, or changes membership from A to B, and which pairs of ports gain and
+    lose connectivity. Exits 1 when the policies mean different things.
     """
     from ibkeys.cli.sm.policy import master_policy, read_accepted
     from ibkeys.discovery.sweep import Wanted
@@ -55,7 +64,7 @@ def policy_diff(
     from ibkeys.topology.subnet_manager import shown_subnet_manager
 
     folded = is_folded(folding, format)
-    given = [read_accepted(name) for name in (a, b)]  # before anything is asked
+    given = [read_accepted(name, ufm) for name in (a, b)]  # before anything is asked
     with open_source(where) as source:
         before, after = (policy if policy is not None else master_policy(source).policy for policy in given)
         found = sweep(source, where, wanted=Wanted(sm_info=True))
@@ -131,7 +140,7 @@ def _keys(pinned: PinnedDifference) -> dict[str, str | None]:
     return {name: str(key) if key is not None else None for name, key in keys.items()}
 
 
-def _what(standing: Standing) -> str:
+def _what(standing: MembershipChange) -> str:
     if standing.before is None:
         return "joins"
     return "leaves" if standing.after is None else "membership"

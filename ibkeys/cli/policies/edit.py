@@ -1,4 +1,4 @@
-"""Ports into a partition of a policy file, out of it, from one into another, by their names."""
+"""Adding ports to, removing them from, and moving them between partitions of a policy file, by name."""
 
 from __future__ import annotations
 

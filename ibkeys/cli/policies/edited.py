@@ -1,4 +1,4 @@
-"""The file of a policy that is edited: read, refused, written; and what became of it."""
+"""The file of a policy that is edited: read, refused, written; and the outcome for it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PolicyFile:
 
     @classmethod
     def read(cls, name: str) -> PolicyFile:
-        """Look at a file. Raises FileFormatError where there is none, or it cannot be read."""
+        """Look at a file. Raises FileFormatError if there is none, or it cannot be read."""
         try:
             found = cls.look(name)
         except FileError as error:
@@ -59,7 +59,7 @@ class PolicyFile:
     def write(self, data: bytes, like: PolicyFile | None = None) -> None:
         """Let *data* take the place of what was seen, at once; owner and mode stay, and a new file has those of *like*.
 
-        Raises FileChanged where somebody else changed it meanwhile, FileError.
+        Raises FileChanged if somebody else changed it meanwhile, FileError.
         """
         from ibkeys import files
         from ibkeys.host.replacing.putting import put
@@ -75,7 +75,7 @@ class PolicyFile:
 
 
 def refuse_what_objects(place: PolicyFile, force: bool, override: tuple[str, ...], only_say: bool) -> None:
-    """Raise Refused where an interlock objects to writing a policy file. *only_say*: that it would."""
+    """Raise Refused if an interlock objects to writing a policy file. *only_say*: that it would."""
     from ibkeys.change.consent import Consent
     from ibkeys.change.interlocks.policy_file import objections_to_edit
     from ibkeys.cli.sm.hosts import settings_of

@@ -53,7 +53,7 @@ def policy_from(
     override: tuple[str, ...],
     format: str,
 ) -> int:
-    """Write a policy that describes the fabric as it is.
+    """Write a policy that describes the current fabric.
 
     Each member is named by its GUID, with its name in a comment; the default partition states the membership of
     most ports. Lists what a partitions.conf cannot express, and exits 1 when planning the policy on this very

@@ -1,1 +1,1 @@
-"""What a terminal is: how wide, with colour or without. Lines and tables are made to fit it."""
+"""The terminal: its width and colours. Lines and tables are laid out to fit it."""

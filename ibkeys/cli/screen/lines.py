@@ -32,7 +32,7 @@ _names: dict[str, set[str]] = {}
 
 
 def width_of(stream: TextIO) -> int | None:
-    """Return how many columns a line of *stream* may have, None where it is no terminal."""
+    """Return how many columns a line of *stream* may have, None if it is not a terminal."""
     if not stream.isatty():
         return None
     return max(_LEAST, shutil.get_terminal_size((NARROW, 24)).columns)

@@ -1,4 +1,4 @@
-"""From options to the hosts whose OpenSMs are looked at, and what would be done there."""
+"""The hosts whose OpenSMs are inspected, from the options, and what would be done there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""``opensm`` in the place of a policy's file name: the policy that the master on this host really uses."""
+"""What stands in place of a policy's file name: ``opensm``, the policy that the master on this host really uses,
+and ``ufm:URL``, the partitions of a UFM."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ibkeys.cli import exits
 from ibkeys.cli.sm.hosts import settings_of
+from ibkeys.cli.sm.ufm import UfmOptions, ufm_policy
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,18 +21,29 @@ def is_opensm(name: str | None) -> bool:
     return name == "opensm"
 
 
-def read_accepted(name: str) -> Policy | None:
-    """Return the policy in the file *name*, which OpenSM has to take; None where *name* is ``opensm``.
+def read_accepted(name: str, ufm: UfmOptions | None = None) -> Policy | None:
+    """Return the policy in the file *name*, which OpenSM has to take; None where *name* is ``opensm``. *ufm*: how the
+    UFM is asked that *name* may mean; None where only a file will do.
 
-    Raises FileFormatError.
+    Raises FileFormatError; UsageError, UfmNotReached, UfmRefused if it is a UFM.
     """
     from ibkeys.partitions.reader import read_policy
+    from ibkeys.ufm.access import is_ufm
 
     if is_opensm(name):
         return None
+    if ufm is not None and is_ufm(name):
+        return ufm_policy(name, ufm)
+    refuse_url(name)
     policy = read_policy(name)
     policy.require_accepted()
     return policy
+
+
+def refuse_url(name: str) -> None:
+    """Raise UsageError for a URL in the place of a policy file, which it does not repeat: there may be a password."""
+    if "://" in name:
+        raise UsageError("the policy is a URL: only ufm:URL is one, in lower case, for commands that can ask UFM")
 
 
 def master_policy(source: Source) -> MasterPolicy:

@@ -14,11 +14,13 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.changing import confirm, say_would_be_refused, writer_of
 from ibkeys.cli.exits import clean, say, write
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
-from ibkeys.cli.showing import LISTED_TROUBLES, progress_bar
+from ibkeys.cli.showing import progress_bar
 from ibkeys.errors import FileFormatError, UsageError
+from ibkeys.printable import named
 
 if TYPE_CHECKING:
     from ibkeys.change.writer import Writer
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from ibkeys.mkeys.repair.start import ConfAdvice
 
 _COMMAND = "sm-repair"
+_NAMED: Final = 8
+"""So many ports are named that keep their keys for one reason; -v names all."""
 _CACHE_VARIABLE: Final = "OSM_CACHE_DIR"
 _VALUES: Final = ("result", "key", "m_key", "m_key_protect_bits", "m_key_lease_period", "m_key_violations", "reason")
 
@@ -50,7 +54,7 @@ _VALUES: Final = ("result", "key", "m_key", "m_key_protect_bits", "m_key_lease_p
 @options.format
 @options.fabric
 def sm_repair(where: Where, cache_dir: Path | None, opensm_conf: Path | None, consent: Changing, format: str) -> int:
-    """Repair OpenSM's key files after a crash during a change of M_Keys.
+    """Rebuild OpenSM's key files after a crash during a change of M_Keys.
 
     Run it on the host of the SM, while no OpenSM runs. First shows what it may cost. Then queries each port once
     with each key that the key store has for it, the own port first, and writes guid2mkey and neighbors from the
@@ -253,17 +257,22 @@ def _how_to_start(done: Repaired, confs: list[ConfAdvice], directory: Path) -> I
     )
 
 
+def _say_kept(done: Repaired) -> None:
+    """Say why ports keep the key that the store has first: each reason once, with the ports. Of many of them not even
+    the node is known."""
+    names: dict[str, list[str]] = {}
+    for kept in done.kept:
+        names.setdefault(kept.reason, []).append(kept.port["node_desc"] or f"port GUID {kept.port['port_guid']}")
+    for reason, ports in names.items():
+        who = ports[0] if len(ports) == 1 else _ports(len(ports))
+        whose = "its key in guid2mkey is" if len(ports) == 1 else "their keys in guid2mkey are"
+        which = "" if len(ports) == 1 else f": {named(ports, _NAMED)}"
+        exits.warn(exits.clean(f"{who}: {reason}; {whose} the store's{which}"), "not answered")
+
+
 def _finish(done: Repaired, confs: list[ConfAdvice], errors: list[dict[str, Any]], format: str) -> int:
-    listed = done.kept if format != "table" else done.kept[:LISTED_TROUBLES]
-    for port in listed:
-        name = port.port["node_desc"] or f"port GUID {port.port['port_guid']}"
-        exits.warn(exits.clean(f"{name}: {port.reason}; its key in guid2mkey is the store's"), "not answered")
-    if len(done.kept) > len(listed):
-        exits.warn(f"and {len(done.kept) - len(listed)} more (all of them: -f json)", "not answered")
-    for error in errors[:LISTED_TROUBLES]:
-        exits.warn(exits.clean(f"{error['node_desc'] or error['node_guid']}: {error['error']}"), "not read")
-    if len(errors) > LISTED_TROUBLES:
-        exits.warn(f"and {len(errors) - LISTED_TROUBLES} more (all of them: -f json)", "not read")
+    _say_kept(done)
+    say_by_cause([(error, error["error"]) for error in errors], "not read", format)
     problems = [(conf.path, problem) for conf in confs for problem in conf.problems]
     for path, problem in problems:
         exits.warn(f"{path}: {problem}", "keys would be lost")

@@ -59,7 +59,7 @@ def smkey_rotate(
     new_sm_key: str | None,
     new_sa_key: str | None,
 ) -> int:
-    """Give every OpenSM of the subnet a new sm_key and sa_key.
+    """Set a new sm_key and sa_key for every OpenSM of the subnet.
 
     Subnet managers recognise each other by the sm_key; the sa_key is what the SA trusts. OpenSM's default of both
     is 1. Name every host with an OpenSM (--sm-host). The new keys are saved in the key store before any file is

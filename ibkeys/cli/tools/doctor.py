@@ -1,4 +1,4 @@
-"""What of the stack is there, and what to do about the rest."""
+"""Check the local InfiniBand stack and suggest fixes."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def _start(start: Start) -> dict[str, Any]:
 
 
 def _all(starts: list[dict[str, Any]], name: str) -> list[str] | None:
-    """What any of the starts has, each once; None where nothing is known."""
+    """What any of the starts has, each once; None if nothing is known."""
     return list(dict.fromkeys(each for start in starts for each in start[name])) if starts else None
 
 

@@ -248,7 +248,7 @@ def _stop_on_signals(stack: ExitStack, server: Server) -> None:
 
 
 def _watch(stack: ExitStack, verbose: int, pcap: str | None, show_keys: bool) -> Callable[[Seen], None] | None:
-    """Return what shows and captures every MAD, as far as it was asked for; None where it was not."""
+    """Return what shows and captures every MAD, as far as it was asked for; None if it was not."""
     watchers: list[Callable[[Seen], None]] = [_print_mad] if verbose else []
     if pcap:
         watchers.append(_capture(stack, Path(pcap), show_keys))

@@ -12,7 +12,7 @@ from ibkeys.watch.policy import NOT_IN_POLICY
 
 LONGEST_NAME: Final = 20
 _PLAIN: Final = re.compile(r"(?!LID [0-9]|0x)\w[\w ./;:+-]*")
-"""Names that need no quotes: none that looks like a LID or GUID in the place of a name, nor begins with blanks."""
+"""Names that need no quotes: none that looks like a LID or GUID in place of a name, nor begins with blanks."""
 _COUNTERS: Final[dict[Kind, str]] = {
     "m_key-violations": "M_KeyViolations",
     "p_key-violations": "P_KeyViolations",

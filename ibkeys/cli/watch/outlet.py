@@ -1,4 +1,4 @@
-"""Where the events of a watch go: standard output, the user's command; and what it says, to standard error."""
+"""Output of a watch: events to standard output and the user's command, messages to standard error."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ibkeys.watch.watching import TURN, Summary
 SCHEMA: Final = schema("watch")
 
 
-class Enough(Exception):
-    """Nobody reads what is written any more."""
+class ReaderGone(Exception):
+    """The reader of standard output has gone."""
 
 
-class Outlet:
+class EventSink:
     """Writes events to standard output, hands them to commands, and says the rest on standard error."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Outlet:
         if self._commands is not None:
             self._commands.tend()
         elif exits.stdout_failure() is not None:
-            raise Enough
+            raise ReaderGone
 
     def end(self, summary: Summary) -> None:
         """Say what was done, and wait for commands that still run."""

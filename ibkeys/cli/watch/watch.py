@@ -17,12 +17,13 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric, sm_key_of
 from ibkeys.cli.options import AskSa, Where
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
+from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.cli.types import Number
 from ibkeys.errors import MadStatusError, UsageError
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
-    from ibkeys.cli.watch.outlet import Outlet
+    from ibkeys.cli.watch.outlet import EventSink
     from ibkeys.client.reports import Subscriber
     from ibkeys.keys.smkey import SMKey
     from ibkeys.partitions.model import Policy
@@ -78,9 +79,11 @@ _UNTRUSTED: Final = (0x0200, 0x0700)
     help="Form of the output.  [default: table on a terminal, else json]",
 )
 @options.sa
+@ufm_options
 @options.fabric
 def watch(
     where: Where,
+    ufm: UfmOptions,
     sa: AskSa,
     all_traps: bool,
     interval: int,
@@ -92,20 +95,20 @@ def watch(
     seconds: int | None,
     format: str | None,
 ) -> int:
-    """Report attempts to use wrong keys as they happen: who tried, and on which port.
+    """Show who tries a wrong key, and on which port, as it happens.
 
     Subscribes at the SA to the traps of refused M_Keys, P_Keys and Q_Keys, for which OpenSM requires its sa_key
     (--smkey), and reads the violation counters at intervals. Repeats are folded: one line at once, then a count.
     Runs until SIGTERM or SIGINT.
     """
     from ibkeys.change.interrupts import Interrupts
-    from ibkeys.cli.watch.outlet import Outlet
+    from ibkeys.cli.watch.outlet import EventSink
     from ibkeys.watch.commands import Commands, split_command
     from ibkeys.watch.systemd import Notifier
     from ibkeys.watch.watching import Settings
 
     words = split_command(command) if command is not None else None
-    read = read_accepted(policy) if policy is not None else None  # mistakes show before anything is sent
+    read = read_accepted(policy, ufm) if policy is not None else None  # mistakes show before anything is sent
     sm_key = sm_key_of(where, sa)
     if opensm_log is not None and (sa.smkey is not None or all_traps):
         raise UsageError("--opensm-log replaces Reports: leave --smkey and --all-traps out")
@@ -113,7 +116,7 @@ def watch(
     notifier = Notifier(os.environ, time.monotonic)
     with Interrupts() as interrupts, _followed(opensm_log) as log:
         commands = Commands(words, exits.warn) if words is not None else None
-        outlet = Outlet(_format(format), where.verbose > 0, commands, interrupts, notifier)
+        outlet = EventSink(_format(format), where.verbose > 0, commands, interrupts, notifier)
         traps = _traps(all_traps) if log is None else ()
         with _listening(where, sa, sm_key, traps, notifier, bool(interval)) as (fabric, subscriber):
             partitions = _partitions(policy, read, fabric)
@@ -123,14 +126,14 @@ def watch(
 
 def _run(
     fabric: Fabric,
-    outlet: Outlet,
+    outlet: EventSink,
     settings: Settings,
     subscriber: Subscriber | None,
     log: FollowedFile | None,
     partitions: Partitions | None,
 ) -> None:
     """Watch until it is to end, then tell what is left and say what was done."""
-    from ibkeys.cli.watch.outlet import Enough
+    from ibkeys.cli.watch.outlet import ReaderGone
     from ibkeys.watch.watching import Watch
 
     watching = Watch(fabric, outlet, settings, subscriber, log, partitions)
@@ -138,7 +141,7 @@ def _run(
         watching.start()
         outlet.ready(_begins(subscriber, log, settings))
         watching.run()
-    except (KeyboardInterrupt, Enough):
+    except (KeyboardInterrupt, ReaderGone):
         outlet.say("ending")
     outlet.stopping()
     outlet.end(watching.finish())
@@ -209,7 +212,7 @@ def _listening(
 
 
 def _subscribed(subscriber: Subscriber, with_key: bool, has_counters: bool) -> Subscriber | None:
-    """Subscribe; None where the SA does not trust an asker without an SM_Key, and there are the counters still."""
+    """Subscribe; None if the SA does not trust a requester without an SM_Key, and there are the counters still."""
     try:
         subscriber.subscribe()
     except MadStatusError as error:

@@ -76,7 +76,7 @@ def without_keys(data: bytes) -> bytes:
 
 def _recorded(data: bytes, store: KeyStore) -> bytes:
     refs = _Refs(store)
-    with store.together():
+    with store.in_one_transaction():
         places = _keys(data)
         refs.put(places)
     out, at = [], 0

@@ -11,28 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from ibkeys import files
-from ibkeys.errors import FileError
 from ibkeys.host.replacing.names import new_name, unfinished
 from ibkeys.host.replacing.rights import ACL, why_not
-from ibkeys.host.replacing.seen import SeenFile, look, opened_folder
+from ibkeys.host.replacing.seen import SeenFile, opened_folder
 
 PROC: Final = Path("/proc/self")
 _NAME_MAX: Final = 255
 _GET_FLAGS: Final = 0x80086601 if struct.calcsize("P") == 8 else 0x80046601
 _FIXED: Final = 0x10 | 0x20
 """FS_IOC_GETFLAGS, FS_IMMUTABLE_FL and FS_APPEND_FL of linux/fs.h; `chattr` sets them."""
-
-
-def what_hinders(path: Path, limit: int = files.LIST) -> str | None:
-    """Return why the file that *path* leads to cannot be replaced, None when nothing is known to stand in the way.
-
-    Nothing is written. *limit*: most bytes that the file may have.
-    """
-    try:
-        return hindrance(look(path, limit))
-    except FileError as error:
-        return str(error)
 
 
 def hindrance(seen: SeenFile, rights: int | None = None) -> str | None:

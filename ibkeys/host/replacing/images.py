@@ -23,22 +23,11 @@ def image_of(seen: SeenFile, data: bytes | None, contents: Contents, host: str =
     return FileImage(str(seen.path), before, after, metadata.mode, *owner, metadata.attributes, host)
 
 
-def bytes_of(image: FileImage, contents: Contents) -> tuple[bytes | None, bytes | None]:
-    """Return the bytes before and after, keys in them. Raises FileError where the journal keeps none."""
-    if not _has_bytes(image, contents):
-        raise FileError(
-            f"{image.path}: it holds keys, so the journal keeps no bytes of it: it cannot be restored or compared with "
-            "its former content"
-        )
-    before, after = (None if data is None else contents.restore(data) for data in (image.before, image.after))
-    return before, after
-
-
 def known_bytes(image: FileImage, contents: Contents) -> set[bytes]:
     """Return all bytes that the file had, as far as the journal keeps them."""
     if not _has_bytes(image, contents):
         return set()
-    return {data for data in bytes_of(image, contents) if data is not None}
+    return {contents.restore(data) for data in (image.before, image.after) if data is not None}
 
 
 def _has_bytes(image: FileImage, contents: Contents) -> bool:

@@ -1,9 +1,8 @@
-"""Replacing a file with the journal: its former bytes are on disk before; going back; what a crash left.
+"""Replacing a file with the journal: its former bytes are on disk before; what a crash left is removed.
 
-The way of one file: `what_hinders` before anybody is asked, `look` when the change is planned, `replace` when it is
-made, `put_back` when it is undone. After a crash `clean_up` comes first, then `state_of` says which file is in place.
-What goes through several contents one after the other, as a policy does, goes back by `replace` too
-(`ibkeys.apply.opensm.policy_files`).
+The way of one file: `look` when the change is planned, `replace` when it is made. What goes through several contents
+one after the other, as a policy does, goes back by `replace` too (`ibkeys.apply.opensm.policy_files`). After a crash
+`clean_up` comes first.
 """
 
 from __future__ import annotations
@@ -15,21 +14,17 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from ibkeys import files
-from ibkeys.errors import FileChanged, FileError, StoreError
-from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents, difference
+from ibkeys.errors import FileError, StoreError
+from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
 from ibkeys.host.replacing.hindrances import hindrance
-from ibkeys.host.replacing.images import bytes_of, image_of, known_bytes
+from ibkeys.host.replacing.images import image_of, known_bytes
 from ibkeys.host.replacing.names import is_beside, is_unfinished
 from ibkeys.host.replacing.new_file import is_in_use
 from ibkeys.host.replacing.putting import put
-from ibkeys.host.replacing.seen import Metadata, SeenFile, found_in, look, opened_folder
+from ibkeys.host.replacing.seen import Metadata, SeenFile, found_in, opened_folder
 from ibkeys.store.journal import FileEntry, FileImage, Operation
-
-FileState = Literal["before", "after", "other"]
-"""Which bytes are in place: the former ones, those that the operation wrote, or those of somebody else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,50 +86,6 @@ def record(operation: Operation, seen: SeenFile, data: bytes | None, contents: C
     return operation.record_file(image_of(seen, data, contents))
 
 
-def put_back(
-    entry: FileEntry,
-    contents: Contents = WITHOUT_KEYS,
-    operation: Operation | None = None,
-    limit: int = files.LIST,
-) -> FileEntry | None:
-    """Give a file its former bytes, mode, owner, ACL and label again; one that was not there before is removed.
-
-    That happens only while its bytes are those that *entry* wrote. *operation*: an undo, which records what it
-    overwrites. Returns the entry of that undo, without one *entry* itself. Returns None when the former bytes are there
-    already; nothing is done then.
-
-    Raises FileChanged when it holds something else; ``difference`` shows what, and nothing overrides that. Raises
-    FileError, StoreError as `replace`.
-    """
-    before, after = bytes_of(_of_this_host(entry), contents)
-    seen = look(Path(entry.image.path), limit)
-    if str(seen.path) != entry.image.path:
-        raise FileChanged(f"{entry.image.path}: somebody else put a symbolic link to {seen.path} in its place or above")
-    if seen.data == before:
-        return None
-    if seen.data != after:
-        raise FileChanged(
-            f"{seen.path}: is not what ibkeys wrote: somebody else {'removed' if seen.data is None else 'changed'} it "
-            "since; it stays as it is",
-            difference(after, seen.data, contents),
-        )
-    _refuse_hindered(seen)
-    if operation is not None:
-        return _record_and_put(operation, seen, before, _former(entry.image), contents, limit)
-    put(seen, before, _former(entry.image), limit)
-    return entry
-
-
-def state_of(entry: FileEntry, contents: Contents = WITHOUT_KEYS, limit: int = files.LIST) -> FileState:
-    """Return which bytes a file has now. Raises FileError when it cannot be read, or is on another host."""
-    before, after = bytes_of(_of_this_host(entry), contents)
-    seen = look(Path(entry.image.path), limit)
-    if str(seen.path) != entry.image.path:
-        return "other"
-    present = seen.data
-    return "before" if present == before else "after" if present == after else "other"
-
-
 def clean_up(entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS, limit: int = files.LIST) -> LeftOvers:
     """Remove what runs that were cut off left beside the files of *entries*.
 
@@ -175,10 +126,6 @@ def _of_this_host(entry: FileEntry) -> FileImage:
     if entry.image.host:
         raise FileError(f"{entry.image.path}: is on host {entry.image.host}, not here")
     return entry.image
-
-
-def _former(image: FileImage) -> Metadata:
-    return Metadata(0o600 if image.mode is None else image.mode, image.uid, image.gid, image.attributes)
 
 
 def _clean_up_beside(place: Path, known: Collection[bytes], limit: int) -> LeftOvers:

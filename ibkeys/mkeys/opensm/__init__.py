@@ -1,1 +1,1 @@
-"""M_Keys through OpenSM: its options files say the key, level and lease, and it sets them on every port."""
+"""Setting M_Keys through OpenSM: its options files name key, level and lease, and OpenSM sets them on every port."""

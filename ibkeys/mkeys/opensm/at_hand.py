@@ -1,8 +1,8 @@
-"""The keys at hand before ports are asked: OpenSM's guid2mkey beside the key store.
+"""Keys known before any port is asked: those in OpenSM's guid2mkey, besides those in the key store.
 
-A port that was away keeps its former key. Back at its place it gets the new one from OpenSM alone, which nobody tells
-the key store: to ask it with the former key would count a violation. OpenSM notes in its guid2mkey whom it gave a key.
-Source: opensm osm_lid_mgr.c, osm_db_pack.c; a running OpenSM, observed.
+A port that was offline during a rotation keeps its former key. When it returns, OpenSM gives it the new key, and the
+key store does not learn of this. Asking the port with the former key would count a violation. OpenSM records in
+guid2mkey which ports it gave the key to. Source: opensm osm_lid_mgr.c, osm_db_pack.c; a running OpenSM, observed.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class KeyFile:
 
     @property
     def level(self) -> int | None:
-        """The ProtectBits that the options of this OpenSM say; None where they are not known."""
+        """The ProtectBits that the options of this OpenSM say; None if they are not known."""
         value = self.instance.options.setting("m_key_protection_level").value
         return value if isinstance(value, int) else None
 
     @property
     def way_in(self) -> str:
-        """How its keys get into the key store, in words."""
+        """The command that imports its keys into the key store."""
         conf = self.instance.files["options"].path
         option = f" --opensm-conf {conf}" if conf is not None else ""
         if not self.host:
@@ -59,7 +59,7 @@ class KeyFile:
 
 
 def read_key_files(reached: Sequence[Reached], own_guid: int) -> list[KeyFile]:
-    """Return the guid2mkey of each OpenSM of these hosts that has one. *own_guid*: the GUID of the own port.
+    """Return the guid2mkey of each OpenSM of these hosts that has one. *own_guid*: the GUID of the local port.
 
     Of an OpenSM that may be of another subnet than that port only what can be read counts: where the sweep finds it to
     be of this one, its files are looked at again. Raises what `Running.place_of` raises, FileFormatError,
@@ -79,8 +79,9 @@ def read_key_files(reached: Sequence[Reached], own_guid: int) -> list[KeyFile]:
 
 
 def _may_be_of_another_subnet(host: HostReport, instance: Instance, own_guid: int) -> bool:
-    """Whether an OpenSM may be none of the subnet of the own port: on this host one that uses another port, on a host
-    that the user named one of several."""
+    """Whether an OpenSM may be none of the subnet of the local port: on this host one that uses another port, on a host
+    that the user named one of several.
+    """
     return len(host.instances) > 1 if host.name else instance.port_guid not in (None, own_guid)
 
 
@@ -111,9 +112,9 @@ def take_keys_that_opensm_gave(writer: Writer, key_files: Sequence[KeyFile]) -> 
 
 
 def refuse_without_keys(writer: Writer, key_files: Sequence[KeyFile]) -> None:
-    """Raise Refused (`UNKNOWN`) where OpenSM has keys and none is at hand: a sweep would only count violations.
+    """Raise Refused (`UNKNOWN`) if OpenSM has keys and none is at hand: a sweep would only count violations.
 
-    An OpenSM of another subnet, which does not know the own port, says nothing about this one.
+    An OpenSM of another subnet, which does not know the local port, says nothing about this one.
     """
     ring = writer.fabric.ring
     if ring.for_all is not None or not ring.fallback.is_zero or ring.has_keys:
@@ -128,8 +129,9 @@ def refuse_without_keys(writer: Writer, key_files: Sequence[KeyFile]) -> None:
 
 
 def refuse_hidden_keys(writer: Writer, run: PlannedRun, key_files: Sequence[KeyFile]) -> None:
-    """Raise Refused (`UNKNOWN`) where ports at level 1 hide a key that is not at hand: nobody could prove what they
-    get, and every sweep of an OpenSM that does not know the key either ends in errors."""
+    """Raise Refused (`UNKNOWN`) if ports at level 1 hide a key that is not at hand: nobody could prove what they get,
+    and every sweep of an OpenSM that does not know the key either ends in errors.
+    """
     hidden = [
         port
         for port in run.found.end_ports()

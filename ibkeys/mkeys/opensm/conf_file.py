@@ -1,4 +1,4 @@
-"""The options file of an OpenSM that gets an M_Key: edited in place of the old one, closed to others."""
+"""The options file of an OpenSM that gets an M_Key: replaced by an edited copy that only its owner can read."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class KeyConf(ConfFile):
     """One options file that gets an M_Key."""
 
     def put(self, setting: KeySetting, operation: Operation, store: KeyStore) -> FileEntry | None:
-        """Let it say *setting*, in explicit lines, every other byte as it was; None where it says so already.
+        """Write *setting* into it as explicit lines and leave every other byte; None when it already says so.
 
-        The journal gets references to the key store in the place of keys. Raises FileChanged where somebody else
-        changed it, FileFormatError, FileError, HostNotReached, StoreError.
+        The journal gets references to the key store in place of keys. Raises FileChanged if somebody else changed it,
+        FileFormatError, FileError, HostNotReached, StoreError.
         """
         try:
             new = with_lines(self.data, KeyLines(setting.key, setting.protect, setting.lease))

@@ -1,9 +1,9 @@
-"""In which steps a fabric gets from one M_Key, level and lease to another through OpenSM, so that no port is lost.
+"""The sequence of steps from one M_Key, level and lease to another through OpenSM that loses no port.
 
-A key changes only while every port is at level 0 or 1: a crash of OpenSM in the middle of it then heals as soon as it
-starts again with the new key in its options file. The level rises step by step, the lease before level 2, and each step
-is proven on every port before the next.
-Source: opensm osm_lid_mgr.c, osm_state_mgr.c; a running OpenSM, observed (restarts in the middle of a sweep).
+The key changes only while every port is at level 0 or 1. If OpenSM crashes meanwhile, restarting it with the new key in
+its options file repairs the fabric. The level rises step by step, the lease before level 2, and each step is proven on
+every port before the next. Source: opensm osm_lid_mgr.c, osm_state_mgr.c; a running OpenSM, observed (restarts in the
+middle of a sweep).
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY
 
 KeyName = Literal["none", "former", "wanted"]
-"""Which key a step sets: 0, that which the ports had, or the new one. The key itself is in the key store."""
+"""Which key a step sets: 0, the former key of the ports, or the new one. The key itself is in the key store."""
 Kind = Literal["key", "level", "lease", "lowered"]
 """``lowered``: a level that goes back because nobody confirmed the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyStep:
-    """What every options file says in one step, and every port after it. ``kind``: what it is for; ``standbys``:
-    whether the standbys are started when it is proven."""
+    """What every options file says during one step, and what every port has after it. ``kind``: its purpose;
+    ``standbys``: whether the standbys are started when it is proven.
+    """
 
     kind: Kind
     key: KeyName
@@ -39,7 +40,7 @@ class KeyStep:
 
     @classmethod
     def of_json(cls, kept: Mapping[str, Any]) -> KeyStep:
-        """Return what was kept. Raises StoreError for what is no step."""
+        """Return what was kept. Raises StoreError for what is not a step."""
         try:
             step = cls(kept["kind"], kept["key"], int(kept["protect"]), int(kept["lease"]), bool(kept["standbys"]))
         except (KeyError, TypeError, ValueError):

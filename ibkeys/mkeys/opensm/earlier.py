@@ -1,4 +1,4 @@
-"""What earlier runs through OpenSM left behind: the record of the last one, and ports that were away."""
+"""The record of the last run through OpenSM, and the ports that were offline during it."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def record_of_last_run(writer: Writer) -> RunRecord:
 
 
 def refuse_another_subnet(writer: Writer, found: Topology) -> None:
-    """Raise UsageError where the sweep found no port of the last run: on another subnet its key would go to an OpenSM
-    that sets what its options file says on every port.
+    """Raise UsageError if the sweep found no port of the last run: on another subnet its key would go to an OpenSM that
+    sets what its options file says on every port.
 
     Where the own adapter was swapped the subnet is the right one, and its ports are not found because no key goes over
     a link that nobody knows. The SA may name what is behind it.
@@ -57,8 +57,9 @@ def refuse_another_subnet(writer: Writer, found: Topology) -> None:
 
 
 def away(store: KeyStore, found: Topology) -> Iterator[NewRunPort]:
-    """Yield the ports that have a key as far as the store knows, that this sweep did not find, and that are waited
-    for."""
+    """Yield the ports that have a key according to the store, are not settled as gone, and were not found by this
+    sweep.
+    """
     there = {port.port_guid for port in found.end_ports()} | store.settled()
     current = {row.port_guid: row for row in store.rows() if row.state == "current" and not row.m_key.is_zero}
     yield from (_new_port(row) for guid, row in current.items() if guid not in there)
@@ -69,7 +70,7 @@ def _new_port(row: KeyRow) -> NewRunPort:
 
 
 def away_result(port: NewRunPort) -> PortResult:
-    """Return what is said of a port that is away when a run begins."""
+    """Return the result for a port that is offline when a run starts."""
     identity = {
         "node_guid": guid_text(port.node_guid),
         "port_guid": guid_text(port.port_guid),

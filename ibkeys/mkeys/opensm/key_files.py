@@ -1,4 +1,4 @@
-"""The key files of OpenSM, guid2mkey and neighbors: what the master would start with, and copies for its standbys."""
+"""OpenSM's key files guid2mkey and neighbors: checking the master's, and copying them to its standbys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COPIED: Final = (NEIGHBORS_FILE, MKEY_FILE)
 def not_in_key_file(manager: KeyManager, key: MKey, guids: Collection[int]) -> set[int]:
     """Return the port GUIDs for which OpenSM's guid2mkey does not say *key*; all of them where there is none yet.
 
-    It is written at the end of a sweep. Raises FileError where it cannot be read, HostNotReached.
+    It is written at the end of a sweep. Raises FileError if it cannot be read, HostNotReached.
     """
     path = manager.cache / MKEY_FILE
     try:

@@ -1,9 +1,9 @@
-"""One run over the steps of a course: options files, the signal, the wire, guid2mkey; then the next step.
+"""Carrying out the steps: write the options files, send SIGHUP, verify the ports, check guid2mkey, then the next step.
 
-Before each file and each signal it is looked at again whether the master is the same process, still the one master, and
-nobody else has written its options file. OpenSM is never stopped inside. What stops the run leaves the step that is
-being made in the key store: it is made again, from its beginning, by --resume.
-Source: opensm osm_state_mgr.c, osm_lid_mgr.c; a running OpenSM, observed.
+Before each write and each signal it checks that the master is the same process, is still the only master, and that
+nobody else wrote its options file. The master is never stopped. If the run stops, the current step stays in the key
+store, and --resume repeats it from its start. Source: opensm osm_state_mgr.c, osm_lid_mgr.c; a running OpenSM,
+observed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ibkeys.change.clock import Clock, Patience
+from ibkeys.change.clock import Clock, ProgressTimeout
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, NotStored, Unreachable
 from ibkeys.fabric.handle import PortHandle
@@ -32,17 +32,17 @@ from ibkeys.sm.site import Reached, verify_master
 from ibkeys.store.journal import FileEntry, Operation
 
 OnStep = Callable[[str, int, int], None]
-"""Called with (step in words, ports that are as it wants, ports in all)."""
+"""Called with (step in words, ports that are as it wants, ports in total)."""
 
 
 @dataclass(slots=True)
-class Surroundings:
+class RunContext:
     """What a run needs besides its record.
 
     ``reached``: the hosts; ``ports``: end ports that were found, by port GUID; ``wait``: seconds without progress after
-    which OpenSM is told once more, and after which it is given up; ``steady``: seconds that a standby has to be one;
-    ``note``: keeps the record, on disk when it returns; ``proven``: told of the ports that showed a setting; ``check``:
-    called often, raises to stop; ``say``: tells the user.
+    which OpenSM is signalled again, and after which it is given up; ``steady``: seconds that a standby has to be one;
+    ``note``: stores the record, synced when it returns; ``proven``: called with the ports that showed a setting;
+    ``check``: called often, raises to stop; ``say``: called with messages for the user.
     """
 
     writer: Writer
@@ -66,7 +66,7 @@ class KeyRun:
     step before the key changed, and why: they may have the former key at level 2 or 3, and are asked no more."""
 
     record: RunRecord
-    around: Surroundings
+    around: RunContext
     last: Seen = field(default_factory=Seen)
     _running: list[KeyManager] = field(default_factory=list)
     _behind: dict[int, IbkeysError] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class KeyRun:
         around.note(record)
 
     def tell_again(self) -> Seen:
-        """Tell OpenSM to sweep once more, and return how the ports end up: some were away when the steps were made.
+        """Tell OpenSM to sweep again, and return how the ports end up: some were away when the steps were made.
 
         They may have the former key at level 2 or 3. So they are asked with the new one only when OpenSM notes that it
         has set it; the others are ``wrong``.
@@ -181,7 +181,7 @@ class KeyRun:
         return self.record.keys.setting(self.record.steps[number])
 
     def _give(self, number: int) -> list[FileEntry]:
-        """Let every options file say the step, that of the master last."""
+        """Write the step into every options file, the master's last."""
         around, setting = self.around, self._setting(number)
         self._verify()
         entries = [each.put(setting, around.operation, around.writer.keystore) for each in self._files()]
@@ -219,14 +219,14 @@ class KeyRun:
         return watch.until(wanted, key_to_ask_with(wanted, self._before(number)), around.wait)
 
     def _look_around(self) -> None:
-        """Stop where the user asks for it, or where there is no OpenSM any more that could come nearer."""
+        """Raise when the user asked to stop, or when no OpenSM is left that could make progress."""
         self.around.check()
         self.around.managers.master.verify_process()
 
     def _wait_for_key_file(self, key: MKey, guids: Collection[int]) -> set[int]:
         """Wait until OpenSM's guid2mkey, which it would start with, has the key of these ports; return those left."""
         around = self.around
-        waiting = Patience(around.clock, around.wait)
+        waiting = ProgressTimeout(around.clock, around.wait)
         while left := not_in_key_file(around.managers.master, key, guids):
             self._look_around()
             around.progress("guid2mkey", len(guids) - len(left), len(guids))
@@ -243,9 +243,11 @@ class KeyRun:
         ).explained(f"Every port shows the new key, so a restart of {master.name} now would lose these ports.")
 
     def _not_made(self, number: int, seen: Seen, entries: list[FileEntry]) -> NotStored:
-        """Return the error for a step that not all ports took. Where none did, OpenSM may not read its file: the file
-        gets its former values again, lest a later sweep makes the step unseen. A level that goes back stays in it: a
-        later sweep is welcome to it, and the step before the one that raised may be below the former level."""
+        """Return the error for a step that not all ports took. If no port took it, OpenSM may not be reading its file.
+        The file then gets its former values again, so that no later sweep applies the step unnoticed. A lowered level
+        stays in the file: a later sweep may apply it, and the step before the raising one may be below the former
+        level.
+        """
         around, words, master = self.around, self.record.words(number), self.around.managers.master
         ports = named([f"{around.ports[guid]}: {why}" for guid, why in seen.wrong.items()])
         for entry in entries:
@@ -272,7 +274,7 @@ class KeyRun:
     # --- standbys ----------------------------------------------------------------------------------------------------
 
     def _take_stock(self) -> None:
-        """Take every OpenSM that was there before, and is not now, for one that is stopped."""
+        """Count every OpenSM that was seen before and is not seen now as stopped."""
         around = self.around
         there = [Standby.of(each) for each in around.managers.all]
         for standby in self.record.take_stock(there, {each.hands.name for each in around.reached}):
@@ -308,8 +310,9 @@ class KeyRun:
             around.note(self.record)
 
     def _look_again(self, started: Collection[int], setting: KeySetting) -> None:
-        """Find the OpenSMs anew: the standbys *started* are other processes now, whose options have to say *setting*.
-        The master has to be the same one."""
+        """Find the OpenSMs again: the standbys *started* are other processes now, whose options have to say *setting*.
+        The master has to be the same one.
+        """
         around, former = self.around, self.around.managers
         former.master.conf.verify("the standbys are started")
         guids = [*(each.guid for each in former.seen.report.managers or ()), *started]

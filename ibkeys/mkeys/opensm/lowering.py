@@ -1,7 +1,7 @@
-"""Going back where nobody confirms a run through OpenSM: its level is lowered, and no key changes.
+"""Rolling back an unconfirmed run through OpenSM: its level is lowered, and no key changes.
 
-The options files get another level in lines of their own, as in every step; their former bytes are never put back. A
-lease that was set stays. The run is one that is not finished afterwards: --resume raises its level again.
+As in every step, the options files get explicit lines with the other level; their former contents are never restored. A
+lease that was set stays. Afterwards the run counts as unfinished, and --resume raises its level again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ibkeys.mkeys.opensm.earlier import refuse_another_subnet
 from ibkeys.mkeys.opensm.key_run import KeyRun
 from ibkeys.mkeys.opensm.planned import READING, Through, reach_again, way_again
 from ibkeys.mkeys.opensm.record import RunRecord
-from ibkeys.mkeys.opensm.way import OpensmWay
+from ibkeys.mkeys.opensm.way import OpensmMethod
 from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to, lower_level
 from ibkeys.mkeys.rollout.earlier_run import last_run
 from ibkeys.mkeys.rollout.found_ports import reachable_ports
@@ -37,7 +37,7 @@ class Lowering:
     looks_itself = True
     pending = True
 
-    def __init__(self, way: OpensmWay, last: Run, ports: _RunPorts) -> None:
+    def __init__(self, way: OpensmMethod, last: Run, ports: _RunPorts) -> None:
         self.way = way
         self.level = level_to_fall_to(way.record)
         self.unproven = dict(ports.lost)
@@ -45,7 +45,7 @@ class Lowering:
 
     @property
     def objections(self) -> list[Objection]:
-        """None: a key stays where it is, and the run that set it was agreed to."""
+        """None: keys do not change, and the user agreed to the run that set them."""
         return []
 
     def ports(self) -> list[Port]:
@@ -58,19 +58,20 @@ class Lowering:
 
     def perform(self, writer: Writer, operation: Operation) -> None:
         """Lower the level through OpenSM, and prove it on every port. Raises what a `KeyRun` raises: from there, too,
-        the run can be gone on with, or go back."""
+        the run can be resumed, or go back.
+        """
         record, store, last = self.way.record, writer.keystore, self._last
         runs, number = Runs(store), lower_level(record)
 
         def note(record: RunRecord) -> None:
             runs.note_via(last.id, record.to_json(store))
 
-        with store.together():
+        with store.in_one_transaction():
             runs.reopen(last.id, last.options)
             note(record)
             for each in self._ports.begun:
                 runs.mark(last.id, each.sequence, "sent", _REASON)
-        key_run = KeyRun(record, self.way.surroundings(writer, operation, self._ports.found, note))
+        key_run = KeyRun(record, self.way.run_context(writer, operation, self._ports.found, note))
         key_run.make(number + 1)
         record.stage = "gone-back"
         note(record)
@@ -78,8 +79,8 @@ class Lowering:
 
 
 def plan_lowering(writer: Writer, through: Through) -> Lowering | None:
-    """Plan to lower the level of the last run, which goes through OpenSM; None where neither a port nor an options file
-    is above the level that it falls to: what was not raised yet stays as it is.
+    """Plan to lower the level of the last run, which goes through OpenSM; None if neither a port nor an options file is
+    above the level that it falls to: what was not raised yet stays as it is.
 
     Raises what `ibkeys.mkeys.opensm.planned.plan_rest` raises.
     """
@@ -122,7 +123,7 @@ class _RunPorts:
         return cls(begun, found, lost)
 
 
-def _is_above(level: int, ports: Iterable[Port], way: OpensmWay) -> bool:
+def _is_above(level: int, ports: Iterable[Port], way: OpensmMethod) -> bool:
     """Whether a port is above *level*, or an options file says so: then OpenSM raises it with its next sweep."""
     infos = [port.port_info for port in ports]
     shown = [info.m_key_protect_bits for info in infos if info is not None]

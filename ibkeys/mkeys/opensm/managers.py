@@ -1,7 +1,7 @@
 """The OpenSMs that a change of the M_Key goes through: the master and every other SM, each with its files.
 
-One that is not reached would go on with the former key: at level 1 it becomes a second master, at level 2 it is lost.
-What would make OpenSM lose the fabric, or never read its file, is refused, and nothing overrides that.
+An SM that is not reached would keep the former key: at level 1 it becomes a second master, at level 2 it loses the
+fabric. Anything that would make OpenSM lose the fabric, or never read its file, is refused. Nothing overrides that.
 Source: opensm osm_subnet.c, osm_sm_state_mgr.c, osm_db_files.c; a running OpenSM, observed.
 """
 
@@ -34,14 +34,14 @@ from ibkeys.store.journal import Journal
 from ibkeys.topology.model import Port
 
 KEY_LINES: Final = ("m_key", "m_key_protection_level", "m_key_lease_period")
-"""The options of OpenSM that are changed. Whether they are in force is seen on the wire."""
+"""The options of OpenSM that are changed. What the ports show proves whether they are in force."""
 KEY_OPTIONS: Final = (
     *("m_key_lookup", "sweep_interval", "sa_key", "sm_key"),
     *("polling_retry_number", "sminfo_polling_timeout"),
 )
 """Those that a change of the M_Key depends on."""
 AFTER_REPAIR: Final = "that says how to start it, and when it is master again, --resume or --abort goes on"
-"""What comes after sm-repair."""
+"""Advice that follows sm-repair."""
 MIXED: Final = "mixed-keys"
 """What `Refused.interlock` is where ports have different keys; nothing overrides that."""
 
@@ -105,7 +105,7 @@ class KeyManagers:
         return (*self.standbys, self.master)
 
     def verify_same_master(self, later: KeyManagers) -> None:
-        """Raise Refused (``stale``) where another process is master *later*."""
+        """Raise Refused (``stale``) if another process is master *later*."""
         if self._which() != later._which():
             raise stale(f"the master was {self.master.name}; now it is {later.master.name}")
 
@@ -117,11 +117,11 @@ class KeyManagers:
 def find_key_managers(
     writer: Writer, reached: Sequence[Reached], found: Sequence[Manager], wanted: KeySetting
 ) -> KeyManagers:
-    """Return the OpenSMs of the fabric's managers. *wanted*: what all ports shall have.
+    """Return the OpenSMs of the fabric's managers. *wanted*: what all ports should have.
 
-    Raises Refused (``master``, `REFUSAL`) where there is no one master, where an SM is on no host that was reached, or
-    an OpenSM as it runs would lose ports or not read its file; UsageError where an option is not known, FileError where
-    a file is not to be reached, and HostNotReached.
+    Raises Refused (``master``, `REFUSAL`) if there is no one master, if an SM is on no host that was reached, or an
+    OpenSM as it runs would lose ports or not read its file; UsageError if an option is not known, FileError if a file
+    is not to be reached, and HostNotReached.
     """
     seen = find_master(found, reached, writer.fabric.own_guid)
     refuse_strangers(seen.others(), seen.report.hosts, _WOULD)
@@ -141,8 +141,8 @@ def find_key_managers(
 def refuse_newcomers(
     managers: KeyManagers, members: Collection[int], ports: Sequence[Port], infos: Mapping[int, PortInfo]
 ) -> None:
-    """Raise Refused where a port shows an SM that nobody knew when the run was planned: with other options than the
-    master it becomes a second one, or is lost, when the level rises.
+    """Raise Refused if a port shows an SM that nobody knew when the run was planned: with other options than the master
+    it becomes a second one, or is lost, when the level rises.
 
     *members*: port GUIDs of SMs that the run knows besides; *infos*: PortInfo of *ports*, by port GUID.
     """
@@ -175,7 +175,7 @@ def _is_proven(writer: Writer, conf: KeyConf) -> bool:
 
 
 def _refuse_unfit(manager: KeyManager, wanted: KeySetting) -> None:
-    """Raise Refused where this OpenSM, as it runs, would lose ports or leases."""
+    """Raise Refused if this OpenSM, as it runs, would lose ports or leases."""
     for problem in _problems(manager, wanted):
         raise Refused(f"{manager.name}: {problem}; nothing was changed", REFUSAL)
 
@@ -206,7 +206,7 @@ def _problems(manager: KeyManager, wanted: KeySetting) -> Iterator[str]:
 
 
 def _refuse_shared(hosts: Sequence[HostReport]) -> None:
-    """Raise Refused where two OpenSMs write one guid2mkey: each writes its own memory over the other's newer keys."""
+    """Raise Refused if two OpenSMs write one guid2mkey: each writes its own memory over the other's newer keys."""
     for host in hosts:
         for one, other, files in shared_files(host):
             if any(file.role in ("cache", "keys") for file in files):

@@ -1,4 +1,4 @@
-"""Planning runs of the M_Key through OpenSM: a new one, the rest of one, and the way back.
+"""Planning M_Key runs through OpenSM: a new run, the rest of a run, and the rollback.
 
 OpenSM knows one key for the whole subnet, so every port has to have the same now, and gets the same. A run goes back by
 the same steps as forward: the former options file, put back without its key lines, would take every key away when
@@ -37,7 +37,7 @@ from ibkeys.mkeys.opensm.earlier import away, away_result, record_of_last_run, r
 from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, MIXED, KeyManagers, find_key_managers
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
-from ibkeys.mkeys.opensm.way import OpensmWay, Telling
+from ibkeys.mkeys.opensm.way import OpensmMethod, RunListener
 from ibkeys.mkeys.opensm.way_back import note_awaited, refuse_going_back, refuse_mixed_keys, turn_back
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
 from ibkeys.mkeys.rollout.new_keys import not_for
@@ -58,13 +58,14 @@ READING: Final = Wanted(link_downed=True, sm_info=True)
 
 @dataclass(frozen=True, slots=True)
 class Through:
-    """What the user asks of the way. ``hosts``: this one first; ``wait``: seconds without progress; ``open``: the key
-    changes at level 0; ``confirm``: the run is to be confirmed."""
+    """Options for a run through OpenSM. ``hosts``: this one first; ``wait``: seconds without progress; ``open``: the
+    key changes at level 0; ``confirm``: the run is to be confirmed.
+    """
 
     hosts: Sequence[SmHost]
     wait: float
     open: bool = False
-    telling: Telling = field(default_factory=Telling)
+    telling: RunListener = field(default_factory=RunListener)
     confirm: bool = False
 
 
@@ -78,8 +79,8 @@ def plan_keys(
 ) -> PlannedRun:
     """Plan a new run that gives all ports one M_Key (mkey-deploy, mkey-rotate). *new_key*: None generates one.
 
-    Raises Refused where ports have different keys or levels, where OpenSM as it runs would lose ports, and
-    (``open-run``) while another run is not finished; UsageError, FileError, HostNotReached.
+    Raises Refused if ports have different keys or levels, if OpenSM as it runs would lose ports, and (``open-run``)
+    while another run is not finished; UsageError, FileError, HostNotReached.
     """
     key = new_key or MKey.generate()
 
@@ -128,7 +129,7 @@ def _plan_new(
     _refuse_other_options(managers, now)
     record = RunRecord(Keys(now, wanted(now)), course(now, wanted(now), through.open), to_json(reached))
     note_awaited(record, through.confirm)
-    run.way = OpensmWay(reached, managers, record, through.wait, through.telling)
+    run.way = OpensmMethod(reached, managers, record, through.wait, through.telling)
     with writer.open_store() as store:
         run.away = list(away(store, run.found))
     run.skipped += [away_result(each) for each in run.away]
@@ -152,7 +153,7 @@ def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None)
     refuse_another_subnet(writer, run.found)
     _in_one_stage(run)
     refuse_going_back(record)
-    run.is_open = run.is_open or record.stage in GOES_BACK  # the store is told that it stays
+    run.is_open = run.is_open or record.stage in GOES_BACK  # the store records that it stays
     note_awaited(record, through.confirm)
     run.way = way_again(writer, run.found, record, reached, through, record.keys.wanted)
     _describe(writer, run, run.way)
@@ -199,7 +200,7 @@ def _in_one_stage(run: PlannedRun) -> None:
 
 
 def _what_all_have(run: PlannedRun) -> KeySetting | None:
-    """Return what every port of a new run has; None where no port is to be changed. Raises Refused (`MIXED`)."""
+    """Return what every port of a new run has; None if no port is to be changed. Raises Refused (`MIXED`)."""
     if not run.jobs:
         return None
     left_alone = [each for each in run.skipped if not each.unread]
@@ -218,7 +219,7 @@ def _what_all_have(run: PlannedRun) -> KeySetting | None:
 
 
 def _refuse_other_options(managers: KeyManagers, now: KeySetting) -> None:
-    """Raise Refused where the master's options file does not say what the ports have."""
+    """Raise Refused if the master's options file does not say what the ports have."""
     said = managers.master.setting
     if said != now and not (said.key.is_zero and now.key.is_zero):
         what = "another M_Key" if said.key != now.key else f"level {said.protect}, lease {said.lease} s"
@@ -249,9 +250,10 @@ def way_again(
     reached: Sequence[Reached],
     through: Through,
     goal: KeySetting,
-) -> OpensmWay:
+) -> OpensmMethod:
     """Return the way of an earlier run through the OpenSMs that are there now. *found*: a sweep that has `READING`;
-    *goal*: what all ports shall have. Raises what `find_key_managers` raises."""
+    *goal*: what all ports should have. Raises what `find_key_managers` raises.
+    """
     try:
         managers = find_key_managers(writer, reached, managers_of(found), goal)
     except Refused as error:
@@ -259,13 +261,13 @@ def way_again(
             where = "if OpenSM died in the middle of the run, type `ibkeys sm-repair` on its host"
             error.args = (f"{error}; {where}: {AFTER_REPAIR}",)
         raise
-    return OpensmWay(reached, managers, record, through.wait, through.telling)
+    return OpensmMethod(reached, managers, record, through.wait, through.telling)
 
 
 # --- what is said of it -----------------------------------------------------------------------------------------------
 
 
-def _describe(writer: Writer, run: PlannedRun, way: OpensmWay) -> None:
+def _describe(writer: Writer, run: PlannedRun, way: OpensmMethod) -> None:
     """Fill in the plan: changes, notes and interlocks."""
     plan, record, managers = run.plan, way.record, way.managers
     jobs = [*run.jobs, *run.already_set]

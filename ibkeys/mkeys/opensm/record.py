@@ -1,4 +1,4 @@
-"""What the key store remembers of a run through OpenSM, so that it can be finished, or go back, whatever stopped it."""
+"""The stored record of a run through OpenSM, from which it can be resumed or rolled back whatever stopped it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ NAME: Final = "opensm"
 
 @dataclass(slots=True)
 class RunRecord:
-    """A run through OpenSM. ``keys``: what all ports had before it, and shall have; ``steps``: its way; ``at``: the
+    """A run through OpenSM. ``keys``: what all ports had before it, and should have; ``steps``: its way; ``at``: the
     step that is being made, all of them when it is past the end; ``hosts``: the other hosts, as `ibkeys.sm.site` has
-    them; ``stopped``: the standbys that were stopped and have not been started again; ``members``: all SMs
-    that were there, which are missed when one is not there any more; ``goes_back``: the way is the way back;
-    ``stage``: of a run that is to be confirmed."""
+    them; ``stopped``: the standbys that were stopped and have not been started again; ``members``: all SMs that were
+    there, which are missed when one is not there any more; ``goes_back``: the way is the way back; ``stage``: of a run
+    that is to be confirmed.
+    """
 
     keys: Keys
     steps: list[KeyStep]
@@ -54,7 +55,8 @@ class RunRecord:
 
     def to_json(self, store: KeyStore) -> dict[str, Any]:
         """Return it as the key store keeps it; keys get rows of their own there, and this has their numbers. The wanted
-        key is the newest of the subnet from now on, so a port of which nothing is known is asked with it."""
+        key is the newest of the subnet from now on, so a port about which nothing is known is asked with it.
+        """
         return {
             "name": NAME,
             KEPT_HOSTS: self.hosts,

@@ -1,8 +1,9 @@
-"""Who could read an M_Key that OpenSM gets: its files are closed before, and what cannot be closed is said.
+"""Keeping M_Keys given to OpenSM secret: its files are closed to others first, and the user is told what cannot be
+closed.
 
-OpenSM prints each changed value of its options file in clear, to its standard output and to syslog, and under
-``--daemon`` to its log. It writes guid2mkey anew at each change with the rights that its umask leaves, so its folder is
-what keeps others out. Source: opensm osm_subnet.c (opts_parse), osm_db_files.c; a running OpenSM, observed.
+OpenSM prints each changed value of its options file in plain text, to its standard output and to syslog, and under
+``--daemon`` to its log. It writes guid2mkey again at each change with the rights that its umask leaves, so its folder
+is what keeps others out. Source: opensm osm_subnet.c (opts_parse), osm_db_files.c; a running OpenSM, observed.
 """
 
 from __future__ import annotations

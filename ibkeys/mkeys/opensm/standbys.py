@@ -1,9 +1,9 @@
-"""Standby SMs while the M_Key changes: stopped before, started one by one after.
+"""Standby SMs while the M_Key changes: they are stopped before it and started one by one after it.
 
-A standby polls the master with the M_Key that it saw at its own start. One that runs through a change becomes a second
-master at level 1, and at level 2 it is lost. Where systemd runs it, systemd stops and starts it; else it is told to
-end, and the command that starts it is for the user to type.
-Source: opensm osm_sm_state_mgr.c; a running OpenSM, observed.
+A standby polls the master with the M_Key that it saw at its own start. A standby that keeps running during a change
+becomes a second master at level 1, and loses the fabric at level 2. A systemd service is stopped and started by
+systemd. Any other process gets SIGTERM, and the user is shown the command that starts it again. Source: opensm
+osm_sm_state_mgr.c; a running OpenSM, observed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ibkeys.change.clock import LONGEST_PAUSE, Clock, Patience
+from ibkeys.change.clock import LONGEST_PAUSE, Clock, ProgressTimeout
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
 from ibkeys.errors import HostNotReached, HostRefused, IbkeysError, StoreError
@@ -46,9 +46,10 @@ def steady_seconds(manager: KeyManager) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Standby:
-    """A standby as the run remembers it while it is stopped. ``guid``: its port GUID; ``unit``: its systemd unit, ""
-    where it has none; ``command``: what starts it otherwise; ``conf``, ``cache``: its options file and the folder of
-    its key files on ``host``; ``user``: the user ID that it runs as."""
+    """A standby as the run remembers it while it is stopped. ``guid``: its port GUID; ``unit``: its systemd unit, "" if
+    it has none; ``command``: what starts it otherwise; ``conf``, ``cache``: its options file and the folder of its key
+    files on ``host``; ``user``: the user ID that it runs as.
+    """
 
     host: str
     guid: int
@@ -76,7 +77,7 @@ class Standby:
         return f"the standby OpenSM{where} (port GUID 0x{self.guid:016x}{f', {self.unit}' if self.unit else ''})"
 
     def hands_among(self, reached: Iterable[Reached]) -> SmHands:
-        """Return the hands on its host. Raises HostNotReached where that is none of those *reached*."""
+        """Return the hands on its host. Raises HostNotReached if that is none of those *reached*."""
         for each in reached:
             if each.hands.name == self.host:
                 return each.hands
@@ -96,7 +97,7 @@ class Standby:
 
     @classmethod
     def of_json(cls, kept: Mapping[str, Any]) -> Standby:
-        """Return what was kept. Raises StoreError for what is no standby."""
+        """Return what was kept. Raises StoreError for what is not a standby."""
         try:
             words = [str(kept[name]) for name in ("host", "unit", "command", "conf", "cache")]
             paths = Path(words[3]), Path(words[4])
@@ -119,11 +120,11 @@ class Standbys:
     say: Callable[[str], None]
 
     def stop(self, manager: KeyManager) -> None:
-        """End a standby, and wait until it has ended. Raises HostRefused where it does not, HostNotReached."""
+        """End a standby, and wait until it has ended. Raises HostRefused if it does not, HostNotReached."""
         self._end(manager.hands, manager.running.instance.process, manager.name)
 
     def _end(self, hands: SmHands, process: OpensmProcess, name: str) -> None:
-        waiting = Patience(self.clock, self.wait)
+        waiting = ProgressTimeout(self.clock, self.wait)
         hands.stop(process)
         while hands.is_running(process):
             self.check()
@@ -138,9 +139,9 @@ class Standbys:
         """Start a standby that has been given the master's key files, and return when it has been one for ``steady``
         seconds.
 
-        OpenSM reads them only when it starts, so one that somebody started before is stopped once more. Raises
-        HostRefused where it cannot be started, where nobody starts it, where it becomes something else, and where it
-        was started with other key files.
+        OpenSM reads them only when it starts, so one that somebody started before is stopped again. Raises HostRefused
+        if it cannot be started, if nobody starts it, if it becomes something else, and where it was started with other
+        key files.
         """
         early = opensms_with(hands, standby.cache)
         for process in early:
@@ -166,7 +167,7 @@ class Standbys:
             where = f" on {standby.host}" if standby.host else " on this host"
             when = "once more: it was started before its key files were there" if again else "now"
             self.say(f"start {standby.name} {when}, within {self.wait:g} s (--wait); type{where}: {standby.command}")
-        waiting = Patience(self.clock, self.wait)
+        waiting = ProgressTimeout(self.clock, self.wait)
         while (state := self.state_of(standby)) != STANDBY:
             self.check()
             if not waiting.lasts(1):
@@ -192,12 +193,12 @@ class Standbys:
                 )
 
     def state_of(self, standby: Standby) -> str | None:
-        """Return what an SM says it is, None where it does not answer."""
+        """Return what an SM says it is, None if it does not answer."""
         return next((each.state for each in ask_managers(self.writer, self.ports, [standby.guid])), None)
 
 
 def refuse_other_settings(started: Iterable[KeyManager], setting: KeySetting) -> None:
-    """Raise HostRefused where the options of a standby that was *started* do not say *setting*."""
+    """Raise HostRefused if the options of a standby that was *started* do not say *setting*."""
     for manager in started:
         if manager.setting != setting:
             raise HostRefused(

@@ -1,4 +1,4 @@
-"""The way of a run through OpenSM: its keys on disk, its steps made, and what became of each port."""
+"""A run through OpenSM from start to end: store its keys, carry out its steps, report the outcome for each port."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.opensm.key_run import KeyRun, OnStep, Surroundings
+from ibkeys.mkeys.opensm.key_run import KeyRun, OnStep, RunContext
 from ibkeys.mkeys.opensm.managers import KeyManagers
 from ibkeys.mkeys.opensm.record import NAME, RunRecord
 from ibkeys.mkeys.opensm.standbys import steady_seconds
@@ -28,10 +28,11 @@ from ibkeys.store.keys.runs import Runs
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
-    """What the user hears while a run goes on. ``say``: what to do now; ``progress``: how far a step is. And what the
-    process that looks after the run hears: ``began`` is called with the number of the run when its keys are in the key
-    store, before any file is changed."""
+class RunListener:
+    """Callbacks of a run. ``say``: what the user should do now; ``progress``: how far a step is; ``began``: called with
+    the number of the run when its keys are in the key store and before any file changes, for the process that guards
+    the run.
+    """
 
     say: Callable[[str], None] = lambda text: None
     progress: OnStep = lambda words, done, whole: None
@@ -39,15 +40,15 @@ class Telling:
 
 
 @dataclass(slots=True)
-class OpensmWay:
-    """A run's way through OpenSM: a `RunWay`. ``wait``: seconds without progress after which OpenSM is told once more,
-    and then given up."""
+class OpensmMethod:
+    """Changing the ports through OpenSM: a `RunMethod`. ``wait``: seconds without progress after which OpenSM is
+    signalled again; after as many seconds more the run stops."""
 
     reached: Sequence[Reached]
     managers: KeyManagers
     record: RunRecord
     wait: float
-    telling: Telling = field(default_factory=Telling)
+    telling: RunListener = field(default_factory=RunListener)
     clock: Clock = REAL_TIME
 
     @property
@@ -77,7 +78,7 @@ class OpensmWay:
         self.telling.began(number)
         work.make()
 
-    def surroundings(
+    def run_context(
         self,
         writer: Writer,
         operation: Operation,
@@ -85,9 +86,9 @@ class OpensmWay:
         note: Callable[[RunRecord], None],
         proven: Callable[[Seen, KeySetting], None] = lambda seen, setting: None,
         check: Callable[[], None] = lambda: None,
-    ) -> Surroundings:
-        """Return what a `KeyRun` on this way needs; *ports* to *check* are as `Surroundings` has them."""
-        return Surroundings(
+    ) -> RunContext:
+        """Return what a `KeyRun` on this way needs; *ports* to *check* are as `RunContext` has them."""
+        return RunContext(
             writer,
             operation,
             self.managers,
@@ -109,7 +110,7 @@ class _Work:
 
     def __init__(
         self,
-        way: OpensmWay,
+        way: OpensmMethod,
         writer: Writer,
         operation: Operation,
         number: int,
@@ -126,7 +127,7 @@ class _Work:
 
     def keep_keys(self) -> None:
         """Put the former and the new key of every port on disk."""
-        with self._store.together():
+        with self._store.in_one_transaction():
             self._runs.note_via(self._number, self._way.record.to_json(self._store))
             for job in self._jobs.values():
                 keep_keys(self._store, self._runs, self._number, job)
@@ -135,7 +136,7 @@ class _Work:
     def make(self) -> None:
         """Make the steps, and report each port."""
         ports = {guid: job.target.handle for guid, job in self._jobs.items()}
-        around = self._way.surroundings(
+        around = self._way.run_context(
             self._writer, self._operation, ports, self._note, self._note_proven, self._stop.check
         )
         key_run = KeyRun(self._way.record, around)
@@ -146,12 +147,12 @@ class _Work:
             self._settle_late(key_run.tell_again())
 
     def _note(self, record: RunRecord) -> None:
-        with self._store.together():
+        with self._store.in_one_transaction():
             self._runs.note_via(self._number, record.to_json(self._store))
 
     def _note_proven(self, seen: Seen, setting: KeySetting) -> None:
         """Note in the key store which ports showed the key that the run gives them."""
-        with self._store.together():
+        with self._store.in_one_transaction():
             for guid, info in seen.infos.items():
                 job = self._jobs[guid]
                 has_it = job.wanted.key == setting.key == MKey(info.m_key)
@@ -163,9 +164,9 @@ class _Work:
     # --- how it ended ------------------------------------------------------------------------------------------------
 
     def _settle(self, seen: Seen) -> None:
-        """Report what became of each port after the last step."""
+        """Report the outcome for each port after the last step."""
         grown = 0
-        with self._store.together():
+        with self._store.in_one_transaction():
             for guid, job in self._jobs.items():
                 reason = str(seen.silent.get(guid) or seen.wrong.get(guid, ""))
                 self._settle_one(job, reason)

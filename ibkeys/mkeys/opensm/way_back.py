@@ -1,6 +1,6 @@
-"""A run that turns back: from what all ports have now to what they had before, by steps of the same kind.
+"""Rolling a run back: from what all ports have now to what they had before it, by steps of the same kind.
 
-What goes back without anybody is less: only a level that was raised, and never a key.
+The automatic rollback of an unconfirmed run does less: it only lowers a level that was raised, and never changes a key.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ibkeys.mkeys.opensm.record import RunRecord
 
 
 def refuse_going_back(record: RunRecord) -> None:
-    """Raise UsageError for a run that goes back: it may be anywhere between, and forward is no way on from there."""
+    """Raise UsageError for a run that is being rolled back: it cannot continue forward from an intermediate state."""
     if record.goes_back:
         raise UsageError("the last run is being rolled back: --abort finishes that; nothing was changed")
 
 
 def refuse_mixed_keys(record: RunRecord, settings: Collection[KeySetting]) -> None:
-    """Raise Refused (`MIXED`) where a run would turn back while ports have different keys: see `turn_back`.
+    """Raise Refused (`MIXED`) if a run would turn back while ports have different keys: see `turn_back`.
 
     *settings*: what its ports have now.
     """
@@ -96,8 +96,9 @@ def _lowering_step(record: RunRecord, raising: int) -> int:
 
 
 def note_awaited(record: RunRecord, is_awaited: bool) -> None:
-    """Note in the record whether its run is to be confirmed from now on. Raises UsageError where nothing of it would go
-    back."""
+    """Note in the record whether its run is to be confirmed from now on. Raises UsageError if nothing of it would go
+    back.
+    """
     if is_awaited and raising_step(record) is None:
         raise UsageError(
             f"this run raises no level above {level_to_fall_to(record)} that could be rolled back; nothing was "

@@ -1,8 +1,8 @@
-"""What the ports show of M_Key, level and lease, read until it is what OpenSM was told to set.
+"""Reading M_Key, level and lease from the ports until they are what OpenSM was told to set.
 
-Nothing else proves it: OpenSM's own files say what it assumes. A port at level 1 shows its key only to who sends it, so
-the key that is expected is what is asked with; at level 1 that counts nothing where the port has another one, and at
-level 2 and 3 the key never changes. Source: IBA 14.2.4; opensm osm_lid_mgr.c, osm_link_mgr.c.
+Only the ports prove it: OpenSM's own files say what it assumes. A port at level 1 shows its key only to a requester
+that sends it, so it is asked with the expected key. A wrong key counts no violation at level 1, and at levels 2 and 3
+the key never changes. Source: IBA 14.2.4; opensm osm_lid_mgr.c, osm_link_mgr.c.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from ibkeys.change.clock import Clock, Patience
+from ibkeys.change.clock import Clock, ProgressTimeout
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
 from ibkeys.errors import IbkeysError, Unreachable
@@ -21,7 +21,7 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import Method
 
 LINK_AGE = 1.0
-"""Seconds that a look at the links to the ports holds, before a key goes over them again."""
+"""Seconds for which a check of the links is valid; after that they are checked again before a key is sent."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class KeyWatch:
     def until(self, wanted: KeySetting, key: MKey, patience: float) -> Seen:
         """Return when every port shows *wanted*, or nothing came nearer for *patience* seconds. What is silent is not
         waited for longer than the others. *key*: asked with."""
-        waiting, left, infos = Patience(self.clock, patience), list(self.ports), dict[int, PortInfo]()
+        waiting, left, infos = ProgressTimeout(self.clock, patience), list(self.ports), dict[int, PortInfo]()
         while True:
             self.check()
             seen = self.look(wanted, key, left)
@@ -100,7 +100,7 @@ def key_to_ask_with(wanted: KeySetting, before: KeySetting) -> MKey:
 
 
 def _difference(info: PortInfo, wanted: KeySetting) -> str:
-    """Return how a port differs from *wanted*, no key in it; "" where it does not."""
+    """Return how a port differs from *wanted*, no key in it; "" if it does not."""
     texts = []
     if MKey(info.m_key) != wanted.key:
         texts.append(f"M_Key is {'not shown' if not info.m_key and info.m_key_protect_bits else 'another one'}")

@@ -1,1 +1,1 @@
-"""Bringing back ports whose M_Key is lost."""
+"""Recovering ports whose M_Key is lost."""

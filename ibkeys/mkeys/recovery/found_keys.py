@@ -1,4 +1,4 @@
-"""Keys that a recovery found: into the key store before anything else; then what the user wants set on their ports."""
+"""Keys that a recovery found: they are stored first, then the settings that were asked for are made."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ibkeys.errors import IbkeysError, Unreachable
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo
+from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 from ibkeys.mkeys.recovery.result import RecoveryResult
 from ibkeys.mkeys.recovery.waiting import WaitingPorts
-from ibkeys.mkeys.recovery.wishes import Wishes
 from ibkeys.mkeys.set import plan_mkey_set
 from ibkeys.mkeys.stored_links import remember_topology
 from ibkeys.store.journal import Operation
@@ -22,9 +22,9 @@ from ibkeys.topology.model import Port
 class FoundKeys:
     """The keys that one recovery found. ``to_change``: ports that came back and are still to be changed."""
 
-    def __init__(self, writer: Writer, waiting: WaitingPorts, wishes: Wishes) -> None:
+    def __init__(self, writer: Writer, waiting: WaitingPorts, options: RecoveryOptions) -> None:
         self.writer = writer
-        self.wishes = wishes
+        self.options = options
         self.to_change: list[Port] = []
         self._waiting = waiting
         self._new: list[tuple[Port, bool]] = []
@@ -48,8 +48,9 @@ class FoundKeys:
         return was_locked or MKey(info.m_key) != known
 
     def store_new(self) -> Iterator[RecoveryResult]:
-        """Put the keys that were found into the key store, together and before anything else; then yield what became
-        of their ports, but for those that are to be changed."""
+        """Put the keys that were found into the key store, together and before anything else; then yield what became of
+        their ports, except for those that are to be changed.
+        """
         self.collect()
         found, self._new = self._new, []
         news = [(port, locked) for port, locked in found if self._is_news(port, locked)]
@@ -61,14 +62,14 @@ class FoundKeys:
             if port not in with_key:
                 reason = "it answers and has no M_Key: there is nothing to recover"
                 yield RecoveryResult(port.identity(), "skipped", reason)
-            elif self.wishes.sets_something:
+            elif self.options.sets_something:
                 self.to_change.append(port)
             else:
                 yield RecoveryResult(port.identity(), "done", _how(info, locked))
 
     def _store(self, ports: Sequence[Port]) -> None:
         store, ring = self.writer.keystore, self.writer.fabric.ring
-        with store.together():
+        with store.in_one_transaction():
             for port in ports:
                 key = MKey(PortInfo(port.info or b"").m_key)
                 ref = store.put_imported(
@@ -86,22 +87,22 @@ class FoundKeys:
             remember_topology(self.writer.fabric, self.writer.keystore, self._waiting.found)
 
     def change(self, operation: Operation) -> Iterator[RecoveryResult]:
-        """Set what the user wants on the ports that came back: the farthest first, the own port last. Leases took their
-        time, so the way to each is looked at again.
+        """Set what the user wants on the ports that came back: the farthest first, the local port last. Leases took
+        their time, so the way to each is looked at again.
 
-        Yields what became of each.
+        Yields the outcome for each.
         """
-        wishes, writer = self.wishes, self.writer
+        options, writer = self.options, self.writer
         if self.to_change:
             writer.fabric.adopt(self._waiting.found)
         self.to_change.sort(key=lambda port: -len(port.agent_path))
         while self.to_change:
             port = self.to_change[0]
-            key = wishes.new_key or (MKey.generate() if wishes.set_new else None)
+            key = options.new_key or (MKey.generate() if options.set_new else None)
             try:
                 handle = writer.fabric.handle(port)
                 self._check_way(handle)
-                plan = plan_mkey_set(writer, handle, key, wishes.protect, wishes.lease, links_are_stored=True)
+                plan = plan_mkey_set(writer, handle, key, options.protect, options.lease, links_are_stored=True)
                 writer.apply_within(plan, operation)
             except IbkeysError as error:
                 result = RecoveryResult(
@@ -114,8 +115,9 @@ class FoundKeys:
             yield result
 
     def _check_way(self, handle: PortHandle) -> None:
-        """Raise Unreachable where the way to a port changed since it was found: a new key must not go to what was
-        plugged in there meanwhile, and it is not asked with the old one."""
+        """Raise Unreachable if the way to a port changed since it was found: a new key must not go to what was plugged
+        in there meanwhile, and it is not asked with the old one.
+        """
         for why in self.writer.changed_links([handle.port], LOOK_HOLDS).values():
             raise Unreachable(f"{handle}: the way to it changed since it was found ({why}); nothing was sent to it")
         handle.judge_arrival(NodeInfo(handle.get(NodeInfo)))

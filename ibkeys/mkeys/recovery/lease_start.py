@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ibkeys.client.address import DirectedAddress
-from ibkeys.client.scheduler import Request
+from ibkeys.client.request import Request
 from ibkeys.client.smp import Task
 from ibkeys.discovery.tables import p_key_modifier
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply, SendRefused

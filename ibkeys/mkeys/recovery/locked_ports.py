@@ -1,4 +1,4 @@
-"""What is known of a port that is locked: one that is silent, one that hides its key, a link of a closed switch."""
+"""Records of locked ports: a silent port, a port that hides its key, a link of a closed switch."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ibkeys.topology.model import LinkEnd, Port
 
 @dataclass(slots=True, eq=False)
 class SilentPort:
-    """Somebody at the end of a directed route who does not answer: a locked port, as far as can be told.
+    """A directed route whose end does not answer: presumably a locked port.
 
-    ``near``: the port of the last link, where its node answers; ``guid``: who should be there by the known links.
-    ``started``: the latest time at which its lease began if it has one; ``last``: when it was asked last; ``asked``:
-    SMPs without its key so far; ``tried``: how many of the given keys were tried. ``probed``: how often probes
-    went through its ports, the last time at ``probed_at``; ``probe_rounds``: as often, also by other routes to the same
-    switch.
+    ``near``: the port of the last link, where its node answers; ``guid``: the node or port expected there by the known
+    links. ``started``: the latest time at which its lease began if it has one; ``last``: when it was asked last;
+    ``asked``: SMPs without its key so far; ``tried``: how many of the given keys were tried. ``probed``: how often
+    probes went through its ports, the last time at ``probed_at``; ``probe_rounds``: as often, also by other routes to
+    the same switch.
     """
 
     path: tuple[int, ...]

@@ -1,14 +1,14 @@
-"""What a recovery would do, and what it would cost at most."""
+"""What a recovery would do, and its maximum cost."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
+from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 from ibkeys.mkeys.recovery.search import Search
 from ibkeys.mkeys.recovery.switch_probes import MOST_PROBE_ROUNDS, PROBED_PORTS
 from ibkeys.mkeys.recovery.timing import most_questions, patience
-from ibkeys.mkeys.recovery.wishes import Wishes
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Outlook:
     with lease 0; ``silent``: ports that do not answer, as far as known. ``leases``: seconds, where known.
     ``has_links``: the links behind silent switches are known. ``tries``: keys tried on one port at most.
     ``violations``: most M_Key violations at the ports counted here; ``blind_probes``: most SMPs through closed switches
-    to ports of which nothing is known. ``seconds``: until a silent port is given up.
+    to ports about which nothing is known. ``seconds``: until a silent port is given up.
     """
 
     shown: int
@@ -43,14 +43,14 @@ class Outlook:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def outlook_of(search: Search, wishes: Wishes, shown: int, spares: int) -> Outlook:
+def outlook_of(search: Search, options: RecoveryOptions, shown: int, spares: int) -> Outlook:
     """Return what *search* would do after its survey. *shown*: keys that can be read and are not known; *spares*: most
     further keys that are known for one port."""
     waiting = search.waiting
     silent, hiding = len(waiting.silent), len(waiting.hiding)
     leases = tuple(sorted(waiting.leases))
-    seconds = patience(leases, wishes.wait)
-    tries = min(wishes.tries, len(wishes.try_keys) + spares)
+    seconds = patience(leases, options.wait)
+    tries = min(options.tries, len(options.try_keys) + spares)
     each = tries + 2 + most_questions(leases, seconds, silent) if silent else 0
     return Outlook(
         shown=shown,

@@ -1,11 +1,11 @@
-"""Asking locked ports: without a key, or with one that is tried; what comes back is sorted at once."""
+"""Asking locked ports, without a key or with one to try, and sorting their answers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
 from ibkeys.client.address import DirectedAddress
-from ibkeys.client.scheduler import Request
+from ibkeys.client.request import Request
 from ibkeys.client.smp import Task
 from ibkeys.errors import IbkeysError
 from ibkeys.keys.mkey import NO_MKEY, MKey
@@ -79,7 +79,7 @@ class Questions:
         return self.client.get_along(path, NodeInfo, 0, None, NO_MKEY)
 
     def ask_again(self, silent: SilentPort, key: MKey = NO_MKEY) -> Task:
-        """Task: ask somebody silent once more."""
+        """Task: ask somebody silent again."""
         silent.asked += 1
         silent.last = self.waiting.now
         far = yield from self.ask_who(silent.path, silent.near, key)

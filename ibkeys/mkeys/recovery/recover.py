@@ -1,14 +1,14 @@
-"""Bringing back ports whose M_Key is lost (IBA 14.2.4): by keys that are still somewhere, else by their leases.
+"""Recovering ports whose M_Key is lost (IBA 14.2.4): with a stored key if one fits, else by waiting for the lease.
 
-1. The survey reads what can be read and finds who is silent or hides a key. It asks each silent port once.
-2. The interlock ``mkey-under-sm`` speaks: an SM that knows the keys stops every lease with every SMP it sends.
+1. The survey reads all readable ports and finds those that are silent or hide a key. It asks each silent port once.
+2. The interlock ``mkey-under-sm`` is checked: an SM that knows the keys stops the lease timers with every SMP it sends.
 3. Keys that may fit are tried: further ones of the key store, the key files, those that the user gives.
 4. The leases of all others are started and waited for (`ibkeys.mkeys.recovery.search`). When one has run out,
    ProtectBits are 0 and the port shows its key to everybody.
 5. A key that was found goes into the key store before anything else happens with it. Then, where the user wants it, a
    new key, ProtectBits or lease are set as `ibkeys.mkeys.set` does.
 
-A port whose lease is 0 never opens. Who stays closed is named, and what is reached only through it.
+A port whose lease is 0 never opens. Ports that stay closed are named, with those reached only through them.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from ibkeys.change.writer import Writer
 from ibkeys.discovery.bounds import limit_notes
 from ibkeys.mkeys.recovery.found_keys import FoundKeys
 from ibkeys.mkeys.recovery.outlook import Outlook, outlook_of
+from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 from ibkeys.mkeys.recovery.result import OnResult, OnStatus, RecoveryResult, RecoverySummary, Status
 from ibkeys.mkeys.recovery.routes import Links
 from ibkeys.mkeys.recovery.search import Search
 from ibkeys.mkeys.recovery.still_closed import StillClosed
-from ibkeys.mkeys.recovery.wishes import Wishes
 from ibkeys.store.journal import Entry, Operation
 from ibkeys.topology.model import Port
 
 _LEAST_PAUSE: Final = 0.05
 """Seconds between two rounds of questions."""
 _TICK: Final = 1.0
-"""Seconds between two words to the progress bar."""
+"""Seconds between two updates of the progress bar."""
 
 
 class Recovery:
     """One recovery; made by `plan_recovery`, which has done the survey."""
 
-    def __init__(self, writer: Writer, links: Links, wishes: Wishes) -> None:
+    def __init__(self, writer: Writer, links: Links, options: RecoveryOptions) -> None:
         fabric = writer.fabric
         self.writer = writer
-        self.wishes = wishes
-        self.search = Search(fabric.client, fabric.ring, links, fabric.node_names, wishes.wait)
+        self.options = options
+        self.search = Search(fabric.client, fabric.ring, links, fabric.node_names, options.wait)
         self.summary = RecoverySummary()
         self._started = self.search.now
         self._spares = fabric.ring.spares
-        self._keys = FoundKeys(writer, self.search.waiting, wishes)
+        self._keys = FoundKeys(writer, self.search.waiting, options)
 
     # --- before ------------------------------------------------------------------------------------------------------
 
@@ -80,12 +80,12 @@ class Recovery:
     def outlook(self) -> Outlook:
         """Return what `run` would do, and what it would cost at most."""
         spares = max(map(len, self._spares.values()), default=0)
-        return outlook_of(self.search, self.wishes, self._keys.count_new(), spares)
+        return outlook_of(self.search, self.options, self._keys.count_new(), spares)
 
     def objections(self) -> list[Objection]:
         """Return the interlocks that it sets off: none while no lease is needed and nothing is set."""
         waiting, writer = self.search.waiting, self.writer
-        if not (waiting.silent or waiting.hiding or (self.wishes.sets_something and not self.outlook().is_empty)):
+        if not (waiting.silent or waiting.hiding or (self.options.sets_something and not self.outlook().is_empty)):
             return []
         for port in waiting.found.end_ports():
             writer.note_master_sm_lid(writer.fabric.handle(port))
@@ -104,12 +104,12 @@ class Recovery:
         """
         self.writer.check(Plan(self.writer.command, objections=self.objections()))
         summary, ring = self.summary, self.writer.fabric.ring
-        ring.spares = {guid: keys[: self.wishes.tries] for guid, keys in self._spares.items()}
+        ring.spares = {guid: keys[: self.options.tries] for guid, keys in self._spares.items()}
         try:
             with self.writer.journaled() as operation:
                 journal_block = partial(_journal_block, operation)
                 self._count(self._keys.store_new(), on_result)
-                self.search.given = self.wishes.try_keys[: self.wishes.tries]
+                self.search.given = self.options.try_keys[: self.options.tries]
                 self.search.try_keys()
                 self._count(self._keys.store_new(), on_result)
                 self.search.start_leases(journal_block)
@@ -126,14 +126,14 @@ class Recovery:
             ring.spares = self._spares
             self._keys.store_links()
         self._count(self._keys.unchanged(), on_result)
-        self._count(StillClosed(self.search.waiting, self.wishes, summary.interrupted).results(), on_result)
+        self._count(StillClosed(self.search.waiting, self.options, summary.interrupted).results(), on_result)
         summary.smps = self.search.smps
         summary.violations = self.search.violations
         summary.seconds = self.search.now - self._started
         return summary
 
     def pause(self, on_status: OnStatus | None) -> None:
-        """Wait until there is something to ask again; *on_status* is told of it."""
+        """Wait until there is something to ask again; *on_status* is called meanwhile."""
         search = self.search
         until = max(search.next_time(), search.now + _LEAST_PAUSE)
         while (left := until - search.now) > 0:
@@ -161,9 +161,9 @@ def _journal_block(operation: Operation, port: Port, block: bytes) -> Entry:
     return operation.record_all([image_of(port, "P_KeyTable", 0, block, block)])[0]
 
 
-def plan_recovery(writer: Writer, links: Links | None = None, wishes: Wishes | None = None) -> Recovery:
+def plan_recovery(writer: Writer, links: Links | None = None, options: RecoveryOptions | None = None) -> Recovery:
     """Survey the subnet for ports whose M_Key is not known. *links*: see `ibkeys.mkeys.recovery.routes`; by default
     those of the key ring. Sends only Gets, each once to a silent port. Raises TransportError, StoreError."""
-    recovery = Recovery(writer, writer.fabric.ring.neighbors if links is None else links, wishes or Wishes())
+    recovery = Recovery(writer, writer.fabric.ring.neighbors if links is None else links, options or RecoveryOptions())
     recovery.survey()
     return recovery

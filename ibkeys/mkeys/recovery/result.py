@@ -1,4 +1,4 @@
-"""What became of the ports of a recovery, one by one and in all; and where it is meanwhile."""
+"""The outcome of a recovery, for each port and in total, and its progress."""
 
 from __future__ import annotations
 

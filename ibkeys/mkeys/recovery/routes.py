@@ -1,4 +1,4 @@
-"""What known links tell of nodes that do not answer: the route to each, and what is reached through it alone.
+"""Routes to nodes that do not answer, from known links, and which nodes are reached only through them.
 
 The links come from OpenSM's ``neighbors`` file, the key store, or a snapshot; nothing here asks the fabric. They are
 what somebody saw once: a route that they give may lead elsewhere by now.

@@ -1,4 +1,4 @@
-"""The search for ports whose M_Key is lost: who is silent or hides its key, starting the leases, asking again.
+"""The search for ports whose M_Key is lost: find silent and hiding ports, start their leases, ask them again.
 
 Everything here is sent without a key, or with keys that the user offers; no SMP changes a port. A closed switch still
 forwards directed-route SMPs, so nodes behind it can be asked: along known links each on its own route, else by
@@ -43,7 +43,7 @@ class Search:
     """One search from one local port. ``waiting``: who is waited for, and what was found.
 
     ``given``: keys to try on everybody. ``wait``: seconds after which a silent port is given up. ``own_is_silent``: the
-    own port did not answer at first.
+    local port did not answer at first.
     """
 
     def __init__(
@@ -88,8 +88,9 @@ class Search:
 
     @property
     def violations(self) -> int:
-        """M_Key violations that this search can have counted: SMPs without the right key that were not answered, but
-        for probes through ports of closed switches that turned out to have no link."""
+        """M_Key violations that this search can have counted: SMPs without the right key that were not answered, except
+        for probes through ports of closed switches that turned out to have no link.
+        """
         return self._questions.unanswered - self._switch_probes.dead_ends()
 
     @property

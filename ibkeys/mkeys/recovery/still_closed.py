@@ -1,4 +1,4 @@
-"""Ports that stayed closed: why, as far as can be told, and what is reached only through them."""
+"""Ports that stayed closed: the presumed reason, and what is reached only through them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any, Final
 
 from ibkeys.client.address import DirectedAddress
 from ibkeys.mkeys.recovery.locked_ports import HidingPort, SilentPort
+from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 from ibkeys.mkeys.recovery.result import RecoveryResult
 from ibkeys.mkeys.recovery.routes import hidden_behind, links_of
 from ibkeys.mkeys.recovery.waiting import WaitingPorts
-from ibkeys.mkeys.recovery.wishes import Wishes
+from ibkeys.printable import named
 from ibkeys.topology.model import LinkEnd
 
 _NAMED: Final = 8
@@ -24,8 +25,8 @@ _LEFT: Final = (
 class StillClosed:
     """The ports that did not come back, when a recovery is over. ``interrupted``: the user ended it."""
 
-    def __init__(self, waiting: WaitingPorts, wishes: Wishes, interrupted: bool) -> None:
-        self.wishes = wishes
+    def __init__(self, waiting: WaitingPorts, options: RecoveryOptions, interrupted: bool) -> None:
+        self.options = options
         self.interrupted = interrupted
         self._waiting = waiting
 
@@ -63,10 +64,9 @@ class StillClosed:
         if not behind:
             return ""
         silent = behind - self._waiting.reached
-        names = ", ".join(self._name(guid) for guid in sorted(behind)[:_NAMED])
-        more = f" and {len(behind) - _NAMED} more" if len(behind) > _NAMED else ""
+        names = named([self._name(guid) for guid in sorted(behind)], _NAMED)
         how = f"{len(silent)} of them silent" if silent else "all of them back"
-        return f"{len(behind)} ports are reached only through it, {how}: {names}{more}; "
+        return f"{len(behind)} ports are reached only through it, {how}: {names}; "
 
     def _why_hiding(self, hiding: HidingPort) -> str:
         if not hiding.lease:
@@ -80,7 +80,7 @@ class StillClosed:
 
     def _name(self, guid: int) -> str:
         port = next((port for port in self._waiting.found.end_ports() if guid in (port.guid, port.node.guid)), None)
-        name = port.node.description if port is not None else self.wishes.names.get(guid)
+        name = port.node.description if port is not None else self.options.names.get(guid)
         return f"{name!r} 0x{guid:016x}" if name else f"0x{guid:016x}"
 
     def _identity(self, silent: SilentPort) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class StillClosed:
         return {
             "node_guid": f"0x{guid:016x}" if guid is not None and is_switch else None,
             "port_guid": f"0x{guid:016x}" if guid is not None else None,
-            "node_desc": self.wishes.names.get(guid) if guid is not None else None,
+            "node_desc": self.options.names.get(guid) if guid is not None else None,
             "node_type": "switch" if is_switch else None,
             "port": 0 if is_switch else min(ports, default=None),
             "lid": None,

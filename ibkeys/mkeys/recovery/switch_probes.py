@@ -1,7 +1,7 @@
-"""Looking behind closed switches of which nothing is known: probes through their ports, one after the other.
+"""Finding nodes behind closed switches without known links, by probes through their ports one after the other.
 
 A closed switch forwards directed-route SMPs and does not tell how many ports it has. A probe is Get(NodeInfo) without a
-key: who is open answers it, who is closed starts its lease.
+key: an open node answers it, a closed one starts its lease.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""When to ask a locked port again: the lease and what is known of it. No I/O and no clock (IBA 14.2.4.2).
+"""When to ask a locked port again, from what is known about its lease. No I/O and no clock (IBA 14.2.4.2).
 
-A port that refuses an SMP starts its lease timer unless it runs already, and further refusals do not start it anew: so
+A port that refuses an SMP starts its lease timer unless it runs already, and further refusals do not start it again: so
 asking early costs a violation and no time. A port that is silent does not tell its lease. It is asked when each lease
-that this fabric is known to have would be over, and then at growing distances; and a few ports, in turn, are asked
-now and then, because their timers may have run before, and to learn a lease from the first that opens.
+that this fabric is known to have would be over, and then at growing distances; and a few ports, in turn, are asked now
+and then, because their timers may have run before, and to learn a lease from the first that opens.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ ASKED_EARLY: Final = 16
 """How many silent ports are asked, in turn, at one time before their leases should be over."""
 LEAST_EARLY_PAUSE: Final = 1.0
 EARLY_SHARE: Final = 0.1
-"""Some are asked early after each tenth of the time that has been waited, but not more often than each
-`LEAST_EARLY_PAUSE` s."""
+"""Some are asked early each time the waiting time has grown by a tenth, but at most every `LEAST_EARLY_PAUSE` s."""
 MOST_QUESTIONS: Final = 64
 """SMPs without its key that one silent port gets at most: each counts a violation."""
 LEAST_PATIENCE: Final = 120.0

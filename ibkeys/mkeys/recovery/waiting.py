@@ -1,4 +1,4 @@
-"""The ports that a search waits for, and what it has found: each answer is sorted here, and nothing is sent.
+"""The ports that a search waits for, and what it found. Answers are sorted here; nothing is sent.
 
 Who asks (`ibkeys.mkeys.recovery.questions`), starts leases and probes through closed switches reads this, and leaves
 here when it did so: a port that is taken up later may have a lease that runs already.
@@ -73,7 +73,7 @@ class WaitingPorts:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def sort_answers(self) -> None:
-        """Sort what the sweep has brought: who opened, who is silent, who hides its key."""
+        """Sort the answers of the sweep: ports that opened, that are silent, that hide their key."""
         for node in self.found.nodes:
             self.nodes[node.guid] = node
             for port in node.ports.values():

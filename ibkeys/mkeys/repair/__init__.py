@@ -1,1 +1,1 @@
-"""OpenSM's key files after a crash in the middle of a change of M_Keys: made again from what the ports answer."""
+"""Rebuilding OpenSM's key files from the ports' answers after a crash during an M_Key change."""

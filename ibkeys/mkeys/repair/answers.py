@@ -1,4 +1,4 @@
-"""What the ports answered, sorted: who showed which key, and of whom the key is not known."""
+"""Sorting the ports' answers: which port showed which key, and which keys are unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which keys the key store says that a port can have, in the order in which it is asked with them."""
+"""The keys that a port may have according to the key store, in the order in which they are tried."""
 
 from __future__ import annotations
 

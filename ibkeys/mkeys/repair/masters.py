@@ -1,4 +1,4 @@
-"""Is an SM alive beside which OpenSM's key files would not stay true? Asked without an SMP to any protected port."""
+"""Whether an SM is running that would make repaired key files outdated. Sends no SMP to a protected port."""
 
 from __future__ import annotations
 

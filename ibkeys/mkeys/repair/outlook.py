@@ -1,4 +1,4 @@
-"""What asking the ports with their keys may cost, said before anything is sent."""
+"""The maximum cost of asking the ports with their keys, reported before anything is sent."""
 
 from __future__ import annotations
 

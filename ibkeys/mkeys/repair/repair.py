@@ -2,7 +2,7 @@
 
 OpenSM writes guid2mkey at the end of a sweep only, and reads it only when it starts. After a crash in between the file
 does not say what the ports have, and at level 2 and 3 OpenSM then cannot read even its own port. Here each port is
-asked once with each key that the key store says that it can have, the own port first of all. What answered goes into
+asked once with each key that the key store says that it can have, the local port first of all. What answered goes into
 the key store, and then into the files. No SMP of this module changes a port.
 
 Source: opensm osm_state_mgr.c (do_sweep), osm_lid_mgr.c; observed with opensm 3.3.23.
@@ -63,10 +63,10 @@ class Repair:
         return objections_to_key_files_under_sm(find_master(self.writer.fabric))
 
     def run(self, progress: OnFound | None = None) -> Repaired:
-        """Ask the ports, store their keys, write the files, and return what became of each port.
+        """Ask the ports, store their keys, write the files, and return the outcome for each port.
 
-        Raises Refused (an SM shows itself, an OpenSM was started meanwhile), NoReply or SendRefused where the own port
-        answers to none of its keys: nothing is written then. Raises TransportError, StoreError, FileFormatError.
+        Raises Refused (an SM shows itself, an OpenSM was started meanwhile), NoReply or SendRefused where the local
+        port answers to none of its keys: nothing is written then. Raises TransportError, StoreError, FileFormatError.
         """
         fabric, store = self.writer.fabric, self._store
         kinds = {guid: {each.m_key: each.origin for each in keys} for guid, keys in self.candidates.items()}
@@ -91,7 +91,7 @@ class Repair:
 
     def _keep(self, done: Repaired) -> None:
         """Put into the key store what the ports have, as their current keys: before it is in any file."""
-        with self._store.together():
+        with self._store.in_one_transaction():
             for each in done.answers:
                 guid = each.port_guid
                 if each.key == "none" and guid not in self.candidates:
@@ -105,9 +105,9 @@ def plan_repair(
 ) -> Repair:
     """Return the repair of the key files in *directory*, OpenSM's cache folder. Sends nothing.
 
-    *processes*: looks for running OpenSMs. *store*: by default the writer's. Raises Refused where a running OpenSM has
-    its files there, where the files have keys that the key store has not, and for a folder of another user, or that
-    everybody may write to; UsageError where the store has no key of any port. Raises StoreError, FileFormatError.
+    *processes*: looks for running OpenSMs. *store*: by default the writer's. Raises Refused if a running OpenSM has its
+    files there, if the files have keys that the key store has not, and for a folder of another user, or that everybody
+    may write to; UsageError if the store has no key of any port. Raises StoreError, FileFormatError.
     """
     store = store or writer.keystore
     refuse_to_overwrite(store, directory, processes())

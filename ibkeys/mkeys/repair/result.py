@@ -34,7 +34,7 @@ class PortAnswer:
 class PortKept:
     """A port whose key is not known: the file says of it what the store says first. ``reason``: why.
 
-    ``port``: its identity as far as it is known. ``is_waited_for``: False where the user settled that it is not.
+    ``port``: its identity as far as it is known. ``is_waited_for``: False if the user settled that it is not.
     """
 
     port: dict[str, Any]
@@ -44,8 +44,9 @@ class PortKept:
 
 @dataclass(slots=True)
 class Repaired:
-    """What a repair found and wrote. ``answers``: the own port first. ``troubles``: what else could not be read, of
-    places where the key store knows nobody. ``notes``: lines for the user."""
+    """What a repair found and wrote. ``answers``: the local port first. ``troubles``: what else could not be read, of
+    places where the key store knows nobody. ``notes``: lines for the user.
+    """
 
     answers: list[PortAnswer] = field(default_factory=list)
     kept: list[PortKept] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""How OpenSM is to be started after a repair: whether an opensm.conf goes with what the ports have."""
+"""Advice for starting OpenSM after a repair: whether an opensm.conf matches the keys of the ports."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ibkeys.mkeys.repair.result import Repaired
 
 @dataclass(slots=True)
 class ConfAdvice:
-    """An opensm.conf beside what the ports have. ``holds``: ports that have its m_key, of ``ports`` that have a key;
-    ``is_most``: no other key is on more of them. ``own_has_it``: the own port is one of them. ``problems``: why no
+    """How an opensm.conf compares with the ports. ``holds``: ports that have its m_key, of ``ports`` that have a key;
+    ``is_most``: no other key is on more of them. ``own_has_it``: the local port is one of them. ``problems``: why no
     OpenSM should start with it, in words.
     """
 
@@ -41,7 +41,7 @@ class ConfAdvice:
 def advise(
     done: Repaired, candidates: Candidates, confs: Iterable[tuple[Path, OpensmConfig | None]]
 ) -> list[ConfAdvice]:
-    """Return what is to be said of each opensm.conf; None stands for one that cannot be read.
+    """Return what is to be said of each opensm.conf; None means one that cannot be read.
 
     With key files that fit, OpenSM reaches every port whatever its m_key is, and sets its own on all of them in its
     first sweep (observed, opensm 3.3.23). So a key that fewer ports have is right where it is the new one.

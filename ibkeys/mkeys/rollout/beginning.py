@@ -1,4 +1,4 @@
-"""How a run begins in the key store: a new one, or one that is taken up again."""
+"""Starting a run in the key store: a new one, or an earlier one that is resumed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class NewRun:
         store = writer.keystore
         ports = [NewRunPort(job.port.node.guid, job.port.port_guid, job.port.num) for job in self.jobs]
         remember_topology(writer.fabric, store, run.found)
-        with store.together():
+        with store.in_one_transaction():
             runs = Runs(store)
             via = run.way.begin(store) if run.way is not None else None
             number = runs.begin(self.command, run.options, [*ports, *run.away], via)
@@ -44,7 +44,7 @@ class LastRun:
         """Note that it is open again, and what the sweep saw of links and LIDs."""
         store = writer.keystore
         remember_topology(writer.fabric, store, run.found)
-        with store.together():
+        with store.in_one_transaction():
             Runs(store).reopen(self.last.id, run.options)
             for ref in self.unused:
                 if store.get(ref).state == "pending":

@@ -23,7 +23,7 @@ from ibkeys.topology.model import Port
 
 
 def last_run(store: KeyStore) -> tuple[Run, list[RunPort]]:
-    """Return the last run and its ports in the order of change. Raises UsageError where there was never one."""
+    """Return the last run and its ports in the order of change. Raises UsageError if there was never one."""
     runs = Runs(store)
     last = runs.last()
     if last is None:

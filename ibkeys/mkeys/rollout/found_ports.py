@@ -1,4 +1,4 @@
-"""Which ports of a sweep a run can change, what they have now, and the order in which they come."""
+"""Which ports of a sweep a run can change, their current settings, and their order."""
 
 from __future__ import annotations
 
@@ -72,12 +72,13 @@ def has_now(info: PortInfo) -> KeySetting:
 
 
 def has_it_already(job: Job) -> bool:
-    """Whether a port has what it shall have."""
+    """Whether a port has what it should have."""
     return job.keeps_key and not wrong_fields(job.shown, job.wanted.fields())
 
 
 def put_in_stages(writer: Writer, run: PlannedRun, jobs: Iterable[Job]) -> None:
-    """Sort *jobs* into stages: all ports but those of the SMs and the own one; then the SMs'; the own port last of all.
+    """Sort *jobs* into stages: all ports but those of the SMs and the own one; then the SMs'; the local port last of
+    all.
 
     So local tools without the new keys work as long as possible, and so does the way back.
     """

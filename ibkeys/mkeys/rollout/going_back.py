@@ -1,4 +1,4 @@
-"""Going back: the ports of the last run get what they had before it."""
+"""Rolling back: the ports of the last run get what they had before it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def plan_return(
 ) -> PlannedRun:
     """Plan to give every port that the last run has begun what it had before: key, level and lease.
 
-    Raises UsageError where there is none, and for a run that goes through a subnet manager.
+    Raises UsageError if there is none, and for a run that goes through a subnet manager.
     """
     run = return_of_last_run(writer, at_once, max_failures, progress)
     refuse_other_way(run)

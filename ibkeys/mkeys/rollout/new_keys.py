@@ -31,10 +31,10 @@ def plan_run(
 ) -> PlannedRun:
     """Plan a new run over every end port of the subnet: first keys (mkey-deploy), or new ones (mkey-rotate).
 
-    *new_key* is for all ports and needs ``options.same``; without it keys are generated. *order*: by hops from the own
-    port. *key_file* is the name of the file that *new_key* came from. *opensm_conf*: what an SM of this subnet starts
-    with, besides what is found on this host. Raises UsageError, FileFormatError and StoreError (*opensm_conf*), and
-    Refused (``open-run``) while another run is not finished.
+    *new_key* is for all ports and needs ``options.same``; without it keys are generated. *order*: by hops from the
+    local port. *key_file* is the name of the file that *new_key* came from. *opensm_conf*: what an SM of this subnet
+    starts with, besides what is found on this host. Raises UsageError, FileFormatError and StoreError (*opensm_conf*),
+    and Refused (``open-run``) while another run is not finished.
     """
     _check(options, new_key)
     shared = (new_key or MKey.generate()) if options.same else None

@@ -1,6 +1,6 @@
 """A new run of M_Keys over a fabric: one sweep, and of each end port a job or the reason to leave it alone.
 
-A port whose key is not known is left alone and never provoked. How the jobs are carried out:
+A port whose key is not known is skipped and never provoked. How the jobs are carried out:
 `ibkeys.mkeys.rollout.rollout`.
 """
 
@@ -24,7 +24,7 @@ from ibkeys.store.keys.runs import RunOptions
 from ibkeys.topology.model import Port
 
 Order = Literal["farthest", "nearest"]
-"""Which ports come first, by hops from the own port."""
+"""Which ports come first, by hops from the local port."""
 
 
 def plan_new_run(
@@ -39,7 +39,7 @@ def plan_new_run(
 ) -> PlannedRun:
     """Sweep, and plan a run over every end port of the subnet. Nothing is said of the run yet, see `describe`.
 
-    *wanted*: what a port shall have, from what it has. *left_alone*: why the run leaves a port alone that could be
+    *wanted*: what a port should have, from what it has. *left_alone*: why the run leaves a port alone that could be
     read, "" when it does not. *reading*: what the sweep reads. Raises Refused (``open-run``) while another run is not
     finished, and what `Fabric.sweep` raises.
     """

@@ -1,4 +1,4 @@
-"""What to do about M_Keys where a subnet manager runs: which SMs there are, and the command that goes through OpenSM.
+"""Advice for M_Key runs while a subnet manager is running: which SMs there are, and the command to use instead.
 
 Stock OpenSM knows one key for the subnet and writes its ``m_key``, level and lease to every port at each sweep. It
 reads its key files only when it starts, and drops a port whose key it does not know. So under a master (or one that may

@@ -1,4 +1,4 @@
-"""A planned run of M_Keys over a fabric: what it would do, what is said of it, and making it."""
+"""A planned M_Key run over a fabric: its changes, its description, and carrying it out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ibkeys.change.interlocks.m_keys import (
     objections_to_opensm,
     objections_to_removal_under_sm,
 )
-from ibkeys.change.interrupts import Explained, Interrupts
+from ibkeys.change.interrupts import ExplainedInterrupt, Interrupts
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.host.opensm_here import known_sweep_interval
@@ -34,8 +34,8 @@ from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Port, Topology
 
 
-class RunWay(Protocol):
-    """A way on which a run gets to the ports that is not by Sets of our own: see `ibkeys.mkeys.opensm`."""
+class RunMethod(Protocol):
+    """A method of setting keys on the ports other than sending Sets ourselves: see `ibkeys.mkeys.opensm`."""
 
     @property
     def name(self) -> str:
@@ -43,12 +43,13 @@ class RunWay(Protocol):
         ...
 
     def in_words(self) -> list[str]:
-        """Return through whom it goes, a line for each."""
+        """Return each OpenSM that it uses, one per line."""
         ...
 
     def begin(self, store: KeyStore) -> Mapping[str, Any]:
-        """Return what the key store has to remember of a new run, so that it can be gone on with: JSON, no key in it.
-        Keys get rows of their own in *store*."""
+        """Return what the key store has to remember of a new run, so that it can be resumed: JSON, no key in it. Keys
+        get rows of their own in *store*.
+        """
         ...
 
     def carry_out(
@@ -70,13 +71,12 @@ class Beginning(Protocol):
 class PlannedRun:
     """What a run would do. ``plan`` has its changes, notes and interlocks, as every plan.
 
-    ``stages``: the jobs in the order of change; a stage begins when the one before is done with. ``already_set``: ports
-    that have what they shall have, of which only the store is to be told. ``skipped``: ports that are left alone, and
-    why. ``later``: ports of the run whose turn it is not yet (``--first``). ``procedure``: under a subnet manager, what
-    to do instead. ``is_open``: the store does not know yet that the run has ended. ``account``: what became of the
-    ports, while it is carried out and afterwards. ``beginning``: how it begins.
-    ``away``: ports that have a key and were not found, which get theirs later. ``way``: how it gets to the ports; None:
-    by Sets of our own.
+    ``stages``: the jobs in the order of change; a stage begins when the one before is finished. ``already_set``: ports
+    that have what they should have, of which only the store is to be told. ``skipped``: ports that are skipped, and
+    why. ``later``: ports of the run that come later (``--first``). ``procedure``: under a subnet manager, what to do
+    instead. ``is_open``: the store does not know yet that the run has ended. ``account``: the outcome for the ports,
+    while it is carried out and afterwards. ``beginning``: how it begins. ``away``: ports that have a key and were not
+    found, which get theirs later. ``way``: how it gets to the ports; None: by Sets of our own.
     """
 
     plan: Plan
@@ -91,12 +91,12 @@ class PlannedRun:
     is_open: bool = False
     account: Account = field(default_factory=Account)
     away: list[NewRunPort] = field(default_factory=list)
-    way: RunWay | None = None
+    way: RunMethod | None = None
     beginning: Beginning = field(kw_only=True)
 
     @property
     def waiting(self) -> int:
-        """How many ports of the run are not done with."""
+        """How many ports of the run are not finished."""
         return len(self.jobs) + len(self.already_set) + self.later - self.account.done - self.account.failed
 
     @property
@@ -185,7 +185,7 @@ def _not_asked(found: Topology) -> list[str]:
 
 
 def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
-    """Make the changes of *run*; *report* hears of each port as it is done with, those that are left alone first.
+    """Make the changes of *run*; *report* hears of each port as it is finished, those that are skipped first.
 
     Raises Refused, StoreError (nothing was sent whose key is not safe, and all that was sent is proven as far as it
     answers), what *report* raised, and KeyboardInterrupt: a signal ends the run after the ports in change, a second
@@ -195,7 +195,7 @@ def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
     plan = RunPlan(run, report)
     if run.plan.pending:
         writer.apply(plan)
-    else:  # nothing is sent: only the store is told
+    else:  # nothing is sent: only the store is updated
         with writer.journaled() as operation:
             plan.perform(writer, operation)
 
@@ -224,7 +224,7 @@ class RunPlan:
         return self._run.plan.ports()
 
     def begin(self, journal: Journal, origin: Origin) -> Operation | None:
-        """A run is a new operation of the journal each time that it is gone on with."""
+        """A run is a new operation of the journal each time that it is resumed."""
         return None
 
     def perform(self, writer: Writer, operation: Operation) -> None:
@@ -243,7 +243,7 @@ class RunPlan:
                     rollout = Rollout(writer, operation, number, run.options, self._report, account, interrupts)
                     rollout.carry_out(run.stages, run.already_set)
         except KeyboardInterrupt as interrupt:
-            raise Explained(
+            raise ExplainedInterrupt(
                 f"{interrupt or 'in the middle'}: run {number} is not finished, and every key is in the key store; "
                 "--resume finishes it, --abort rolls it back"
             ) from None

@@ -23,7 +23,7 @@ class Job(KeyEdit):
 
     @property
     def goes_back(self) -> bool:
-        """Whether the port gets its former key again."""
+        """Whether the port gets its former key back."""
         return self.returns_from is not None
 
 

@@ -1,4 +1,4 @@
-"""mkey-remove: planning to take the M_Key of every port of a subnet away.
+"""mkey-remove: planning to remove the M_Key of every port of a subnet.
 
 Key, level and lease go to 0 in one Set. Whatever becomes of it or of its reply, the port can be reached: it has all
 that it had, or its key is 0 and it accepts every SMP. Should a device take only a part, it is open or shows its key:
@@ -22,7 +22,7 @@ from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.store.keys.runs import REMOVAL, RunOptions
 
 NOTHING = KeySetting(NO_MKEY, 0, 0)
-"""What every port has in the end."""
+"""What every port has after the run."""
 
 
 def plan_removal(
@@ -36,7 +36,7 @@ def plan_removal(
     leaves_open: bool = False,
 ) -> PlannedRun:
     """Plan a new run that takes M_Key, level and lease from every end port of the subnet; all former keys stay in the
-    key store. *at_once*, *first*, *max_failures* as `RunOptions` has them, *order* by hops from the own port.
+    key store. *at_once*, *first*, *max_failures* as `RunOptions` has them, *order* by hops from the local port.
 
     A port without a key gets level and lease 0 where it has any; one of which the key store still has a key is noted.
     That the ports are open afterwards is asked about, unless *leaves_open* says that it is meant. Raises Refused
@@ -57,7 +57,7 @@ def plan_removal(
 
 
 def _has_nothing(job: Job, stored: Mapping[int, MKey]) -> str:
-    """Return why a port is left alone, "" when it is not: it has nothing, and the key store knows that."""
+    """Return why a port is skipped, "" when it is not: it has nothing, and the key store knows that."""
     if has_it_already(job) and stored.get(job.port.port_guid, NO_MKEY).is_zero:
         return "it has no M_Key, no level and no lease"
     return ""

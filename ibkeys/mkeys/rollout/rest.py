@@ -40,9 +40,9 @@ def plan_rest(
 ) -> PlannedRun:
     """Plan the rest of the last run: what waits after its first ports (``continue``), or what was cut off (``resume``).
 
-    Ports that may have been set are known by what they answer: those with their new key are done with, the others
-    get it. *opensm_conf* as `plan_run` has it. Raises UsageError when there is nothing of the kind, and for a run that
-    goes through a subnet manager.
+    Ports that may have been set are known by what they answer: those with their new key are finished, the others get
+    it. *opensm_conf* as `plan_run` has it. Raises UsageError when there is nothing of the kind, and for a run that goes
+    through a subnet manager.
     """
     run = rest_of_last_run(writer, how, at_once, max_failures, progress)
     refuse_other_way(run)
@@ -82,7 +82,7 @@ def rest_of_last_run(
 
 
 def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports: Sequence[RunPort]) -> None:
-    """Sort the ports of a run that are not done into jobs, those that have what they shall have, and skipped ones."""
+    """Sort the ports of a run that are not done into jobs, those that have what they should have, and skipped ones."""
     reachable = reachable_ports(writer, run.found)
     shared = _key_for_all(store, last, ports)
     jobs: list[Job] = []
@@ -110,7 +110,7 @@ def _key_for_all(store: KeyStore, last: Run, ports: Sequence[RunPort]) -> MKey |
 
 
 def _meant(kept: RunPort, options: RunOptions, key: MKey) -> Callable[[KeySetting], KeySetting]:
-    """Return what a port shall have: what the run does not set stays as it was before the run."""
+    """Return what a port should have: what the run does not set stays as it was before the run."""
 
     def wanted(now: KeySetting) -> KeySetting:
         before = now

@@ -1,4 +1,4 @@
-"""What became of the ports of a run, one by one and in all."""
+"""The outcome of a run: for each port, and in total."""
 
 from __future__ import annotations
 

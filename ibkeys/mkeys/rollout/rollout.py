@@ -1,7 +1,7 @@
-"""Carrying out a run: many ports get their new M_Keys by the engine, each on its own way, none waiting for another.
+"""Carrying out a run: the engine sets new M_Keys on many ports at once, and no port waits for another.
 
-What is a run's own: its table in the key store notes what became of each port, ports that fall silent are asked once
-more at the end, and too many failures stop it.
+What is a run's own: its table in the key store notes the outcome for each port, ports that fall silent are asked again
+at the end, and too many failures stop it.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class Rollout(KeyKeeper):
         account.run = run
 
     def carry_out(self, stages: Iterable[Sequence[Job]], already_set: Sequence[Job] = ()) -> None:
-        """Change the ports of each stage, the next stage only when all of one are done with.
+        """Change the ports of each stage, the next stage only when all of one are finished.
 
-        *already_set*: ports that were found to have what they shall have; only the store is told. Raises StoreError,
-        KeyboardInterrupt, and what the listener (``report``) raised, after the ports in change were proven.
+        *already_set*: ports that were found to have what they should have; only the store is updated. Raises
+        StoreError, KeyboardInterrupt, and what the listener (``report``) raised, after the ports in change were proven.
         """
         self._note_already_set(already_set)
         for stage in stages:
@@ -95,7 +95,7 @@ class Rollout(KeyKeeper):
         self._runs.mark(self._run, edit.sequence, "sent")
 
     def note(self, each: PendingSet, edit: KeyEdit) -> None:
-        """Note in key store and run what became of a port."""
+        """Note in key store and run the outcome for a port."""
         assert isinstance(edit, Job)
         if edit.has == "wanted" and edit.ref is None and not edit.goes_back:  # it was found to have this key already
             keep_keys(self._store, self._runs, self._run, edit)
@@ -114,7 +114,7 @@ class Rollout(KeyKeeper):
             self._engine.stop()
 
     def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:
-        """Report what became of a port."""
+        """Report the outcome for a port."""
         super().ended(each, not_noted)
         job, reason = each.edit, _reason_of(each)
         assert isinstance(job, Job)

@@ -1,4 +1,4 @@
-"""Ports into a partition of a policy, out of it, from one into another: the edited text, proven to say just that."""
+"""Adding, removing and moving ports in a policy's partitions. The edited text is verified to change nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ibkeys.partitions.editing.partition_name import (
 )
 from ibkeys.partitions.editing.proof import what_else_changed
 from ibkeys.partitions.editing.removing import remove_items
-from ibkeys.partitions.editing.standing import Standings
+from ibkeys.partitions.editing.standing import DecidingItems
 from ibkeys.partitions.editing.text import Edit, PolicyText
 from ibkeys.partitions.membership import PortKind
 from ibkeys.partitions.model import (
@@ -88,7 +88,7 @@ def add_members(policy: Policy, where: PartitionName, rules: Sequence[Rule], por
             f"{policy.path}: partition {partition.name} exists already, and the effect of {keywords[0]} depends on its "
             "place among the other items: add it with an editor"
         )
-    text, standings = PolicyText(policy), Standings(partition, ports.kinds)
+    text, standings = PolicyText(policy), DecidingItems(partition, ports.kinds)
     changes: list[MemberChange] = []
     unchanged: list[int] = []
     new: list[Rule] = []
@@ -115,14 +115,14 @@ def add_members(policy: Policy, where: PartitionName, rules: Sequence[Rule], por
 def remove_members(
     policy: Policy, where: PartitionName, guids: Sequence[int], ports: KnownPorts, must_be_there: bool = False
 ) -> EditedPolicy:
-    """Take ports out of a partition. One that is no member is left alone, unless it *must_be_there*.
+    """Take ports out of a partition. One that is no member is skipped, unless it *must_be_there*.
 
     Raises FileFormatError for a policy that OpenSM would refuse; UsageError for a partition that is not there, and for
     ports that are members by a keyword: no policy can leave out single ones of those.
     """
     policy.require_accepted()
     partition = require_partition(policy, where)
-    standings = Standings(partition, ports.kinds)
+    standings = DecidingItems(partition, ports.kinds)
     changes: list[MemberChange] = []
     unchanged: list[int] = []
     stay: list[int] = []
@@ -163,7 +163,7 @@ def move_members(
 ) -> EditedPolicy:
     """Take ports out of one partition and make them members of another; None keeps the membership that each has.
 
-    Raises as `remove_members` and `add_members`; UsageError for a port that is no member of *source*.
+    Raises as `remove_members` and `add_members`; UsageError for a port that is not a member of *source*.
     """
     removed = remove_members(policy, source, list(memberships), ports, must_be_there=True)
     if removed.changes and removed.changes[0].base == DEFAULT_PARTITION:

@@ -23,9 +23,9 @@ class PartitionName:
 
 
 def find_partition(policy: Policy, where: PartitionName) -> Partition | None:
-    """Return the partition that is meant, None where the policy has none.
+    """Return the partition that is meant, None if the policy has none.
 
-    Raises UsageError where name and number are not those of one partition, and for a name that several have.
+    Raises UsageError if name and number are not those of one partition, and for a name that several have.
     """
     named_so = [each for each in policy.partitions if where.name is not None and each.name == where.name]
     if where.base is None:
@@ -47,7 +47,7 @@ def find_partition(policy: Policy, where: PartitionName) -> Partition | None:
 
 
 def require_partition(policy: Policy, where: PartitionName) -> Partition:
-    """Return the partition that is meant. Raises UsageError where the policy has none, and as `find_partition`."""
+    """Return the partition that is meant. Raises UsageError if the policy has none, and as `find_partition`."""
     found = find_partition(policy, where)
     if found is None:
         raise no_partition(policy, where)

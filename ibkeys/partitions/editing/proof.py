@@ -1,4 +1,4 @@
-"""That an edited policy says the former one plus the change, and nothing else: read again and resolved.
+"""Verifying that an edited policy equals the former one plus the change: it is parsed and resolved again.
 
 The ports that it is resolved for are all that either of both names, and one of each kind that none names.
 """
@@ -13,7 +13,7 @@ from ibkeys.partitions.membership import EndPort, PortKind, Resolution, resolve
 from ibkeys.partitions.model import Definition, MemberWord, Policy
 
 Wanted = Mapping[tuple[int, int], MemberWord | None]
-"""(Partition, port GUID) → the membership that the port shall have there; None: none."""
+"""(Partition, port GUID) → the membership that the port should have there; None: none."""
 _Members = dict[tuple[int, int], tuple[bool, bool]]
 
 _NOBODY: Final = 1 << 64
@@ -24,7 +24,7 @@ _OTHERS: Final = (EndPort(_NOBODY + 1, "ca"), EndPort(_NOBODY + 2, "switch"), En
 def what_else_changed(
     before: Policy, after: Policy, wanted: Wanted, kinds: Mapping[int, PortKind], born: int | None = None
 ) -> str | None:
-    """Return in words what *after* says otherwise than *before* with the change *wanted*; None where nothing does.
+    """Return in words what *after* says otherwise than *before* with the change *wanted*; None if nothing does.
 
     *kinds*: of the ports that are known; the others count as CA ports. *born*: a partition that is new, whose members
     are those of its one definition.

@@ -67,7 +67,7 @@ def _gaps(items: Sequence[Item], last: Item, starts: Collection[int]) -> list[Ed
 
 
 def _none(text: PolicyText, line: BodyLine) -> Edit:
-    """Put NONE in the place of all items of a line."""
+    """Put NONE in place of all items of a line."""
     first, last = line.items[0], line.items[-1]
     if line.is_header or (line.close is not None and text.is_followed(line)):
         return Edit(first.start, last.end, "NONE")

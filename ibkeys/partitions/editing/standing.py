@@ -1,4 +1,4 @@
-"""Which item of a partition decides the membership of a port: the last one that names it, by GUID or by a keyword."""
+"""Which item of a partition decides the membership of a port: the last item that names it by GUID or keyword."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KINDS: Final[dict[str, tuple[PortKind, ...]]] = {
 }
 
 
-class Standings:
+class DecidingItems:
     """The items of *partition* by the ports that they name. *kinds*: of ports that are known; others count as CA ports.
 
     ``SELF`` is not looked at: which port it is, the file does not say.
@@ -36,12 +36,12 @@ class Standings:
                 self._of_kind[kind] = (place, rule)
 
     def decider(self, guid: int) -> Rule | None:
-        """Return the item that decides the membership of a port, None where none names it."""
+        """Return the item that decides the membership of a port, None if none names it."""
         place, rule = self._of_kind.get(self.kinds.get(guid, "ca"), (-1, None))
         return self.own[guid][-1] if self._places.get(guid, -2) > place else rule
 
     def membership(self, guid: int) -> MemberWord | None:
-        """Return the membership of a port; None where it has none."""
+        """Return the membership of a port; None if it has none."""
         return self._word(self.decider(guid))
 
     def by_keyword(self, guid: int) -> Rule | None:

@@ -1,1 +1,1 @@
-"""Policies and fabrics: the policy that a fabric is as, and what two policies mean for one."""
+"""Policies and fabrics: writing the policy that describes a fabric, and comparing two policies on one."""

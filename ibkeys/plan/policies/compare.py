@@ -20,7 +20,7 @@ from ibkeys.topology.shared_guids import shared_port_guids
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class MembershipChange:
     """The membership of a port in one partition by both policies; None: none."""
 
     port: Port
@@ -35,7 +35,7 @@ class PartitionDifference:
 
     base: int
     names: tuple[str | None, str | None]
-    standings: tuple[Standing, ...]
+    standings: tuple[MembershipChange, ...]
     groups: tuple[tuple[dict[str, Any], ...], tuple[dict[str, Any], ...]]
 
     @property
@@ -81,9 +81,9 @@ class PolicyComparison:
 def compare_policies(
     before: Policy, after: Policy, fabric: Topology, sm_port_guid: int | None, allow_both: bool = False
 ) -> PolicyComparison:
-    """Return what the policies mean differently for the end ports of *fabric*.
+    """Return what the policies mean differently for the end ports of *fabric*, in partitions that both of them say.
 
-    Raises FileFormatError for a policy that OpenSM would refuse; UsageError where what one of them means depends on the
+    Raises FileFormatError for a policy that OpenSM would refuse; UsageError if what one of them means depends on the
     subnet manager's port, which is not known or not there.
     """
     listed = list(fabric.end_ports())
@@ -96,6 +96,7 @@ def compare_policies(
     was, now = (resolve(policy, ends, sm_port_guid, allow_both) for policy in (before, after))
     old, new = _words(was), _words(now)
     bases = sorted({DEFAULT_PARTITION, *(each.base for policy in (before, after) for each in policy.partitions)})
+    bases = [base for base in bases if not (before.leaves_open(base) or after.leaves_open(base))]
     partitions = (
         PartitionDifference(
             base,
@@ -110,8 +111,15 @@ def compare_policies(
         for guid, port in ports.items()
         if was.index0.get(guid) != now.index0.get(guid)
     )
+    known = set(bases)
     reach = count_reach(
-        [(frozenset(was.by_port.get(guid, ())), frozenset(now.by_port.get(guid, ()))) for guid in ports]
+        [
+            (
+                frozenset(key for key in was.by_port.get(guid, ()) if key.partition in known),
+                frozenset(key for key in now.by_port.get(guid, ()) if key.partition in known),
+            )
+            for guid in ports
+        ]
     )
     unmatched = (tuple(rule.guid for rule in was.unmatched), tuple(rule.guid for rule in now.unmatched))
     return PolicyComparison(tuple(each for each in partitions if each.differs), tuple(pinned), reach, unmatched)
@@ -129,14 +137,16 @@ def _words(resolution: Resolution) -> dict[int, dict[int, MemberWord]]:
 
 def _standings(
     ports: Mapping[int, Port], old: Mapping[int, MemberWord], new: Mapping[int, MemberWord]
-) -> Iterator[Standing]:
+) -> Iterator[MembershipChange]:
     return (
-        Standing(port, old.get(guid), new.get(guid)) for guid, port in ports.items() if old.get(guid) != new.get(guid)
+        MembershipChange(port, old.get(guid), new.get(guid))
+        for guid, port in ports.items()
+        if old.get(guid) != new.get(guid)
     )
 
 
 def _name(policy: Policy, base: int, members: Mapping[int, object]) -> str | None:
-    """Return the name of a partition; None where it has no member, for OpenSM drops it then."""
+    """Return the name of a partition; None if it has no member, for OpenSM drops it then."""
     found = policy.partition(base)
     if base not in members:
         return None

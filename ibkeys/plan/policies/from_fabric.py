@@ -1,4 +1,5 @@
-"""The policy that a fabric is as: written from its P_Key tables, and planned against them, which says what is left.
+"""Writing the policy that describes a fabric from its P_Key tables. Planning it against the same tables shows what it
+misses.
 
 The default partition is ``ALL`` with what most ports are, the others by their GUIDs; SELF is the subnet manager's port
 where that is full and most are not. Every other partition names each member by its GUID: who comes later joins none.
@@ -75,7 +76,7 @@ def _keys(port: Port) -> frozenset[PKey]:
 
 
 def _pinned(port: Port) -> PKey | None:
-    """Return the P_Key that is at index 0 in the place of the default one."""
+    """Return the P_Key that is at index 0 in place of the default one."""
     first = next((key for index, key in port.occupied or () if index == 0), None)
     return first if first is not None and not first.is_default else None
 

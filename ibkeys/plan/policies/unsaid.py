@@ -1,4 +1,4 @@
-"""What a fabric has and no partitions.conf can say: found by planning the policy that describes it."""
+"""What a fabric has that no partitions.conf can express: found by planning the policy that describes it."""
 
 from __future__ import annotations
 

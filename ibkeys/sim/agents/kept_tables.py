@@ -1,4 +1,4 @@
-"""Tables that are kept as they are set and that nothing here looks into: SL to VL, VL arbitration, multicast routes."""
+"""Tables that are stored as set and not interpreted: SL to VL, VL arbitration, multicast routes."""
 
 from __future__ import annotations
 

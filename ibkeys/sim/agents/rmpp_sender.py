@@ -13,7 +13,9 @@ RETRIES: Final = 7
 
 
 class Transfer:
-    """One answer on its way to one asker. Every method returns the MADs to be sent; ``due`` is None when it is over."""
+    """One answer on its way to one requester. Every method returns the MADs to be sent; ``due`` is None when it is
+    over.
+    """
 
     def __init__(self, mad: bytes, data: bytes, now: float) -> None:
         """*mad*: the answer's header; *data*: all of its records."""

@@ -1,8 +1,8 @@
-"""Subnet administration behind the master subnet manager of a simulated subnet (IBA 15), small but honest.
+"""The subnet administration (SA) of the master subnet manager of a simulated subnet (IBA 15), a small subset.
 
 It answers Get and GetTable of NodeRecord, PortInfoRecord, LinkRecord, P_KeyTableRecord and MCMemberRecord, and Get of
 ClassPortInfo, and it trusts as OpenSM does: a non-zero SM_Key that is not its own is dropped without an answer; with
-SM_Key 0 the asker is untrusted, sees no M_Key, no group members, and gets P_KeyTableRecords refused with 0x0200.
+SM_Key 0 the requester is untrusted, sees no M_Key, no group members, and gets P_KeyTableRecords refused with 0x0200.
 Tables are sent with RMPP. Set(InformInfo) makes and ends subscriptions, and the traps that come to its port go out as
 Reports (`ibkeys.sim.agents.subscriptions`).
 """
@@ -42,8 +42,8 @@ _CLASS_PORT_INFO: Final = ClassPortInfo.new(
 class SubnetAdministration:
     """The SA of the subnet of *nodes* at *home*, the port of the master SM.
 
-    ``sa_key``: the SM_Key of trusted askers; ``enhanced_trust``: an untrusted asker gets no NodeRecord table (as with
-    OpenSM's sa_enhanced_trust_model).
+    ``sa_key``: the SM_Key of trusted requesters; ``enhanced_trust``: an untrusted requester gets no NodeRecord table
+    (as with OpenSM's sa_enhanced_trust_model).
     """
 
     def __init__(self, nodes: Sequence[Node], home: Port) -> None:
@@ -53,7 +53,7 @@ class SubnetAdministration:
         self._history = home.node.history
         self._source = Source(nodes)
         self.subscriptions = Subscriptions(home, self._source)
-        # by asker and TransactionID
+        # by requester and TransactionID
         self._transfers: dict[tuple[Port, bytes], Transfer] = {}
 
     @property
@@ -61,12 +61,12 @@ class SubnetAdministration:
         """The multicast groups."""
         return self._source.groups
 
-    def take(self, mad: bytes, asker: Port, limit: int | None = None) -> list[bytes] | None:
-        """Take a request, or a word of the receiver of an answer; returns what is to be sent to the asker now.
+    def take(self, mad: bytes, requester: Port, limit: int | None = None) -> list[bytes] | None:
+        """Take a request, or a word of the receiver of an answer; returns what is to be sent to the requester now.
 
         Returns None for a request that is dropped because its SM_Key is wrong. *limit* is the longest answer in bytes.
         """
-        now, key = self._history.now, (asker, mad[at.TRANSACTION_ID])
+        now, key = self._history.now, (requester, mad[at.TRANSACTION_ID])
         if mad[at.RMPP_FLAGS] & ACTIVE:
             transfer = self._transfers.get(key)
             if transfer is None:
@@ -79,9 +79,9 @@ class SubnetAdministration:
             return []  # the same request again, while its answer is on its way
         header = SaHeader(mad[:SA_HEADER_SIZE])
         if header.sm_key not in (0, self.sa_key):
-            self.home.record("sm-key-dropped", asker=str(asker))
+            self.home.record("sm-key-dropped", requester=str(requester))
             return None
-        status, stride, data = self._answer(header, mad[SA_HEADER_SIZE:], asker, limit)
+        status, stride, data = self._answer(header, mad[SA_HEADER_SIZE:], requester, limit)
         is_table = header.method == Method.GET_TABLE and not status
         answer = build_sa(
             Method.GET_RESP if header.method == Method.SET else header.method | 0x80,
@@ -119,7 +119,7 @@ class SubnetAdministration:
                     del self._transfers[key]
         return again
 
-    def _answer(self, header: SaHeader, query: bytes, asker: Port, limit: int | None) -> tuple[int, int, bytes]:
+    def _answer(self, header: SaHeader, query: bytes, requester: Port, limit: int | None) -> tuple[int, int, bytes]:
         """Return status, distance of the records and their data."""
         method, attribute = header.method, header.attribute_id
         trusted = header.sm_key != 0
@@ -127,7 +127,7 @@ class SubnetAdministration:
             return MadStatus.BAD_VERSION, 0, b""
         if attribute == InformInfo.attribute_id and method == Method.SET:
             info = inform_info_of(query)
-            status = self.subscriptions.set(info, asker, trusted)
+            status = self.subscriptions.set(info, requester, trusted)
             return status, InformInfo.size, info.raw
         if method not in (Method.GET, Method.GET_TABLE):
             return MadStatus.METHOD_NOT_SUPPORTED, 0, b""
@@ -147,9 +147,9 @@ class SubnetAdministration:
         for raw, port, p_key, other in make(self._source, trusted, lid):
             if any(row.decode(raw) != value for row, value in compared):
                 continue
-            if p_key and not has_partition(asker, p_key):
+            if p_key and not has_partition(requester, p_key):
                 continue
-            if all(self._is_shown(asker, each, visible) for each in (port, other) if each is not None):
+            if all(self._is_shown(requester, each, visible) for each in (port, other) if each is not None):
                 found.append(raw if trusted else _untrusted(layout, raw))
         if method == Method.GET and len(found) != 1:
             return TOO_MANY_RECORDS if found else NO_RECORDS, 0, b""
@@ -158,9 +158,9 @@ class SubnetAdministration:
             return NO_RESOURCES, 0, b""
         return MadStatus.OK, len(found[0]) if found else 0, data
 
-    def _is_shown(self, asker: Port, port: Port, known: dict[Port, bool]) -> bool:
+    def _is_shown(self, requester: Port, port: Port, known: dict[Port, bool]) -> bool:
         if port not in known:
-            known[port] = shares_p_key(asker, port)
+            known[port] = shares_p_key(requester, port)
         return known[port]
 
 
@@ -168,7 +168,7 @@ def _compared(layout: type[SaRecord], mask: int, query: bytes) -> list[tuple[Row
     """Return the fields that the ComponentMask names, with the values asked for."""
     components = dict(layout.components)
     if layout is PortInfoRecord:
-        components["m_key"] = 3  # compared for untrusted askers too, as OpenSM does
+        components["m_key"] = 3  # compared for untrusted requesters too, as OpenSM does
     rows = layout.rows
     return [(rows[name], rows[name].decode(query)) for name, bit in components.items() if mask >> bit & 1]
 

@@ -36,8 +36,9 @@ class Group:
 
 
 class Record(NamedTuple):
-    """A record, and whose it is: an asker sees only ports with which it shares a P_Key (None: nobody's), and groups of
-    whose partition, ``p_key``, it has a P_Key. A link is that of two ports: ``other`` is the second one."""
+    """A record, and whose it is: a requester sees only ports with which it shares a P_Key (None: nobody's), and groups
+    of whose partition, ``p_key``, it has a P_Key. A link is that of two ports: ``other`` is the second one.
+    """
 
     raw: bytes
     port: Port | None
@@ -76,7 +77,8 @@ class Source:
 
 
 Maker = Callable[[Source, bool, int | None], Iterator[Record]]
-"""Makes the records for (source, whether the asker is trusted, the LID that the query names for the port, if any)."""
+"""Makes the records for (source, whether the requester is trusted, the LID that the query names for the port, if any).
+"""
 
 
 def _padded(record: SaRecord) -> bytes:
@@ -147,12 +149,12 @@ MAKERS: Final[dict[int, tuple[type[SaRecord], Maker]]] = {
 }
 
 
-def has_partition(asker: Port, p_key: int) -> bool:
-    """Whether *asker* has a P_Key of the partition of *p_key*, full or limited."""
-    return any((key ^ p_key) & 0x7FFF == 0 for key in asker.p_keys)
+def has_partition(requester: Port, p_key: int) -> bool:
+    """Whether *requester* has a P_Key of the partition of *p_key*, full or limited."""
+    return any((key ^ p_key) & 0x7FFF == 0 for key in requester.p_keys)
 
 
-def shares_p_key(asker: Port, port: Port) -> bool:
+def shares_p_key(requester: Port, port: Port) -> bool:
     """Whether some P_Key of the two tables match: equal bases, one of the two full (IBA 10.9.3)."""
     theirs = port.p_keys
-    return any(key & 0x7FFF and match_in_table(key, theirs) is not None for key in asker.p_keys)
+    return any(key & 0x7FFF and match_in_table(key, theirs) is not None for key in requester.p_keys)

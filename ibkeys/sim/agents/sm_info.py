@@ -11,7 +11,7 @@ from ibkeys.sim.nodes import EMPTY_BLOCK
 
 
 def get(request: Request) -> Answer | None:
-    """Return what the subnet manager behind the port answers; None where none runs: then nobody answers."""
+    """Return what the subnet manager behind the port answers; None if none runs: then nobody answers."""
     sm = request.node.sm
     if sm is None or sm.port is not request.port:
         return None  # SMInfo is the business of a subnet manager; where none runs nobody answers
@@ -39,7 +39,7 @@ _SM_CONTROL: Final = {
 
 
 def set_state(request: Request) -> Answer | None:
-    """Let the AttributeModifier of a Set control the subnet manager; None where none runs."""
+    """Let the AttributeModifier of a Set control the subnet manager; None if none runs."""
     sm = request.node.sm
     if sm is None or sm.port is not request.port:
         return None

@@ -1,8 +1,9 @@
-"""Who wants to hear of traps, and the Reports to them: the rules of OpenSM's SA (IBA 13.4.8 to 13.4.11).
+"""Subscriptions to traps, and the Reports to subscribers, by the rules of OpenSM's SA (IBA 13.4.8 to 13.4.11).
 
 Source: osm_sa_informinfo.c, osm_inform.c. OpenSM wants an SM_Key for traps 256 to 259 only where they are named by
-number: a wildcard from a stranger it takes, and sends it all of them. ``refuses_wildcards`` is an SA that does not.
-A Report is sent again until a ReportResp comes, as the kernel under OpenSM does it with OpenSM's default options.
+number: it accepts a wildcard from an untrusted requester and sends it all of them. ``refuses_wildcards`` is an SA that
+does not. A Report is sent again until a ReportResp comes, as the kernel under OpenSM does it with OpenSM's default
+options.
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ class Subscriptions:
     def __len__(self) -> int:
         return len(self._all)
 
-    def set(self, info: InformInfo, asker: Port, trusted: bool) -> int:
-        """Do what Set(InformInfo) of *asker* wants, and return the status."""
+    def set(self, info: InformInfo, requester: Port, trusted: bool) -> int:
+        """Do what Set(InformInfo) of *requester* wants, and return the status."""
         if info.subscribe > 1:
             return REQUEST_INVALID
-        wanted = asker, info.replace(subscribe=1, resp_time_value=0)
+        wanted = requester, info.replace(subscribe=1, resp_time_value=0)
         if not info.subscribe:  # the QPN has to be that of the subscription
             if wanted not in self._all:
                 return REQUEST_INVALID
@@ -66,22 +67,22 @@ class Subscriptions:
             info.trap_number in SECURITY_TRAPS or (self.refuses_wildcards and info.trap_number == ALL_TRAPS)
         ):
             return REQUEST_INVALID
-        if not self._may_hear_of(asker, info):
+        if not self._may_hear_of(requester, info):
             return REQUEST_INVALID
-        wanted = asker, wanted[1].replace(qpn=_GSI_QP)  # that of the MAD counts, not what it says
+        wanted = requester, wanted[1].replace(qpn=_GSI_QP)  # that of the MAD counts, not what it says
         if wanted not in self._all:
             self._all.append(wanted)
         return MadStatus.OK
 
-    def _may_hear_of(self, asker: Port, info: InformInfo) -> bool:
-        """Whether *asker* shares a P_Key with each port that it names; a GID has to be some port's."""
+    def _may_hear_of(self, requester: Port, info: InformInfo) -> bool:
+        """Whether *requester* shares a P_Key with each port that it names; a GID has to be some port's."""
         if info.gid:
             named = [port for port in self._source.end_ports(None) if port.gid == info.gid]
-            return bool(named) and all(shares_p_key(asker, port) for port in named)
+            return bool(named) and all(shares_p_key(requester, port) for port in named)
         if info.lid_range_begin == ALL_LIDS:
             return True
         lids = range(info.lid_range_begin, info.lid_range_end + 1)
-        return all(shares_p_key(asker, port) for port in self._source.end_ports(None) if port.lid in lids)
+        return all(shares_p_key(requester, port) for port in self._source.end_ports(None) if port.lid in lids)
 
     def tell(self, notice: Notice, issuer: Port, now: float) -> list[tuple[Port, bytes]]:
         """Return the Reports of a trap that *issuer* sent.

@@ -1,6 +1,6 @@
 """From a net file to nodes and ports: the templates, and the state that a subnet manager would leave behind.
 
-The values that a file does not give are those that ibsim answers, so that tools see the same on both, but for what
+The values that a file does not give are those that ibsim answers, so that tools see the same on both, except for what
 ibsim does not model: enforcement capabilities and that for trap 259 are real here, the M_Key lease period starts at 0.
 """
 

@@ -68,7 +68,7 @@ class NetFile:
 
 
 def connect(nodes: list[FileNode], aliases: dict[str, End]) -> list[tuple[End, End]]:
-    """Return the links, each once. Raises FileFormatError where the two ends of one do not agree."""
+    """Return the links, each once. Raises FileFormatError if the two ends of one do not agree."""
     by_id = {node.node_id: index for index, node in enumerate(nodes)}
     far_ends: dict[End, End] = {}
     for index, node in enumerate(nodes):

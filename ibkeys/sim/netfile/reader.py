@@ -2,9 +2,9 @@
 
 A file is a list of node records with their port lines. What a record does not say (states, tables) is no matter of this
 module: `parse_net_file` returns what the text says, checked for consistency, and `ibkeys.sim.netfile.build` makes nodes
-of it. Lines that are no part of the grammar are skipped, as ibsim does, so a dump with an error message as its first
-line loads; a mistake inside a line that is part of it raises FileFormatError with line and column.
-Source: ibsim's sim_net.c and ibnetdiscover's output.
+of it. Lines that are not part of the grammar are skipped, as ibsim does, so a dump with an error message as its first
+line loads; a mistake inside a line that is part of it raises FileFormatError with line and column. Source: ibsim's
+sim_net.c and ibnetdiscover's output.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Switching a node off and on: what is volatile returns to its state of power-up, what is in NV-RAM stays."""
+"""Power-cycling a node: volatile state returns to its power-up value, state in NV-RAM stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that attach, ask about their port, and leave: the control requests of ibsim's protocol."""
+"""Control requests of ibsim's protocol: programs attach, ask about their port, and detach."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Attachments:
         return self._users is None or user in self._users
 
     def _turn_away(self, raw: bytes, user: int) -> bytes | None:
-        """Do nothing of what another user asks for, and say so: a program that hears nothing waits for ever."""
+        """Refuse a request of another user with a reply, because a program without a reply waits for ever."""
         self._counts["of other users"] += 1
         if user not in self._logged_users:
             self._logged_users.add(user)

@@ -1,4 +1,4 @@
-"""What programs wait for: requests that another program was handed and has not answered yet.
+"""Pending requests: forwarded to another program and not answered yet.
 
 Whose an answer is, and what becomes of a request without one, the kernel decides under a real program (Linux mad.c:
 ib_response_mad, ib_find_send_mad, timeout_sends; user_mad.c: ib_umad_write): R set or TrapRepress makes an answer, it
@@ -16,8 +16,9 @@ from ibkeys.sim.nodes import Port
 from ibkeys.sim.server.clients import Client
 
 TIMEOUT: Final = 0.8
-"""Seconds that a program has to answer. libumad2sim does not say what the asker told the kernel; this is what OpenSM
-does: four times 200 ms (osm_base.h: OSM_DEFAULT_TRANS_TIMEOUT_MILLISEC, OSM_DEFAULT_RETRY_COUNT)."""
+"""Seconds that a program has to answer. libumad2sim does not say what the requester told the kernel; this is what
+OpenSM does: four times 200 ms (osm_base.h: OSM_DEFAULT_TRANS_TIMEOUT_MILLISEC, OSM_DEFAULT_RETRY_COUNT).
+"""
 REPORT_TIMEOUT: Final = 0.2
 REPORT_RETRIES: Final = 3
 """A Report goes out again after so many seconds, so often. For an SMP OpenSM says so to the kernel as well, but there
@@ -43,18 +44,18 @@ class Request(NamedTuple):
     timed_out: bytes
 
 
-class Awaited:
+class PendingRequests:
     """The requests of all programs that wait for an answer of another program.
 
-    SMPs, Reports, and what is answered by TrapRepress: others are not kept, for their askers give programs times of all
-    lengths.
+    SMPs, Reports, and what is answered by TrapRepress: others are not kept, for their requesters give programs times of
+    all lengths.
     """
 
     def __init__(self) -> None:
         self._requests: dict[_Key, Request] = {}
 
     def add(self, request: Request) -> bool:
-        """Let *request* wait, in the place of one with its class and TransactionID; returns whether it is kept."""
+        """Let *request* wait, in place of one with its class and TransactionID; returns whether it is kept."""
         kept = request.mad[at.MGMT_CLASS] in SMP_CLASSES or request.mad[at.METHOD] in (_TRAP, _REPORT)
         if kept:
             self._requests[_key(request.mad)] = request
@@ -70,8 +71,9 @@ class Awaited:
     def answered_by(self, mad: bytes, port: Port) -> Request | None:
         """Return the request from *port* that *mad* answers, and let it wait no longer; None when nobody waits for it.
 
-        Bits 47 to 32 of a TransactionID are the asker's agent. Those of a TrapRepress are not looked at: libumad2sim
-        puts the agent of the program that sends it there (umad2sim.c: umad2sim_write), where a kernel leaves them.
+        Bits 47 to 32 of a TransactionID are the requester's agent. Those of a TrapRepress are not looked at:
+        libumad2sim puts the agent of the program that sends it there (umad2sim.c: umad2sim_write), where a kernel
+        leaves them.
         """
         key = _key(mad)
         request = self._requests.get(key)

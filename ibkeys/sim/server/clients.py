@@ -173,7 +173,7 @@ class Clients:
         return opened
 
     def is_alive(self, client: Client) -> bool:
-        """Whether anybody still reads what is sent to *client*, as far as can be told without sending anything.
+        """Whether anybody still reads what is sent to *client*, as far as is known without sending anything.
 
         The name of a dead program is gone; a living one has its socket connected to ours and so refuses the probe.
         """

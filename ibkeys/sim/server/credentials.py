@@ -1,4 +1,4 @@
-"""Who is at the other end of a local socket: abstract sockets have no permissions, so the kernel is asked.
+"""The user at the other end of a local socket, as the kernel reports it: abstract sockets have no permissions.
 
 A stream shows the user who connected it (SO_PEERCRED), a datagram the one who sent it (SO_PASSCRED, SCM_CREDENTIALS).
 """

@@ -149,7 +149,7 @@ def lid(raw: bytes) -> int:
 
 
 def reply(request: bytes, slid: bytes, mad: bytes) -> bytes:
-    """Return the packet that answers the packet *request* with *mad*: the ends change places. *slid*: the asker's."""
+    """Return the packet that answers *request* with *mad*: sender and receiver are swapped. *slid*: the requester's."""
     return b"".join((slid, request[DLID], request[SQP], request[DQP], _ANSWERED, _MAD_LENGTH, mad))
 
 
@@ -158,7 +158,7 @@ def handed_on(sent: bytes, slid: bytes, mad: bytes) -> bytes:
     return b"".join((sent[DLID], slid, sent[_QPS], _ANSWERED, sent[LENGTH], mad))
 
 
-def given_back(sent: bytes, slid: bytes, mad: bytes, status: int) -> bytes:
+def returned_with_error(sent: bytes, slid: bytes, mad: bytes, status: int) -> bytes:
     """Return the packet by which *mad*, which came in the packet *sent*, comes back to its sender with an errno."""
     return b"".join((sent[DLID], slid, sent[_QPS], status.to_bytes(4), _PADDING, sent[LENGTH], mad))
 

@@ -1,6 +1,6 @@
 """The loop of the server: waits for sockets and for times, and calls what is to be done then.
 
-Whatever a call raises is reported and the loop goes on: a bug that one program meets must not end the others.
+An exception in a handler is reported and the loop continues: a bug hit by one program must not end the others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WRITABLE: Final = select.EPOLLOUT
 
 
 class Loop:
-    """Sockets with their handlers, and work for later. *report* is told what a handler or a work raised."""
+    """Sockets with their handlers, and work for later. *report* is called with what a handler or a work raised."""
 
     def __init__(self, report: Callable[[Exception], None]) -> None:
         self._report = report

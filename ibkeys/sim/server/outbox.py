@@ -1,4 +1,4 @@
-"""What goes out to the programs: written to their sockets, kept while they do not read, shown to whoever watches."""
+"""Outgoing packets: written to the programs' sockets, queued while they do not read, and passed to the watcher."""
 
 from __future__ import annotations
 

@@ -37,11 +37,11 @@ _SA_DATA: Final = 168
 class Server:
     """Serves *subnet* under the base name *name*; with *listen* (address, port) over UDP instead.
 
-    Programs of *users*, by default root and the own user, may attach, with *allow_others* those of every user; UDP does
-    not tell users apart, so it needs that: UsageError. Only *users* may steer. Programs that name no node attach to
-    *home*, by default the first one.
-    *watch* sees every MAD; *save* is called once a second; *log* gets a line about whatever went wrong and about the
-    script, *log_clients* about clients that come and go. ``steering`` executes lines. Raises TransportError.
+    Programs of *users*, by default root and the current user, may attach, with *allow_others* those of every user; UDP
+    does not tell users apart, so it needs that: UsageError. Only *users* may steer. Programs that name no node attach
+    to *home*, by default the first one. *watch* sees every MAD; *save* is called once a second; *log* gets a line about
+    whatever went wrong and about the script, *log_clients* about clients that come and go. ``steering`` executes lines.
+    Raises TransportError.
     """
 
     def __init__(

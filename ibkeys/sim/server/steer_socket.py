@@ -33,7 +33,7 @@ class Answer(NamedTuple):
 
 
 class Connection:
-    """One who steers: his line as far as it came, then the answer as far as it is not yet written."""
+    """One control connection: the line received so far, then the part of the answer not written yet."""
 
     __slots__ = ("deadline", "fd", "line", "rest", "socket")
 

@@ -45,7 +45,7 @@ class Steering:
     """Executes lines on *subnet*. Only *users* may connect to the socket, which is named after *name*.
 
     *clients* and *counts* are what the lines of these names show, *log* gets what a script does, *report* what a line
-    raised that it should not. ``connections``: those who steer now. Raises TransportError where the name is taken.
+    raised that it should not. ``connections``: those who steer now. Raises TransportError if the name is taken.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Steering:
         connection.socket.close()
 
     def drop_slow(self, now: float) -> None:
-        """Hang up on those who took too long to say their line or to read the answer. *now*: of the monotonic clock."""
+        """Close connections that were too slow to send their line or read the answer. *now*: of the monotonic clock."""
         for connection in list(self.connections.values()):
             if now >= connection.deadline:
                 self._hang_up(connection)

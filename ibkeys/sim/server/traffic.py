@@ -25,7 +25,7 @@ from ibkeys.sim.deliveries import Delivery, Drop, Outcome
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.server import awaited
 from ibkeys.sim.server import ibsim_protocol as protocol
-from ibkeys.sim.server.awaited import AGENT, SLOT, Awaited
+from ibkeys.sim.server.awaited import AGENT, SLOT, PendingRequests
 from ibkeys.sim.server.clients import Client, Clients
 from ibkeys.sim.server.credentials import receive
 from ibkeys.sim.server.ibsim_protocol import HEADER_SIZE, PACKET_SIZE
@@ -58,9 +58,9 @@ class _Sent(NamedTuple):
     slid: bytes
     asks: bool
 
-    def given_back(self, status: int) -> bytes:
+    def returned_with_error(self, status: int) -> bytes:
         """Return the packet by which the client has its MAD back, with an errno."""
-        return protocol.given_back(self.raw, self.slid, self.mad, status)
+        return protocol.returned_with_error(self.raw, self.slid, self.mad, status)
 
 
 class Traffic:
@@ -86,7 +86,7 @@ class Traffic:
         self._users = users
         self._watch = watch
         self._outbox = Outbox(clients, loop, counts, watch)
-        self._awaited = Awaited()
+        self._awaited = PendingRequests()
         self._current: _Sent | None = None
         self._takers: list[Client] = []  # to whom the current packet went
 
@@ -116,7 +116,7 @@ class Traffic:
                 return
 
     def _first_packet(self, client: Client, size: int) -> bytes:
-        """Take a packet of a program whose user is not known yet; an empty one in the place of another user's.
+        """Take a packet of a program whose user is not known yet; an empty one in place of another user's.
 
         Once is enough: the kernel lets nobody else send to a socket that is connected. To ask it each time would cost a
         tenth of all that this server does.
@@ -135,7 +135,7 @@ class Traffic:
         self.packets += 1
         sent = _sent(client, raw, mad)
         if _is_subscription(sent.mad) and not self._may_subscribe(client, sent.mad):
-            self._outbox.write(client, sent.given_back(errno.EPERM), "another program here takes the Reports")
+            self._outbox.write(client, sent.returned_with_error(errno.EPERM), "another program here takes the Reports")
             return
         if self._watch is not None:
             slid, qpn = protocol.lid(sent.slid), int.from_bytes(raw[protocol.DQP])
@@ -167,7 +167,7 @@ class Traffic:
         elif sent.asks:
             self._counts["unanswered"] += 1
             why = outcome.value if isinstance(outcome, Drop) else "the program there is gone"
-            self._outbox.write(sent.client, sent.given_back(errno.ETIMEDOUT), f"no answer: {why}")
+            self._outbox.write(sent.client, sent.returned_with_error(errno.ETIMEDOUT), f"no answer: {why}")
 
     def _may_subscribe(self, client: Client, mad: bytes) -> bool:
         """Note what *client* subscribes to, or no longer; returns whether it may: no other program does at its port."""
@@ -183,7 +183,7 @@ class Traffic:
         return True
 
     def _await(self, sent: _Sent, taker: Client) -> None:
-        request = awaited.Request(sent.client, sent.mad, sent.given_back(errno.ETIMEDOUT))
+        request = awaited.Request(sent.client, sent.mad, sent.returned_with_error(errno.ETIMEDOUT))
         if not self._awaited.add(request):
             return
         if request.mad[at.METHOD] == _REPORT:
@@ -235,7 +235,7 @@ class Traffic:
 
         An answer is for the program that asked, a Report for the one that subscribed, all else for one that is an SM.
         """
-        if Awaited.concerns(mad):
+        if PendingRequests.concerns(mad):
             request = self._awaited.answered_by(mad, port)
             if request is None:
                 return None, mad
@@ -249,7 +249,7 @@ class Traffic:
 
 
 def _mad_in(raw: bytes) -> bytes | None:
-    """Return the MAD in a packet, padded to its whole length; None where a kernel would not have sent it."""
+    """Return the MAD in a packet, padded to its whole length; None if a kernel would not have sent it."""
     mad = raw[HEADER_SIZE:]
     if raw[protocol.LENGTH] != _WHOLE_MAD:
         length = int.from_bytes(raw[protocol.LENGTH])

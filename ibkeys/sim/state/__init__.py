@@ -1,1 +1,1 @@
-"""The state of a simulated subnet that outlasts it: as a document, and in a file."""
+"""The saved state of a simulated subnet: as a document, and in a file."""

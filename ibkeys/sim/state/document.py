@@ -85,7 +85,7 @@ def _load_port(nodes: Sequence[Node], record: dict[str, Any]) -> Port:
 
 
 def _check_cable(port: Port) -> None:
-    """Raise ValueError where a cable has one end, or three."""
+    """Raise ValueError if a cable has one end, or three."""
     former = port.first_peer
     if port.peer is not None and (port.peer.peer is not port or not port.peer.number or not port.number):
         raise ValueError("a cable with one end")

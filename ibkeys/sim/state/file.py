@@ -27,7 +27,7 @@ class StateFile:
     """The state of *subnet* in the file *path*. Opening loads it; time since the last save counts.
 
     Raises StoreLocked when another process has it open, StoreError when it is damaged, belongs to another net file or
-    cannot be written. It holds M_Keys, so its mode is 0600. What is no regular file, has other names (hard links) or
+    cannot be written. It holds M_Keys, so its mode is 0600. What is not a regular file, has other names (hard links) or
     belongs to another user is left as it is, and a link is not followed: StoreError.
     """
 

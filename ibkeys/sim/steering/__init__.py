@@ -1,1 +1,1 @@
-"""A simulated subnet steered in words: one line in, what came of it out."""
+"""Text commands for a simulated subnet: one line in, the result out."""

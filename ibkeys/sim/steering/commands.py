@@ -1,4 +1,4 @@
-"""Steering a simulated subnet in words: one line in, what came of it out.
+"""Text commands for a simulated subnet: one line in, the result out.
 
 Each line is a command of `GRAMMAR`. A line is read as a whole before anything happens, so one with a mistake changes
 nothing. Answers never show an M_Key.

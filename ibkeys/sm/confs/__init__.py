@@ -1,1 +1,1 @@
-"""Options files that get keys while their OpenSM runs: which they are, who reads along, what was left beside them."""
+"""Options files that get keys while their OpenSM is running: finding them, who else can read them, leftover files."""

@@ -1,4 +1,4 @@
-"""An options file of OpenSM on some host, as it was last seen, and what rights it keeps when it holds keys."""
+"""An OpenSM options file on some host as last seen, and the permissions that it gets when it holds keys."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class ConfFile:
 
     @property
     def data(self) -> bytes:
-        """What it says."""
+        """Its contents."""
         return self.seen.data or b""
 
     @property
     def is_open(self) -> bool:
-        """Whether others than its owner have rights on it."""
+        """Whether users other than its owner may read or write it."""
         return self.seen.found is not None and bool(self.seen.found.metadata.mode & (stat.S_IRWXG | stat.S_IRWXO))
 
     @property
@@ -64,7 +64,7 @@ class ConfFile:
 
     @property
     def why_it_stays_open(self) -> str:
-        """A note for the user where others than its owner keep their rights on it, "" where nobody does."""
+        """A note for the user where others than its owner keep their rights on it, "" if nobody does."""
         if not self.is_open or self.rights is not None:
             return ""
         assert self.seen.found is not None  # it is open
@@ -75,11 +75,10 @@ class ConfFile:
         )
 
     def write(self, new: bytes, operation: Operation, store: KeyStore) -> FileEntry | None:
-        """Let it say *new*; None where it says so already.
+        """Replace its contents by *new*; None when they are equal already.
 
-        The journal gets references to the key store in the place of keys. Raises FileChanged where somebody else
-        changed it, FileFormatError for a key that the journal could not give back, FileError, HostNotReached,
-        StoreError.
+        The journal gets references to the key store in place of keys. Raises FileChanged if somebody else changed it,
+        FileFormatError for a key that the journal could not give back, FileError, HostNotReached, StoreError.
         """
         if new == self.data or self._has_become(new):
             return None
@@ -97,6 +96,6 @@ class ConfFile:
         return now.data == new
 
     def verify(self, otherwise: str) -> None:
-        """Raise FileChanged where it is not as it was left. *otherwise*: what was not done then, in words."""
+        """Raise FileChanged if it is not as it was left. *otherwise*: what was not done then, in words."""
         if self.hands.look(self.path) != self.seen:
             raise FileChanged(f"{self.name}: somebody else changed it in the meantime; {otherwise}")

@@ -1,6 +1,6 @@
-"""Who can read the keys that an OpenSM prints when it gets new ones, and shutting them out.
+"""Who can read the keys that an OpenSM prints when it gets new ones, and removing that access.
 
-OpenSM prints each changed value of its options file in clear, to its standard output and to syslog, and under
+OpenSM prints each changed value of its options file in plain text, to its standard output and to syslog, and under
 ``--daemon`` to its log. Source: opensm osm_subnet.c (opts_parse); a running OpenSM, observed.
 """
 
@@ -37,7 +37,7 @@ def shown_in(running: Running) -> Iterator[str]:
     if _is_read(output):
         yield f"its standard output goes to {output.path}, which others can read"
     if _fact(host, SYSLOG) is None:
-        return  # nobody hears it
+        return  # nobody can read it
     for path in _HEARD_BY:
         fact = _fact(host, path)
         if fact is not None and fact.others_can_read:
@@ -67,7 +67,7 @@ def is_usable_alone(fact: FileFact, user: int) -> bool:
 
 
 def hindrance_to_closing(folder: Path, fact: FileFact | None, user: int) -> str:
-    """Return why the folder of the key files cannot be closed to others, "" where nothing hinders it.
+    """Return why the folder of the key files cannot be closed to others, "" if nothing hinders it.
 
     *user*: the user ID of its OpenSM. A folder like /tmp is used by other programs, and who writes to it can put key
     files of their own there.

@@ -27,8 +27,8 @@ def options_file(running: Running, kind: type[Conf], interlock: str) -> tuple[Co
     """Return the options file of an OpenSM that is to be changed, and notes on what is not certain.
 
     Raises Refused (*interlock*) for a file that is not there, and (``file``, ``signal``) where it cannot be replaced or
-    the OpenSM not be told; UsageError where it is not known which file that is, FileError where it is not to be
-    reached, and HostNotReached.
+    the OpenSM not be told; UsageError if it is not known which file that is, FileError if it is not to be reached, and
+    HostNotReached.
     """
     instance, hands = running.instance, running.hands
     if instance.files["options"].is_there is False:
@@ -83,8 +83,9 @@ def notes_on_idle_hosts(hosts: Iterable[HostReport]) -> list[str]:
 
 
 def _refuse_doubles(managers: Iterable[tuple[Manager, Running | None]], hosts: Iterable[HostReport]) -> None:
-    """Raise Refused where two OpenSMs that were seen have the port of one SM: one of the two would get the keys, and it
-    may be the wrong one."""
+    """Raise Refused if two OpenSMs that were seen have the port of one SM: one of the two would get the keys, and it
+    may be the wrong one.
+    """
     seen = [instance for host in hosts for instance in host.instances]
     for manager, _ in managers:
         same = [instance.name for instance in seen if instance.port_guid == manager.guid]

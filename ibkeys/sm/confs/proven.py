@@ -1,4 +1,4 @@
-"""Options files that are as a change left them that was proven: OpenSM has read them so, whatever their times say."""
+"""Options files that are unchanged since a verified change: OpenSM has read them, whatever their times say."""
 
 from __future__ import annotations
 

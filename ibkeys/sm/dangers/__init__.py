@@ -1,1 +1,1 @@
-"""What is dangerous about the subnet managers that are there, each with what it means and what to do about it."""
+"""Dangerous settings of the subnet managers, each with its consequence and remedy."""

@@ -1,4 +1,4 @@
-"""What is dangerous about the subnet managers as they are: the rows of three tables, looked for one after the other."""
+"""The catalogue of dangers: the rows of three tables, checked one after the other."""
 
 from __future__ import annotations
 

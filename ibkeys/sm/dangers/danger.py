@@ -1,4 +1,4 @@
-"""What a danger is: a row of a table that says how it is seen, what it means and what to do. No key is in any."""
+"""A danger: a table row with its check, its consequence and its remedy. It never contains a key."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Found:
 
 
 def doubt(setting: Setting) -> str:
-    """Return the words that stand behind a value that may not be in force."""
+    """Return the text that follows a value that may not be in force."""
     return "" if setting.is_certain else " as far as can be seen"
 
 

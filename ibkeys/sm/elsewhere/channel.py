@@ -1,4 +1,4 @@
-"""A program at the other end of pipes that answers line by line, with limits on time and size of each answer."""
+"""A child program that answers line by line over pipes, with limits on the time and size of each answer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Channel:
     ) -> None:
         """Start the program. *own_session*: an interrupt at the terminal ends this process only, not the program.
 
-        Raises ChannelBroken where it cannot be started.
+        Raises ChannelBroken if it cannot be started.
         """
         self._clock = clock
         try:
@@ -57,7 +57,7 @@ class Channel:
             self._selector.register(stream, selectors.EVENT_READ)
 
     def send(self, data: bytes, seconds: float) -> None:
-        """Write all of *data* within *seconds*. Raises ChannelBroken where the program has gone, or does not read."""
+        """Write all of *data* within *seconds*. Raises ChannelBroken if the program has gone, or does not read."""
         assert self.process.stdin is not None
         deadline = self._clock() + seconds
         view = memoryview(data)
@@ -84,7 +84,7 @@ class Channel:
                 raise ChannelBroken("it said more than an answer can have")
             if end >= 0:
                 found.append(bytes(self._rest[:end]))
-                del self._rest[: end + 1]  # moves no bytes
+                del self._rest[: end + 1]  # no copying
                 size, searched = size_now, 0
                 if is_last(found[-1]):
                     return found

@@ -1,7 +1,7 @@
 """Talking with a small shell program on another host: one question, one answer, with limits on all of it.
 
-The program goes over standard input, and then one question at a time. An answer that the program cannot have given
-ends the conversation: `HostNotReached`.
+The program goes over standard input, and then one question at a time. An invalid answer ends the conversation:
+`HostNotReached`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BANNER: Final = 1 << 16
 """Bytes that a login shell may say before the program does."""
 _MOST_WORDS: Final = 300
 _LAST_SECOND: Final = 250_000_000_000
-"""In the year 9892. What lies behind the year 9999 is no time to Python."""
+"""In the year 9892. Python has no times after the year 9999."""
 _LAST_MODE: Final = 0xFFFF_FFFF
 OpenChannel = Callable[[Sequence[str], Mapping[str, str]], Channel]
 
@@ -132,7 +132,7 @@ class Conversation:
         return seconds
 
     def end(self, what: str) -> NoReturn:
-        """Give the host up. Raises HostNotReached, with what the host said last."""
+        """End the conversation. Raises HostNotReached with the last line from the host."""
         self._is_over = True
         said = clean(self.channel.last_words())[:_MOST_WORDS] if hasattr(self, "channel") else ""
         raise HostNotReached(f"host {self.name}: {what}{f': {said}' if said else ''}", self.name) from None

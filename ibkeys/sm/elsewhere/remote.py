@@ -1,8 +1,8 @@
 """Another host's files, read by a small shell program there: `HostFiles` through ssh. Nothing has to be installed.
 
 The program (`host_reader.sh`) goes over standard input, and then one question at a time. Contents come back over the
-same pipe: also an options file with keys in it, which nobody but this process sees. An answer that the program cannot
-have given ends the conversation.
+same pipe: also an options file with keys in it, which nobody but this process sees. An invalid answer ends the
+conversation.
 """
 
 from __future__ import annotations

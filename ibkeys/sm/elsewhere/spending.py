@@ -1,7 +1,7 @@
-"""What one host may cost whoever talks with it: time and bytes of its answers.
+"""Limits on the time and size of one host's answers.
 
-A look at a host is a row of questions, and ends at these limits whatever the host does. A change through its OpenSM
-asks now and then, for hours where it has to: time in which nobody asks gives back what was spent.
+Inspecting a host is a series of questions and ends at these limits whatever the host does. A change through its OpenSM
+may ask now and then for hours, so the budget refills while nothing is asked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ HOST_SECONDS: Final = 300.0
 HOST_BYTES: Final = 256 * files.MIB
 """Most time and most bytes for the answers of one host, one after the other."""
 _BYTES_BACK: Final = HOST_BYTES / HOST_SECONDS
-"""Bytes that a second gives back in which nobody asks."""
+"""Bytes that the budget regains in each second without a question."""
 
 
 class Spending:

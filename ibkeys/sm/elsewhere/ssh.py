@@ -65,7 +65,8 @@ other to the host; and without a display nobody is asked for a password."""
 @dataclass(frozen=True, slots=True)
 class SshHost:
     """How one host is reached. ``sudo``: its files are read through ``sudo -n``, which asks for no password either.
-    ``config``: an ssh_config in the place of the user's own."""
+    ``config``: an ssh_config in place of the user's own.
+    """
 
     name: str
     sudo: bool = False

@@ -1,1 +1,1 @@
-"""What may be changed on a host for its OpenSM: one file, and one signal."""
+"""Changes on the host of an OpenSM: replacing files, sending signals, starting and stopping it."""

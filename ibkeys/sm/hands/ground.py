@@ -1,6 +1,7 @@
-"""What stands in the way of replacing a file of another host, found out without writing anything.
+"""Whether a file on another host can be replaced, checked without writing anything.
 
-As `ibkeys.host.replacing.hindrances` for this host; what cannot be told there does not hinder, and shows when it fails.
+As `ibkeys.host.replacing.hindrances` for this host; what cannot be checked there does not count, and shows when the
+replacement fails.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from ibkeys.sm.hands.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class FolderFacts:
     """What the host says of the folder of a file, and of the file. ``mount``, ``own_mount``: the kernel's numbers, ""
-    where they cannot be told. ``system``: its line of mountinfo behind the number. ``flags``: what lsattr shows.
-    ``has_acl``: whether the file has one beside its mode."""
+    if they cannot be told. ``system``: its line of mountinfo behind the number. ``flags``: what lsattr shows.
+    ``has_acl``: whether the file has one beside its mode.
+    """
 
     mode: int
     uid: int
@@ -31,7 +33,7 @@ class Ground:
     flags: str = ""
 
 
-def read_ground(writer: Writer, path: Path) -> Ground:
+def read_folder_facts(writer: Writer, path: Path) -> FolderFacts:
     """Return what the host says of *path* and its folder. Raises No, FileError, HostNotReached."""
     said: dict[str, str] = {}
     for line in writer.ask("ground", path=path):
@@ -40,7 +42,7 @@ def read_ground(writer: Writer, path: Path) -> Ground:
     talk = writer.conversation
     match said.get("folder", "").split(" "):
         case [mode, uid, device]:
-            return Ground(
+            return FolderFacts(
                 talk.kind_and_mode(mode),
                 talk.number(uid),
                 talk.number(device),
@@ -51,8 +53,8 @@ def read_ground(writer: Writer, path: Path) -> Ground:
     talk.end("its answer makes no sense (a folder)")
 
 
-def hindrance_of(seen: SeenFile, ground: Ground, user: int) -> str | None:
-    """Return why *user* cannot replace what was *seen* on this ground, None when nothing is known to hinder it."""
+def hindrance_of(seen: SeenFile, ground: FolderFacts, user: int) -> str | None:
+    """Return why *user* cannot replace the file that was *seen* in this folder, None for no known reason."""
     if seen.found is not None and _is_mount_point(seen.found.device, ground):
         return (
             "is a mount point itself, as a file that is mounted into a container: it can only be written in place, "
@@ -83,7 +85,7 @@ def hindrance_of(seen: SeenFile, ground: Ground, user: int) -> str | None:
     return "is marked as immutable or append-only (chattr)" if _is_fixed(ground.flags) else None
 
 
-def _is_mount_point(device: int, ground: Ground) -> bool:
+def _is_mount_point(device: int, ground: FolderFacts) -> bool:
     if ground.mount and ground.own_mount:
         return ground.mount != ground.own_mount
     return device != ground.device

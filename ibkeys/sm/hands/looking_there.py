@@ -17,7 +17,7 @@ from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.replacing.seen import FoundFile, Metadata, SeenFile
 from ibkeys.sm.elsewhere.remote import RemoteFiles
 from ibkeys.sm.hands.other_root import refuse_other_root
-from ibkeys.sm.hands.writer import NOTHING, No, Writer
+from ibkeys.sm.hands.writer import NOTHING, Writer, WriterRefused
 
 _LINKS: Final = 40
 _SECOND: Final = 1_000_000_000
@@ -80,7 +80,7 @@ class LookingThere:
         for number in range(_LINKS + 1):
             try:
                 place = self._writer.name("real", place.parent) / place.name
-            except No:
+            except WriterRefused:
                 raise FileError(f"{self._at(path)}: {place.parent} is not there, or cannot be read") from None
             if not place.is_absolute():
                 self._writer.conversation.end("its answer makes no sense (a folder)")
@@ -95,7 +95,7 @@ class LookingThere:
                 raise FileError(f"{self._at(path)}: {place} is a symbolic link of another user (UID {status.uid})")
             try:
                 place = place.parent / self._writer.name("target", place)
-            except No:
+            except WriterRefused:
                 raise FileChanged(f"{self._at(place)}: somebody else is changing it right now") from None
         raise FileError(f"{self._at(path)}: a loop of symbolic links, or more than {_LINKS} of them")
 
@@ -107,7 +107,7 @@ class LookingThere:
     def _status(self, place: Path) -> _Status | None:
         try:
             text = self._writer.one("seen", path=place)
-        except No as no:
+        except WriterRefused as no:
             raise FileError(f"{self._at(place)}: cannot be looked at: {no.reason}") from None
         if text == NOTHING:
             return None
@@ -131,7 +131,7 @@ class LookingThere:
     def _one(self, question: str) -> str:
         try:
             return self._writer.one(question)
-        except No:
+        except WriterRefused:
             self._writer.conversation.end(f"its answer makes no sense ({question})")
 
     def _at(self, path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Getting the hands on a host: this one, or another through ssh."""
+"""Opening a host for changes: this one, or another through ssh."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The hands on another host, through ssh. Nothing has to be installed there: a small shell program does it.
+"""Changes on another host through ssh. Nothing has to be installed there: a small shell program does the work.
 
 Reading goes over a connection of its own, to the program that changes nothing (`ibkeys.sm.elsewhere.remote`). Of what
 is changed, the bytes that were seen count: the program compares the file with them right before the new one takes its
-place. What somebody renames into the place between these two calls is lost: no shell can let two files change places.
+place. A file that somebody renames to that name between these two calls is lost, because a shell cannot exchange two
+files atomically.
 """
 
 from __future__ import annotations
@@ -29,22 +30,22 @@ from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.host.replacing.staging import Staged
 from ibkeys.sm.elsewhere.channel import Channel
 from ibkeys.sm.elsewhere.remote import RemoteFiles
-from ibkeys.sm.hands.ground import hindrance_of, read_ground
+from ibkeys.sm.hands.ground import hindrance_of, read_folder_facts
 from ibkeys.sm.hands.looking_there import LookingThere, marks
 from ibkeys.sm.hands.processes_there import ProcessesThere
 from ibkeys.sm.hands.remote_guard import OtherGuard, confirm_guard
 from ibkeys.sm.hands.staged_there import StagedThere, failed, not_replaced
-from ibkeys.sm.hands.telling import Telling
-from ibkeys.sm.hands.writer import NOTHING, No, Writer, sum_of
+from ibkeys.sm.hands.telling import ProcessControl
+from ibkeys.sm.hands.writer import NOTHING, Writer, WriterRefused, sum_of
 from ibkeys.store.journal import FileEntry, Operation
 
 OWN_SESSION: Final = partial(Channel, own_session=True)
-"""Whoever interrupts ibkeys wants it to go back, and for that the connection has to live on."""
+"""An interrupt makes ibkeys roll back, which needs this connection, so the connection must survive the interrupt."""
 _LEFT: Final = re.compile(r"(\d{1,20}-[0-9a-f]{16}(\.part)?) ([0-9a-f]{64})")
 
 
-class OtherHost(Telling):
-    """The hands on another host: an `SmHands`."""
+class OtherHost(ProcessControl):
+    """Changes on another host: an `SmHands`."""
 
     def __init__(self, reader: RemoteFiles, writer: Writer) -> None:
         self._reader = reader
@@ -84,8 +85,8 @@ class OtherHost(Telling):
 
     def _of_ground(self, seen: SeenFile, rights: int | None) -> str | None:
         try:
-            ground = read_ground(self.writer, seen.path)
-        except No as no:
+            ground = read_folder_facts(self.writer, seen.path)
+        except WriterRefused as no:
             raise FileError(f"{self._at(seen.path.parent)}: cannot be looked at: {no.reason}") from None
         return hindrance_of(seen, ground, self._looking.users()[0]) or why_not(seen, rights, ground.has_acl)
 
@@ -119,7 +120,7 @@ class OtherHost(Telling):
                 self.writer.ask("put", sum_of(data), marks(seen), sum_of(seen.data), given, path=seen.path)
             elif seen.found is not None:
                 self.writer.ask("remove", marks(seen), sum_of(seen.data), path=seen.path)
-        except No as no:
+        except WriterRefused as no:
             raise not_replaced(self.name, entry, no, "removed" if data is None else "replaced") from None
         except HostNotReached:
             if not may_be_done:
@@ -170,7 +171,7 @@ class OtherHost(Telling):
         was = f"{seen.mode:o}:{seen.uid}:{seen.gid}:{device}:{inode}"
         try:
             self.writer.ask("set_mode", was, f"{mode:o}", path=place)
-        except No as no:
+        except WriterRefused as no:
             if no.kind == "changed":
                 raise changed(self._at(place)) from None
             reason = no.reason or no.kind
@@ -196,14 +197,14 @@ class OtherHost(Telling):
                     if is_known:
                         self.writer.ask("drop", left[1], path=place)
                     (removed if is_known else foreign).append(place.with_name(f".{place.name}.ibkeys-{left[1]}"))
-            except No as no:
+            except WriterRefused as no:
                 raise FileError(f"{self._at(place.parent)}: cannot be cleaned up: {no.reason}") from None
         return LeftOvers(tuple(removed), tuple(foreign))
 
     # --- OpenSM -------------------------------------------------------------------------------------------------------
 
     def guard(self, seconds: float) -> OtherGuard:
-        """Return one who goes back there when nobody confirms."""
+        """Return a guard on that host that rolls back when nobody confirms."""
         return OtherGuard(self.name, self.writer, seconds, self._processes.words)
 
     def confirm_guard(self, token: str) -> bool:

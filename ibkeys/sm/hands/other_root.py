@@ -18,7 +18,7 @@ _INSIDE: Final = re.compile(r"/+proc/.*", re.DOTALL)
 
 
 def refuse_other_root(files: HostFiles, path: Path, place: Path) -> None:
-    """Raise FileError where *place*, to which *path* leads, is not the file that *path* means, and HostNotReached."""
+    """Raise FileError if *place*, to which *path* leads, is not the file that *path* means, and HostNotReached."""
     if not _INSIDE.match(str(path)):
         return
     for meant, found in ((path.parent, place.parent), (path, place)):

@@ -1,4 +1,4 @@
-"""The OpenSMs of this host: what one is told no other process hears, whatever gets its ID later."""
+"""The OpenSM processes of this host. Signals go to the very process that was seen, never to one that reuses its ID."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ class ProcessesHere:
 
     def _hung_up(self, unit: str) -> bool:
         try:
-            self._systemd.hang_up(unit)
+            self._systemd.send_sighup(unit)
         except HostRefused:
             return False
         return True
 
     @contextmanager
     def _held(self, process: OpensmProcess) -> Iterator[int]:
-        """Give a descriptor that means this very process, whatever gets its ID later. Raises HostRefused."""
+        """Yield a pidfd of this very process. Raises HostRefused when another process has its ID now."""
         if process.ticks is None:
             raise HostRefused(
                 f"process {process.pid}: its start time is not known, so it may be a different process now", ""
@@ -78,7 +78,8 @@ class ProcessesHere:
         try:
             descriptor = os.pidfd_open(process.pid)
             try:
-                # In this order: while the descriptor is open, no other process means the same; before, one could.
+                # Open first, then compare the start time: an open pidfd never refers to a later process with the same
+                # ID.
                 if started_at(_stat(self.proc / str(process.pid))) != process.ticks:
                     raise HostRefused(f"process {process.pid}: is no longer the OpenSM that was examined", "")
                 yield descriptor

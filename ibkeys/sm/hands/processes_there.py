@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ibkeys.errors import HostRefused
 from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.sm.hands.systemd import is_unit
-from ibkeys.sm.hands.writer import NOTHING, No, Writer
+from ibkeys.sm.hands.writer import NOTHING, Writer, WriterRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class ProcessesThere:
             raise HostRefused(f"{self.name}: {unit!r} is no name of a service", self.name)
         try:
             self.writer.ask("start", unit)
-        except No as no:
+        except WriterRefused as no:
             raise HostRefused(f"{self.name}: {no.reason or f'systemctl start {unit}: {no.kind}'}", self.name) from None
 
     def words(self, process: OpensmProcess) -> tuple[str, str, str]:
@@ -61,6 +61,6 @@ class ProcessesThere:
     def _tell(self, question: str, process: OpensmProcess) -> list[str]:
         try:
             return self.writer.ask(question, *self.words(process))
-        except No as no:
+        except WriterRefused as no:
             reason = no.reason or "cannot be signalled"
             raise HostRefused(f"{self.name}: process {process.pid}: {reason}", self.name) from None

@@ -1,4 +1,4 @@
-"""One who goes back on another host, alone: a process there that needs neither the connection nor the fabric.
+"""A guard process on another host that rolls back by itself: it needs neither the connection nor the fabric.
 
 It has a directory of its own (mode 0700, below /tmp of that host) with the former bytes, the sums of the texts that it
 may take back, and the program that it runs. The directory's name is its token. Of "confirmed" and "going back" exactly
@@ -16,10 +16,11 @@ from ibkeys.errors import HostRefused
 from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.sm.hands import writer as program_there
-from ibkeys.sm.hands.writer import No, Writer, sum_of
+from ibkeys.sm.hands.writer import Writer, WriterRefused, sum_of
 
 QUIET_SECONDS: Final = 900
-"""So long without a sign of life, and the guard takes the connection for cut. The program has the same number."""
+"""After so many seconds without a keep-alive the guard treats the connection as cut. The program has the same number.
+"""
 _TOKEN: Final = re.compile(r"ibkeys-guard-[A-Za-z0-9]{8,64}")
 
 
@@ -53,21 +54,21 @@ class OtherGuard:
                 self._writer.send("keep", seen.data, token, "former")
             words = (token, str(self._seconds), who, sum_of(seen.data))
             self.pid = talk.number(self._writer.one("watch", *words, path=seen.path))
-        except No as no:
+        except WriterRefused as no:
             raise HostRefused(f"{self._host}: no guard can be started: {no.reason or no.kind}", self._host) from None
         self.token = token
         return token
 
     def written(self, data: bytes) -> None:
-        """Tell it a text that is about to be written. Raises HostRefused, HostNotReached."""
+        """Announce contents that are about to be written. Raises HostRefused, HostNotReached."""
         self._say("note", sum_of(data))
 
     def alive(self) -> None:
-        """Give it a sign of life. Raises HostNotReached."""
+        """Send it a keep-alive. Raises HostNotReached."""
         self._say("alive")
 
     def waiting(self) -> None:
-        """Let the seconds run from now. Raises HostRefused, HostNotReached."""
+        """Start the timeout now. Raises HostRefused, HostNotReached."""
         self._say("waiting")
 
     def over(self) -> bool:
@@ -83,7 +84,7 @@ class OtherGuard:
             raise HostRefused(f"{self._host}: the guard was not started", self._host)
         try:
             self._writer.ask(question, self.token, *words)
-        except No as no:
+        except WriterRefused as no:
             why = no.reason or "it is not there any more"
             raise HostRefused(f"{self._host}: the guard cannot be told: {why}", self._host) from None
 
@@ -94,7 +95,7 @@ def confirm_guard(host: str, writer: Writer, token: str) -> bool:
         raise HostRefused(f"{host}: {token!r} is no guard", host)
     try:
         writer.ask("over", token)
-    except No as no:
+    except WriterRefused as no:
         if no.kind == "gone":
             return False
         raise HostRefused(f"{host}: the guard cannot be told: {no.reason or no.kind}", host) from None

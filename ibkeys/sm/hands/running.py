@@ -1,4 +1,4 @@
-"""Whether an OpenSM that was seen still runs: by its ID and the moment it started, which name it and no other."""
+"""Whether an OpenSM that was seen is still running: its ID and start time identify it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The hands on a host of an OpenSM: files and their rights, its process, and one who goes back alone.
+"""Changes on the host of an OpenSM: files and their permissions, its process, and a guard that rolls back by itself.
 
-`open_hands` (`ibkeys.sm.hands.opening`) gives them for this host and for others. Looking is another matter: all
-of it goes through ``files``, which change nothing.
+`open_hands` (`ibkeys.sm.hands.opening`) opens this host or another one. Reading goes through ``files``, which change
+nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ibkeys.store.journal import FileEntry, Operation
 
 
 class RemoteGuard(Protocol):
-    """A process on another host that gives a policy back when nobody confirms the new one. It needs no connection.
+    """A process on another host that restores a policy file when nobody confirms the new one. It needs no connection.
 
     The order: `began` once, before anything is written; `written` with each text, before that text is written;
     `waiting` when all is done; then `confirm`, or `over` after going back. Without that end the
@@ -40,15 +40,16 @@ class RemoteGuard(Protocol):
     def began(self, seen: SeenFile, process: OpensmProcess) -> str:
         """Start it, and return its token. *seen*: what it gives back; *process*: whom it tells.
 
-        Raises HostRefused where it cannot be started there.
+        Raises HostRefused if it cannot be started there.
         """
 
     def written(self, data: bytes) -> None:
         """Tell it a text that is about to be written: it may take the place of that. Raises HostRefused."""
 
     def alive(self) -> None:
-        """Give it a sign of life, at least every `ibkeys.sm.hands.remote_guard.QUIET_SECONDS` before `waiting`.
-        Everything else that is asked of the same host is one too, but not what is read through ``files``."""
+        """Send it a keep-alive, at least every `ibkeys.sm.hands.remote_guard.QUIET_SECONDS` before `waiting`.
+        Everything else that is asked of the same host is one too, but not what is read through ``files``.
+        """
 
     def waiting(self) -> None:
         """All is written: let the seconds run from now. Raises HostRefused when it is not there any more."""
@@ -133,7 +134,7 @@ class SmHands(Protocol):
         """Give the file or folder that *path* leads to fewer rights, and return its former mode.
 
         *seen*: what ``files.stat`` said of it: it must still be the same one (device and inode), with the same owner
-        and mode; its bytes may have changed, as those of a log do. Nothing is journaled. Raises FileChanged where it is
+        and mode; its bytes may have changed, as those of a log do. Nothing is journaled. Raises FileChanged if it is
         another one; FileError for more rights, for what is neither a regular file nor a folder, and when it fails.
         """
 
@@ -178,7 +179,7 @@ class SmHands(Protocol):
         """
 
     def guard(self, seconds: float) -> RemoteGuard | None:
-        """Return one who goes back on that host when nobody confirms; it is not started yet. None for this host."""
+        """Return a guard on that host, not started yet, that rolls back when nobody confirms; None for this host."""
 
     def confirm_guard(self, token: str) -> bool:
         """End the guard of this token, which another process may have started: what was written stays.

@@ -1,4 +1,4 @@
-"""A new file that waits beside the old one on another host: see `ibkeys.host.replacing.staging`."""
+"""A new file that waits next to the old one on another host: see `ibkeys.host.replacing.staging`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from ibkeys.errors import FileChanged, FileError, HostNotReached, StoreError
 from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.sm.hands.looking_there import marks
-from ibkeys.sm.hands.writer import NOTHING, No, Writer, sum_of
+from ibkeys.sm.hands.writer import NOTHING, Writer, WriterRefused, sum_of
 from ibkeys.store.journal import FileEntry
 
 
@@ -48,7 +48,7 @@ class StagedThere:
             return
         failed(self.entry)
         if self.answers:
-            with suppress(No, HostNotReached):
+            with suppress(WriterRefused, HostNotReached):
                 self._writer.ask("clear")
 
     @contextmanager
@@ -56,13 +56,13 @@ class StagedThere:
         self.answers = False
         try:
             yield
-        except No as no:
+        except WriterRefused as no:
             self.answers = True
             raise not_replaced(self._name, self.entry, no, "replaced") from None
         self.answers = True
 
 
-def not_replaced(host: str, entry: FileEntry, no: No, what: str) -> FileError:
+def not_replaced(host: str, entry: FileEntry, no: WriterRefused, what: str) -> FileError:
     """Return the error for a file of *host* that was not *what*, or may not last; in the first case it has failed."""
     path = f"{host}: {entry.image.path}"
     if no.kind == "unsynced":
@@ -76,5 +76,5 @@ def not_replaced(host: str, entry: FileEntry, no: No, what: str) -> FileError:
 
 def failed(entry: FileEntry) -> None:
     """Note that a file was not replaced, while something else has gone wrong."""
-    with suppress(StoreError):  # what went wrong first is what the user must hear
+    with suppress(StoreError):  # what went wrong first is what the user must be told
         entry.failed()

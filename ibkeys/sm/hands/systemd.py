@@ -1,4 +1,5 @@
-"""The systemd of this host, as far as an OpenSM is one of its services. Asked by systemctl, which must not wait for us.
+"""The systemd of this host, for OpenSMs that are its services. It is asked through systemctl, which must not prompt for
+input.
 
 Source: systemctl(1).
 """
@@ -32,7 +33,7 @@ class Systemd:
     tools: Mapping[str, str]
 
     def unit_of(self, process: OpensmProcess) -> str | None:
-        """Return the unit whose main process this is, None where it is that of none, or systemd does not say."""
+        """Return the unit whose main process this is, None if it is that of none, or systemd does not say."""
         unit = process.unit
         if unit is None or not is_unit(unit):
             return None
@@ -42,7 +43,7 @@ class Systemd:
             return None
         return unit if main.strip() == f"MainPID={process.pid}" else None
 
-    def hang_up(self, unit: str) -> None:
+    def send_sighup(self, unit: str) -> None:
         """Send SIGHUP to the main process of a unit. Raises HostRefused."""
         self._ask("kill", "--signal=HUP", "--kill-who=main", "--", unit)
 
@@ -57,7 +58,7 @@ class Systemd:
         self._ask("start", "--", unit)
 
     def _ask(self, verb: str, *words: str) -> str:
-        """Return what systemctl says. Raises HostRefused where it says no, does not end, or is not there."""
+        """Return what systemctl says. Raises HostRefused if it says no, does not end, or is not there."""
         asked = f"systemctl {verb} {words[-1]}"
         try:
             done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What may be said to the OpenSMs of a host: the same for this one and for others."""
+"""Signalling, stopping and starting the OpenSMs of a host: the same for this host and others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Processes(Protocol):
         """Start a unit."""
 
 
-class Telling(ABC):
+class ProcessControl(ABC):
     """The part of the hands that speaks to OpenSMs: see `ibkeys.sm.hands.sm_hands.SmHands`."""
 
     __slots__ = ()

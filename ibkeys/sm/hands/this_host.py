@@ -1,4 +1,4 @@
-"""This host's hands: files by `ibkeys.host.replacing`, OpenSMs by `ibkeys.sm.hands.processes_here`."""
+"""Changes on this host: files by `ibkeys.host.replacing`, OpenSMs by `ibkeys.sm.hands.processes_here`."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from ibkeys.host.replacing.staging import Staged, stage
 from ibkeys.sm.hands.other_root import refuse_other_root
 from ibkeys.sm.hands.processes_here import ProcessesHere
 from ibkeys.sm.hands.sm_hands import RemoteGuard
-from ibkeys.sm.hands.telling import Telling
+from ibkeys.sm.hands.telling import ProcessControl
 from ibkeys.store.journal import FileEntry, Operation
 
 _TOOLS: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 
 
 @dataclass(frozen=True, slots=True)
-class ThisHost(Telling):
-    """The hands on this host: an `SmHands`. ``tools``: the environment of systemctl."""
+class ThisHost(ProcessControl):
+    """Changes on this host: an `SmHands`. ``tools``: the environment of systemctl."""
 
     tools: dict[str, str]
     proc: Path = Path("/proc")

@@ -37,7 +37,7 @@ def program() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class No(Exception):
+class WriterRefused(Exception):
     """The host says no. ``kind``: changed, unsynced, refused, failed or gone. ``reason``: in words, "" without any."""
 
     kind: str
@@ -71,7 +71,7 @@ class Writer:
         found = _LAST.fullmatch(os.fsdecode(last))
         if found is None:
             self.conversation.end("its answer makes no sense")
-        raise No(found[1], clean((found[2] or "").strip())[:_MOST_REASON])
+        raise WriterRefused(found[1], clean((found[2] or "").strip())[:_MOST_REASON])
 
     def one(self, question: str, *words: str, path: Path = Path("/")) -> str:
         """Return an answer that is one line. Raises No, FileError."""

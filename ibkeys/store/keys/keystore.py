@@ -84,8 +84,8 @@ class KeyStore(SealedStore):
     ) -> int:
         """Store the key that is about to be set, and return its ``ref``. The Set may be sent when this returns.
 
-        *old_key* is what the port has now, None when that is not known; it becomes the current key unless it is that
-        already. A pending key of an earlier, unfinished Set becomes a former one: the port may have it.
+        *old_key* is the key that the port has now, None if unknown; it becomes the current key if it is not already. A
+        pending key of an earlier, unfinished Set becomes a former key, because the port may have it.
         """
         where = (node_guid, port_guid, port)
         with self.database.transaction() as connection:
@@ -100,7 +100,7 @@ class KeyStore(SealedStore):
     def promote(self, ref: int) -> None:
         """Make *ref* the current key of its port, because a Get with it was answered; the former current one is kept.
 
-        Works from any state, so that a run which finds that a port went back, or forward after all, can say so.
+        Works from any state, so a run can record that a port has its former key again, or the new one after all.
         """
         with self.database.transaction() as connection:
             stored = _without_key(self._row(ref))
@@ -109,7 +109,7 @@ class KeyStore(SealedStore):
                 self._set_state(connection, ref, "current", "")
 
     def abandon(self, ref: int, note: str = "abandoned") -> None:
-        """Give up a pending key: its Set did not take effect, as far as is known. It stays as a former key.
+        """Mark a pending key as former, because its Set apparently took no effect.
 
         Raises StoreError when *ref* is the current key.
         """

@@ -62,13 +62,6 @@ class TopologyStore(Store):
         rows = self.database.query(query, of="links")
         return {(guid_number(node), port): counter for node, port, counter in rows}
 
-    def forget_place(self, port_guid: int, port: int) -> None:
-        """Forget the link of one end. Keys stay."""
-        with self.database.transaction() as connection:
-            end = (guid_text(port_guid), port)
-            connection.execute("DELETE FROM links WHERE node_guid = ? AND port = ?", end)
-            connection.execute("DELETE FROM links WHERE peer_guid = ? AND peer_port = ?", end)
-
     def settle(self, port_guids: Iterable[int]) -> None:
         """Note that these ports are not to be waited for any more."""
         with self.database.transaction() as connection:
@@ -85,7 +78,8 @@ class TopologyStore(Store):
         return {guid_number(guid) for (guid,) in self.database.query("SELECT port_guid FROM settled", of="settled")}
 
     def put_lids(self, lids: Mapping[int, tuple[int, int]], seen: datetime | None = None) -> None:
-        """Store base and top LID of ports by port GUID. A LID belongs to one port: who was known to have it loses it.
+        """Store base and top LID of ports by port GUID. A LID belongs to one port, so it is removed from the port that
+        had it before.
 
         With *seen*, the time at which others saw them, a port is left out that was seen later than that.
         """

@@ -1,7 +1,7 @@
 """Runs of mkey-deploy, mkey-rotate and mkey-remove in the key store: one that was cut off can be finished or undone.
 
-A run is its options and its ports in the order of change. Of each port it keeps what became of it so far, and which
-rows of the key store are its new and its former key; keys themselves are in no table of this module.
+A run is its options and its ports in the order of change. For each port it keeps the outcome so far, and which rows of
+the key store are its new and its former key; keys themselves are in no table of this module.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ COMMANDS: Final = ("mkey-deploy", "mkey-rotate", REMOVAL)
 """The commands that begin runs and go on with them, as the journal names them."""
 PortState = Literal["waiting", "sent", "done", "skipped", "failed", "undone"]
 RunStage = Literal["running", "unconfirmed", "confirmed", "going-back", "gone-back"]
-"""How far a run through a subnet manager is that is to be confirmed. ``running``: it is being made, or was cut off;
+"""The stages of a run through a subnet manager that must be confirmed. ``running``: it is being made, or was cut off;
 ``unconfirmed``: it is at its end, and waits; ``confirmed``: it stays; ``going-back``: nobody can confirm it any more,
-and its level is to be lowered; ``gone-back``: that was done, or there was nothing to lower."""
+and its level is to be lowered; ``gone-back``: that was done, or there was nothing to lower.
+"""
 GOES_BACK: frozenset[RunStage | None] = frozenset({"running", "unconfirmed", "going-back"})
 """The stages of a run that goes back unless somebody confirms it."""
 KEPT_STAGE: Final = "stage"
-"""Under this name what is kept of a run through a subnet manager has its `RunStage`."""
+"""The JSON key of the `RunStage` in the record of a run through a subnet manager."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,8 @@ class RunPort:
     proved the new key. ``failed``: it has its old key, or its new one with another level or lease. ``skipped``: the run
     leaves it alone. ``undone``: a Get proved that it went back.
 
-    ``key_ref`` and ``old_ref``: the rows of its new and its former key, None where there is none (yet); ``old_ref``
-    None of a port that was begun means that its M_Key was 0. ``old_protect_bits`` and ``old_lease_period`` as before.
+    ``key_ref`` and ``old_ref``: the rows of its new and its former key, None if there is none (yet); ``old_ref`` None
+    of a port that was begun means that its M_Key was 0. ``old_protect_bits`` and ``old_lease_period`` as before.
     """
 
     sequence: int
@@ -111,7 +112,7 @@ class NewRunPort:
 
 class Runs:
     """The runs in an open key store. All methods raise StoreError; what they did is on disk when they return, or when
-    the store's `KeyStore.together` ends."""
+    the store's `KeyStore.in_one_transaction` ends."""
 
     def __init__(self, store: KeyStore) -> None:
         self._store = store
@@ -224,7 +225,7 @@ class Runs:
             )
 
     def mark(self, run: int, sequence: int, state: PortState, reason: str = "") -> None:
-        """Note what became of a port."""
+        """Note the outcome for a port."""
         with self._database.transaction() as connection:
             connection.execute(
                 "UPDATE run_ports SET state = ?, reason = ? WHERE run = ? AND sequence = ?",

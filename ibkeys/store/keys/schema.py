@@ -1,4 +1,4 @@
-"""The tables of the key store, and the steps that lead there. Steps that were released never change."""
+"""The tables of the key store and their migrations. A released migration never changes."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ KEYSTORE_SCHEMA: Final = Schema(
                 p INTEGER NOT NULL,
                 proof BLOB NOT NULL
             )""",
-            # A key in clear never gets into an encrypted store, whatever program writes it, and none comes sealed into
-            # another.
+            # A key in plain text never gets into an encrypted store, whatever program writes it, and none comes sealed
+            # into another.
             *(
                 f"""CREATE TRIGGER {table}_{event}_sealed BEFORE {statement} ON {table}
                 WHEN (length(NEW.m_key) = 8) = EXISTS (SELECT 1 FROM encryption)
@@ -133,7 +133,7 @@ KEYSTORE_SCHEMA: Final = Schema(
         ),
         RUN_TABLES,
         (
-            # LinkDownedCounter of (node_guid, port) when the link was proven; NULL where it was not read.
+            # LinkDownedCounter of (node_guid, port) when the link was proven; NULL if it was not read.
             "ALTER TABLE links ADD COLUMN link_downed INTEGER",
             # Ports of which the user said that they are gone or moved, and not to be waited for.
             "CREATE TABLE settled (port_guid TEXT PRIMARY KEY, since TEXT NOT NULL) WITHOUT ROWID",

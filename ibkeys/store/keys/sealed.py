@@ -1,4 +1,4 @@
-"""The part of the key store that seals: with a passphrase every key of every table is sealed, whichever kind it is.
+"""Encryption in the key store: with a passphrase, every key in every table is sealed.
 
 How a key is sealed: `ibkeys.store.keys.sealing`. What holds no key can be read without the passphrase.
 """
@@ -66,7 +66,7 @@ class SealedStore(TopologyStore):
     def encrypt(self, passphrase: Passphrase, cost: Cost | None = None) -> None:
         """Seal all keys with *passphrase*, and every key that comes later; an encrypted store gets a new passphrase.
 
-        Afterwards the file is written anew, so that no key is left in its free space.
+        Afterwards the file is written again, so that no key is left in its free space.
         """
         cost = cost or Cost()
         salt = os.urandom(SALT_BYTES)
@@ -76,7 +76,7 @@ class SealedStore(TopologyStore):
         self._passphrase = passphrase
 
     def decrypt(self) -> None:
-        """Store all keys in clear again."""
+        """Store all keys in plain text again."""
         self._reseal(None, None)
 
     def _reseal(self, seal: Seal | None, row: tuple[object, ...] | None) -> None:

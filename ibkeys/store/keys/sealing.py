@@ -22,12 +22,12 @@ SALT_BYTES: Final = 16
 _NONCE_BYTES: Final = 12
 _KEY_BYTES: Final = 32
 _MOST_MEMORY: Final = 1 << 30
-"""Bytes. A damaged store must not make scrypt take all there is."""
+"""Bytes. A damaged store must not make scrypt use all memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one guess of the passphrase costs (RFC 7914): scrypt takes ``128 * n * r`` bytes."""
+    """The cost of one guess of the passphrase (RFC 7914): scrypt takes ``128 * n * r`` bytes."""
 
     n: int = 1 << 17
     r: int = 8

@@ -42,9 +42,10 @@ class StoredSmKey(SmKeyRow):
 
 
 class SmKeys:
-    """The keys of subnet managers in an open key store. All methods raise StoreError, and StoreSealed where they take
-    or return a key of a store that is not opened; what they did is on disk when they return, or when the store's
-    `KeyStore.together` ends."""
+    """The keys of subnet managers in an open key store. All methods raise StoreError, and StoreSealed if they take or
+    return a key of a store that is not opened; what they did is on disk when they return, or when the store's
+    `KeyStore.in_one_transaction` ends.
+    """
 
     def __init__(self, store: KeyStore) -> None:
         self._store = store
@@ -86,7 +87,7 @@ class SmKeys:
         return self._stored(self._row(ref))
 
     def current(self, kind: SmKeyKind) -> StoredSmKey | None:
-        """Return the key of *kind* that was proven last, None where none was."""
+        """Return the key of *kind* that was proven last, None if none was."""
         return next((row for row in self.rows() if (row.kind, row.state) == (kind, "current")), None)
 
     def rows(self) -> list[StoredSmKey]:

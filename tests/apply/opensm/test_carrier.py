@@ -139,7 +139,7 @@ def test_a_plan_that_is_there_already_needs_nothing_but_perhaps_the_file(bench: 
 
 
 def test_the_journal_knows_the_way_of_each_operation() -> None:
-    assert set(CARRIERS) == {"direct", "opensm"}
+    assert set(CARRIERS) == {"direct", "opensm", "ufm"}
 
 
 def test_a_port_that_came_after_the_plan_gets_what_the_policy_says_and_is_named(

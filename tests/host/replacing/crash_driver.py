@@ -14,7 +14,7 @@ from typing import Any
 
 from ibkeys.errors import FileError
 from ibkeys.host.replacing import renames
-from ibkeys.host.replacing.replace import put_back, replace
+from ibkeys.host.replacing.replace import replace
 from ibkeys.host.replacing.seen import look
 from ibkeys.store.journal import Journal
 from tests.host.replacing.helpers import as_outside_a_container
@@ -23,7 +23,7 @@ OLD, NEW, THEIRS = b"old\n" * 1000, b"new\n" * 1000, b"theirs\n"
 CRASHED = 77
 CALLS = ("open", "close", "write", "fsync", "fchown", "fchmod", "setxattr", "getxattr", "listxattr", "fstat", "stat",
          "rename", "link", "unlink", "pread")  # fmt: skip
-KINDS = ("replace", "create", "remove", "back", "back to none", "race", "race with removal")
+KINDS = ("replace", "create", "remove", "race", "race with removal")
 
 calls_left = -1  # negative: not counting
 
@@ -65,7 +65,7 @@ def racing(call: Callable[..., Any], file: Path) -> Callable[..., Any]:
 def run(kind: str, way: str, folder: Path, crash_at: int) -> None:
     global calls_left
     file = folder / "policy"
-    if kind not in ("create", "back to none"):
+    if kind != "create":
         file.write_bytes(OLD)
         file.chmod(0o640)
         os.setxattr(file, "user.note", b"kept")
@@ -73,8 +73,6 @@ def run(kind: str, way: str, folder: Path, crash_at: int) -> None:
         renames.renameat2 = lacking
     data = None if kind in ("remove", "race with removal") else NEW
     with Journal(folder / "journal.db") as journal, journal.operation("apply") as operation:
-        if kind.startswith("back"):
-            entry = replace(operation, look(file), NEW)
         seen = look(file)
         for name in CALLS:
             setattr(os, name, counted(getattr(os, name)))
@@ -86,10 +84,7 @@ def run(kind: str, way: str, folder: Path, crash_at: int) -> None:
             os.rename = racing(os.rename, file)
         calls_left = crash_at
         try:
-            if kind.startswith("back"):
-                put_back(entry)
-            else:
-                replace(operation, seen, data)
+            replace(operation, seen, data)
         except FileError:
             if not kind.startswith("race"):
                 raise

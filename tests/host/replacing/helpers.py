@@ -9,8 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ibkeys import files
+from ibkeys.errors import FileError
 from ibkeys.host.replacing import hindrances
 from ibkeys.host.replacing.contents import Contents
+from ibkeys.host.replacing.seen import look
 
 KEY, REFERENCE = b"0xfeed", b"key:7"
 WITH_KEYS = Contents(
@@ -38,6 +41,14 @@ def run_python(code: str, *arguments: object, unshare: bool = False, uid: int | 
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+def what_hinders(path: Path, limit: int = files.LIST) -> str | None:
+    """Return why the file that *path* leads to cannot be replaced, None when nothing stands in the way."""
+    try:
+        return hindrances.hindrance(look(path, limit))
+    except FileError as error:
+        return str(error)
 
 
 def names(folder: Path) -> list[str]:

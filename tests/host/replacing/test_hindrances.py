@@ -11,11 +11,10 @@ import pytest
 
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.replacing import hindrances
-from ibkeys.host.replacing.hindrances import what_hinders
 from ibkeys.host.replacing.seen import look, real_place
-from tests.host.replacing.helpers import OLD, names, run_python
+from tests.host.replacing.helpers import OLD, names, run_python, what_hinders
 
-CHECK = "import sys, pathlib; from ibkeys.host.replacing.hindrances import what_hinders; "
+CHECK = "import sys, pathlib; from tests.host.replacing.helpers import what_hinders; "
 PRINT = "print(what_hinders(pathlib.Path(sys.argv[1])))"
 MOUNT = "import subprocess; run = lambda *words: subprocess.run(words, check=True); "
 NOBODY = 65534

@@ -31,7 +31,7 @@ from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.mkeys.opensm.lowering import Lowering
 from ibkeys.mkeys.opensm.managers import KEY_LINES, KEY_OPTIONS, KeyManager, KeyManagers
 from ibkeys.mkeys.opensm.planned import Through
-from ibkeys.mkeys.opensm.way import OpensmWay
+from ibkeys.mkeys.opensm.way import OpensmMethod
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.sim.nodes import Port
@@ -233,10 +233,10 @@ class Bench:
                     [port] = [each.port for each in managers if each.port.node.guid == master.guid]
                     return opensm.managers(port)
 
-                def way(*values: Any) -> OpensmWay:
-                    return OpensmWay(*values, clock=Clock(lambda: opensm.time, opensm.sleep))
+                def way(*values: Any) -> OpensmMethod:
+                    return OpensmMethod(*values, clock=Clock(lambda: opensm.time, opensm.sleep))
 
-                self.monkeypatch.setattr(planned, "OpensmWay", way)
+                self.monkeypatch.setattr(planned, "OpensmMethod", way)
                 self.monkeypatch.setattr(planned, "find_key_managers", found)
                 self.monkeypatch.setattr(key_run, "find_key_managers", found)
                 self.monkeypatch.setattr(planned, "take_keys_that_opensm_gave", lambda writer, reached: None)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ibkeys.change.interrupts import Explained
+from ibkeys.change.interrupts import ExplainedInterrupt
 from ibkeys.change.writer import Writer
 from ibkeys.errors import NotStored, Refused, StoreError, UsageError
 from ibkeys.host.check import check_run
@@ -225,7 +225,9 @@ def test_a_run_that_may_go_back_is_a_problem_that_doctor_names(bench: Bench) -> 
 
 def test_an_interrupt_while_it_goes_back_is_told_no_undo(bench: Bench) -> None:
     bench.deploy(confirm=True)
-    with pytest.raises(Explained, match=r"`ibkeys mkey-rotate --via opensm --unconfirmed 1` lowers it, --resume keeps"):
+    with pytest.raises(
+        ExplainedInterrupt, match=r"`ibkeys mkey-rotate --via opensm --unconfirmed 1` lowers it, --resume keeps"
+    ):
         interrupt_at(bench, lambda each: each.lower(), 2)
     assert is_unconfirmed(keystore(bench), 1)
     bench.lower()

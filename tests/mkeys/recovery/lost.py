@@ -10,9 +10,9 @@ from ibkeys.fabric.live import Fabric
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.recovery.outlook import Outlook
 from ibkeys.mkeys.recovery.recover import Recovery, plan_recovery
+from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 from ibkeys.mkeys.recovery.result import RecoveryResult, RecoverySummary, Status
 from ibkeys.mkeys.recovery.routes import links_of
-from ibkeys.mkeys.recovery.wishes import Wishes
 from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.routing import forwarding_table
 from ibkeys.sim.subnet import Subnet
@@ -55,7 +55,7 @@ class Run:
     """One recovery, its results, and the key store's rows after it."""
 
     def __init__(
-        self, net: Subnet, known: Any = None, wishes: Wishes | None = None, *overrides: str, **options: Any
+        self, net: Subnet, known: Any = None, wanted: RecoveryOptions | None = None, *overrides: str, **options: Any
     ) -> None:
         stores = options.pop("stores", None)
         before: Callable[[Fabric], None] = options.pop("before", lambda fabric: None)
@@ -69,7 +69,7 @@ class Run:
             before(fabric)
             self.wire = spy(fabric)
             with writer(fabric, *overrides) as w:
-                recovery = plan_recovery(w, known, wishes)
+                recovery = plan_recovery(w, known, wanted)
                 self.outlook: Outlook = recovery.outlook()
                 self.summary: RecoverySummary = self.perform(recovery)
                 self.current = w.keystore.current()

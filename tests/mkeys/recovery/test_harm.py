@@ -11,7 +11,7 @@ from ibkeys.errors import Refused
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import Method
 from ibkeys.mkeys.recovery.recover import plan_recovery
-from ibkeys.mkeys.recovery.wishes import Wishes
+from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.paths import StorePaths
@@ -104,7 +104,7 @@ def results_hold_no_key(run: Run) -> Iterator[str]:
 def test_no_result_holds_a_key() -> None:
     net, known = tree()
     net.node("leaf 2-2").ports[0].lease_period = 0
-    run = Run(net, known, Wishes(set_new=True))
+    run = Run(net, known, RecoveryOptions(set_new=True))
     text = "".join(results_hold_no_key(run)).lower()
     for number in range(len(end_ports(net))):
         assert f"{FIRST_KEY + number:x}" not in text

@@ -7,8 +7,8 @@ from pathlib import Path
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import Method
 from ibkeys.mkeys.recovery.recover import plan_recovery
+from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 from ibkeys.mkeys.recovery.result import RecoveryResult
-from ibkeys.mkeys.recovery.wishes import Wishes
 from tests.fabricsim import subnet, tool, writer
 from tests.mkeys.recovery.lost import (
     Run,
@@ -47,7 +47,7 @@ def test_given_keys_are_tried_on_silent_and_on_hiding_ports_and_open_them_at_onc
     for port in end_ports(net)[::2]:
         port.protect_bits = 1
     keys = tuple(MKey(port.m_key) for port in end_ports(net))
-    run = Run(net, None, Wishes(try_keys=keys, tries=len(keys)), "mkey-under-sm")
+    run = Run(net, None, RecoveryOptions(try_keys=keys, tries=len(keys)), "mkey-under-sm")
     assert run.current == keys_of(net)
     assert all(port.protect_bits for port in end_ports(net))
     assert violations(net) <= run.summary.violations
@@ -58,7 +58,7 @@ def test_no_more_keys_are_tried_than_allowed() -> None:
     victim = net.port("node02 mlx4_0", 1)
     victim.m_key, victim.protect_bits, victim.lease_period = 77, 2, 0
     wrong = tuple(MKey(number) for number in range(1, 21))
-    run = Run(net, None, Wishes(try_keys=wrong, tries=3, wait=5), "mkey-under-sm")
+    run = Run(net, None, RecoveryOptions(try_keys=wrong, tries=3, wait=5), "mkey-under-sm")
     tried = {mad[24:32] for mad in run.wire} - {bytes(8)}
     assert tried == {number.to_bytes(8) for number in (1, 2, 3)}
     assert run.outlook.tries == 3

@@ -7,7 +7,7 @@ import pytest
 from ibkeys.client.limits import Limits
 from ibkeys.fabric.live import Fabric
 from ibkeys.mkeys.recovery.recover import plan_recovery
-from ibkeys.mkeys.recovery.wishes import Wishes
+from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 from tests.fabricsim import subnet, writer
 from tests.hostile import Answer, AnsweringPort, EndlessFabric
 from tests.mkeys.recovery.lost import (
@@ -24,7 +24,7 @@ def silent_behind(depth: int) -> Answer:
 @pytest.mark.parametrize("depth", [3, 60])
 def test_a_recovery_on_a_subnet_without_end_ends_and_names_the_limit(depth: int) -> None:
     with Fabric(AnsweringPort(silent_behind(depth)), limits=Limits(nodes=40)) as fabric:
-        recovery = plan_recovery(writer(fabric), wishes=Wishes(wait=10))
+        recovery = plan_recovery(writer(fabric), options=RecoveryOptions(wait=10))
         assert len(recovery.search.found.nodes) + len(recovery.search.waiting.silent) <= 40
         recovery.run(lambda result: None)
     [note] = recovery.limits_reached()
@@ -37,5 +37,5 @@ def test_a_fabric_of_which_nothing_was_read_is_no_error() -> None:
     net = subnet("two-switch")
     for port in (port for node in net.nodes for port in node.end_ports):
         port.m_key, port.protect_bits, port.lease_period = 0x83F1C05E9A2D7B46, 2, 0
-    run = Run(net, {}, Wishes(wait=1), "mkey-under-sm")
+    run = Run(net, {}, RecoveryOptions(wait=1), "mkey-under-sm")
     assert run.summary.done == 0

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.recovery.wishes import Wishes
+from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 from ibkeys.sim.subnet import Subnet
 from tests.mkeys.recovery.lost import FIRST_KEY, Run, configuration, end_ports, keys_of, links, violations
 
@@ -87,7 +87,7 @@ def test_on_any_fabric_every_port_with_a_lease_comes_back_and_no_byte_changes(ne
         port.m_key, port.protect_bits = key, level
     before = configuration(net)
     reachable = _reachable(net, with_links)
-    run = Run(net, known if with_links else {}, Wishes(wait=100), "mkey-under-sm")
+    run = Run(net, known if with_links else {}, RecoveryOptions(wait=100), "mkey-under-sm")
     expected = {
         port.guid: MKey(key)
         for port, key, level in states

@@ -11,7 +11,7 @@ from math import ceil
 import pytest
 
 from ibkeys.mad.const import Method
-from ibkeys.mkeys.recovery.wishes import Wishes
+from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 from tests.fattree import fat_tree
 from tests.mkeys.recovery.lost import (
     LEASE,
@@ -59,7 +59,7 @@ def test_a_switch_with_lease_0_is_named_with_what_hides_behind_it_and_all_else_i
     net, known = tree()
     dead = net.node("leaf 2-2")
     dead.ports[0].lease_period = 0
-    run = Run(net, known if with_links else {}, Wishes(names={dead.guid: "leaf 2-2"}))
+    run = Run(net, known if with_links else {}, RecoveryOptions(names={dead.guid: "leaf 2-2"}))
     expected = keys_of(net)
     del expected[dead.ports[0].guid]
     assert run.current == expected

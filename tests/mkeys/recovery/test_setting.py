@@ -10,8 +10,8 @@ import pytest
 from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.recovery.found_keys import FoundKeys
+from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 from ibkeys.mkeys.recovery.result import RecoveryResult
-from ibkeys.mkeys.recovery.wishes import Wishes
 from tests.mkeys.recovery.lost import (
     LEASE,
     Run,
@@ -27,7 +27,7 @@ def test_new_keys_are_set_on_what_came_back_and_on_nothing_else() -> None:
     lost = keys_of(net)
     open_port = net.port("node00002 mlx5_0", 1)
     open_port.m_key = open_port.protect_bits = open_port.lease_period = 0
-    run = Run(net, known, Wishes(set_new=True, protect=2, lease=30))
+    run = Run(net, known, RecoveryOptions(set_new=True, protect=2, lease=30))
     del lost[open_port.guid]
     now = keys_of(net)
     assert now.pop(open_port.guid) == MKey(0)
@@ -55,7 +55,7 @@ def test_no_new_key_goes_to_a_port_that_was_plugged_in_there_while_leases_ran(
         yield from change(found, *rest)
 
     monkeypatch.setattr(FoundKeys, "change", after_a_swap)
-    run = Run(net, known, Wishes(set_new=True))
+    run = Run(net, known, RecoveryOptions(set_new=True))
     now = keys_of(net)
     assert {each.port["node_desc"] for each in run.of("failed")} == {one.node.description, other.node.description}
     assert {guid for guid, key in now.items() if key == lost[guid]} == {one.guid, other.guid}
@@ -65,18 +65,18 @@ def test_no_new_key_goes_to_a_port_that_was_plugged_in_there_while_leases_ran(
 def test_the_key_that_was_found_can_be_protected_again() -> None:
     net, known = tree()
     lost = keys_of(net)
-    run = Run(net, known, Wishes(protect=2))
+    run = Run(net, known, RecoveryOptions(protect=2))
     assert keys_of(net) == run.current == lost
     assert {(port.protect_bits, port.lease_period) for port in end_ports(net)} == {(2, LEASE)}
 
 
 def test_one_new_key_for_all() -> None:
     net, known = tree()
-    Run(net, known, Wishes(new_key=MKey(0x9D3C_51E7_08B6_42FA)))
+    Run(net, known, RecoveryOptions(new_key=MKey(0x9D3C_51E7_08B6_42FA)))
     assert set(keys_of(net).values()) == {MKey(0x9D3C_51E7_08B6_42FA)}
 
 
 @pytest.mark.parametrize("wrong", [{"protect": 4}, {"lease": 65536}, {"new_key": MKey(0)}])
 def test_wishes_that_no_port_can_have(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
-        Wishes(**wrong)
+        RecoveryOptions(**wrong)

@@ -187,7 +187,10 @@ def test_a_port_is_moved_with_its_membership_or_another_one() -> None:
 @pytest.mark.parametrize(
     ("where", "said"),
     [
-        (PartitionName("Z", None), "there is no partition Z; there are X=0x0005, Y=0x0006; to make one"),
+        (
+            PartitionName("Z", None),
+            "there is no partition Z (to make one, give its P_Key too: Z=0x21); there are X=0x0005, Y=0x0006",
+        ),
         (PartitionName("Z", 5), "is called 'X' there"),
         (PartitionName("X", 7), "has the number 0x0005 there"),
         (PartitionName("a:b", 7), "cannot be written so that OpenSM reads it as meant"),

@@ -14,7 +14,7 @@ from ibkeys.host.replacing.seen import look
 from ibkeys.sm.elsewhere.conversation import Conversation
 from ibkeys.sm.elsewhere.remote import RemoteFiles
 from ibkeys.sm.hands.other_host import OtherHost
-from ibkeys.sm.hands.writer import READY, No, Writer, program
+from ibkeys.sm.hands.writer import READY, Writer, WriterRefused, program
 from ibkeys.store.journal import FileImage, Journal
 from tests.sm.hands.there import ENVIRONMENT, opensm
 
@@ -63,13 +63,13 @@ def test_whatever_a_host_says_is_an_answer_or_one_error(said: bytes) -> None:
         with Conversation("evil", command, ENVIRONMENT, program(), READY) as talk:
             try:
                 Writer(talk).ask(question, path=Path("/x"))
-            except (HostNotReached, No):
+            except (HostNotReached, WriterRefused):
                 continue
 
 
 def test_the_reason_of_a_host_is_short_and_on_one_line() -> None:
     command = ["/bin/sh", "-c", f"{LISTEN}; printf '! failed \\033[31m'; printf '%05000d\\n' 1; cat >/dev/null"]
-    with Conversation("evil", command, ENVIRONMENT, program(), READY) as talk, pytest.raises(No) as caught:
+    with Conversation("evil", command, ENVIRONMENT, program(), READY) as talk, pytest.raises(WriterRefused) as caught:
         Writer(talk).ask("seen", path=Path("/x"))
     assert caught.value.reason.isprintable()
     assert len(caught.value.reason) == 300

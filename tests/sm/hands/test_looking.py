@@ -12,7 +12,7 @@ import pytest
 
 from ibkeys.errors import FileError
 from ibkeys.host.replacing.seen import look
-from ibkeys.sm.hands.ground import Ground, hindrance_of
+from ibkeys.sm.hands.ground import FolderFacts, hindrance_of
 from ibkeys.sm.hands.other_host import OtherHost
 from ibkeys.sm.hands.other_root import refuse_other_root
 from ibkeys.sm.hands.sm_hands import SmHands
@@ -135,7 +135,7 @@ def test_a_plain_file_can_be_replaced_and_nothing_is_written_to_find_that_out(ho
     assert "no UTF-8" in str(host.hindrance(host.look(file.with_name(os.fsdecode(b"\xff")))))
 
 
-GOOD = Ground(
+GOOD = FolderFacts(
     0o40755, 0, 1, True, False, "27", "27", "1 254:0 / / rw,relatime - ext4 /dev/vda rw", "----e---", "----e---"
 )
 
@@ -157,7 +157,7 @@ GOOD = Ground(
         (replace(GOOD, mode=0o41777), 5, "lets only that user replace it"),
     ],
 )
-def test_what_hinders(file: Path, ground: Ground, user: int, reason: str | None) -> None:
+def test_what_hinders(file: Path, ground: FolderFacts, user: int, reason: str | None) -> None:
     seen = look(file)
     assert seen.found is not None
     metadata = replace(seen.found.metadata, uid=7 if user else 0)

@@ -34,9 +34,9 @@ LONGEST = 60
 def outside_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no folder pass for the layer of a container: the tests may run in one."""
     monkeypatch.setattr(hindrances, "kind_of_mount", lambda number: "ext4")
-    real = other_host.read_ground
+    real = other_host.read_folder_facts
     monkeypatch.setattr(
-        other_host, "read_ground", lambda *words: replace(real(*words), system="1 2 / / rw - ext4 x rw")
+        other_host, "read_folder_facts", lambda *words: replace(real(*words), system="1 2 / / rw - ext4 x rw")
     )
 
 
@@ -166,9 +166,9 @@ def cutting(after: int, whole: bool) -> OpenChannel:
                     super().send(data[: len(data) // 2], seconds)
                 else:
                     super().send(data, seconds)
-                assert self._process.stdin is not None
-                self._process.stdin.close()
-                self._process.wait(LONGEST)
+                assert self.process.stdin is not None
+                self.process.stdin.close()
+                self.process.wait(LONGEST)
                 raise ConnectionResetError("the connection is cut")
             self.sent += 1
             super().send(data, seconds)

@@ -1,4 +1,4 @@
-"""What the user wants of a recovery."""
+"""Options of a recovery."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ MOST_TRIES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """What the user wants.
+class RecoveryOptions:
+    """Options of a recovery.
 
     ``set_new``: a new key for each port, ``new_key`` or else a generated one; ``protect`` (0..3) and ``lease`` (in
     seconds) are set with it, or with the key that was found; None leaves a value. ``try_keys``: keys to try on every

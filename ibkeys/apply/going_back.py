@@ -1,0 +1,33 @@
+"""Going back because nobody confirmed: what an operation overwrote is given back, as an undo that nothing stops."""
+
+from __future__ import annotations
+
+from ibkeys.apply.apply_plan import undo_plan_of
+from ibkeys.apply.carrier import Carrier, Failed
+from ibkeys.apply.remaining import former_in
+from ibkeys.change.consent import INTERLOCKS, Consent
+from ibkeys.change.writer import Writer
+from ibkeys.errors import IbkeysError
+from ibkeys.store.journal import Operation
+
+
+def go_back_by_plan(writer: Writer, carrier: Carrier, operation: Operation) -> list[Failed]:
+    """Give back what *operation*, which is still open, overwrote: planned and made as an undo of its own. Return what
+    could not be given back. Raises IbkeysError where nothing could be tried."""
+    journal, kept = operation.journal, writer.consent
+    assert operation.id is not None
+    # What it goes back to was there before the run began, and whoever began it asked for this.
+    writer.consent = Consent(True, frozenset(INTERLOCKS))
+    try:
+        former = former_in(journal, journal.find(operation.id))
+        back = undo_plan_of(writer, carrier, former, operation.id)
+        with journal.undo_of(operation.id, writer.origin) as undo:
+            try:
+                writer.apply_within(back, undo)
+            except IbkeysError as error:
+                if not back.failed:
+                    raise
+                return [*back.failed, (None, str(error))]
+        return back.failed
+    finally:
+        writer.consent = kept

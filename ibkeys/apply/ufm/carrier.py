@@ -1,0 +1,149 @@
+"""The UFM carrier: members of UFM's partitions are changed over REST, and UFM's SM writes the tables.
+
+One call: the partition is read again and is as it was, what it was is in the journal; then the call, the job that it
+may begin, and what UFM has stored is read back. An answer of success says that it is stored; only P_Key tables on the
+wire prove it. UFM has no compare-and-set: between that reading and the call another client may still be faster.
+Source: NVIDIA UFM REST guide; facts of UFM. No real UFM was reachable when this was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from ibkeys.apply.carrier import Carried, FabricChange, Failed, OnStep
+from ibkeys.apply.going_back import go_back_by_plan
+from ibkeys.apply.opensm.course import Settings
+from ibkeys.apply.opensm.steps import Prediction, phase_of
+from ibkeys.apply.remaining import Former, Remaining
+from ibkeys.apply.survey import Survey, look_at_all
+from ibkeys.apply.ufm.course import Planning, UfmCourse
+from ibkeys.apply.ufm.run import Run
+from ibkeys.change.clock import REAL_TIME, Clock
+from ibkeys.change.consent import Objection
+from ibkeys.change.writer import Writer, way_on
+from ibkeys.errors import IbkeysError
+from ibkeys.plan.model import Break, PartitionPlan, SmOptions
+from ibkeys.plan.order import Phase
+from ibkeys.plan.planner import enforcement_as_is
+from ibkeys.printable import named
+from ibkeys.store.journal import Operation
+from ibkeys.topology.port_id import PortKey
+from ibkeys.ufm.rest import Ufm
+
+KEPT_URL: Final = "ufm_url"
+"""Under this name the journal keeps which UFM an operation went through."""
+_NO_PORT: Final = 0
+
+
+class UfmCarrier:
+    """Makes changes through *ufm*."""
+
+    name = "ufm"
+    sends_sets = False
+    way_back = "in one step, which may briefly cut or connect pairs"
+
+    def __init__(self, writer: Writer, ufm: Ufm, settings: Settings | None = None, clock: Clock = REAL_TIME) -> None:
+        self._writer, self._ufm = writer, ufm
+        self._settings, self._clock = settings or Settings(), clock
+        self._course = UfmCourse()
+        self._prediction: Prediction
+
+    @property
+    def way(self) -> str:
+        """The UFM, and the partitions whose members change."""
+        bases = [f"{base:#x}" for base in self._course.stored]
+        word = "partition" if len(bases) == 1 else "partitions"
+        return f"through UFM at {self._ufm.url}: {f'{word} {named(bases)}' if bases else 'no partition changes'}"
+
+    # --- planning ----------------------------------------------------------------------------------------------------
+
+    def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
+        """Look at all end ports and leaf ports: what UFM has stored is held against the wire."""
+        return look_at_all(self._writer, ports, by_port_guid=by_port_guid)
+
+    def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:
+        """Return what is left, with what UFM's SM will make of it. Asks UFM for all its partitions.
+
+        Raises UsageError where this change cannot go this way, UfmNotReached, UfmRefused.
+        """
+        assert survey.topology is not None
+        enforce = enforcement_as_is(survey.topology) or (
+            wanted.options.enforce if isinstance(wanted, PartitionPlan) else "both"
+        )
+        self._prediction = Prediction(survey, SmOptions(part_enforce=enforce), _NO_PORT)
+        # At which index its SM puts a P_Key is not known.
+        self._prediction.drifted = {port.guid for port in survey.end_ports}
+        may_drift = self._writer.consent.covers("drift")
+        planning = Planning(self._ufm.url, self._ufm.partitions(), self._prediction, self._settings, may_drift)
+        course = planning.back(wanted) if isinstance(wanted, Former) else planning.forth(wanted, former)
+        self._course, remaining = course, course.remaining
+        survey.notes += course.notes
+        remaining.tables += [each for each in self._prediction.changed_to(course.end) if each.differs]
+        return remaining
+
+    def check(self, change: FabricChange) -> list[Objection]:
+        """What may be right at this moment and wrong all the same."""
+        return list(self._course.objections)
+
+    def phases(self, remaining: Remaining, survey: Survey) -> list[Phase]:
+        """Return one phase for each step: members that come, members that go."""
+        course = self._course
+        return [phase_of(step, course.before(number), (), survey) for number, step in enumerate(course.steps)]
+
+    def breaks(self, wanted: PartitionPlan | Former, remaining: Remaining) -> tuple[Break, ...]:
+        """Return who is cut because ports wait for each other in a circle."""
+        return self._course.breaks
+
+    def kept(self) -> Mapping[str, Any]:
+        """Return which UFM it is, so that an undo goes there too; the token is not in it."""
+        return {KEPT_URL: self._ufm.url}
+
+    # --- making it ---------------------------------------------------------------------------------------------------
+
+    def arm(self, operation: Operation, seconds: float) -> None:
+        """Nobody on another host."""
+
+    def let_time_run(self) -> list[str]:
+        """Nobody on another host."""
+        return []
+
+    def disarm(self, confirmed: bool) -> list[str]:
+        """Nobody on another host."""
+        return []
+
+    def carry_out(
+        self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: OnStep | None
+    ) -> Carried:
+        """Make one step after the other, each proven on the wire before the next."""
+        run = Run(
+            self._writer,
+            self._ufm,
+            self._course,
+            self._prediction,
+            change.phases,
+            operation,
+            self._clock,
+            self._settings.wait,
+            check,
+            progress,
+        )
+        try:
+            run.make()
+        except IbkeysError as error:
+            left = f"operation {operation.id} of the journal is open: {way_on(operation)}"
+            error.args = (f"{error}; {left}", *error.args[1:])
+            run.carried.problem = error
+        except KeyboardInterrupt as problem:
+            run.carried.problem = problem
+        return run.carried
+
+    def go_back(self, operation: Operation) -> list[Failed]:
+        """Give the members back that *operation* changed, in one step, and prove it."""
+        kept = self._settings
+        self._settings = replace(kept, at_once=True)
+        try:
+            return go_back_by_plan(self._writer, self, operation)
+        finally:
+            self._settings = kept

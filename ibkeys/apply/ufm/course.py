@@ -1,0 +1,309 @@
+"""What is done through UFM, worked out before anything is sent: whose membership changes, in which steps.
+
+The states on the way are those of `ibkeys.plan.steps`, as through OpenSM: nobody is cut and nobody is joined. UFM
+takes one partition at a time, so each state is made in two steps, first all that lets more talk, then all that lets
+fewer; each is proven on the wire before the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from ibkeys.apply.opensm.course import Settings, breaks_of
+from ibkeys.apply.opensm.steps import PolicyStep, Prediction
+from ibkeys.apply.opensm.wanted import enforcement_of, goal_of
+from ibkeys.apply.remaining import Former, Remaining
+from ibkeys.apply.ufm.stored import Stored, Words, changes_in, differing, with_changes
+from ibkeys.change.consent import Objection
+from ibkeys.change.wanted import Entries
+from ibkeys.errors import FileFormatError, UsageError
+from ibkeys.keys.pkey import FULL_BIT, PKey
+from ibkeys.partitions.explicit import explicit_policy
+from ibkeys.partitions.model import Policy
+from ibkeys.partitions.reader import parse_policy
+from ibkeys.plan.kinds import levels
+from ibkeys.plan.model import Break, PartitionPlan
+from ibkeys.plan.order import PhaseName
+from ibkeys.plan.steps import one_partition_at_a_time, steps_between
+from ibkeys.printable import counted, named
+from ibkeys.topology.port_id import PortKey
+from ibkeys.ufm.answers import UfmPartition, Word
+from ibkeys.ufm.limits import refuse_impossible
+
+State = Mapping[int, frozenset[PKey]]
+"""Port GUID → P_Keys."""
+_LEVELS: dict[int, Word | None] = {0: None, 1: "limited", 2: "full"}
+
+
+@dataclass(slots=True)
+class UfmCourse:
+    """What is done, step by step. ``stored``: the partitions that change, as UFM has them; ``words``: their members
+    after each step; ``steps``: what the wire shows then. ``start``: the tables before."""
+
+    start: Mapping[PortKey, Entries] = field(default_factory=dict)
+    stored: dict[int, Stored] = field(default_factory=dict)
+    words: list[Mapping[int, Words]] = field(default_factory=list)
+    steps: list[PolicyStep] = field(default_factory=list)
+    breaks: tuple[Break, ...] = ()
+    objections: list[Objection] = field(default_factory=list)
+    remaining: Remaining = field(default_factory=Remaining)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def end(self) -> Mapping[PortKey, Entries]:
+        """The tables after the last step."""
+        return self.steps[-1].tables if self.steps else self.start
+
+    def before(self, number: int) -> Mapping[PortKey, Entries]:
+        """Return the tables before a step."""
+        return self.steps[number - 1].tables if number else self.start
+
+
+@dataclass(slots=True)
+class Planning:
+    """Works out the course of one change. *url*: of the UFM; *partitions*: what it stores, by number."""
+
+    url: str
+    partitions: Mapping[int, UfmPartition]
+    prediction: Prediction
+    settings: Settings
+    may_drift: bool
+    policy: Policy | None = None
+    extra: dict[int, dict[int, Word | None]] = field(default_factory=dict)
+
+    def forth(self, plan: PartitionPlan, former: Former | None) -> UfmCourse:
+        """Return the course of a plan; *former*: what an earlier run of it wrote. Raises UsageError."""
+        if plan.options.disconnect_unconfigured:
+            raise UsageError(
+                "the plan disconnects ports that no partition names, and UFM gives each port its default P_Key: plan "
+                "again without --disconnect-unconfigured"
+            )
+        course = UfmCourse(dict(self.prediction.now))
+        self.policy = _policy_of(plan)
+        goal = goal_of(plan, self.prediction, course.remaining, is_resumed=former is not None)
+        self._refuse_enforcement(plan, course.remaining)
+        had, gets = self._states(self.prediction.now), self._states(goal)
+        known = changes_in(former.files, self.url) if former is not None else {}
+        earlier = {(base, guid) for base, pairs in known.items() for guid in pairs}
+        self._lay_out(course, had, gets, earlier)
+        return course
+
+    def back(self, former: Former) -> UfmCourse:
+        """Return the way back: those whose membership an operation changed get what they had. Others that came since
+        stay. Raises UsageError, StoreError."""
+        course = UfmCourse(dict(self.prediction.now))
+        had = self._states(self.prediction.now)
+        gets = {guid: set(keys) for guid, keys in had.items()}
+        earlier = set()
+        for base, pairs in changes_in(former.files, self.url).items():
+            self._refuse_unknown(base, had, pairs)
+            entry = self.partitions.get(base)
+            now = entry.words if entry is not None else {}
+            for guid, (was, known) in pairs.items():
+                if now.get(guid) not in known:
+                    course.remaining.foreign.append(
+                        f"GUID {guid:016x} in UFM's partition {base:#x} is {now.get(guid) or 'no member'}"
+                    )
+                    continue
+                earlier.add((base, guid))
+                if guid in gets:
+                    gets[guid] = {key for key in gets[guid] if key.partition != base} | _keys(base, was)
+                else:
+                    self.extra.setdefault(base, {})[guid] = was
+        goal = {guid: frozenset(keys) for guid, keys in gets.items()}
+        self._lay_out(course, had, goal, earlier)
+        return course
+
+    # --- refusals ----------------------------------------------------------------------------------------------------
+
+    def _refuse_enforcement(self, plan: PartitionPlan, remaining: Remaining) -> None:
+        changes = enforcement_of(plan, self.prediction.survey, remaining)
+        if changes:
+            raise UsageError(
+                f"the plan changes what {counted(len(changes), 'leaf port')} enforces "
+                f"({named([each.port for each in changes])}), and no call of UFM's REST interface does that; plan "
+                "again with the --enforce that the fabric has"
+            )
+
+    def _refuse_unknown(self, base: int, had: State, ours: Collection[int]) -> None:
+        """Raise UsageError for a partition whose members UFM does not tell, though others than *ours*, whom the
+        operation changed before, have it: a PUT of ours alone would take them out."""
+        entry = self.partitions.get(base)
+        if entry is not None and entry.members is not None:
+            return
+        if entry is not None and entry.is_untold:
+            raise UsageError(
+                f"UFM lists members of partition {base:#x} without their membership, so no call keeps them as they "
+                "are: it is not changed there; look at it in UFM"
+            )
+        there = [guid for guid, keys in had.items() if guid not in ours and _of(keys, base)]
+        if there:
+            what = "lists no members" if entry is not None else "has no entry"
+            have = "port has" if len(there) == 1 else "ports have"
+            raise UsageError(
+                f"UFM {what} of partition {base:#x}, and {len(there)} {have} it ({named(self._names(there))}): who is "
+                "in it is not known there, so it is not changed there; look at it in UFM"
+            )
+
+    # --- the steps ---------------------------------------------------------------------------------------------------
+
+    def _lay_out(
+        self,
+        course: UfmCourse,
+        had: State,
+        gets: State,
+        earlier: Collection[tuple[int, int]],
+    ) -> None:
+        refuse_impossible(had, gets, self._names)
+        changed = {guid: {key.partition for key in had[guid] ^ gets[guid]} for guid in had if had[guid] != gets[guid]}
+        wire = {base for bases in changed.values() for base in bases}
+        for base in sorted(wire | {base for base, _ in earlier}):
+            self._refuse_unknown(base, had, {guid for each, guid in earlier if each == base})
+        self._find_drift(course, had, gets, changed, earlier)
+        for base in sorted(wire | self.extra.keys() | {base for base, _ in earlier}):
+            course.stored[base] = Stored.of(base, self.partitions.get(base), self.policy)
+        pairs = {(base, guid) for guid, bases in changed.items() for base in bases} | set(earlier)
+        states = self._states_between(course, had, gets)
+        is_late = any(
+            any(differing(each.words, with_changes(each.words, self._changes(base, gets, pairs, True))))
+            for base, each in course.stored.items()
+        )
+        if not states and is_late:
+            states.append(("members-set", gets))  # the wire is as wanted, and UFM has something else stored
+        tables = self.prediction.follow(explicit_policy(state, {}, lambda _: ()) for _, state in states)
+        is_last = len(states) - 1
+        for number, ((name, state), table) in enumerate(zip(states, tables, strict=True)):
+            course.steps.append(PolicyStep(name, None, table))
+            course.words.append(
+                {
+                    base: with_changes(each.words, self._changes(base, state, pairs, number == is_last))
+                    for base, each in course.stored.items()
+                }
+            )
+        for base, each in course.stored.items():  # that it can be asked for is known before anything is sent
+            before = each
+            for words in course.words:
+                before.calls_to(words[base])
+                before = before.becoming(words[base])
+
+    def _changes(
+        self, base: int, state: State, pairs: Collection[tuple[int, int]], is_last: bool
+    ) -> dict[int, Word | None]:
+        found = {
+            guid: _LEVELS[levels(state[guid]).get(base, 0)] for each, guid in pairs if each == base and guid in state
+        }
+        return found | (self.extra.get(base, {}) if is_last else {})
+
+    def _states_between(self, course: UfmCourse, had: State, gets: State) -> list[tuple[PhaseName, State]]:
+        """Return the states on the way, each with the name of its step. Raises UsageError without room."""
+        rooms = self._rooms()
+        found = steps_between(had, gets, rooms, gaps=self.settings.gaps)
+        course.breaks = breaks_of(found.circles, self.prediction)
+        if self.settings.at_once:
+            course.breaks = ()
+            return [("members-set", gets)] if had != gets else []
+        states: list[tuple[PhaseName, State]] = []
+        before = had
+        for is_adding, state in one_partition_at_a_time(had, found.states):
+            self._refuse_no_room(before, state, rooms)
+            states.append(("members-add" if is_adding else "members-remove", state))
+            before = state
+        return states
+
+    def _refuse_no_room(self, before: State, state: State, rooms: Mapping[int, int]) -> None:
+        tight = [
+            guid
+            for guid, keys in state.items()
+            if keys != before[guid] and len(keys) > max(rooms.get(guid, len(keys)), len(before[guid]))
+        ]
+        if tight:
+            raise UsageError(
+                f"{named(self._names(tight))}: its P_Key table has no room for what comes beside what goes, and UFM "
+                "takes one partition at a time: free an entry first"
+            )
+
+    def _find_drift(
+        self,
+        course: UfmCourse,
+        had: State,
+        gets: State,
+        changed: Mapping[int, Collection[int]],
+        earlier: Collection[tuple[int, int]],
+    ) -> None:
+        """Object where UFM has stored what the wire does not show. Of such ports that are none of the change's nothing
+        is expected: they may become what UFM has."""
+        foreign, drifted = [], dict[int, list[str]]()
+        for base, entry in self.partitions.items():
+            if entry.members is None:
+                continue
+            for guid in had:
+                says, has = entry.words.get(guid), _LEVELS[levels(had[guid]).get(base, 0)]
+                if says == has or (base, guid) in earlier:
+                    continue
+                text = (
+                    f"{self._name(guid)} is {says or 'no member'} of {base:#x} in UFM and {has or 'none'} on the wire"
+                )
+                if base in changed.get(guid, ()) and says != _LEVELS[levels(gets[guid]).get(base, 0)]:
+                    foreign.append(text)
+                else:
+                    drifted.setdefault(guid, []).append(text)
+        course.remaining.foreign += foreign
+        lasting = [text for guid, texts in drifted.items() if guid in changed for text in texts]
+        elsewhere = [text for guid, texts in drifted.items() if guid not in changed for text in texts]
+        if lasting:
+            course.objections.append(
+                Objection("drift", f"{named(lasting)}: UFM's SM has not written that, and may not write it now")
+            )
+        if elsewhere:
+            course.notes.append(f"what this change leaves alone differs, and may stay so: {named(elsewhere)}")
+        of_change = {guid for guid in drifted if guid in changed}
+        self.prediction.aside = set(drifted) - (set() if self.may_drift else of_change)
+
+    # --- who ---------------------------------------------------------------------------------------------------------
+
+    def _states(self, tables: Mapping[PortKey, Entries]) -> dict[int, frozenset[PKey]]:
+        """Return the P_Keys of each end port, by its GUID."""
+        return {
+            target.port.guid: frozenset(tables[key].values())
+            for key, target in self.prediction.survey.targets.items()
+            if not target.port.is_external and target.port.guid
+        }
+
+    def _rooms(self) -> dict[int, int]:
+        survey = self.prediction.survey
+        found = {}
+        for target in survey.targets.values():
+            if target.port.is_external or not target.port.guid:
+                continue
+            leaf = survey.targets.get(target.peer) if target.peer is not None else None
+            sizes = [target.port.capacity or 0]
+            if leaf is not None and leaf.port.is_external and self.prediction.options.enforce != "off":
+                sizes.append(leaf.port.capacity or 0)
+            found[target.port.guid] = min(sizes)
+        return found
+
+    def _name(self, guid: int) -> str:
+        return next(iter(self._names([guid])), f"GUID {guid:016x}")
+
+    def _names(self, guids: Collection[int]) -> list[str]:
+        wanted = set(guids)
+        return [str(port) for port in self.prediction.survey.end_ports if port.guid in wanted]
+
+
+def _policy_of(plan: PartitionPlan) -> Policy | None:
+    """Return the policy of a plan, for the flags of new partitions; None where it has none that can be read."""
+    if plan.policy.text is None:
+        return None
+    try:
+        return parse_policy(plan.policy.text, plan.policy.file)
+    except FileFormatError:
+        return None
+
+
+def _of(keys: Collection[PKey], base: int) -> frozenset[PKey]:
+    return frozenset(key for key in keys if key.partition == base)
+
+
+def _keys(base: int, word: Word | None) -> set[PKey]:
+    return set() if word is None else {PKey(base | (FULL_BIT if word == "full" else 0))}

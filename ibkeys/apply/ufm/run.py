@@ -1,0 +1,222 @@
+"""One run over the steps of a course through UFM: each partition read again, changed and read back; then the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ibkeys.apply.carrier import Carried, OnStep, Written
+from ibkeys.apply.opensm.images import images_as_found, images_of
+from ibkeys.apply.opensm.steps import PolicyStep, Prediction, expectations
+from ibkeys.apply.opensm.watch import Watch, Watched
+from ibkeys.apply.ufm.course import UfmCourse
+from ibkeys.apply.ufm.stored import Words, differing
+from ibkeys.change.clock import Clock, ProgressTimeout
+from ibkeys.change.writer import Writer
+from ibkeys.errors import NotStored, Refused, UfmRefused
+from ibkeys.plan.order import Phase
+from ibkeys.printable import named
+from ibkeys.store.journal import Entry, FileEntry, Operation
+from ibkeys.topology.port_id import PortId, PortKey
+from ibkeys.ufm.answers import UfmPartition
+from ibkeys.ufm.rest import Call, Ufm, resource
+
+_SHOWS_WITHIN: Final = 10.0
+"""Seconds in which UFM has to show what it stored."""
+
+
+@dataclass(slots=True)
+class Run:
+    """One run. ``phases``: what each step changes, port by port; ``check``: called often, raises to stop; ``wait``:
+    seconds without progress after which a job, or the wire, is given up."""
+
+    writer: Writer
+    ufm: Ufm
+    course: UfmCourse
+    prediction: Prediction
+    phases: Sequence[Phase]
+    operation: Operation
+    clock: Clock
+    wait: float
+    check: Callable[[], None]
+    progress: OnStep | None
+    carried: Carried = field(default_factory=Carried)
+
+    def make(self) -> None:
+        """Make the steps. Raises what stops it."""
+        course, targets = self.course, self.prediction.survey.targets
+        for number, (step, phase) in enumerate(zip(course.steps, self.phases, strict=True)):
+            self.check()
+            entries = self.operation.record_all(images_of(phase, targets, course.before(number), step.tables))
+            written, lost = self._ask_for(number)
+            if lost:
+                self._stop(lost, entries, phase)
+                return
+            seen = self._watch(number)
+            if seen.wrong:
+                self._stop_at_wire(seen, entries, phase)
+                return
+            self._note_silent(seen, is_last=number == len(course.steps) - 1)
+            self._settle(number, entries, written)
+        for phase in self.phases:
+            for each in phase.steps:
+                key, target = each.port.key, targets[each.port.key]
+                if key not in self.carried.failed:
+                    self.carried.written[key] = Written(target, dict(target.table), {})
+
+    # --- UFM ---------------------------------------------------------------------------------------------------------
+
+    def _ask_for(self, number: int) -> tuple[list[FileEntry], dict[PortKey | None, str]]:
+        """Change the partitions of one step. Return what the journal keeps of it, and what UFM did not store, by port;
+        None for what is no port of the fabric."""
+        written: list[FileEntry] = []
+        for base, words in self.course.words[number].items():
+            calls = self.course.stored[base].calls_to(words)
+            if not calls:
+                continue
+            self._verify(base)
+            stored = self.course.stored[base]
+            entry = self.operation.record_file(stored.image(self.ufm.url, words))
+            written.append(entry)
+            for at, call in enumerate(calls):
+                self._make(call, entry, is_first=at == 0)
+            lost = self._read_back(base, words)
+            if lost:
+                return written, lost
+            self.course.stored[base] = stored.becoming(words)
+        return written, {}
+
+    def _verify(self, base: int) -> None:
+        """Read a partition again. Raises Refused (``stale``) where somebody else has changed it."""
+        stored, entry = self.course.stored[base], self.ufm.partition(base)
+        if stored.is_as(entry):
+            return
+        if entry is not None and entry.is_untold:
+            raise Refused(
+                f"refused by interlock stale, which nothing overrides: {self.ufm.url}{resource(base)}: it now lists "
+                "members without their membership; it was left as it is",
+                "stale",
+            )
+        now = entry.words if entry is not None else {}
+        texts = [
+            f"{guid:016x} is {now.get(guid) or 'no member'} instead of {stored.words.get(guid) or 'no member'}"
+            for guid in differing(stored.words, now)
+        ]
+        raise Refused(
+            f"refused by interlock stale, which nothing overrides: {self.ufm.url}{resource(stored.base)}: somebody "
+            f"else changed it meanwhile ({named(texts)}); it was left as it is",
+            "stale",
+        )
+
+    def _make(self, call: Call, entry: FileEntry, is_first: bool) -> None:
+        """Ask for one change, and wait for the job that it may begin. Raises UfmRefused, UfmNotReached."""
+        try:
+            job = self.ufm.make(call)
+        except UfmRefused as error:
+            if is_first and 400 <= error.status < 500:  # it said no; of other answers it is not known what came of it
+                entry.failed()
+            raise
+        if job is None:
+            return
+        patience = ProgressTimeout(self.clock, self.wait)
+        while True:
+            self.check()
+            found = self.ufm.job(job)
+            if found.state == "done":
+                return
+            if found.state == "failed":
+                raise UfmRefused(f"{self.ufm.url}{call.path}: job {job} of UFM failed: {found.summary}", 202)
+            if not patience.lasts(1):
+                raise UfmRefused(
+                    f"{self.ufm.url}{call.path}: job {job} of UFM is not at its end after {self.wait:g} s", 202
+                )
+
+    def _read_back(self, base: int, words: Words) -> dict[PortKey | None, str]:
+        """Return what UFM has not stored of *words*, by port; None for what is no port of the fabric. It is read again
+        for a while: clients of UFM have seen it show a change a moment after its answer."""
+        patience = Patience(self.clock, min(self.wait, _SHOWS_WITHIN))
+        while True:
+            entry = self.ufm.partition(base)
+            lost = self._lost(base, words, entry)
+            if not lost or not patience.lasts(1):
+                return lost
+            self.check()
+
+    def _lost(self, base: int, words: Words, entry: UfmPartition | None) -> dict[PortKey | None, str]:
+        if entry is not None and entry.is_untold:
+            return {None: f"UFM answered with success and lists members of {base:#x} without their membership"}
+        now = entry.words if entry is not None else {}
+        ports = {
+            target.port.guid: key
+            for key, target in self.prediction.survey.targets.items()
+            if not target.port.is_external
+        }
+        lost: dict[PortKey | None, str] = {}
+        for guid in differing(words, now):
+            text = f"UFM answered with success and has GUID {guid:016x} as {now.get(guid) or 'no member'} of {base:#x}"
+            text += f", not as {words.get(guid) or 'no member'}"
+            key = ports.get(guid)
+            lost[key] = f"{lost[key]}; {text}" if key in lost else text
+        return lost
+
+    # --- the wire ----------------------------------------------------------------------------------------------------
+
+    def _watch(self, number: int) -> Watched:
+        """Return how the wire ends up."""
+        step, survey = self.course.steps[number], self.prediction.survey
+        expected = expectations(step, self.course.before(number), (), self.prediction)
+        watch = Watch(self.writer, survey.targets, self.clock, self.check, self._report(step))
+        return watch.until(expected, list({each.port.key: None for each in self.phases[number].steps}), self.wait)
+
+    def _report(self, step: PolicyStep) -> Callable[[int, int], None]:
+        progress = self.progress
+        return (lambda done, whole: None) if progress is None else lambda done, whole: progress(step.name, done, whole)
+
+    # --- how a step ended --------------------------------------------------------------------------------------------
+
+    def _stop_at_wire(self, seen: Watched, entries: list[Entry], phase: Phase) -> None:
+        why = f"{self.wait:g} s without progress, though UFM has it stored"
+        wrong: dict[PortKey | None, str] = {key: f"{text} ({why})" for key, text in seen.wrong.items()}
+        if seen.fell_back:
+            self.carried.notes.append(
+                "most ports became full members of the default partition, as OpenSM makes it where it finds no policy "
+                f"that it takes: `ibkeys undo {self.operation.id}`, and look into UFM's log"
+            )
+        self._stop(wrong, entries, phase)
+        self.carried.failed.update(seen.silent)
+
+    def _stop(self, wrong: dict[PortKey | None, str], entries: list[Entry], phase: Phase) -> None:
+        """Go no further: name each port."""
+        for key, text in wrong.items():
+            if key is not None:
+                self.carried.failed[key] = NotStored(text)
+        self.operation.record_all((), failed=entries)
+        self.carried.stopped = phase
+        if None in wrong and len(wrong) == 1:
+            raise NotStored(wrong[None])
+
+    def _note_silent(self, seen: Watched, is_last: bool) -> None:
+        if is_last:
+            self.carried.failed.update(seen.silent)
+        elif seen.silent:
+            names = named([str(self._id(key)) for key in seen.silent])
+            self.carried.notes.append(f"silent while a step came into force: {names}")
+
+    def _id(self, key: PortKey) -> PortId:
+        return self.prediction.survey.targets[key].id
+
+    def _counts(self, key: PortKey) -> bool:
+        return key not in self.carried.failed and not self.prediction.is_aside(key)
+
+    def _settle(self, number: int, entries: list[Entry], written: list[FileEntry]) -> None:
+        """Note in the journal that a step is proven, and each table as it came out."""
+        step, before = self.course.steps[number], self.course.before(number)
+        targets = self.prediction.survey.targets
+        late = images_as_found(step.tables, before, targets, self._counts)
+        entries += self.operation.record_all(late)
+        self.operation.record_all((), done=entries)
+        for entry in written:
+            entry.done()
+        # What comes next begins at what is there.
+        self.course.steps[number] = replace(step, tables={key: targets[key].table for key in before})

@@ -1,0 +1,110 @@
+"""Pairs of ports of a matrix, one by one; and the part of a fabric that one is of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ibkeys.cli import exits
+from ibkeys.cli.exits import write, write_exact
+from ibkeys.cli.render import CsvLines, schema
+from ibkeys.cli.showing import errors_of, guid_of
+from ibkeys.topology.folded_names import FoldedNames
+from ibkeys.topology.port_id import LookedAt
+
+if TYPE_CHECKING:
+    from ibkeys.reach.reach import Reach
+    from ibkeys.reach.why import Match
+    from ibkeys.topology.model import Port, Topology
+
+Pair = tuple["Port", "Port", list["Match"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a filter chose: its end ports, and how many of how many they are."""
+
+    ports: frozenset[Port]
+    looked_at: LookedAt
+
+
+def looked_at(part: Part | None) -> dict[str, int] | None:
+    """Return how much of the fabric *part* is, as the contract has it; None for all of it."""
+    return part.looked_at.to_json() if part is not None else None
+
+
+def missing(found: Topology, reach: Reach) -> dict[str, Any]:
+    """Return what could not be read, as the contract has it."""
+    return {
+        "unread": [port.identity() for port in reach.unread],
+        "errors": errors_of(found),
+        "unreached": found.unreached,
+    }
+
+
+def write_pairs(found: Topology, reach: Reach, chosen: set[int], part: Part | None, format: str) -> None:
+    """Write one line for each pair, with a port of *part* where there is one, as it is found: there may be very many.
+    One way is from the first to the second. *chosen*: by these partitions only, none for all."""
+    talking, one_way = _talking(reach, chosen, part), _one_way(reach, chosen, part)
+    if format == "json":
+        seen = json.dumps(looked_at(part))
+        write_exact(f'{{"schema": "{schema("matrix")}", "looked_at": {seen}, "pairs": [')
+        _write_json_pairs(talking)
+        write_exact('], "one_way": [')
+        _write_json_pairs(one_way)
+        write_exact(f'], "inbound_check": "{reach.inbound_check}", ' + json.dumps(missing(found, reach))[1:])
+    elif format == "csv":
+        lines = CsvLines()
+        lines.write(("a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc", "a_pkey", "b_pkey", "way"))
+        for pairs, way in ((talking, "both"), (one_way, "a_to_b")):
+            for a, b, matches in pairs:
+                ends = (guid_of(a), a.node.description, guid_of(b), b.node.description)
+                for match in matches:
+                    lines.write((*ends, str(match.a_pkey), str(match.b_pkey), way))
+        lines.end()
+    else:
+        names = FoldedNames(port.identity() for port in found.ports())
+        if part is not None:
+            write(f"{part.looked_at}: pairs with such a port")
+        for pairs, arrow in ((talking, "-"), (one_way, "-> one way to")):
+            for a, b, matches in pairs:
+                keys = ", ".join(f"{match.a_pkey} with {match.b_pkey}" for match in matches)
+                write(exits.clean(f"{_called(a, names)} {arrow} {_called(b, names)}: {keys}"))
+
+
+def _called(port: Port, names: FoldedNames) -> str:
+    """Return a port's node by name, with its GUID where the name repeats, and the number where it has several ports."""
+    several = not port.node.is_switch and port.node.num_ports > 1
+    return names.port(port.identity()) if several else names.called(port.identity())
+
+
+def _write_json_pairs(pairs: Iterator[Pair]) -> None:
+    separator = ""
+    for a, b, matches in pairs:
+        write_exact(separator + json.dumps({"a": a.identity(), "b": b.identity(), "by": _by(matches)}))
+        separator = ","
+
+
+def _talking(reach: Reach, chosen: set[int], part: Part | None) -> Iterator[Pair]:
+    """Yield the pairs that can talk in one of the partitions *chosen* (none: in any), with the P_Keys."""
+    for a, b in reach.talking_pairs(chosen):
+        if part is None or a in part.ports or b in part.ports:
+            yield a, b, [match for match in _matches(reach, chosen, a, b) if not match.stops]
+
+
+def _one_way(reach: Reach, chosen: set[int], part: Part | None) -> Iterator[Pair]:
+    """Yield (sender, receiver, P_Keys) where that is one way in the partitions *chosen* (none: in all)."""
+    for a, b in reach.one_way_pairs(chosen):
+        if part is None or a in part.ports or b in part.ports:
+            matches = _matches(reach, chosen, a, b)
+            yield a, b, [match for match in matches if all(check.index is not None for check in match.a_to_b)]
+
+
+def _matches(reach: Reach, chosen: set[int], a: Port, b: Port) -> list[Match]:
+    return [match for match in reach.matches(a, b) if not chosen or match.a_pkey.partition in chosen]
+
+
+def _by(matches: Sequence[Match]) -> list[dict[str, str]]:
+    return [{"a_pkey": str(match.a_pkey), "b_pkey": str(match.b_pkey)} for match in matches]

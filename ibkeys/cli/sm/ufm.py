@@ -1,0 +1,94 @@
+"""Options that say how UFM is asked, and the policy that it is: ``ufm:URL`` in the place of a policy's file name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+from click.core import ParameterSource
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.help.common import UFM
+from ibkeys.cli.secrets import check_private_key, read_ufm_token
+from ibkeys.errors import UsageError
+
+if TYPE_CHECKING:
+    from ibkeys.partitions.model import Policy
+    from ibkeys.ufm.access import UfmAccess
+    from ibkeys.ufm.rest import Ufm
+
+
+@dataclass(frozen=True, slots=True)
+class UfmOptions:
+    """Who asks UFM, and what is trusted there."""
+
+    ufm_token: str | None
+    ufm_cert: str | None
+    ufm_key: str | None
+    ufm_ca: str | None
+    ufm_insecure: bool
+    ufm_proxy: str | None
+
+    def words(self) -> list[str]:
+        """Return the options for a child of this process: names of files, and no secret."""
+        named = {each.name: getattr(self, each.name) for each in fields(self)}
+        insecure = named.pop("ufm_insecure")
+        given = [f"--{name.replace('_', '-')}={value}" for name, value in named.items() if value is not None]
+        return [*given, *(["--ufm-insecure"] if insecure else [])]
+
+
+ufm_options: Final = options.group(
+    "ufm",
+    UfmOptions,
+    options.shared(UFM, "--ufm-token", metavar="@FILE", help="For ufm:URL: the file with the access token."),
+    options.shared(UFM, "--ufm-cert", metavar="FILE", help="For ufm:URL: a client certificate (PEM)."),
+    options.shared(UFM, "--ufm-key", metavar="FILE", help="Its private key (PEM), where it is another file."),
+    options.shared(UFM, "--ufm-ca", metavar="FILE", help="For ufm:URL: the CA that signed its certificate (PEM)."),
+    options.shared(UFM, "--ufm-insecure", env=False, is_flag=True, help="For ufm:URL: do not check its certificate."),
+    options.shared(UFM, "--ufm-proxy", env=False, metavar="URL", help="For ufm:URL: a proxy.  [default: none]"),
+)
+"""For commands that take ufm:URL."""
+
+
+def access_of(name: str, given: UfmOptions) -> UfmAccess:
+    """Return how the UFM that *name* means is asked. Raises UsageError; no message repeats a credential."""
+    from ibkeys.ufm.access import UfmAccess, UfmToken
+
+    token = None
+    if given.ufm_token is not None:
+        source = click.get_current_context().get_parameter_source("ufm_token")
+        where = "the environment" if source == ParameterSource.ENVIRONMENT else "the command line"
+        if not given.ufm_token.startswith("@"):
+            raise UsageError(f"--ufm-token takes @FILE: {where} is no place for a token")
+        token = UfmToken(read_ufm_token(given.ufm_token[1:], "--ufm-token"))
+    certificate, key, trusted = (
+        Path(each) if each is not None else None for each in (given.ufm_cert, given.ufm_key, given.ufm_ca)
+    )
+    if certificate is not None:
+        check_private_key(key or certificate, "--ufm-key" if key is not None else "--ufm-cert")
+    if given.ufm_insecure:
+        exits.warn("--ufm-insecure: whoever is on the way to UFM can read the token and change what it answers")
+    return UfmAccess.of(name, token, certificate, key, trusted, verifies=not given.ufm_insecure, proxy=given.ufm_proxy)
+
+
+def open_ufm(name: str, given: UfmOptions) -> Ufm:
+    """Return the UFM that *name*, ufm:URL, means. Nothing is sent yet. Raises UsageError."""
+    from ibkeys.ufm.rest import Ufm
+
+    return Ufm(access_of(name, given))
+
+
+def ufm_policy(name: str, given: UfmOptions) -> Policy:
+    """Return UFM's partitions as a policy; say on standard error what it leaves open.
+
+    Raises UsageError, UfmNotReached, UfmRefused.
+    """
+    from ibkeys.ufm.policy import notes_on, policy_of
+
+    ufm = open_ufm(name, given)
+    partitions = list(ufm.partitions().values())
+    for note in notes_on(partitions):
+        exits.warn(note, "note")
+    return policy_of(ufm.url, partitions)

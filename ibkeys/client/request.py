@@ -1,0 +1,169 @@
+"""What the scheduler moves: a request for one answer, and what requests to one agent have in common.
+
+A sweep asks one agent for many attributes, and makes many thousands of requests. So a request holds only what is its
+own, eight bytes of the MAD; the rest of the MAD and the way to send it are in an `Envelope` that many share. The 256
+bytes are put together when they are sent, with the TransactionID of the attempt.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.errors import EncodeError
+from ibkeys.mad import offsets as at
+from ibkeys.mad.attributes import Attribute
+
+SMI: Final = (0, 0, 0, 0)
+"""QPN, Q_Key, SL and P_Key index of an SMP."""
+
+_HEAD: Final = slice(0, at.TID.start)
+_TAIL: Final = slice(at.ASKED.stop, None)
+_KEY_IN_TAIL: Final = slice(at.M_KEY.start - at.ASKED.stop, at.M_KEY.stop - at.ASKED.stop)
+_NO_KEY: Final = bytes(8)
+_NO_TID: Final = bytes(4)
+# What of a MAD is asked: AttributeID, two bytes of nothing, AttributeModifier.
+_ASKS: Final = struct.Struct(">HxxI").pack
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a request has no reply. ``errno`` is set when the kernel refused to send it; ``silent``: the node had
+    already been given up, and the request was not sent (again); ``limit``: nor for this limit, by its name in
+    `ibkeys.client.limits.Limits`."""
+
+    attempts: int
+    errno: int = 0
+    silent: bool = False
+    limit: str = ""
+
+
+class Envelope:
+    """All of a MAD but its TransactionID and what it asks; and to whom it goes, and how.
+
+    ``node``: who is asked, as far as the sender knows; the bound for each node goes by it. ``head`` and ``tail``: bytes
+    0..11 and 24..255 of the MAD. ``address``: what `ibkeys.umad.port.Outgoing` has behind the MAD: LID, timeout in
+    milliseconds, QPN, Q_Key, SL, P_Key index. ``timeout`` in seconds for each attempt; ``retries``: attempts after the
+    first. ``is_smp``: it goes to QP0; ``is_keyed``: with an M_Key other than 0.
+    """
+
+    __slots__ = ("address", "head", "is_keyed", "is_smp", "node", "retries", "tail", "timeout")
+
+    def __init__(
+        self,
+        node: Hashable,
+        head: bytes,
+        tail: bytes,
+        lid: int,
+        timeout: float,
+        retries: int,
+        to: tuple[int, int, int, int] = SMI,
+    ) -> None:
+        self.node = node
+        self.head = head
+        self.tail = tail
+        self.address = (lid, int(timeout * 1000), *to)
+        self.timeout = timeout
+        self.retries = retries
+        self.is_smp = to == SMI
+        self.is_keyed = self.is_smp and tail[_KEY_IN_TAIL] != _NO_KEY
+
+    @property
+    def lid(self) -> int:
+        """The destination LID, 0xffff for a directed route."""
+        return self.address[0]
+
+    @property
+    def pkey_index(self) -> int:
+        """The place in the local P_Key table of the P_Key that a GMP carries."""
+        return self.address[-1]
+
+    def ask(self, attribute: type[Attribute], modifier: int = 0) -> Request:
+        """Return the request for one attribute. Raises EncodeError for a modifier of more than 32 bits."""
+        try:
+            return Request(self, _ASKS(attribute.attribute_id, modifier))
+        except struct.error as error:
+            raise EncodeError(f"AttributeModifier {modifier:#x} does not fit: {error}") from None
+
+
+class Request:
+    """One MAD to be answered.
+
+    ``asks``: its bytes 16..23, AttributeID and AttributeModifier; all else is in its ``envelope``. ``retries`` are the
+    envelope's unless they are changed before the request is submitted. ``owner`` and ``slot`` belong to the submitter.
+    After the end ``reply`` holds the answer's bytes, or ``failure`` the reason.
+    """
+
+    __slots__ = (
+        "asks",
+        "attempts",
+        "envelope",
+        "failure",
+        "first_sent",
+        "owner",
+        "reply",
+        "retries",
+        "sent",
+        "slot",
+        "state",
+    )
+    # The scheduler's own. It has at most one attempt of a request in flight, so the request holds the attempt's state;
+    # nothing reads it before the scheduler wrote it.
+    state: NodeState
+    first_sent: float
+    sent: float
+    # The submitter's own.
+    owner: object
+    slot: int
+
+    def __init__(self, envelope: Envelope, asks: bytes) -> None:
+        self.envelope = envelope
+        self.asks = asks
+        self.retries = envelope.retries
+        self.attempts = 0
+        self.reply: bytes | None = None
+        self.failure: Failure | None = None
+
+    @classmethod
+    def of_mad(
+        cls,
+        node: Hashable,
+        mad: bytes,
+        lid: int,
+        timeout: float = 1.0,
+        retries: int = 2,
+        to: tuple[int, int, int, int] = SMI,
+    ) -> Request:
+        """Return a request with an envelope of its own. *mad*: 256 bytes, whatever the TransactionID's lower half is.
+
+        The other arguments are those of `Envelope`; *to*: QPN, Q_Key, SL and P_Key index.
+        """
+        envelope = Envelope(node, mad[_HEAD], mad[_TAIL], lid, timeout, retries, to)
+        return cls(envelope, mad[at.ASKED])
+
+    @property
+    def mad(self) -> bytes:
+        """The 256 bytes, with 0 for the TransactionID's lower half."""
+        return b"".join((self.envelope.head, _NO_TID, self.asks, self.envelope.tail))
+
+
+class NodeState:
+    """What the scheduler knows of one node. ``taken``: its requests in flight or next to go, at most ``limit``;
+    ``queue``: its others, None until there is one. ``asked``: attempts that have ended; ``busy``: seconds during which
+    one was on its way, ``until`` the end of the last one; ``spent``: the limit that it has reached."""
+
+    __slots__ = ("alive_at", "asked", "busy", "limit", "queue", "silent", "spent", "taken", "until")
+
+    def __init__(self) -> None:
+        self.queue: deque[Request] | None = None
+        self.taken = 0
+        self.limit = 1
+        self.alive_at = -1.0
+        self.silent = False
+        self.asked = 0
+        self.busy = 0.0
+        self.until = float("-inf")
+        self.spent = ""

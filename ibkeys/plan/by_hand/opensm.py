@@ -1,0 +1,73 @@
+"""The steps for a person who gives OpenSM policies on its host: those of `apply --via opensm`, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ibkeys.errors import UsageError
+from ibkeys.partitions.model import Policy
+from ibkeys.partitions.reader import parse_policy
+from ibkeys.plan.by_hand.script import HandScript, HandStep, State, heading, ports_by_guid, shown_after, states_of
+from ibkeys.plan.digest import plan_digest
+from ibkeys.plan.model import PartitionPlan, SmOptions
+from ibkeys.plan.sm_policies import policies_between
+
+_END: Final = "END-OF-POLICY"
+
+
+def opensm_script(plan: PartitionPlan, present: Policy | None, sm_port_guid: int | None, gaps: bool) -> HandScript:
+    """Return the steps of a *plan* that lists all tables. *present*: a copy of the policy that OpenSM uses now, None if
+    nobody has one; *gaps*: pairs may be cut for a moment.
+
+    Raises UsageError if policies in between are needed and *present* is None, if a pair would be cut, and what
+    `policies_between` raises.
+    """
+    if sm_port_guid is None:
+        raise UsageError("the subnet manager's port is not known: name it with --sm-guid")
+    new = parse_policy(plan.policy.require_text(), plan.policy.file)
+    options = plan.sm_options or SmOptions.of(plan.options)
+    digest = plan_digest(plan)
+    found = policies_between(present, new, plan.tables, sm_port_guid, options, digest, gaps=gaps)
+    if found.circles and not gaps:
+        raise UsageError(
+            "ports wait for each other in a circle, so that no order keeps all of them connected: --allow-break briefly cuts "
+            "some of them; or first apply a policy that reuses no partition"
+        )
+    if len(found.texts) > 1 and present is None:
+        raise UsageError(
+            f"{len(found.texts) - 1} policies in between are needed, and they keep the groups of the policy that "
+            "OpenSM uses now: give a copy of that with --present FILE"
+        )
+    ports, steps = ports_by_guid(plan), []
+    before: State = states_of(plan)[0]
+    for number, (text, state) in enumerate(zip(found.texts, found.states, strict=True), 1):
+        is_last = number == len(found.texts)
+        title = "the policy of the plan" if is_last else "a policy in between"
+        steps.append(HandStep(title, tuple(_put(text)), shown_after(ports, before, state)))
+        before = state
+    return HandScript(heading(plan, digest, _HEAD), tuple(steps), _BACK)
+
+
+_HEAD: Final = (
+    "# On the host of the master OpenSM, as root. POLICY: the file that it really reads (its option -P, or",
+    "# partition_config_file in its options file, else /etc/opensm/partitions.conf); give every standby the same file.",
+    ': "${POLICY:=/etc/opensm/partitions.conf}" "${OPENSM:=$(pidof opensm)}"',
+    'cp -p "$POLICY" "$POLICY.before"',
+)
+_BACK: Final = (
+    "# in one step, which may briefly cut or connect pairs; `ibkeys plan` from the former policy makes better steps:",
+    '#   cp -p "$POLICY.before" "$POLICY.ibkeys" && mv "$POLICY.ibkeys" "$POLICY" && kill -HUP "$OPENSM"',
+)
+
+
+def _put(text: bytes) -> Iterator[str]:
+    """Yield the lines that put a policy in the place of the last one at one stroke, with its mode and owner."""
+    lines = text.decode("utf-8", "surrogateescape").split("\n")
+    end = _END
+    while end in lines:
+        end += "-"
+    yield f'cp -p "$POLICY" "$POLICY.ibkeys" && cat > "$POLICY.ibkeys" << \'{end}\''
+    yield from lines[:-1] if lines and not lines[-1] else lines
+    yield end
+    yield 'sync "$POLICY.ibkeys" && mv "$POLICY.ibkeys" "$POLICY" && kill -HUP "$OPENSM"'

@@ -1,0 +1,93 @@
+"""What a person types, step by step, and what each port has to show before the next step.
+
+It is text for a shell, with all that is for the eye in comments. Nothing secret is in it: where a token is needed, it
+is read from a file that the person makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ibkeys.keys.pkey import PKey
+from ibkeys.plan.model import PartitionPlan
+from ibkeys.printable import clean, counted
+from ibkeys.topology.port_id import PortId
+
+State = Mapping[int, frozenset[PKey]]
+"""Port GUID → P_Keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandStep:
+    """One step. ``commands``: lines for a shell, on the host of the subnet manager or of UFM's client; ``shows``: the
+    ports that change, and what each has to show afterwards."""
+
+    title: str
+    commands: tuple[str, ...]
+    shows: tuple[tuple[PortId, tuple[PKey, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HandScript:
+    """All of it. ``head``: what comes before the first step; ``back``: how to go back."""
+
+    head: tuple[str, ...]
+    steps: tuple[HandStep, ...]
+    back: tuple[str, ...]
+
+    def lines(self) -> Iterator[str]:
+        """Yield the script line by line."""
+        yield from self.head
+        for number, step in enumerate(self.steps, 1):
+            yield ""
+            yield f"# === step {number} of {len(self.steps)}: {step.title}"
+            yield from step.commands
+            yield from _check(step)
+        yield ""
+        yield "# === to go back"
+        yield from self.back
+
+
+def ports_by_guid(plan: PartitionPlan) -> dict[int, PortId]:
+    """Return the end ports of a plan that lists all tables, by port GUID."""
+    return {
+        table.port.port_guid: table.port for table in plan.tables if not table.port.is_external and table.port.port_guid
+    }
+
+
+def states_of(plan: PartitionPlan) -> tuple[dict[int, frozenset[PKey]], dict[int, frozenset[PKey]]]:
+    """Return the P_Keys of each end port before and after a plan that lists all tables."""
+    had, gets = {}, {}
+    for table in plan.tables:
+        if not table.port.is_external and table.port.port_guid:
+            had[table.port.port_guid] = frozenset(table.before.values())
+            gets[table.port.port_guid] = frozenset(table.after.values())
+    return had, gets
+
+
+def shown_after(
+    ports: Mapping[int, PortId], before: State, after: State
+) -> tuple[tuple[PortId, tuple[PKey, ...]], ...]:
+    """Return the ports whose P_Keys differ, with what they have afterwards."""
+    return tuple((ports[guid], tuple(sorted(after[guid]))) for guid in ports if before[guid] != after[guid])
+
+
+def heading(plan: PartitionPlan, digest: str, how: Iterable[str]) -> tuple[str, ...]:
+    """Return how every script begins."""
+    return (
+        "# Steps by hand, made by `ibkeys plan --script`. Go to the next step only when the check after a step holds.",
+        clean(f"# policy: {plan.policy.file}; digest of the plan: {digest}"),
+        "# What is on the fabric has to be as it was when this was made: plan again if anything changed since.",
+        *how,
+    )
+
+
+def _check(step: HandStep) -> Iterator[str]:
+    yield "# check, from a host that can ask the fabric; the order of the P_Keys does not count:"
+    if not step.shows:
+        yield "#   no port changes; what the ports have stays as it is"
+        return
+    for port, keys in step.shows:
+        yield clean(f"#   ibkeys pkey-show -G 0x{port.port_guid or 0:016x}   # {port}: {', '.join(map(str, keys))}")
+    yield f"#   go on when {counted(len(step.shows), 'port')} {'shows' if len(step.shows) == 1 else 'show'} this"

@@ -1,0 +1,105 @@
+"""The steps for a person who changes UFM's partitions by curl: those of `apply --via ufm:URL`, one after the other."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from ibkeys.errors import FileFormatError, UsageError
+from ibkeys.partitions.model import Policy
+from ibkeys.partitions.reader import parse_policy
+from ibkeys.plan.by_hand.script import HandScript, HandStep, State, heading, ports_by_guid, shown_after, states_of
+from ibkeys.plan.digest import plan_digest
+from ibkeys.plan.kinds import levels
+from ibkeys.plan.model import PartitionPlan
+from ibkeys.plan.steps import one_partition_at_a_time, steps_between
+from ibkeys.printable import counted, named
+from ibkeys.ufm.answers import Word
+from ibkeys.ufm.limits import refuse_impossible
+from ibkeys.ufm.rest import Call, changing, resource
+
+_CURL: Final = 'curl --fail --silent --show-error --header @"$HEADER"'
+_HEAD: Final = (
+    "# Where UFM can be reached. HEADER: a file of mode 0600 with the one line `Authorization: Basic TOKEN`, the token",
+    "# as UFM gave it, so that it is in no list of processes. No real UFM was reachable when this was written.",
+    ': "${UFM:=https://ufm.example/ufmRestV3}" "${HEADER:=$HOME/ufm.header}"',
+)
+_BACK: Final = (
+    "# what each partition had is what was read before its change: keep what each GET above showed. Give each its list",
+    "# back by a PUT with that list, the last changed partition first; send no empty list by PUT, but DELETE.",
+)
+
+
+def ufm_script(plan: PartitionPlan, gaps: bool) -> HandScript:
+    """Return the steps of a *plan* that lists all tables. *gaps*: pairs may be cut for a moment.
+
+    Raises UsageError for what no call of UFM's REST interface changes, for a table without room, and where a pair would
+    be cut.
+    """
+    had, gets = states_of(plan)
+    ports = ports_by_guid(plan)
+    refuse_impossible(had, gets, lambda guids: [str(ports[guid]) for guid in guids])
+    if plan.enforcement:
+        raise UsageError(
+            f"the plan changes what {counted(len(plan.enforcement), 'leaf port')} enforces, and no call of UFM's REST "
+            "interface does that; plan with the --enforce that the fabric has"
+        )
+    rooms = {table.port.port_guid or 0: table.capacity for table in plan.tables if not table.port.is_external}
+    found = steps_between(had, gets, rooms, gaps=gaps)
+    if found.circles and not gaps:
+        raise UsageError(
+            "ports wait for each other in a circle, so that no order keeps all of them connected: --allow-break briefly cuts "
+            "some of them; or first apply a policy that reuses no partition"
+        )
+    policy, steps = _policy_of(plan), []
+    before: State = had
+    for is_adding, state in one_partition_at_a_time(had, found.states):
+        tight = [str(ports[guid]) for guid in state if len(state[guid]) > max(rooms[guid], len(before[guid]))]
+        if tight:
+            raise UsageError(f"{named(tight)}: its P_Key table has no room for what comes beside what goes")
+        title = "members come" if is_adding else "members go"
+        steps.append(HandStep(title, tuple(_calls(before, state, policy)), shown_after(ports, before, state)))
+        before = state
+    return HandScript(heading(plan, plan_digest(plan), _HEAD), tuple(steps), _BACK)
+
+
+def _calls(before: State, after: State, policy: Policy | None) -> Iterator[str]:
+    bases = sorted({key.partition for guid in after for key in before[guid] ^ after[guid]})
+    for base in bases:
+        was, will = _words(before, base), _words(after, base)
+        yield f"# partition {base:#x}: first see who is in it, as UFM has it"
+        yield f'{_CURL} "$UFM{resource(base)}?guids_data=true"'
+        flags = {"ip_over_ib": True, "index0": False}
+        planned = policy.partition(base) if policy is not None else None
+        if planned is not None:
+            flags = {"ip_over_ib": planned.ipoib, "index0": planned.indx0}
+        calls = changing(base, was, will, **flags)
+        if any(call.method == "PUT" for call in calls):
+            listed = ", ".join(f"{guid:016x} {word}" for guid, word in sorted(was.items())) or "nobody"
+            yield f"# that has to be: {listed}"
+            yield "# others there, as hosts to come: put them into guids and memberships below, or PUT takes them out"
+        if any(call.body is not None for call in calls):
+            yield "# where it is there already: put its ip_over_ib and index0 into the place of those below"
+        yield from map(_typed, calls)
+
+
+def _typed(call: Call) -> str:
+    words = f"{_CURL} --request {call.method}"
+    if call.body is not None:
+        words += f" --header 'Content-Type: application/json' --data {shlex.quote(json.dumps(call.body))}"
+    return f'{words} "$UFM{call.path}"'
+
+
+def _policy_of(plan: PartitionPlan) -> Policy | None:
+    try:
+        return None if plan.policy.text is None else parse_policy(plan.policy.text, plan.policy.file)
+    except FileFormatError:
+        return None
+
+
+def _words(state: State, base: int) -> Mapping[int, Word]:
+    names: dict[int, Word] = {1: "limited", 2: "full"}
+    found = ((guid, levels(keys).get(base, 0)) for guid, keys in state.items())
+    return {guid: names[level] for guid, level in found if level}

@@ -1,0 +1,165 @@
+"""Where UFM is and how it is asked: its URL, the token or client certificate, what TLS trusts, the bounds.
+
+Source: NVIDIA UFM REST guide: `/ufmRestV3` takes a token, `/ufmRest` a client certificate.
+"""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import re
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+from urllib.parse import SplitResult, urlsplit
+
+from ibkeys.errors import UsageError
+
+PREFIX: Final = "ufm:"
+"""What stands before the URL where a policy or a way is named."""
+WITH_TOKEN: Final = "/ufmRestV3"
+WITH_CERTIFICATE: Final = "/ufmRest"
+TIMEOUT: Final = 30.0
+"""Seconds for one answer, from the connection to its last byte."""
+MOST_BYTES: Final = 64 << 20
+"""Bytes of one answer: 100,000 memberships have about 8 MB."""
+_HOST: Final = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
+_PATH: Final = re.compile(r"(/[A-Za-z0-9._~-]+)*")
+
+
+class UfmToken:
+    """An access token of UFM. It masks itself in ``str``, ``repr`` and ``format``; only `reveal` gives its text."""
+
+    __slots__ = ("__text",)
+
+    def __init__(self, text: str) -> None:
+        self.__text = text
+
+    def reveal(self) -> str:
+        """Return the text. Called where the header of a request is made, and where an answer is searched for it."""
+        return self.__text
+
+    def hidden_in(self, text: str) -> str:
+        """Return *text* without the token, in clear or in Base64: an error's text may repeat what was sent."""
+        clear = self.__text
+        coded = [base64.b64encode(each.encode()).decode().rstrip("=") for each in (clear, f"token:{clear}")]
+        for each in (clear, *coded):
+            text = text.replace(each, repr(self))
+        return text
+
+    def __repr__(self) -> str:
+        return "<token not shown>"
+
+    def __format__(self, spec: str) -> str:
+        return format(repr(self), spec)
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        raise TypeError("a token is not pickled")
+
+
+@dataclass(frozen=True, slots=True)
+class UfmAccess:
+    """How one UFM is asked. ``url``: its base, without a slash at the end. ``token`` or ``certificate`` (PEM, with
+    ``private_key`` where that is another file) say who asks. ``trusted``: a PEM file with the CA that TLS trusts
+    besides the system's. ``verifies``: whether the server's certificate is checked. ``proxy``: its URL; those of the
+    environment are not used. ``timeout``: see `TIMEOUT`."""
+
+    url: str
+    token: UfmToken | None = None
+    certificate: Path | None = None
+    private_key: Path | None = None
+    trusted: Path | None = None
+    verifies: bool = True
+    proxy: str | None = None
+    timeout: float = TIMEOUT
+
+    @classmethod
+    def of(
+        cls,
+        text: str,
+        token: UfmToken | None = None,
+        certificate: Path | None = None,
+        private_key: Path | None = None,
+        trusted: Path | None = None,
+        *,
+        verifies: bool = True,
+        proxy: str | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Self:
+        """Return the access that ``ufm:URL`` or a URL means; without a path it gets the one that goes with the token or
+        the certificate. Raises UsageError, which repeats no credential."""
+        if token is None and certificate is None:
+            raise UsageError("UFM wants to know who asks: --ufm-token @FILE, or --ufm-cert FILE")
+        if private_key is not None and certificate is None:
+            raise UsageError("--ufm-key goes with --ufm-cert")
+        parts = _split(text.removeprefix(PREFIX), "UFM's URL", f"{PREFIX}https://HOST[:PORT]")
+        through = _split(proxy, "--ufm-proxy", "http://HOST:PORT") if proxy is not None else parts
+        hosts = parts.hostname or "", through.hostname or ""
+        if parts.scheme == "http" and verifies and not all(map(_is_loopback, hosts)):
+            raise UsageError(
+                f"http://{parts.netloc}: whoever listens would read the token; use https, or --ufm-insecure on a "
+                "network that you trust"
+            )
+        path = parts.path.rstrip("/") or (WITH_TOKEN if token is not None else WITH_CERTIFICATE)
+        if not _PATH.fullmatch(path):
+            raise UsageError("the path of UFM's URL may have letters, digits and . _ ~ - between slashes")
+        url = f"{parts.scheme}://{parts.netloc}{path}"
+        return cls(url, token, certificate, private_key, trusted, verifies, proxy, timeout)
+
+    def tls(self) -> ssl.SSLContext:
+        """Return the context of TLS. Raises UsageError for a certificate or key that cannot be used."""
+        context = ssl.create_default_context()
+        try:
+            if self.trusted is not None:
+                context.load_verify_locations(self.trusted)
+            if self.certificate is not None:
+                context.load_cert_chain(self.certificate, self.private_key, _no_passphrase)
+        except (OSError, ssl.SSLError) as error:
+            files = [str(each) for each in (self.trusted, self.certificate, self.private_key) if each is not None]
+            raise UsageError(f"{', '.join(files)}: not to be used for TLS: {error.strerror or error}") from None
+        if not self.verifies:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+
+def is_ufm(name: str | None) -> bool:
+    """Whether the name of a policy or a way means a UFM; a file of that name is ``./ufm:...``."""
+    return name is not None and name.startswith(PREFIX)
+
+
+def _split(text: str, what: str, form: str) -> SplitResult:
+    """Take a URL of the *form* apart. Raises UsageError, which repeats none of it: there may be a password in it."""
+    if "@" in text:
+        raise UsageError(f"{what} must not hold a user name or password: the command line is no place for it")
+    try:
+        parts = urlsplit(text)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        parts = None
+    if parts is None or parts.scheme not in ("https", "http") or not _is_host(host) or not text.isprintable():
+        raise UsageError(f"{what} is not understood: write it as {form}")
+    if "?" in text or "#" in text:
+        raise UsageError(f"{what} must end with its path, without ? or #: write it as {form}")
+    return parts
+
+
+def _is_host(text: str) -> bool:
+    """Whether it is an address, or a name as DNS has it."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return bool(_HOST.fullmatch(text))
+    return True
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _no_passphrase() -> str:
+    raise UsageError("--ufm-key is encrypted, and nobody is asked for its passphrase: give one that is not, mode 0600")

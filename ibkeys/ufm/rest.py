@@ -1,0 +1,168 @@
+"""UFM's REST interface as calls: its partitions and their members, its jobs, its version.
+
+Which call is taken, and why: POST only adds, and clients have seen it make every member full whatever it was told; PUT
+takes the exact list, and writes over what another client stored meanwhile; DELETE takes members away. So full members
+of a partition of full members come by POST, all else by PUT. Source: NVIDIA UFM REST guide; facts of UFM, 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from ibkeys import jsonfile
+from ibkeys.errors import EncodeError, FileFormatError, UfmNotReached, UfmRefused
+from ibkeys.ufm.access import UfmAccess
+from ibkeys.ufm.answers import (
+    Job,
+    UfmPartition,
+    Word,
+    entry_in,
+    job_in,
+    job_of,
+    partitions_in,
+)
+from ibkeys.ufm.client import Answer, Method, UfmClient
+
+P_KEYS: Final = "/resources/pkeys"
+_GUIDS: Final = {"guids_data": "true"}
+_IN_ONE_PATH: Final = 100
+"""GUIDs that stand in the path of one DELETE."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One change that UFM is asked for: also what a person would type. ``body``: None for DELETE."""
+
+    method: Method
+    path: str
+    body: Mapping[str, Any] | None = None
+
+
+def resource(base: int) -> str:
+    """Return the path of a partition below the base of UFM: unpadded, without the membership bit."""
+    return f"{P_KEYS}/{base:#x}"
+
+
+def adding(base: int, guids: Collection[int], *, ip_over_ib: bool, index0: bool) -> Call:
+    """Return the call that makes *guids* full members beside those that are there, and the partition with them."""
+    return Call("POST", P_KEYS, _body(base, sorted(guids), ip_over_ib, index0) | {"membership": "full"})
+
+
+def replacing(base: int, words: Mapping[int, Word], *, ip_over_ib: bool, index0: bool) -> Call:
+    """Return the call that makes *words* the whole list of members; an empty one is never sent: what UFM makes of it is
+    not known."""
+    assert words
+    guids = sorted(words)
+    return Call(
+        "PUT", P_KEYS, _body(base, guids, ip_over_ib, index0) | {"memberships": [words[guid] for guid in guids]}
+    )
+
+
+def removing(base: int, guids: Collection[int]) -> Iterator[Call]:
+    """Yield the calls that take *guids* out of a partition."""
+    ordered = sorted(guids)
+    for start in range(0, len(ordered), _IN_ONE_PATH):
+        listed = ",".join(f"{guid:016x}" for guid in ordered[start : start + _IN_ONE_PATH])
+        yield Call("DELETE", f"{resource(base)}/guids/{listed}")
+
+
+def changing(
+    base: int, before: Mapping[int, Word], after: Mapping[int, Word], *, ip_over_ib: bool, index0: bool
+) -> list[Call]:
+    """Return the calls after which *after* are the members of a partition that has *before*; which ones, and why: see
+    above."""
+    gone = [guid for guid in before if guid not in after]
+    new = [guid for guid in after if guid not in before]
+    changed = [guid for guid, word in after.items() if before.get(guid, word) != word]
+    if not new and not changed:
+        return list(removing(base, gone)) if gone else []
+    if not changed and not gone and set(after.values()) == {"full"}:
+        return [adding(base, new, ip_over_ib=ip_over_ib, index0=index0)]
+    return [replacing(base, after, ip_over_ib=ip_over_ib, index0=index0)]
+
+
+def _body(base: int, guids: Sequence[int], ip_over_ib: bool, index0: bool) -> dict[str, Any]:
+    # Both have defaults that would change a partition unasked: index0 false, ip_over_ib true.
+    return {
+        "pkey": f"{base:#x}",
+        "guids": [f"{guid:016x}" for guid in guids],
+        "index0": index0,
+        "ip_over_ib": ip_over_ib,
+    }
+
+
+class Ufm:
+    """One UFM. All methods raise UfmNotReached and UfmRefused."""
+
+    def __init__(self, access: UfmAccess) -> None:
+        self._client = UfmClient(access)
+
+    @property
+    def url(self) -> str:
+        """Its base, without credentials."""
+        return self._client.url
+
+    def version(self) -> str | None:
+        """Return its version, None where it does not say."""
+        found = self._client.read("/app/ufm_version")
+        version = found.get("ufm_release_version") if isinstance(found, dict) else None
+        return version if isinstance(version, str) else None
+
+    def partitions(self) -> dict[int, UfmPartition]:
+        """Return all partitions by number, with their members as far as UFM says them."""
+        document = self._client.read(P_KEYS, _GUIDS)
+        if document is None:
+            raise UfmNotReached(f"{self.url}{P_KEYS}: answered with status 404: no list of partitions", self.url)
+        found = self._parsed(P_KEYS, document, partitions_in)
+        if found.complete:
+            return dict(found.by_base)
+        listed = ((base, self.partition(base)) for base in found.by_base)  # a version that lists P_Keys only
+        return {base: entry or found.by_base[base] for base, entry in listed}
+
+    def partition(self, base: int) -> UfmPartition | None:
+        """Return one partition, None where UFM has none: it answers with 404 or ``{}``."""
+        path = resource(base)
+        found = self._client.read(path, _GUIDS)
+        return None if found is None else self._parsed(path, found, lambda document: entry_in(base, document))
+
+    def make(self, call: Call) -> str | None:
+        """Ask for one change, once. Return the id of the job where UFM began one. Nothing is proven by that."""
+        answer = self._client.write(call.method, call.path, call.body)
+        return self._job_begun(call.path, answer)
+
+    def job(self, identity: str) -> Job:
+        """Return how a job stands. Raises UfmRefused for one that UFM does not know."""
+        path = f"/jobs/{identity}"
+        found = self._client.read(path)
+        if found is None:
+            raise UfmRefused(f"{self.url}{path}: UFM does not know the job that it began", 404)
+        return self._parsed(path, found, lambda document: job_in(identity, document))
+
+    def sm_settings(self) -> Mapping[str, Any]:
+        """Return the settings of the subnet manager as UFM gives them: keys in clear. For `ibkeys.ufm.sm_settings`."""
+        path = "/app/smconf"
+        found = self._client.read(path, holds_keys=True)
+        if not isinstance(found, dict):
+            raise UfmNotReached(f"{self.url}{path}: its answer is no list of settings", self.url)
+        return found
+
+    def _job_begun(self, path: str, answer: Answer) -> str | None:
+        if answer.status != 202:
+            return None
+        document: Any = None
+        with suppress(FileFormatError):  # the job may stand in Location alone
+            document = jsonfile.loads(answer.body)
+        job = self._parsed(path, document, lambda each: job_of(answer.location, each))
+        if job is None:
+            raise UfmNotReached(f"{self.url}{path}: status 202 names no job: whether it is made is not known", self.url)
+        return job
+
+    def _parsed(self, path: str, document: Any, parse: Callable[[Any], T]) -> T:
+        try:
+            return parse(document)
+        except EncodeError as error:
+            raise UfmNotReached(f"{self.url}{path}: {error}", self.url) from None

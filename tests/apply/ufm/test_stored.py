@@ -1,0 +1,117 @@
+"""The calls that change one partition of UFM, and what the journal keeps of it."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ibkeys.apply.ufm.stored import Stored, Words, changes_in, host_of
+from ibkeys.errors import StoreError, UsageError
+from ibkeys.partitions.reader import parse_policy
+from ibkeys.store.journal import FileImage
+from ibkeys.ufm.answers import Member, UfmPartition
+from ibkeys.ufm.rest import Call
+from tests.ufm.mock import Mock
+
+URL = "https://ufm.example/ufmRestV3"
+MEMBERS = st.dictionaries(st.integers(1, 6), st.sampled_from(["full", "limited"]), max_size=5)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "methods"),
+    [
+        ({}, {1: "full"}, ["POST"]),
+        ({1: "full"}, {1: "full", 2: "full"}, ["POST"]),
+        ({1: "limited"}, {1: "limited", 2: "full"}, ["PUT"]),
+        ({}, {1: "limited"}, ["PUT"]),
+        ({1: "full"}, {1: "limited"}, ["PUT"]),
+        ({1: "limited"}, {1: "full"}, ["PUT"]),
+        ({1: "full", 2: "limited"}, {2: "limited"}, ["DELETE"]),
+        ({1: "full"}, {}, ["DELETE"]),
+        ({1: "full"}, {2: "full"}, ["PUT"]),
+        ({1: "full"}, {1: "full"}, []),
+        ({}, {}, []),
+        (dict.fromkeys(range(1, 251), "full"), {}, ["DELETE"] * 3),
+    ],
+)
+def test_which_calls(before: Words, after: Words, methods: list[str]) -> None:
+    assert [call.method for call in Stored(0x10, before, bool(before)).calls_to(after)] == methods
+
+
+@given(MEMBERS, MEMBERS, st.booleans(), st.booleans(), st.booleans())
+def test_after_the_calls_ufm_has_what_is_wanted_and_its_flags(
+    before: Words, after: Words, ignores: bool, index0: bool, ip_over_ib: bool
+) -> None:
+    mock = Mock(post_ignores_memberships=ignores)
+    mock.store(0x10, **{f"g{guid:x}": word for guid, word in before.items()})
+    found = mock.partitions[0x10]
+    found.ip_over_ib = ip_over_ib
+    found.members = {guid: (word, index0) for guid, (word, _) in found.members.items()}
+    members = {guid: Member(word, index0) for guid, word in before.items()}
+    stored = Stored.of(0x10, UfmPartition(0x10, members=members or None, ip_over_ib=ip_over_ib), None)
+    for call in stored.calls_to(after):
+        ask(mock, call)
+    assert mock.words(0x10) == after
+    assert found.ip_over_ib == ip_over_ib
+    if before:
+        assert {flag for _, flag in found.members.values()} <= {index0}
+
+
+def ask(mock: Mock, call: Call) -> None:
+    status, _ = mock.change(call.method, call.path, dict(call.body or {}))
+    assert status == 200
+    for guid in (call.body or {}).get("guids", ()):
+        assert len(guid) == 16
+
+
+def test_members_of_two_kinds_are_not_made_one_kind() -> None:
+    members = {1: Member("full", True), 2: Member("full", False)}
+    stored = Stored.of(0x10, UfmPartition(0x10, members=members, ip_over_ib=True), None)
+    assert [call.method for call in stored.calls_to({1: "full"})] == ["DELETE"]
+    with pytest.raises(UsageError, match="with and without index0"):
+        stored.calls_to({1: "limited", 2: "full"})
+
+
+@pytest.mark.parametrize(
+    ("text", "flags"), [("a=0x10, ipoib", (True, False)), ("a=0x10, indx0", (False, True)), ("b=0x11", (True, False))]
+)
+def test_a_new_partition_has_the_flags_of_the_policy(text: str, flags: tuple[bool, bool]) -> None:
+    made = Stored.of(0x10, None, parse_policy(f"{text} : 0x1=full ;\n".encode()))
+    assert (made.ip_over_ib, made.index0) == flags
+    [call] = made.calls_to({1: "full"})
+    assert call.body is not None
+    assert (call.body["ip_over_ib"], call.body["index0"]) == flags
+
+
+@pytest.mark.parametrize("entry", [None, UfmPartition(0x10), UfmPartition(0x10, members={})])
+def test_an_empty_partition_and_none_are_the_same_when_read_again(entry: UfmPartition | None) -> None:
+    assert Stored(0x10, {}, True).is_as(entry)
+    assert not Stored(0x10, {1: "full"}, True).is_as(entry)
+
+
+def test_members_whose_membership_is_not_said_are_no_empty_partition() -> None:
+    assert not Stored(0x10, {}, True).is_as(UfmPartition(0x10, is_untold=True))
+
+
+@given(st.lists(MEMBERS, min_size=2, max_size=5))
+def test_the_journal_gives_back_what_every_changed_member_had(ways: list[dict[int, str]]) -> None:
+    images = [
+        Stored(0x10, before, True).image(URL, after)  # type: ignore[arg-type]
+        for before, after in itertools.pairwise(ways)
+    ]
+    pairs = changes_in(images, URL).get(0x10, {})
+    assert {guid: was for guid, (was, _) in pairs.items()} == {
+        guid: ways[0].get(guid) for guid in range(1, 7) if len({words.get(guid) for words in ways}) > 1
+    }
+    assert all(known == {words.get(guid) for words in ways} for guid, (_, known) in pairs.items())
+    assert changes_in(images, "https://another.example") == {}
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"[]", b'{"members": []}', b'{"members": {"x": "full"}}'])
+def test_a_damaged_image_is_an_error(text: bytes) -> None:
+    image = FileImage("/resources/pkeys/0x10", text, b'{"members": {"1": "full"}}', host=host_of(URL))
+    with pytest.raises(StoreError):
+        changes_in([image], URL)

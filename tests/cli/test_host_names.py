@@ -1,0 +1,140 @@
+"""A host's name without its device: all nodes of the host where ports are shown, one node where a port is changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibkeys.sim.subnet import Subnet
+from tests.cli.conftest import TWO_SWITCH, Cli, run
+from tests.corpus import DATA
+
+
+@pytest.fixture
+def rails(tmp_path: Path) -> str:
+    """The subnet of two switches, on which node01 has two HCAs: what was node02 is its mlx4_1."""
+    file = tmp_path / "rails.net"
+    text = (DATA / "fabrics" / "two-switch.net").read_text()
+    file.write_text(text.replace("node02 mlx4_0", "node01 mlx4_1"))
+    return f"sim:{file}"
+
+
+@pytest.mark.parametrize("command", ["pkey-show", "mkey-show", "caps-show", "counters-show", "enforce-show"])
+def test_the_one_node_of_a_host_is_shown_as_by_its_whole_name(cli: Cli, command: str) -> None:
+    assert cli(command, "-N", "node03") == cli(command, "-N", "node03 mlx4_0")
+
+
+def test_no_more_is_sent_for_it() -> None:
+    def sent(name: str) -> str:
+        return run("pkey-show", "--backend", TWO_SWITCH, "-v", "-N", name).err.splitlines()[0]
+
+    assert "SMPs sent" in sent("node03")
+    assert sent("node03") == sent("node03 mlx4_0")
+
+
+@pytest.mark.parametrize("command", ["pkey-show", "mkey-show", "caps-show", "counters-show", "enforce-show"])
+def test_of_a_host_with_several_nodes_each_is_shown(rails: str, command: str) -> None:
+    result = run(command, "--backend", rails, "-N", "node01", "-f", "json")
+    assert result.code == 0, result.err
+    assert [port["node_desc"] for port in result.json["ports"]] == ["node01 mlx4_0", "node01 mlx4_1"]
+    listed = run(command, "--backend", rails, "-N", "node01*", "-f", "json").json["ports"]
+    assert result.json["ports"] == listed
+
+
+def test_of_several_one_that_does_not_answer_is_listed(rails: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Subnet.from_file
+
+    def silent(*args: Any, **rest: Any) -> Subnet:
+        net = made(*args, **rest)
+        net.faults.lose_next("reply", node=net.node("node01 mlx4_1"), attribute=0x16, count=100)
+        return net
+
+    monkeypatch.setattr("ibkeys.sim.subnet.Subnet.from_file", silent)
+    result = run("pkey-show", "--backend", rails, "-t", 10, "-N", "node01", "-f", "json")
+    assert result.code == 3
+    assert [error["node_desc"] for error in result.json["errors"]] == ["node01 mlx4_1"]
+    assert [port["node_desc"] for port in result.json["ports"]] == ["node01 mlx4_0", "node01 mlx4_1"]
+
+
+def test_a_port_number_of_several_nodes_is_refused(rails: str) -> None:
+    result = run("pkey-show", "--backend", rails, "-N", "node01", 1)
+    assert result.code == 2
+    assert result.error == "node 'node01' stands for 2 nodes; did you mean 'node01 mlx4_0' or 'node01 mlx4_1'?"
+
+
+def test_a_whole_description_is_meant_before_a_host(tmp_path: Path) -> None:
+    file = tmp_path / "plain.net"
+    file.write_text((DATA / "fabrics" / "two-switch.net").read_text().replace("node02 mlx4_0", "node01"))
+    result = run("pkey-show", "--backend", f"sim:{file}", "-N", "node01", "-f", "json")
+    assert [port["node_guid"] for port in result.json["ports"]] == ["0x0002c903000a1020"]
+
+
+def test_a_change_takes_the_name_of_a_host_with_one_node(cli: Cli) -> None:
+    assert cli("pkey-add", "-N", "node03", "0x8010", "--yes").code == 0
+    assert "0x8010" in cli("pkey-show", "-N", "node03 mlx4_0").out
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("pkey-add", ("0x8010",)),
+        ("pkey-set", ("1=0x8010",)),
+        ("pkey-remove", ("0xffff",)),
+        ("mkey-set", ("--protect", 1)),
+        ("counters-clear", ()),
+        ("enforce-set", (1, "--inbound", "on")),
+    ],
+)
+def test_a_change_of_a_host_with_several_nodes_is_refused(rails: str, command: str, words: tuple[object, ...]) -> None:
+    result = run(command, "--backend", rails, "-N", "node01", *words, "--yes")
+    assert result.code == 2
+    assert "did you mean 'node01 mlx4_0' or 'node01 mlx4_1'?" in result.err
+
+
+def test_nodes_of_one_name_are_told_apart_by_guid(tmp_path: Path) -> None:
+    file = tmp_path / "twins.net"
+    text = (DATA / "fabrics" / "two-switch.net").read_text()
+    file.write_text(text.replace("node02 mlx4_0", "node01 mlx4_0"))
+    result = run("pkey-add", "--backend", f"sim:{file}", "-N", "node01", "0x8010")
+    assert result.code == 2
+    assert "0x0002c903000a1010 (ca" in result.error
+    assert "0x0002c903000a1020 (ca" in result.error
+
+
+def test_why_shows_each_pair(rails: str) -> None:
+    result = run("why", "--backend", rails, "node01", "node03")
+    assert result.code == 0, result.err
+    assert result.out.count("can talk") == 2
+    assert result.out.count("node03 mlx4_0 (ca") == 2
+    assert "node01 mlx4_0 (ca" in result.out
+    assert "node01 mlx4_1 (ca" in result.out
+    assert run("why", "--backend", TWO_SWITCH, "node01", "node03").out.count("can talk") == 1
+
+
+def test_a_document_of_why_is_of_two_ports(rails: str) -> None:
+    result = run("why", "--backend", rails, "node01", "node03", "-f", "json")
+    assert result.code == 2
+    assert "did you mean 'node01 mlx4_0' or 'node01 mlx4_1'?" in result.error
+    result = run("why", "--backend", rails, "node01 mlx4_1", "node03", "-f", "json")
+    assert result.json["can_talk"] is True
+
+
+def test_why_of_a_host_with_itself_is_of_its_nodes(rails: str) -> None:
+    assert run("why", "--backend", rails, "node01", "node01").code == 0
+    result = run("why", "--backend", rails, "node03", "node03 mlx4_0")
+    assert result.code == 2
+    assert "A and B are the same port" in result.error
+
+
+def test_history_tells_of_all_nodes_of_a_host(rails: str, tmp_path: Path) -> None:
+    state = f"{rails},state={tmp_path / 'fabric.state'}"
+    folder = tmp_path / "taken"
+    assert run("snapshot", "--backend", state, "--into", folder).code == 0
+    changed = run("pkey-add", "--backend", state, "-N", "node01 mlx4_1", "0x8010", "--yes")
+    assert changed.code == 0, changed.err
+    assert run("snapshot", "--backend", state, "--into", folder).code == 0
+    result = run("history", "node01", folder, "-f", "json")
+    assert result.code == 0, result.err
+    assert [event["node_desc"] for event in result.json["events"]] == ["node01 mlx4_1"]
