@@ -135,7 +135,7 @@ class Run:
     def _read_back(self, base: int, words: Words) -> dict[PortKey | None, str]:
         """Return what UFM has not stored of *words*, by port; None for what is no port of the fabric. It is read again
         for a while: clients of UFM have seen it show a change a moment after its answer."""
-        patience = Patience(self.clock, min(self.wait, _SHOWS_WITHIN))
+        patience = ProgressTimeout(self.clock, min(self.wait, _SHOWS_WITHIN))
         while True:
             entry = self.ufm.partition(base)
             lost = self._lost(base, words, entry)
