@@ -26,8 +26,7 @@ def refuse_impossible(
     if changed:
         raise UsageError(
             f"the plan changes who is in the default partition ({named(names(changed))}), which UFM decides by itself "
-            "(gv.cfg default_membership): no call of its REST interface changes that; plan again from a policy that "
-            "leaves it as it is"
+            "(gv.cfg default_membership): no call of its REST interface does; plan again from a policy that leaves it"
         )
     both = [
         guid
