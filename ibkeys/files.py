@@ -195,7 +195,7 @@ def check_output(path: Path, follow: bool = False) -> Path:
             raise OSError(errno.EPERM, f"is a symbolic link of another user (UID {status.st_uid})")
         place = Path(os.path.realpath(path))
         if not place.exists():
-            raise OSError(errno.ENOENT, f"is a symbolic link to {place}, which is not there")
+            raise OSError(errno.ENOENT, f"is a symbolic link to {place}, which does not exist")
         refuse_what_is_no_file(place)
         return place
     if not stat.S_ISREG(status.st_mode):
@@ -286,7 +286,9 @@ def _refuse_changed(path: Path, old: os.stat_result | None) -> None:
         now = None
     marks = [each and (each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns) for each in (old, now)]
     if marks[0] != marks[1]:
-        raise ChangedMeanwhile(errno.ESTALE, "was changed by somebody else meanwhile; nothing was written: try again")
+        raise ChangedMeanwhile(
+            errno.ESTALE, "was changed by somebody else in the meantime; nothing was written: try again"
+        )
 
 
 def sync_directory(directory: Path) -> None:
@@ -318,4 +320,4 @@ def refuse_strange_file(status: os.stat_result) -> None:
     if status.st_uid not in trusted_users():
         raise OSError(errno.EPERM, f"belongs to another user (UID {status.st_uid})")
     if status.st_nlink > 1:
-        raise OSError(errno.EPERM, f"has {status.st_nlink} names (hard links), so it shows elsewhere too")
+        raise OSError(errno.EPERM, f"has {status.st_nlink} names (hard links), so it also appears elsewhere")

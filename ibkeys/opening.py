@@ -110,7 +110,7 @@ def open_fabric(
     umad = None if isinstance(backend, str) else _as_port(backend)
     try:
         if umad is not None and local is not None:
-            raise UsageError("an open port is where it is: local= does not go with it")
+            raise UsageError("leave local= out: an open port cannot move")
         names = _names(node_names)
         umad = umad or open_port(cast("str | Subnet", backend), local)
         simulated, state = _simulation_of(umad)

@@ -109,7 +109,7 @@ def _notes(instance: Instance, file: InstanceFile) -> Iterator[str]:
     if file.doubt:
         yield f"{file.path}: {file.doubt}"
     if instance.policy is None:
-        yield f"{file.path} is not there: OpenSM makes every port a full member of the default partition"
+        yield f"{file.path} does not exist: OpenSM makes every port a full member of the default partition"
     elif not instance.policy.accepted:
         yield f"{file.path}: OpenSM refuses this policy, and makes every port a full member of the default partition"
     for name in _OPTIONS:
@@ -117,4 +117,4 @@ def _notes(instance: Instance, file: InstanceFile) -> Iterator[str]:
         if setting.source == "not known":
             yield f"{name} of {instance.name} is not known"
         elif not setting.is_certain:
-            yield f"{name} is taken as {setting.shown}; whether that is in force is not certain"
+            yield f"{name} is taken as {setting.shown}; it may not be in force"

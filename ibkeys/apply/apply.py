@@ -78,9 +78,9 @@ def _permit(
         ports = list(dict.fromkeys(port for port, _ in lost))
         apply_plan.refusals.append(
             Refused(
-                f"the plan removes {counted(len(lost), 'P_Key')} (full to limited counts) from "
+                f"the plan removes {counted(len(lost), 'P_Key')} (full to limited counts as one) from "
                 f"{counted(len(ports), 'port')}: {named([f'{port} loses {key}' for port, key in lost])}; "
-                "--allow-removals goes ahead",
+                "--allow-removals permits it",
                 "removals",
             )
         )
@@ -136,7 +136,7 @@ def plan_resume(
     with Journal.read(writer.fabric.stores.journal) as journal:
         found = unfinished(journal)
         if not found:
-            raise StoreError("there is nothing to resume: no apply in the journal is open; see `ibkeys journal`")
+            raise StoreError("nothing to resume: the journal has no unfinished apply; see `ibkeys journal`")
         operation = found[-1].id
         memory = journal.plan_of(operation)
         assert memory is not None
@@ -146,16 +146,16 @@ def plan_resume(
     options = _options_of(memory)
     digest = str(options.get("digest", plan_digest(kept)))
     if plan is not None and ((plan.policy, plan.fabric) != (kept.policy, kept.fabric) or plan_digest(plan) != digest):
-        raise UsageError(f"operation {operation} follows another plan than the one given; leave it out to resume")
+        raise UsageError(f"operation {operation} follows a different plan from the one given; leave PLAN out to resume")
     permissions = _remember(writer, options, permissions or Permissions())
     carrier = carrier or carrier_of(writer, via or Via(), memory)
     if permissions.first is not None and not carrier.sends_sets:
         raise UsageError(
-            f"operation {operation} goes by way of {carrier.name}, for all switches at once: leave --first out"
+            f"operation {operation} works through {carrier.name}, on all switches at once: leave --first out"
         )
     survey = carrier.survey(list(dict.fromkeys([*ports_of(kept), *former.values])), by_port_guid=True)
     remaining = carrier.state(kept, survey, former)
-    advice = f"see what happened, or go back: `ibkeys undo {operation}`"
+    advice = f"see what happened, or roll back: `ibkeys undo {operation}`"
     apply_plan = apply_plan_of(writer, carrier, remaining, survey, kept.options.disconnect_unconfigured, advice)
     apply_plan.digest = digest
     apply_plan.breaks = carrier.breaks(kept, remaining)
@@ -174,7 +174,7 @@ def _options_of(memory: PlanRecord) -> dict[str, Any]:
         removals, breaks = bool(options["removals"]), bool(options["breaks"])
     except (FileFormatError, LookupError, TypeError):
         raise StoreError(
-            "the journal is damaged: what was permitted to the operation cannot be read; `ibkeys undo` goes back"
+            "the journal is damaged: the permissions of the operation cannot be read; `ibkeys undo` rolls it back"
         ) from None
     return {**options, "overrides": overrides, "removals": removals, "breaks": breaks}
 

@@ -31,13 +31,13 @@ from ibkeys.topology.port_id import IDENTITY, PortKey
 APPLY: Final = "apply"
 _OTHER_WAYS: Final = {
     "no-room": "free an index first",
-    "circle": "go by a policy that needs no reused partition first",
+    "circle": "first apply a policy that reuses no partition",
 }
 """Kind of a break → what can be done to have none."""
 
 _POLICIES: Final = {
-    "rewrite": "the policy by which every table is written anew",
-    "between": "a policy in between",
+    "rewrite": "the policy that makes OpenSM rewrite every table",
+    "between": "an intermediate policy",
     "policy": "the policy of the plan",
     "former": "the former policy",
 }
@@ -221,7 +221,7 @@ def undo_plan_of(
     """Return the plan that gives back what *operation* overwrote. Raises MKeyNeeded, and what a sweep raises."""
     survey = carrier.survey(former.ports)
     remaining = carrier.state(former, survey)
-    advice = "what somebody else wrote is kept, all else goes back"
+    advice = "what somebody else wrote is kept, everything else is rolled back"
     plan = apply_plan_of(writer, carrier, remaining, survey, False, advice)
     plan.breaks = carrier.breaks(former, remaining)
     plan.undoes = operation
@@ -236,7 +236,7 @@ def refuse_breaks(plan: ApplyPlan) -> None:
     messages = named([each.message for each in plan.breaks])
     kinds = {each.kind for each in plan.breaks}
     ways = " or ".join(way for kind, way in _OTHER_WAYS.items() if kind in kinds)
-    plan.refusals.append(Refused(f"{messages}; --allow-break goes ahead, or {ways}", "breaks"))
+    plan.refusals.append(Refused(f"{messages}; --allow-break permits it, or {ways}", "breaks"))
 
 
 def keep_first(writer: Writer, plan: ApplyPlan, first: int) -> None:
@@ -282,7 +282,7 @@ def _incomplete(operation: Operation, wrong: Mapping[PortKey, IbkeysError], stop
     elif stopped.name in _POLICIES:
         after = f"it stopped at {_POLICIES[stopped.name]}, which is in place; "
     else:
-        after = f"no step after {stopped.name} was begun; "
+        after = f"no step after {stopped.name} was started; "
     return Incomplete(
         f"{counted(len(wrong), 'port')} could not be written: {first}{_more(len(wrong))}; {after}operation "
         f"{operation.id} of the journal is open: {way_on(operation)}"

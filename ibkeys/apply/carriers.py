@@ -77,10 +77,10 @@ def carrier_of(writer: Writer, via: Via, record: PlanRecord | None = None) -> Ca
     make = CARRIERS.get(name)
     if make is None:
         raise StoreError(
-            f"this operation was made by way of {name!r}, which this ibkeys does not know; use a newer one"
+            f"this operation was made through {name!r}, which this version of ibkeys does not know; use a newer version"
         )
     if via.name not in (None, name):
-        raise UsageError(f"the operation goes by way of {name}; leave --via out to go on with it")
+        raise UsageError(f"the operation was begun through {name}; leave --via out to continue it")
     return make(writer, via, kept)
 
 

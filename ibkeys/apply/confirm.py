@@ -74,7 +74,7 @@ def confirm_or_go_back(
     operation = run.operation
     assert operation.id is not None
     if isinstance(run.error, KeyboardInterrupt):
-        say(f"{run.error}: going back")
+        say(f"{run.error}: rolling back")
         operation.journal.set_stage(operation.id, "going-back")
         operation.has_ended = True
         _go_back(run)
@@ -91,8 +91,8 @@ def confirm_or_go_back(
     how = carrier.way_back
     how = f" {how}," if how else ""
     say(
-        f"going back in {seconds:g} s{how} unless this is confirmed: press Enter, or `ibkeys apply "
-        f"--confirm {operation.id}` from any shell"
+        f"rolling back in {seconds:g} s{how} unless confirmed: press Enter, or run `ibkeys apply --confirm "
+        f"{operation.id}` from any shell"
     )
     confirmed = await_confirmation(_AwaitedOperation(operation.journal, operation.id), seconds, now, wait)
     if confirmed:
@@ -101,7 +101,7 @@ def confirm_or_go_back(
             run.plan.failed.append((None, problem))
         say(f"operation {operation.id} is confirmed")
         return
-    say("not confirmed: going back")
+    say("not confirmed: rolling back")
     _go_back(run)
 
 
@@ -134,7 +134,9 @@ def confirm(journal: Journal, operation: int) -> bool:
     if plan is not None and plan.stage == "confirmed" and record.state != "undone":
         return False
     if record.state == "undone" or (plan is not None and plan.stage == "going-back"):
-        raise StoreError(f"operation {operation} ({record.command}) is going back, or has gone back: it was too late")
+        raise StoreError(
+            f"operation {operation} ({record.command}) is rolling back or was rolled back: it is too late to confirm"
+        )
     if plan is not None and record.state == "open":
-        raise StoreError(f"operation {operation} ({record.command}) is not at its end yet: confirm it when it asks")
-    raise StoreError(f"operation {operation} ({record.command}) waits for no confirmation")
+        raise StoreError(f"operation {operation} ({record.command}) is still running: confirm it when it asks")
+    raise StoreError(f"operation {operation} ({record.command}) is not waiting for a confirmation")

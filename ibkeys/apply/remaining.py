@@ -71,7 +71,7 @@ class Remaining:
         """Return the objection for what is foreign, as a list of none or one."""
         if not self.foreign:
             return []
-        what = f"{counted(len(self.foreign), 'port')} changed meanwhile or cannot be read"
+        what = f"{counted(len(self.foreign), 'port')} changed in the meantime or cannot be read"
         return [Objection("stale", f"{what}: {named(self.foreign)}; {advice}")]
 
 
@@ -249,8 +249,8 @@ def _remember_bits(former: Former, key: PortKey, command: str, image: Image) -> 
         former.counters += 1
     else:
         raise UsageError(
-            f"{command} changed M_Key, ProtectBits or lease of {former.names[key]}; undo is for P_Keys and "
-            "enforcement: set them with mkey-set, the former key is in the key store"
+            f"{command} changed M_Key, ProtectBits or lease of {former.names[key]}; undo is for P_Keys and enforcement "
+            "only: restore them with mkey-set, the former key is in the key store"
         )
 
 

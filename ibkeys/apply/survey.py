@@ -87,10 +87,10 @@ def _others_like(port: Port, shared: Mapping[int, list[Port]]) -> str | None:
     """Return why what *port* gets by a port GUID may belong to another: its own one, or that of the port behind it."""
     if not port.is_external:
         others = others_that_show_it(port, shared)
-        return None if others is None else f"its port GUID 0x{port.guid:016x} is shown by {others} too"
+        return None if others is None else f"its port GUID 0x{port.guid:016x} is also reported by {others}"
     end = port.peer
     others = others_that_show_it(end, shared) if end is not None and end.is_end_port else None
-    return None if end is None or others is None else f"the port GUID of {end} is shown by {others} too"
+    return None if end is None or others is None else f"{others} report the port GUID of {end} as well"
 
 
 def _read(writer: Writer, target: Target, survey: Survey) -> Task:
@@ -115,8 +115,8 @@ def read_others(writer: Writer, survey: Survey, besides: Collection[PortKey]) ->
     unread = sum(port.occupied is None for port in others)
     if unread:
         survey.notes.append(
-            f"the P_Key tables of {counted(unread, 'end port')} could not be read: whether they are cut from others "
-            "for a moment is not known"
+            f"the P_Key tables of {counted(unread, 'end port')} could not be read: it is not known whether they "
+            "temporarily lose connectivity"
         )
     return [
         TableChange(port.id, table, table, port.capacity or 0, None)

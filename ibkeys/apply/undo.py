@@ -39,7 +39,7 @@ def plan_undo(
             records = journal.list_operations()
             found = [record.id for record in records if record.state != "undone" and record.undoes is None]
             if not found:
-                raise StoreError("there is nothing to undo: the journal has no operation that was not undone")
+                raise StoreError("nothing to undo: the journal has no operation that can still be undone")
             operation = found[-1]
         record = journal.find(operation)
         if record.state == "undone":
@@ -54,8 +54,7 @@ def plan_undo(
     if former.counters and not former.ports:
         raise UsageError(
             f"operation {operation} ({record.command}) cleared violation counters of "
-            f"{counted(former.counters, 'port')}: a counter cannot be given back; `ibkeys journal` has what they had "
-            "counted"
+            f"{counted(former.counters, 'port')}: counters cannot be restored; `ibkeys journal` has their former values"
         )
     try:
         plan = undo_plan_of(writer, carrier, former, operation, hooks)
@@ -78,12 +77,12 @@ def _refuse_key_files(journal: Journal, record: OperationRecord, former: Former)
     if former.files and record_of(journal, record) is None:
         way = f"`ibkeys {record.command}` changes it again"
         if record.command.startswith("mkey-"):
-            way = f"`ibkeys {record.command} --abort` gives the ports of the last run what they had before"
+            way = f"`ibkeys {record.command} --abort` restores the ports of the last run"
         elif record.command == "harden":
-            way = "`ibkeys harden --abort` gives part_enforce back"
+            way = "`ibkeys harden --abort` restores part_enforce"
         raise UsageError(
             f"operation {record.id} ({record.command}) changed an options file of OpenSM, which holds keys: its former "
-            f"bytes are not put back; {way}"
+            f"content is not restored; {way}"
         )
 
 

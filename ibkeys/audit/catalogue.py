@@ -43,7 +43,7 @@ def rule_named(text: str) -> Rule:
     """Return a rule by its id, in any case. Raises UsageError with the ids that there are."""
     rule = _BY_ID.get(text.strip().upper())
     if rule is None:
-        near = did_you_mean(text, _BY_ID) or f"; there are {', '.join(_BY_ID)}"
+        near = did_you_mean(text, _BY_ID) or f"; choose from {', '.join(_BY_ID)}"
         raise UsageError(f"there is no rule {text!r}{near}")
     return rule
 
@@ -56,11 +56,11 @@ def select(check: Iterable[str] = (), groups: Iterable[str] = (), skip: Iterable
     wanted = {rule_named(text) for text in check}
     for text in groups:
         if text.strip().upper() not in GROUPS:
-            near = did_you_mean(text.strip(), GROUPS) or f"; there are {', '.join(GROUPS)}"
+            near = did_you_mean(text.strip(), GROUPS) or f"; choose from {', '.join(GROUPS)}"
             raise UsageError(f"there is no group {text!r}{near}")
         wanted |= {rule for rule in CATALOGUE if rule.group == text.strip().upper()}
     unwanted = {rule_named(text) for text in skip}
     chosen = tuple(rule for rule in CATALOGUE if (rule in wanted or not wanted) and rule not in unwanted)
     if not chosen:
-        raise UsageError("--check, --group and --skip leave no rule")
+        raise UsageError("--check, --group and --skip leave no rule to check")
     return chosen

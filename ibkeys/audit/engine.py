@@ -150,7 +150,7 @@ def coverage_of(data: AuditInput, part: Part | None = None) -> Coverage:
             **NO_IDENTITY,
             "attribute": "SA",
             "reading": "not-asked",
-            "error": f"the SA could not be asked ({question}): {probe.detail}",
+            "error": f"the SA could not be queried ({question}): {probe.detail}",
         }
         for question, probe in data.snapshot.sa_probes.items()
         if probe.answer == "failed"

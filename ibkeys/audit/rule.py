@@ -119,7 +119,7 @@ class Verdict:
         """Say that nothing can be said of a port because one of its attributes was not read; SwitchInfo is asked of the
         whole switch."""
         trouble = self.data.trouble(port.end_port if attribute == SwitchInfo.name else port, attribute)
-        why = trouble.error if trouble is not None else "it was not asked"
+        why = trouble.error if trouble is not None else "it was not queried"
         reading = trouble.reading if trouble is not None else "not-asked"
         self.unknown(port, f"{attribute} was not read: {why}", {attribute: {"reading": reading}})
 

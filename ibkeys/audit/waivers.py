@@ -169,7 +169,8 @@ def read_waivers(path: Path, today: date) -> Waivers:
         if waiver.expires < today:
             rules = ", ".join(sorted(waiver.rules))
             found.warnings.append(
-                f"{path}: waiver {number} for {rules} ({waiver.reason}) ran out on {waiver.expires} and waives nothing"
+                f"{path}: waiver {number} for {rules} ({waiver.reason}) expired on {waiver.expires} and no longer "
+                "applies"
             )
         else:
             found.waivers.append(waiver)

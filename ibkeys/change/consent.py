@@ -19,13 +19,13 @@ INTERLOCKS: Final = {
     "enforce-blind": "enforcement on a port without the default partition in its table, or before the SM without "
     "0xffff, or between switches",
     "links-initialize": "M_Keys at level 2 or 3 over links that no subnet manager has brought up (Initialize)",
-    "sm-wipes-keys": "M_Keys that an opensm.conf does not have: that OpenSM would remove or replace them",
+    "sm-wipes-keys": "M_Keys that are missing in an opensm.conf, so that its OpenSM would remove or replace them",
     "weak-key": "an M_Key that is easy to guess, as audit rule MK007 has it",
     "lease-0": "ProtectBits 2 or 3 with lease 0, or a lease not above the SM's sweep interval",
-    "stale": "writing over what changed since it was shown",
-    "standby-differs": "a change through the master OpenSM alone, while another SM has or may have another policy",
+    "stale": "overwriting what changed since it was shown",
+    "standby-differs": "a change through the master OpenSM alone, while another SM has or may have a different policy",
     "self-takeover": "SELF newly used in a policy while another SM would take over: its port is SELF then",
-    "drift": "a change through OpenSM of ports whose tables are not as it wrote them, and that it would not write",
+    "drift": "a change through OpenSM of ports whose tables differ from what it wrote, and that it would not rewrite",
     "file-managed": "replacing a file of OpenSM that another program makes or manages",
     "default-sa-key": "an M_Key through an OpenSM whose SA_Key is the default: whoever sends that reads the M_Key",
     "sm-prints-keys": "a key for an OpenSM that prints it where others than root can read it",
@@ -45,7 +45,7 @@ class Consent:
     def __post_init__(self) -> None:
         unknown = sorted(self.overrides - INTERLOCKS.keys())
         if unknown:
-            near = did_you_mean_any(unknown, INTERLOCKS) or f"; there are {', '.join(INTERLOCKS)}"
+            near = did_you_mean_any(unknown, INTERLOCKS) or f"; known: {', '.join(INTERLOCKS)}"
             raise UsageError(f"{', '.join(unknown)}: no such interlock{near}")
 
     @property
@@ -75,10 +75,11 @@ class Objection:
 
     def refusal(self, others: Sequence[Objection] = ()) -> Refused:
         """Return the error to be raised; *others* are set off too and named with it."""
-        also = "; also set off: " + ", ".join(f"{o.interlock} ({o.how_to_override})" for o in others) if others else ""
+        also = (
+            "; also triggered: " + ", ".join(f"{o.interlock} ({o.how_to_override})" for o in others) if others else ""
+        )
         return Refused(
-            f"refused by interlock {self.interlock}: {self.message}; to do it all the same: "
-            f"{self.how_to_override}{also}",
+            f"refused by interlock {self.interlock}: {self.message}; to do it anyway: {self.how_to_override}{also}",
             self.interlock,
         ).explained(self.more)
 

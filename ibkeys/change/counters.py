@@ -48,5 +48,5 @@ def plan_clear(writer: Writer, ports: Sequence[PortHandle]) -> Plan:
     plan.stages = list(in_order((each, rank_of(writer, each.target.port)) for each in sets))
     place = {each.target.port: at for at, each in enumerate(chain.from_iterable(plan.stages))}
     plan.changes.sort(key=lambda change: place[change.port])
-    plan.objections = writer.objection_to_active_sm("a Set(PortInfo) of its own may cross this one")
+    plan.objections = writer.objection_to_active_sm("its own Set(PortInfo) may collide with this one")
     return plan

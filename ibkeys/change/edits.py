@@ -64,7 +64,7 @@ class _ReadBack(ABC):
         if not wrong:
             return Proof()
         if isinstance(answer, NoReply):
-            return Proof(NotStored(f"{each} was lost on its way: {wrong} ({answer})"))
+            return Proof(NotStored(f"{each} was lost: {wrong} ({answer})"))
         refused = answer or NotStored(f"{each} was accepted but not stored: {wrong}")
         return Proof(refused, changed_nothing=self.changed_nothing(each.before, stored))
 
@@ -104,8 +104,8 @@ class PKeyBlockEdit(_ReadBack):
             if _key(have) not in (expected, key) and not self._takes_over:
                 raise Objection(
                     "stale",
-                    f"{self.target.port}: index {index} was {expected or 'empty'} when this change was worked out and "
-                    f"is {PKey(have)} now; somebody else writes this table",
+                    f"{self.target.port}: index {index} was {expected or 'empty'} when this change was planned and is "
+                    f"{PKey(have)} now; somebody else is writing this table",
                 ).refusal()
             if _key(have) != key:
                 values[index - self.start] = key if key else self._empties.get(index, 0)

@@ -277,7 +277,7 @@ class Engine:
         writer = self._writer
         why = (yield from writer.fabric.look_at_way(target.port)) if writer.looks_at_links else ""
         if why:
-            text = f"{target.port}: the way to it changed since it was read ({why}); nothing was sent to it"
+            text = f"{target.port}: the route to it changed since it was read ({why}); nothing was sent to it"
             raise Unreachable(text) if writer.fabric.has_changed(target.port) else NoReply(text)
 
     def _change(self, each: PendingSet) -> Task:
@@ -315,7 +315,7 @@ class Engine:
         each.read_at = self._now()
         if each.edit.changed_meanwhile(each.before, now):
             message = f"{each.target.port}: {each.edit.name} changed since it was read"
-            raise Objection("stale", f"{message}; somebody else writes this port").refusal()
+            raise Objection("stale", f"{message}; somebody else is writing this port").refusal()
 
     def _set(self, each: PendingSet) -> Task:
         """Task: send the Set once; return the error that came in answer to it, or None.
@@ -365,7 +365,7 @@ class Engine:
         try:
             yield from self._look(each.target)
         except IbkeysError as error:
-            self._end(each, type(error)(f"it was silent after its Set, and then: {error}"))
+            self._end(each, type(error)(f"it did not answer after its Set, and then: {error}"))
             return
         proof = yield from each.edit.prove(self._client, each)
         if not proof.never_arrived or self.is_stopped:

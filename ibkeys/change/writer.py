@@ -206,12 +206,12 @@ class Writer:
         changed = {port: why for port, why in wrong.items() if self.fabric.has_changed(port)}
         if wrong and not changed and not plan.looks_itself:
             port, why = next(iter(wrong.items()))
-            raise NoReply(f"the way to {port} could not be looked at again ({why}); nothing was changed")
+            raise NoReply(f"the route to {port} could not be checked again ({why}); nothing was changed")
         if changed:
             port, why = next(iter(changed.items()))
             more = f" and {len(changed) - 1} more ports" if len(changed) > 1 else ""
             raise Refused(
-                f"the way to {port}{more} changed since it was read ({why}): an M_Key could go to another port; "
+                f"the route to {port}{more} changed since it was read ({why}): an M_Key could go to another port; "
                 "nothing was changed; run the command again",
                 "stale",
             )
@@ -244,6 +244,6 @@ def way_on(operation: Operation) -> str:
     """Return what the user can do about an operation that was left open."""
     if operation.undoes is not None:
         return f"`ibkeys undo {operation.undoes}` finishes it, `ibkeys undo {operation.id}` takes it back"
-    back = f"`ibkeys undo {operation.id}` goes back"
+    back = f"`ibkeys undo {operation.id}` rolls it back"
     is_planned = operation.id is not None and operation.journal.plan_of(operation.id) is not None
     return f"`ibkeys apply --resume` finishes it, {back}" if is_planned else back

@@ -39,23 +39,23 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
         "names": Entry("tools.names", "Show GUID, name, LID and switch port of end ports."),
         "sm-show": Entry(
             "sm.show",
-            "Show the subnet managers, the files and options of each OpenSM, and what is dangerous about them.",
+            "Show the subnet managers, the files and options of each OpenSM, and their dangers.",
         ),
         "matrix": Entry("partitions.matrix", "Show the members of every partition, and who can talk to whom."),
-        "why": Entry("partitions.why", "Say why two ports can talk, by which P_Key, or who stops them."),
+        "why": Entry(
+            "partitions.why", "Show whether two ports can talk, by which P_Key, or which switch port blocks them."
+        ),
     },
     "Check": {
-        "audit": Entry("audit.audit", "Check the keys of a whole fabric, or of a snapshot, by a catalogue of rules."),
-        "report": Entry("audit.report", "Write one folder of pages: audit, matrix and map, what changed, the journal."),
-        "compare": Entry(
-            "partitions.compare", "Compare what the policy, the SM's file, the SA and the nodes say of every port."
-        ),
+        "audit": Entry("audit.audit", "Check the keys of a whole fabric, or of a snapshot, against a set of rules."),
+        "report": Entry("audit.report", "Write a folder of web pages: audit, matrix and map, changes, journal."),
+        "compare": Entry("partitions.compare", "Compare policy, SM policy file, SA and nodes for every port."),
         "diff": Entry("comparing.diff", "Show what changed between two snapshots."),
-        "history": Entry("comparing.history", "Tell when the keys of a port or the members of a partition changed."),
-        "snapshot": Entry("audit.snapshot", "Read the whole fabric's keys into one file."),
-        "watch": Entry("watch.watch", "Say who tries a wrong key, and on whom, as it happens."),
+        "history": Entry("comparing.history", "Show when the keys of a port or the members of a partition changed."),
+        "snapshot": Entry("audit.snapshot", "Save the whole fabric's keys in one file."),
+        "watch": Entry("watch.watch", "Show who tries a wrong key, and on which port, as it happens."),
         "export": Entry("audit.export", "Write metrics of the fabric's keys for Prometheus."),
-        "doctor": Entry("tools.doctor", "Check what of the stack is there, and say what to do about the rest."),
+        "doctor": Entry("tools.doctor", "Check the local InfiniBand stack and suggest fixes."),
     },
     "Change a port": {
         "pkey-set": Entry("partitions.pkey", "Write entries of a P_Key table by index."),
@@ -66,50 +66,46 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
         "mkey-set": Entry("mkeys.mkey", "Set M_Key, ProtectBits or lease of one port."),
     },
     "Partitions of the whole fabric": {
-        "plan": Entry("partitions.plan", "Plan what a partition policy changes on the fabric."),
-        "apply": Entry("partitions.apply", "Make a plan true on the fabric."),
-        "undo": Entry("partitions.undo", "Give back what an operation overwrote."),
+        "plan": Entry("partitions.plan", "Plan the changes that a partition policy makes on the fabric."),
+        "apply": Entry("partitions.apply", "Apply a plan to the fabric."),
+        "undo": Entry("partitions.undo", "Restore what an operation overwrote."),
         "journal": Entry("tools.journal", "Show what changing commands did."),
         "policy-check": Entry("partitions.policy", "Check a partition policy, the partitions.conf of OpenSM."),
-        "policy-add": Entry("policies.edit", "Make ports members of a partition in a policy file."),
-        "policy-remove": Entry("policies.edit", "Take ports out of a partition in a policy file."),
+        "policy-add": Entry("policies.edit", "Add ports to a partition in a policy file."),
+        "policy-remove": Entry("policies.edit", "Remove ports from a partition in a policy file."),
         "policy-move": Entry("policies.edit", "Move ports from one partition to another in a policy file."),
-        "policy-from": Entry("policies.from_fabric", "Write a policy that describes the fabric as it is."),
-        "policy-diff": Entry("policies.diff", "Show what two policies mean for the fabric."),
+        "policy-from": Entry("policies.from_fabric", "Write a policy that describes the current fabric."),
+        "policy-diff": Entry("policies.diff", "Compare what two policies mean for the fabric."),
         "ipoib-check": Entry(
-            "partitions.ipoib", "Check the IPoIB groups that the SA knows against a partition policy."
+            "partitions.ipoib", "Check the IPoIB multicast groups in the SA against a partition policy."
         ),
     },
     "M_Keys of the whole fabric": {
         "mkey-deploy": Entry("mkeys.rollout", "Give every port of the subnet its first M_Key."),
         "mkey-rotate": Entry("mkeys.rollout", "Give every port of the subnet that has an M_Key a new one."),
-        "mkey-remove": Entry("mkeys.rollout", "Take the M_Key of every port of the subnet away."),
+        "mkey-remove": Entry("mkeys.rollout", "Remove the M_Key of every port of the subnet."),
         "mkey-recover": Entry(
             "mkeys.recover", "Recover ports whose M_Key is lost: try keys, else wait for their leases."
         ),
         "mkey-gen": Entry("mkeys.mkey", "Generate M_Keys from the system's random source."),
-        "mkey-list": Entry(
-            "mkeys.keystore", "List the keys of the key store: of which port, in which state, since when."
-        ),
+        "mkey-list": Entry("mkeys.keystore", "List the keys of the key store with port, state and time."),
         "mkey-import": Entry(
-            "mkeys.keystore", "Take OpenSM's guid2mkey, neighbors and guid2lid in DIR into the key store."
+            "mkeys.keystore", "Import OpenSM's guid2mkey, neighbors and guid2lid from DIR into the key store."
         ),
-        "mkey-export": Entry("mkeys.keystore", "Write OpenSM's guid2mkey and neighbors to DIR, from the key store."),
+        "mkey-export": Entry("mkeys.keystore", "Export the key store to DIR as OpenSM's guid2mkey and neighbors."),
         "mkey-encrypt": Entry("mkeys.keystore", "Encrypt the keys of the key store with a passphrase, or change it."),
     },
     "With OpenSM": {
-        "harden": Entry("audit.harden", "Mend what an audit finds, through OpenSM while it runs."),
-        "smkey-rotate": Entry("sm.smkey_rotate", "Give every OpenSM of the subnet a new sm_key and sa_key."),
-        "sm-repair": Entry(
-            "sm.repair", "Make OpenSM's key files fit again after a crash in the middle of a change of M_Keys."
-        ),
+        "harden": Entry("audit.harden", "Fix what an audit finds, through OpenSM while it runs."),
+        "smkey-rotate": Entry("sm.smkey_rotate", "Set a new sm_key and sa_key for every OpenSM of the subnet."),
+        "sm-repair": Entry("sm.repair", "Rebuild OpenSM's key files after a crash during a change of M_Keys."),
     },
     "Explain and simulate": {
-        "pkey-check": Entry("tools.explain", "Say whether ports with these two P_Keys may talk, and by which rule."),
-        "pkey-explain": Entry("tools.explain", "Say what a P_Key means."),
-        "qkey-explain": Entry("tools.explain", "Say what a Q_Key may be used for."),
+        "pkey-check": Entry("tools.explain", "Show whether ports with these two P_Keys can talk, and by which rule."),
+        "pkey-explain": Entry("tools.explain", "Explain a P_Key."),
+        "qkey-explain": Entry("tools.explain", "Explain what a Q_Key can be used for."),
         "decode": Entry("tools.decode", "Decode a MAD or a bare attribute, given in hex."),
-        "sim": Entry("tools.sim", "Serve a simulated subnet to any libibumad program; steer it."),
+        "sim": Entry("tools.sim", "Serve a simulated subnet to any libibumad program, and control it."),
         "completion": Entry("tools.completion", "Print the completion script of a shell."),
     },
 }

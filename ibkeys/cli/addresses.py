@@ -39,7 +39,7 @@ def given_port(words: Sequence[str], kind: Kind, every_port: bool = False) -> Gi
     """Return the port of ``[ADDR] [PORTNUM]``. Raises UsageError, AddressError."""
     if len(words) > 2:
         # Not repeated: what stands here may be a key.
-        raise UsageError(f"{len(words)} words after the options; ADDR and PORTNUM are the most")
+        raise UsageError(f"{len(words)} words after the options, but only ADDR and PORTNUM are allowed")
     if every_port and (words or _letter(kind)):
         raise UsageError("--all means every port: it takes no ADDR, PORTNUM or kind of address")
     return GivenPort(
@@ -55,7 +55,7 @@ def parse_address(text: str | None, kind: Kind) -> Address | None:
     letter = _letter(kind)
     if text is None:
         if letter:
-            raise UsageError(f"-{letter} says what ADDR is, and there is none")
+            raise UsageError(f"-{letter} sets the kind of ADDR, but no ADDR is given")
         return None
     if letter == "D":
         return parse_route(text)

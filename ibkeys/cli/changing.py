@@ -79,7 +79,7 @@ class ShownChange(ABC):
         """Say on standard error what would refuse the plan of a dry run, and what would be asked."""
         say_would_be_refused(self.writer.not_overridden(self.plan))
         for question in self.plan.questions:
-            exits.warn(f"{question.text}; {question.answer} says yes to it", "would be asked")
+            exits.warn(f"{question.text}; {question.answer} answers yes", "would be asked")
 
     def apply(self) -> None:
         """Make the change."""
@@ -122,17 +122,17 @@ def confirm(
     """
     if consent.yes:
         for each in questions:
-            exits.warn(f"{each.text}; {each.answer} says that this is meant", "note")
+            exits.warn(f"{each.text}; {each.answer} confirms that this is intended", "note")
         return
     if not is_a_terminal():
-        more = "".join(f"; {each.text}: {each.answer} says yes to it" for each in questions)
+        more = "".join(f"; {each.text}: {each.answer} answers yes" for each in questions)
         raise Refused(
-            "nothing was changed: this command asks before it changes anything, and there is no terminal to ask on; "
-            f"--yes goes ahead{more}",
+            "nothing was changed: this command asks for confirmation, and there is no terminal to ask on; --yes skips "
+            f"the question{more}",
             _ASKED,
         )
     show()
-    for text in [*(f"{each.text}. Is that meant?" for each in questions), question]:
+    for text in [*(f"{each.text}. Is this intended?" for each in questions), question]:
         say(f"{exits.clean(text)} [y/N]", end=" ")
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise Refused("nothing was changed: the answer was not yes", _ASKED)
@@ -205,7 +205,7 @@ class _ListedChange(ShownChange):
         elif applied and not document.get("errors"):
             write("done, verified by a fresh read")
         elif applied:
-            write("done, verified by a fresh read, but for the ports named below")
+            write("done and verified by a fresh read, except for the ports listed below")
         elif dry_run and document["ports"]:
             write("dry run: nothing was changed")
         return exits.SAYS_NO if dry_run and self.plan.pending else exits.DONE

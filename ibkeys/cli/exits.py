@@ -79,7 +79,7 @@ def message_of(error: BaseException) -> str | None:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     # The text of an unexpected error may quote anything, a key included: it is not shown.
-    return f"{_INTERNAL} ({type(error).__name__} at {_place(error)}): a bug in ibkeys, please report it; -d says more"
+    return f"{_INTERNAL} ({type(error).__name__} at {_place(error)}): a bug in ibkeys, please report it; -d shows more"
 
 
 def run(command: Callable[[], int]) -> int:

@@ -50,8 +50,8 @@ def open_fabric(
         _warn_of_missing_keystore(where)
     if where.ask_unproven:
         exits.warn(
-            "--ask-unproven: each protected port that is asked without its key counts an M_Key violation, and with a "
-            "lease it opens when that has run out"
+            "--ask-unproven: each protected port that is queried without its key counts an M_Key violation, and opens "
+            "when its lease has run out"
         )
     with _open(where, _config(where), around) as fabric:
         for warning in fabric.warnings:
@@ -137,7 +137,7 @@ def journal_of(where: Where) -> Path:
     """Return the journal that the options mean, without opening a fabric. Raises UsageError if none lasts."""
     path = stores_of(where).journal
     if path is None:
-        raise UsageError("a simulated subnet without state= has no journal that lasts: use sim:FILE,state=PATH")
+        raise UsageError("a simulated subnet without state= has no permanent journal: use sim:FILE,state=PATH")
     return path
 
 
@@ -200,7 +200,7 @@ def open_recorded(where: Where) -> RecordedFabric:
     context = click.get_current_context()
     for name, option in (("backend", "--backend"), ("at", "--at"), ("pcap", "--pcap"), ("m_key", "-y")):
         if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
-            raise UsageError(f"--from reads a file and asks nobody: {option} does not go with it")
+            raise UsageError(f"--from reads a file, not the fabric: leave {option} out")
     recorded = ibkeys.load(where.snapshot, node_names=where.node_name_map or _default_name_map(where))
     for warning in recorded.warnings:
         exits.warn(warning)
@@ -245,7 +245,7 @@ def _refuse_at_without_simulation(where: Where) -> None:
 def _warn_of_missing_keystore(where: Where) -> None:
     source = click.get_current_context().get_parameter_source("keystore")
     if where.keystore and source == ParameterSource.COMMANDLINE and not Path(where.keystore).exists():
-        exits.warn(f"--keystore: {where.keystore}: there is no such file, so nothing is asked with its keys")
+        exits.warn(f"--keystore: {where.keystore}: there is no such file, so its keys will not be used")
 
 
 def _config(where: Where) -> Config:

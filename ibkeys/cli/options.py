@@ -214,7 +214,10 @@ _backend: Final = shared(
 )
 _keystore: Final = shared(KEYS, "--keystore", metavar="FILE", help="Key store of this tool.  [default: the user's own]")
 _passphrase: Final = shared(
-    KEYS, "--keystore-passphrase", metavar="@FILE|-", help="Of an encrypted key store: '-' asks, @FILE reads it."
+    KEYS,
+    "--keystore-passphrase",
+    metavar="@FILE|-",
+    help="Passphrase of an encrypted key store: '-' asks, @FILE reads it.",
 )
 
 
@@ -230,9 +233,14 @@ _fabric_options: Final[tuple[Callable[..., Any], ...]] = (
     ),
     shared(FABRIC, "-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Local port number."),
     _backend,
-    shared(FABRIC, "--at", metavar="NODE", help="Node the tool sits on, in a simulated subnet."),
+    shared(FABRIC, "--at", metavar="NODE", help="Node that the tool runs on, in a simulated subnet."),
     shared(
-        TIMING, "-t", "--timeout", type=Number(1, 3_600_000), metavar="MS", help="For each attempt.  [default: 1000]"
+        TIMING,
+        "-t",
+        "--timeout",
+        type=Number(1, 3_600_000),
+        metavar="MS",
+        help="Timeout of each attempt in ms.  [default: 1000]",
     ),
     shared(
         TIMING,
@@ -266,7 +274,7 @@ _fabric_options: Final[tuple[Callable[..., Any], ...]] = (
         KEYS,
         "--journal",
         metavar="FILE",
-        help="Where changes put what they overwrite.  [default: beside the key store]",
+        help="Journal that keeps what changes overwrite.  [default: beside the key store]",
     ),
     shared(
         KEYS, "--trust-topology", env=False, is_flag=True, help="Send known M_Keys over links that could not be proven."
@@ -276,10 +284,13 @@ _fabric_options: Final[tuple[Callable[..., Any], ...]] = (
         "--ask-unproven",
         env=False,
         is_flag=True,
-        help="Ask once, without a key, where a protected port may be: it counts a violation, its lease may start.",
+        help="Query once, without a key, places where a protected port "
+        "may be: this adds a violation and may start its lease.",
     ),
     shared(KEYS, "-K", "--show-keys", **_SHOW_KEYS),
-    shared(DEFAULTS, "--node-name-map", metavar="FILE", help="Names for node GUIDs, as infiniband-diags has them."),
+    shared(
+        DEFAULTS, "--node-name-map", metavar="FILE", help="Names for node GUIDs, in the format of infiniband-diags."
+    ),
     shared(DEFAULTS, "-z", "--config", metavar="FILE", help="Defaults for CA, Port, timeout, m_key: an ibdiag.conf."),
     shared(
         MESSAGES,
@@ -288,7 +299,7 @@ _fabric_options: Final[tuple[Callable[..., Any], ...]] = (
         count=True,
         is_eager=True,
         callback=_explain,
-        help="Say more: what explains an error, and counts of SMPs, on standard error.",
+        help="Explain errors and count SMPs, on standard error.",
     ),
     shared(MESSAGES, "-d", "--debug", is_flag=True, help="Print each MAD decoded on standard error, keys masked."),
     shared(MESSAGES, "--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."),
@@ -314,17 +325,19 @@ pkey_idx: Final = option(
     "--pkey-idx",
     type=Number(0, 0xFFFF),
     metavar="N",
-    help="Entry of the local P_Key table to ask with.  [default: that of 0x7fff]",
+    help="Index in the local P_Key table to use for queries.  [default: that of 0x7fff]",
 )
 probe_sa: Final = option(
-    "--probe-sa", is_flag=True, help="Ask the SA what it tells strangers; one question with SM_Key 1."
+    "--probe-sa",
+    is_flag=True,
+    help="Ask the SA what it discloses to untrusted requesters; sends one query with SM_Key 1.",
 )
 
 sa: Final = group(
     "sa",
     AskSa,
     sm_port,
-    option("--smkey", metavar="KEY", help="SM_Key to show the SA: '-' asks without echo, @FILE reads it."),
+    option("--smkey", metavar="KEY", help="SM_Key to send to the SA: '-' asks without echo, @FILE reads it."),
     pkey_idx,
 )
 """For commands that ask the SA."""
@@ -359,7 +372,7 @@ format: Final = option(
     "format",
     type=click.Choice(["table", "json", "csv"]),
     default="table",
-    help="Form of the output.  [default: table]",
+    help="Format of the output.  [default: table]",
 )
 
 _partition: Final = option(
@@ -373,11 +386,13 @@ _filter_options: Final[tuple[Callable[..., Any], ...]] = (
     option("--p-key", env=False, multiple=True, metavar="P_KEY", help="Only ports with this P_Key; repeatable."),
     option("--level", env=False, multiple=True, type=Number(0, 3), metavar="0..3", help="Only this level; repeatable."),
     option("--nonzero", env=False, is_flag=True, help="Only ports that have counted a violation."),
-    option("--changed-since", env=False, metavar="SNAPSHOT", help="Only what differs from this snapshot."),
+    option("--changed-since", env=False, metavar="SNAPSHOT", help="Only ports that differ from this snapshot."),
 )
 _folding_options: Final[tuple[Callable[..., Any], ...]] = (
     option("--each", env=False, is_flag=True, help="One row for each port.  [default where no terminal is]"),
-    option("--fold", env=False, is_flag=True, help="One row for all ports that say the same.  [default on a terminal]"),
+    option(
+        "--fold", env=False, is_flag=True, help="One row for all ports with the same values.  [default on a terminal]"
+    ),
 )
 folding: Final = group("folding", Folding, *_folding_options)
 """For commands with a row for each port."""
@@ -394,7 +409,7 @@ inbound_check: Final = option(
     "--inbound-check",
     type=click.Choice(INBOUND_CHECKS),
     default=DEFAULT_INBOUND_CHECK,
-    help="What switches are taken to check of packets that come in.  [default: partition]",
+    help="What switches are assumed to check on incoming packets.  [default: partition]",
 )
 """Of commands that say who reaches whom: see `ibkeys.keys.pkey.InboundCheck`."""
 
@@ -412,7 +427,7 @@ sm_hosts: Final = group(
     SmHosts,
     option("--sm-host", multiple=True, metavar="HOST", help="Another host with an OpenSM, reached by ssh; repeatable."),
     option("--sudo", env=False, is_flag=True, help="Work on all other hosts through sudo -n."),
-    option("--ssh-config", metavar="FILE", help="For ssh, in the place of the user's own ssh_config."),
+    option("--ssh-config", metavar="FILE", help="ssh_config to use instead of the user's own."),
     option("--sm-config", metavar="FILE", help="Hosts, files and units.  [default: /etc/ibkeys/sm.toml, if there]"),
 )
 """For commands that look at subnet managers on other hosts."""
@@ -423,7 +438,7 @@ wait_for_sm: Final = option(
     type=Number(1, 86_400),
     default=60,
     metavar="S",
-    help="Seconds without progress after which OpenSM is told again, then it or UFM is given up.  [default: 60]",
+    help="Seconds without progress before OpenSM is signalled again; then OpenSM or UFM is given up.  [default: 60]",
 )
 opensm: Final = group(
     "through",
@@ -434,7 +449,7 @@ opensm: Final = group(
         type=Way(),
         default=None,
         metavar="direct|opensm|ufm:URL",
-        help="By Sets of our own; by the policy file of the master; or through UFM.  [default: direct, or as begun]",
+        help="direct: ibkeys sends the Sets; else by the master's policy file, or UFM.  [default: direct, or as begun]",
     ),
     wait_for_sm,
 )
@@ -444,11 +459,11 @@ topology: Final = option(
     "--topology", metavar="SNAPSHOT", help="Snapshot whose links lead to nodes behind closed switches."
 )
 try_keys: Final = option(
-    "--try-keys", env=False, multiple=True, metavar="FILE", help="Keys to try, one on each line; repeatable."
+    "--try-keys", env=False, multiple=True, metavar="FILE", help="File of keys to try, one per line; repeatable."
 )
 tries: Final = option(
-    "--tries", type=Number(0, 1000), default=8, metavar="N", help="Most keys tried on one port.  [default: 8]"
+    "--tries", type=Number(0, 1000), default=8, metavar="N", help="Most keys to try on one port.  [default: 8]"
 )
 wait: Final = option(
-    "--wait", type=Number(1, 1_000_000), metavar="SECONDS", help="Give a silent port up after that time."
+    "--wait", type=Number(1, 1_000_000), metavar="SECONDS", help="Give up on a silent port after this time."
 )

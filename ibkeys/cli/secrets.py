@@ -49,7 +49,7 @@ def _read_key(kind: type[_K], text: str, option: str, from_environment: bool, co
     if text.startswith("@"):
         return _from_file(kind, Path(text[1:]), option)
     if from_environment:
-        raise UsageError(f"{option} from the environment must be @FILE: the environment is no place for a key")
+        raise UsageError(f"{option} from the environment must be @FILE: never put a key itself into the environment")
     if _LOOKS_LIKE_A_NUMBER.fullmatch(text):
         key = kind.parse(text)
         warn(f"{option}: a key on the command line shows in the process list and the shell's history; use - or @FILE")
@@ -66,7 +66,9 @@ def check_passphrase_option(text: str | None, option: str, from_environment: boo
     if text is None or text.startswith("@") or (text == "-" and not from_environment):
         return
     if from_environment:
-        raise UsageError(f"{option} from the environment must be @FILE: the environment is no place for a passphrase")
+        raise UsageError(
+            f"{option} from the environment must be @FILE: never put a passphrase itself into the environment"
+        )
     raise UsageError(f"{option}: neither @FILE nor - (to be asked without echo)")
 
 
@@ -111,8 +113,8 @@ def read_token(path: str, option: str) -> bytes:
     token = _token_in(path, option)
     if len(token) < _SHORTEST_TOKEN or not _fits_a_header(token):
         raise UsageError(
-            f"{option}: {path}: the first line is no token: {_SHORTEST_TOKEN} printable ASCII characters or more, "
-            f"without blanks; `head -c 24 /dev/urandom | base64` makes one"
+            f"{option}: {path}: the first line is not a token: {_SHORTEST_TOKEN} printable ASCII characters or more, "
+            "without blanks; `head -c 24 /dev/urandom | base64` makes one"
         )
     return token
 
@@ -161,7 +163,7 @@ def _read_secret_file(path: Path, option: str) -> bytes:
     except OSError as error:
         raise UsageError(f"{option}: {path}: cannot be read: {error.strerror or error}") from None
     if mode is not None and mode & 0o077:
-        warn(f"{path}: other users may read this key (mode {mode:04o}): chmod 600 it, and consider the key known")
+        warn(f"{path}: other users may read this key (mode {mode:04o}): chmod 600 it, and consider the key compromised")
     return data
 
 
@@ -169,7 +171,7 @@ def _line_of_stdin(option: str) -> str:
     line = sys.stdin.readline(files.SECRET + 1)
     if len(line) > files.SECRET:
         raise UsageError(
-            f"{option}: more than {files.SECRET} bytes in the first line of standard input: that is no key"
+            f"{option}: more than {files.SECRET} bytes in the first line of standard input: this is not a key"
         )
     return line
 

@@ -308,7 +308,9 @@ def stop_document(stop: Check) -> dict[str, Any]:
 def note_enforcing_between_switches(ports: Iterable[Port]) -> None:
     """Say which ports enforce on links between switches: who reaches whom is computed without them."""
     for port in ports:
-        exits.warn(f"{port} enforces partitions towards another switch: what it stops depends on the route", "note")
+        exits.warn(
+            f"{port} enforces partitions on the link to another switch: what it stops depends on the route", "note"
+        )
 
 
 def write_unreached(unreached: int) -> None:

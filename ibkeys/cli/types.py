@@ -117,7 +117,7 @@ class Duration(_ParamType):
             return value
         found = _DURATION.fullmatch(value)
         if found is None or not int(found[1]):
-            self.fail(f"{quoted(value)} is no length of time: write 90s, 15m, 12h, 30d or 8w", param, ctx)
+            self.fail(f"{quoted(value)} is not a length of time: write 90s, 15m, 12h, 30d or 8w", param, ctx)
         return timedelta(seconds=int(found[1]) * _UNITS[found[2]])
 
 

@@ -63,6 +63,6 @@ def default_pkey_index(pkeys: Sequence[int]) -> int:
         if wanted in pkeys:
             return pkeys.index(wanted)
     raise Unreachable(
-        "the local port holds no P_Key of the default partition (base 0x7fff), with which the SA and the agents of "
-        "other ports are asked; choose another entry with --pkey-idx"
+        "the local port has no P_Key of the default partition (base 0x7fff), which queries to the SA and to other "
+        "ports need; choose another entry with --pkey-idx"
     )

@@ -166,8 +166,8 @@ class ReportPort:
 def reports_taken(port: UmadPort, reason: int) -> AgentRefused:
     """Return the error that says that another program on *port* takes the Reports. *reason*: the kernel's errno."""
     return AgentRefused(
-        f"{port.ca_name} port {port.port}: another program takes the Reports of the SA that come to this port: end it, "
-        "or use another port or host",
+        f"{port.ca_name} port {port.port}: another program receives the SA's Reports on this port: end it, or use "
+        "another port or host",
         reason,
     ).explained("The kernel gives Reports to one program only: another `ibkeys watch`, or a monitor.")
 

@@ -169,7 +169,7 @@ class Subscriber:
         lid = self._lid_now()
         if not lid:
             where = f"{self.port.ca_name} port {self.port.port}"
-            raise Unreachable(f"{where} knows no subnet manager (its MasterSMLID is 0), so there is no SA to ask")
+            raise Unreachable(f"{where} knows no subnet manager (its MasterSMLID is 0), so there is no SA to query")
         self.port.expect(lid)
         client = self._client(timing)
         for trap in self.traps:

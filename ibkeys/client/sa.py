@@ -49,8 +49,8 @@ _ADVICE: Final = {
     0x0600: "name more components",
 }
 _UNTRUSTED: Final = {
-    0x0200: "OpenSM says so to an asker whom it does not trust: give its sa_key with --smkey",
-    0x0700: "the SA may give it to trusted askers only: give its sa_key with --smkey",
+    0x0200: "OpenSM answers this to an untrusted requester: give its sa_key with --smkey",
+    0x0700: "the SA may give it to trusted requesters only: give its sa_key with --smkey",
 }
 """Further advice for an asker without an SM_Key."""
 
@@ -177,7 +177,7 @@ class SaClient:
             if not lid:
                 raise Unreachable(
                     f"{local.ca_name} port {local.port} knows no subnet manager (its MasterSMLID is 0), so there is no "
-                    "SA to ask: is one running? --sm_port names the LID of one"
+                    "SA to query: is one running? --sm_port names the LID of one"
                 )
             path = gmp_path(local, self.pkey_index)
             self._umad.register(MgmtClass.SUBN_ADM, SA_CLASS_VERSION)
@@ -227,7 +227,7 @@ class SaClient:
     def _silence(self, what: str, path: GmpPath, sm_key: SMKey) -> NoReply:
         attempts = self.timing.retries + 1
         tried = f"{attempts} attempt{'s' if attempts != 1 else ''} of {self.timing.timeout * 1000:.0f} ms"
-        why = f"no SA there, a dead link, or no P_Key in common: this port asks with its P_Key index {path.pkey_index}"
+        why = f"no SA there, a dead link, or no common P_Key: this port uses its P_Key index {path.pkey_index}"
         if not sm_key.is_zero:
             why = f"a wrong SM_Key, {why}"
         more = "" if sm_key.is_zero else "OpenSM drops a request with a wrong SM_Key, its log has ERR 1A04."
@@ -271,9 +271,7 @@ class SaClient:
                 why = limits.reached("sa_time") if self._umad.now() >= end else ""
                 self._send_back(receiver.give_up(came.mad, why), came, path)
         if receiver.failure is not None:
-            raise TransferFailed(
-                f"{what}: the answer did not arrive whole: {receiver.failure}", receiver.failure.rmpp_status
-            )
+            raise TransferFailed(f"{what}: the answer is incomplete: {receiver.failure}", receiver.failure.rmpp_status)
         while len(self._finished) >= _FINISHED_KEPT:
             del self._finished[next(iter(self._finished))]
         self._finished[tid] = receiver
@@ -289,8 +287,8 @@ def _without_kernel(mad: bytes, what: str) -> bytes:
     if len(mad) <= _WHOLE_ON_IBSIM:
         return mad[SA_HEADER_SIZE:]
     raise TransferFailed(
-        f"{what}: the answer did not arrive whole: its sender has no RMPP (ibsim's library carries at most "
-        f"{_WHOLE_ON_IBSIM} bytes of it)"
+        f"{what}: the answer is incomplete: its sender has no RMPP (ibsim's library carries at most {_WHOLE_ON_IBSIM} "
+        "bytes of it)"
     )
 
 
@@ -310,14 +308,14 @@ def _table(record: type[R], answer: _Answer, what: str) -> list[R]:
         # OpenSM sends 8 zero bytes for no record; a MAD without RMPP cannot be shorter than its 200 bytes.
         if len(data) > SA_DATA_SIZE or any(data):
             raise MalformedMad(
-                f"{what}: {len(data)} bytes of records and AttributeOffset 0: where each begins is not known"
+                f"{what}: {len(data)} bytes of records with AttributeOffset 0: the size of a record is not known"
             )
         return []
     rest = len(data) % stride
     if stride < record.size or 0 < rest < record.size:
         raise MalformedMad(
-            f"{what}: {len(data)} bytes of records {stride} bytes apart, of which each has {record.size}: "
-            "the answer is no table of whole records"
+            f"{what}: {len(data)} bytes of records {stride} bytes apart, of which each has {record.size}: the answer "
+            "is not a table of complete records"
         )
     return [record(data[start : start + record.size]) for start in range(0, len(data), stride)]
 

@@ -288,7 +288,7 @@ class SmpClient:
         if not limit:
             return _error(request)
         if limit not in self._reached:  # one string for each limit: very many may hold it
-            self._reached[limit] = f"not asked: {self.limits.reached(limit)}"
+            self._reached[limit] = f"not sent: {self.limits.reached(limit)}"
         return LimitReached(self._reached[limit], limit)
 
 
@@ -362,10 +362,10 @@ def _error(request: Request) -> IbkeysError:
             failure.errno,
         )
     if failure.silent and not failure.attempts:
-        return NoReply(f"{what}: not asked, the node did not answer before", 0, request.envelope.timeout)
+        return NoReply(f"{what}: not sent, because the node did not answer before", 0, request.envelope.timeout)
     timeout = request.envelope.timeout
     attempts = f"{failure.attempts} attempt{'s' if failure.attempts != 1 else ''} of {timeout * 1000:.0f} ms"
-    why, more = "a wrong M_Key", "A port that refuses an M_Key is silent, as one that is not there."
+    why, more = "a wrong M_Key", "A port that refuses an M_Key does not answer, just like one that does not exist."
     if not request.envelope.is_smp:
         index = request.envelope.pkey_index
         why, more = "no P_Key in common", f"A port drops what comes with P_Key index {index} of this one."

@@ -79,7 +79,7 @@ class FrugalSweep(Sweep):
             self._asking[guid].append((near, far, proof))
             return
         if guid in self.silent:
-            text = f"what is behind it, port GUID 0x{guid:016x}, was asked over another link and did not answer"
+            text = f"what is behind it, port GUID 0x{guid:016x}, was queried over another link and did not answer"
             self.found.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
             return
         self._asking[guid] = []

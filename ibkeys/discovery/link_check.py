@@ -104,7 +104,7 @@ class LinkCheck:
         self._looked[near] = self._client.port.now()
         near.info = info
         if before is not None and _states(info) != _states(before):
-            self.changed[near] = f"its link is {near.state_name} now, which it was not in the sweep"
+            self.changed[near] = f"its link is {near.state_name} now, unlike in the sweep"
             return
         if counter is not None:
             now = yield from self._gmps.read_counter(near, insists=True)
@@ -112,7 +112,7 @@ class LinkCheck:
             if now is None:
                 self.unread[near] = "its LinkDownedCounter could not be read again"
             elif now != counter:
-                self.changed[near] = f"its LinkDownedCounter is {now} now and was {counter}"
+                self.changed[near] = f"its LinkDownedCounter changed from {counter} to {now}"
 
 
 def _states(info: bytes) -> tuple[int, int]:

@@ -59,7 +59,7 @@ class LinkProver:
         if self._ring.trust_topology:
             return Proof(True, far)
         if not near.is_active:
-            reason = f"the link is {near.state_name}: it was plugged again, or no SM has brought it up"
+            reason = f"the link is {near.state_name}: the cable was plugged in again, or no SM has brought the link up"
             return Proof(False, None, reason)
         counter = yield from self._gmps.read_counter(near)
         named, lid = yield from self._gmps.far_end_by_sa(near)
@@ -74,12 +74,15 @@ class LinkProver:
 
     def _doubt_of_counter(self, near: Port, counter: int | None) -> str:
         if counter is None:
-            return "no SA says who is there, and LinkDownedCounter of the port before it could not be read"
+            return "the SA does not say what is there, and LinkDownedCounter of the port before it could not be read"
         before = self._ring.link_downed.get(near.link_end, 0)
         if counter == COUNTER_FULL:
-            return "no SA says who is there, and LinkDownedCounter of the port before it is full"
+            return "the SA does not say what is there, and LinkDownedCounter of the port before it is full"
         if counter != before:
-            return f"no SA says who is there, and LinkDownedCounter of the port before it is {counter}, not {before}"
+            return (
+                f"the SA does not say what is there, and LinkDownedCounter of the port before it is {counter}, not "
+                f"{before}"
+            )
         return ""
 
     def _doubt_of_table(self, near: Port, far: LinkEnd) -> Task:
@@ -97,7 +100,9 @@ class LinkProver:
         other = self._ring.expected_behind((near.node.guid, out))
         if out == near.num or (other is not None and other[0] == far[0]):
             return ""
-        return f"its LID {lid} is sent {f'out of port {out}' if out <= near.node.num_ports else 'nowhere'}"
+        if out > near.node.num_ports:
+            return f"the switch has no route to its LID {lid}"
+        return f"the switch routes its LID {lid} through port {out}"
 
     # --- identifying ---------------------------------------------------------------------------------------------
 
@@ -105,7 +110,7 @@ class LinkProver:
         """Task: return a `Proof` whose ``found`` names who is behind *near*: the SA, else the forwarding table where it
         sends a single node's LIDs out of that port. Nothing is sent to the far end. ``is_known`` is False."""
         if not near.is_active:
-            reason = f"the link is {near.state_name}: neither the SA nor a forwarding table can say who is there"
+            reason = f"the link is {near.state_name}: neither the SA nor a forwarding table can identify the far end"
             return Proof(False, None, reason)
         named, lid = yield from self._gmps.far_end_by_sa(near)
         if named is not None:
@@ -113,7 +118,9 @@ class LinkProver:
         guid = yield from self._only_node_behind(near)
         if guid is not None:
             return Proof(False, (guid, 0), "named by the forwarding table of the switch before it")
-        return Proof(False, None, "neither the SA nor the forwarding table of the switch before it says who is there")
+        return Proof(
+            False, None, "neither the SA nor the forwarding table of the switch before it identifies the far end"
+        )
 
     def _only_node_behind(self, near: Port) -> Task:
         """Task: return the GUID of the only known port whose LIDs leave by *near*; None where there is no such port.

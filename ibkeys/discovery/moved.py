@@ -77,7 +77,7 @@ def describe_swaps(found: Topology, ring: KeyRing) -> list[str]:
     for one, other in itertools.combinations(places, 2):
         if one.near not in paired and other.near not in paired and _cross(one, other):
             paired |= {one.near, other.near}
-            lines.append(_line(one, other, "were swapped as the SM sees it"))
+            lines.append(_line(one, other, "were swapped according to the SM"))
     left = [place for place in places if place.near not in paired]
     if len(left) == 2 and not any(place.named for place in left):
         lines.append(_line(left[0], left[1], "may have been swapped"))

@@ -10,8 +10,8 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.umad.port import LocalPort
 
 _ABOUT_OWN_KEY: Final = (
-    "so nothing further is asked: other ports would count it as M_Key violations, which start their leases; give the "
-    "keys with --security-keys DIR (OpenSM's files), --keystore or -y; --ask-unproven asks each port once without a key"
+    "so no other port is queried: they would count M_Key violations, which start their leases; give the keys with "
+    "--security-keys DIR (OpenSM's files), --keystore or -y; --ask-unproven queries each port once without a key"
 )
 
 
@@ -44,9 +44,9 @@ def about_own_key(error: NoReply | SendRefused, ring: KeyRing, own_guid: int) ->
         text = f"{error}; the own port may have an M_Key that is not known here, {_ABOUT_OWN_KEY}"
     elif key == ring.by_guid.get(own_guid):
         text = (
-            f"{error}; it was asked with the M_Key that is known for it (key store, key files): if it is alive it has "
-            "another, as after a subnet manager has set its own: read that one's files (--security-keys DIR, ibkeys "
-            "mkey-import DIR), or ibkeys mkey-recover"
+            f"{error}; it was queried with its known M_Key (key store, key files): if it is alive it has a different "
+            "one, perhaps set by a subnet manager: read that manager's files (--security-keys DIR, ibkeys mkey-import "
+            "DIR), or use ibkeys mkey-recover"
         )
     else:
         return error

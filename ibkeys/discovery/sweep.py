@@ -300,9 +300,9 @@ class Sweep:
             attempts = error.attempts if isinstance(error, NoReply) else 1
             doubt = self._unproven.doubts.get(near, "it was not proven")
             text += (
-                f"; port GUID 0x{expected[0]:016x} is known there, but {doubt}, "
-                f"so what is there was asked with {attempts} SMP{'s' if attempts != 1 else ''} without a key, each of "
-                "which a protected port counts as an M_Key violation; --trust-topology sends the key"
+                f"; port GUID 0x{expected[0]:016x} is known there, but {doubt}, so the far end was queried with "
+                f"{attempts} SMP{'s' if attempts != 1 else ''} without a key, each of which a protected port counts as "
+                "an M_Key violation; --trust-topology sends the key"
             )
         self.found.troubles.append(Trouble.of(near, NodeInfo.name, error, text))
 
@@ -330,7 +330,9 @@ class Sweep:
         on_switch = arrival.node_type == NodeType.SWITCH
         if doubt and near is not None and on_switch and self._nodes.with_guid(arrival.node_guid):
             # Taken for a link of that switch it would hide who is at the true end, or lend that switch its own route.
-            self.found.troubles.append(Trouble(near, f"what answers behind it is not read: {doubt}", NodeInfo.name))
+            self.found.troubles.append(
+                Trouble(near, f"the node that answers behind it was not read: {doubt}", NodeInfo.name)
+            )
             return
         node = None if doubt else self._nodes.known(info, num, near)
         is_new = node is None

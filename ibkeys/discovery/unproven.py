@@ -174,6 +174,6 @@ def _why_not_asked(known: LinkEnd | None, proof: Proof, doubt: str, missing: int
         why = f"it may be another link of a protected switch that was found: {proof.reason}"
     trust = "; --trust-topology sends the key of the port that is known there" if known else ""
     return (
-        f"what is behind it was not asked: {expected}{why}{trust}; `ibkeys mkey-list --settle` records where ports are "
-        "now; --ask-unproven asks once without a key, which a protected port counts as an M_Key violation"
+        f"the far end was not queried: {expected}{why}{trust}; `ibkeys mkey-list --settle` records where ports are "
+        "now; --ask-unproven queries once without a key, which a protected port counts as an M_Key violation"
     )

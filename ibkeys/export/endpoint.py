@@ -48,11 +48,13 @@ def parse_listen(text: str) -> Listen:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise UsageError(f"--listen {text}: an IPv6 address stands in brackets: [::1]:9936")
+        raise UsageError(f"--listen {text}: write an IPv6 address in brackets: [::1]:9936")
     if not (number.isascii() and number.isdigit() and int(number) <= 0xFFFF):
         raise UsageError(f"--listen {text}: write PORT or ADDR:PORT, the port 0 to 65535")
     if not host and text.startswith(":"):
-        raise UsageError(f"--listen {text}: which address? For all of this host write 0.0.0.0{text} or [::]{text}")
+        raise UsageError(
+            f"--listen {text}: no address; for all addresses of this host write 0.0.0.0{text} or [::]{text}"
+        )
     host = host or LOOPBACK
     try:
         found = socket.getaddrinfo(host, int(number), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -68,7 +70,7 @@ def make_tls(cert: str, key: str) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
 
     def never_ask() -> str:
-        raise UsageError(f"--tls-key {key}: is encrypted, and nobody is there to ask for its passphrase")
+        raise UsageError(f"--tls-key {key}: is encrypted, and there is no terminal to ask for its passphrase")
 
     try:
         context.load_cert_chain(cert, key, never_ask)
@@ -97,7 +99,7 @@ class Guard:
         ]
         if missing and not listen.is_loopback:
             raise UsageError(
-                f"--listen {listen.host}:{listen.port}: others can reach it, and the page says which ports are open: "
+                f"--listen {listen.host}:{listen.port}: others can reach it, and the page shows which ports are open: "
                 f"give {' and '.join(missing)}, or listen on {LOOPBACK}"
             )
 

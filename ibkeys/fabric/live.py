@@ -281,10 +281,9 @@ class Fabric(OpenPort):
 
     def _why_not_reached(self, node: Node, portnum: int | None, reached: Port, address: Address) -> str:
         what = (
-            f"port {portnum} of {node.description or hex(node.guid)!r} cannot be asked through {address}: that "
-            "leads to port "
-            f"{reached.num}, and a {node.type_name} answers only for the port an SMP comes in by; no route to "
-            f"port {portnum} was found"
+            f"port {portnum} of {node.description or hex(node.guid)!r} cannot be asked through {address}: that leads "
+            f"to port {reached.num}, and a {node.type_name} answers only for the port that receives the SMP; no route "
+            f"to port {portnum} was found"
         )
         try:
             info = PortInfo(self.get(PortInfo, portnum or 0, _route_of(address, reached), reached.m_key))

@@ -192,7 +192,7 @@ def load_snapshot(path: Path, secret: Callable[[], Fingerprints | None] = lambda
     """
     tables = read_snapshot(path)
     if not tables["nodes"]:
-        raise StoreError(f"{path}: the snapshot holds no node, so it says nothing of any fabric; take another")
+        raise StoreError(f"{path}: the snapshot has no node; take another")
     try:
         snapshot = _Loader(tables).snapshot()
     except (LookupError, ValueError, TypeError, AttributeError, OverflowError) as error:

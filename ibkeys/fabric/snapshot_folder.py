@@ -52,7 +52,7 @@ class SnapshotFolder:
     def check(self) -> None:
         """Raise StoreError when no snapshot can be put here, or ``latest`` is something that is not ours."""
         if self.path.exists() and not self.path.is_dir():
-            raise StoreError(f"{self.path}: is no directory, so no snapshots can be put into it")
+            raise StoreError(f"{self.path}: is not a directory, so it cannot hold snapshots")
         check_place(self.path / "ibkeys-19700101T000000Z.db")
         self._check_latest()
 
@@ -104,7 +104,7 @@ class SnapshotFolder:
     def _check_latest(self) -> None:
         link = self.path / LATEST
         if os.path.lexists(link) and not (link.is_symlink() and _NAME.fullmatch(os.readlink(link))):
-            raise StoreError(f"{link}: is no link to a snapshot beside it, so it is not replaced; move it away")
+            raise StoreError(f"{link}: is not a link to a snapshot beside it, so it is not replaced; move it away")
 
     def _link(self, written: Path) -> None:
         self._check_latest()

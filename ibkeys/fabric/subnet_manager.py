@@ -14,8 +14,8 @@ from ibkeys.topology.model import Topology
 from ibkeys.topology.subnet_manager import Presence, SubnetManager, sm_state_name
 
 BESIDE_SM: Final = (
-    "what is written beside OpenSM lasts until OpenSM next writes that block, then it vanishes, one port or switch at "
-    "a time; what shall last belongs into the policy file that OpenSM reads"
+    "a change made without OpenSM lasts only until OpenSM next writes that block; a lasting change belongs in the "
+    "policy file that OpenSM reads"
 )
 """Why a P_Key table or enforcement is not simply written while an SM is master. Source: opensm, observed: a sweep after
 SIGHUP writes only blocks that its policy changes, and tables of ports that are new or come back."""
@@ -36,7 +36,7 @@ def find_subnet_manager(
     try:
         own = PortInfo(fabric.find_port(LOCAL).get(PortInfo, 0)).master_sm_lid if own_answers else fabric.local().sm_lid
     except IbkeysError as error:
-        return SubnetManager(0, "unknown", f"the own port does not tell its MasterSMLID: {error}")
+        return SubnetManager(0, "unknown", f"the MasterSMLID of the own port cannot be read: {error}")
     lids = list(dict.fromkeys(lid for lid in (own, *master_sm_lids) if 1 <= lid <= MAX_UNICAST_LID))
     if not lids:
         return SubnetManager(0, "none", "neither the own port nor the one to be changed has a MasterSMLID")
@@ -102,7 +102,7 @@ def _ask(fabric: Fabric, lid: int, retries: int | None) -> SubnetManager:
 def _by_capability(lid: int, info: PortInfo | None) -> SubnetManager:
     if info is None:
         return SubnetManager(
-            lid, "unknown", f"no SM answers at LID {lid}, and the port there does not tell whether it runs one"
+            lid, "unknown", f"no SM answers at LID {lid}, and it is not known whether the port there runs one"
         )
     if info.capability_mask & CapabilityMask.IS_SM:
         return SubnetManager(lid, "unknown", f"no SM answers at LID {lid}, but its IsSM bit is set")

@@ -111,7 +111,7 @@ def plan_abort(writer: Writer, asked: Asked) -> EnforcementPlan:
             for entry in journal.files(record.id)
         ]
     if not images or images[-1].before is None:
-        raise UsageError("no hardening of the journal has changed part_enforce, so there is nothing to go back to")
+        raise UsageError("no hardening in the journal has changed part_enforce, so there is nothing to restore")
     return plan_enforcement(writer, asked, str(read_options(images[-1].before).value(ENFORCE)))
 
 
@@ -146,8 +146,8 @@ def _files(seen: Seen, wanted: str, notes: list[str]) -> list[OptionsChange]:
 def _refuse_command_line(running: Running, settings: Mapping[str, Setting]) -> None:
     if any(setting.source == "command line" for setting in settings.values()):
         raise Refused(
-            f"{running.instance.name}: what leaf ports enforce is on its command line, which its options file may not "
-            "win over: start it without that; nothing was changed",
+            f"{running.instance.name}: enforcement of leaf ports is set on its command line, which may override its "
+            "options file: start it without that option; nothing was changed",
             _REFUSAL,
         )
 
@@ -213,9 +213,9 @@ def _of_drift(site: Site, survey: Survey, wanted: str) -> Iterator[Objection]:
     if drift.elsewhere:
         yield Objection(
             "drift",
-            f"{counted(len(drift.elsewhere), 'port')} not as OpenSM's policy says: {named(drift.elsewhere)}; let the "
-            "policy say what shall be, first",
-            "Switches would let pass what the policy says and drop the rest.",
+            f"{counted(len(drift.elsewhere), 'port')} not as OpenSM's policy says: {named(drift.elsewhere)}; first "
+            "correct the policy",
+            "Switches would pass what the policy allows and drop the rest.",
         )
 
 
@@ -225,6 +225,6 @@ def _of_strangers(seen: Seen) -> Iterator[Objection]:
     if strangers:
         yield Objection(
             "standby-differs",
-            f"the SM at {named(strangers)} is on no host that was looked at; when it takes over, its own part_enforce "
-            "counts; reach it with --sm-host",
+            f"the SM at {named(strangers)} is not on any host that was examined; when it takes over, its own "
+            "part_enforce counts; reach it with --sm-host",
         )

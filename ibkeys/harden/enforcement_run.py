@@ -47,7 +47,7 @@ class LeafPort:
             return f"enforcement is {self.leaf.enforcement} instead of {self.wanted}"
         enforces = self.wanted.inbound or self.wanted.outbound
         if enforces and {*self.leaf.table.values()} != {*packed(self.end.table)}:
-            return "its P_Key table is not that of the port behind it"
+            return "its P_Key table differs from that of the port behind it"
         return ""
 
 
@@ -112,8 +112,8 @@ class EnforcementPlan(Plan):
                     (entry.failed if wrong else entry.done)()
         if wrong:
             raise NotStored(
-                f"{counted(len(wrong), 'leaf port')} did not become as part_enforce says within {self.wait:g} s, "
-                f"OpenSM told twice: {named(wrong)}; look into its log"
+                f"{counted(len(wrong), 'leaf port')} did not follow part_enforce within {self.wait:g} s, although "
+                f"OpenSM was signalled twice: {named(wrong)}; check its log"
             )
         close_cut_off(operation.journal, COMMANDS, "undone", but=operation.id)  # of the other way
         operation.outcome = "done"

@@ -51,7 +51,7 @@ class FileStep(Step):
             return None
         return Draft(
             [each.words for each in found] or self.words,
-            "; ".join(each.way_back for each in found) or "chmod gives rights back",
+            "; ".join(each.way_back for each in found) or "chmod restores the rights",
             lambda: self._close([each for running in runnings for each in self.open_files(running)]),
             [note for running in runnings for note in _of_umask(running)] if "keys" in self.roles else (),
         )
@@ -153,6 +153,6 @@ def _of_umask(running: Running) -> Iterator[str]:
     umask = running.instance.process.umask
     if umask is None or umask & _UMASK != _UMASK:
         yield (
-            f"{running.instance.name} makes guid2mkey anew with rights for others at each later change of a key; its "
-            "folder, which is closed, keeps them out, and UMask=0077 in its unit does from its next start on"
+            f"{running.instance.name} re-creates guid2mkey readable for others at each later change of a key; its "
+            "closed folder keeps them out, and so does UMask=0077 in its unit after its next start"
         )

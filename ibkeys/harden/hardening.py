@@ -175,10 +175,10 @@ def _explained(error: IbkeysError, number: int, count: int, planned: PlannedStep
     """Let an error say which step it is from, what is there already, and how to go on."""
     done = f"the {number - 1} steps before it are made and proven" if number > 2 else ""
     done = done or ("the step before it is made and proven" if number == 2 else "nothing was made before it")
-    back = f"; back from this step: {planned.draft.way_back}" if planned.draft and not _is_refused(error) else ""
+    back = f"; to roll this step back: {planned.draft.way_back}" if planned.draft and not _is_refused(error) else ""
     text = told_halfway(f"{error}", "this step changed nothing")
     error.args = (
-        f"step {number} of {count} ({planned.step.title}): {text}; {done}{back}; ibkeys harden --via opensm goes on",
+        f"step {number} of {count} ({planned.step.title}): {text}; {done}{back}; ibkeys harden --via opensm continues",
         *error.args[1:],
     )
     return error

@@ -102,7 +102,7 @@ def _in_words(plan: ApplyPlan) -> list[str]:
     words = [f"{phase.name}: {counted(len({step.port.key for step in phase.steps}), 'port')}" for phase in plan.phases]
     if plan.removed:
         words.append(f"P_Keys that go, full to limited included: {plan.removed}")
-    return [*words, *(f"cut for a moment: {each.message}" for each in plan.breaks)]
+    return [*words, *(f"temporary loss of connectivity: {each.message}" for each in plan.breaks)]
 
 
 def _make(writer: Writer, plan: ApplyPlan, interrupts: Interrupts) -> Sequence[str]:

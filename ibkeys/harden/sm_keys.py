@@ -44,7 +44,7 @@ class SmKeyStep(Step):
                 f"{file.conf.name}: {', '.join(f'{kind} {plan.state(kind, file.keys[kind])} -> new' for kind in KINDS)}"
                 for file in plan.managers.files
             ],
-            "former keys are not given back; ibkeys smkey-rotate --via opensm gives new ones",
+            "former keys are not restored; ibkeys smkey-rotate --via opensm gives new ones",
             lambda: _make(writer, plan, interrupts),
             plan.notes,
             plan.objections,

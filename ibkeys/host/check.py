@@ -48,7 +48,7 @@ def check_key_files(files: Iterable[KeyFile]) -> Iterator[Check]:
         if each.holds_key is False:
             continue
         if not file.is_private:
-            what = "it" if each.holds_key else "it, and whether a key is in it cannot be told"
+            what = "it" if each.holds_key else "it, and it is not known whether it holds a key"
             yield Check(
                 name,
                 False,
@@ -59,11 +59,11 @@ def check_key_files(files: Iterable[KeyFile]) -> Iterator[Check]:
             yield Check(
                 name,
                 False,
-                f"{file.path}: other users can put another file in its place: a directory above is theirs, or open",
+                f"{file.path}: other users can replace it: a directory above belongs to them, or is open to them",
                 "keep it in a directory of root's own with mode 0700",
             )
         elif each.holds_key is None:
-            yield Check(name, None, f"{file.path}: cannot be read, so it is not known whether a key is in it")
+            yield Check(name, None, f"{file.path}: cannot be read, so it is not known whether it holds a key")
         else:
             yield Check(name, True, f"{file.path}: mode {file.mode:04o}, written {file.modified:%Y-%m-%d %H:%M} UTC")
 
@@ -72,12 +72,12 @@ def _check_config(config: OpensmConfig) -> Iterator[Check]:
     name, path = "opensm.conf", config.file.path
     found: list[tuple[bool | None, str, str]] = []
     if config.mistakes:
-        found.append((False, f"no numbers are the values of {', '.join(config.mistakes)}", "correct them"))
+        found.append((False, f"{', '.join(config.mistakes)}: the value is not a number", "correct it"))
     if config.m_key_all_ones:
         found.append(
             (
                 False,
-                "m_key is all ones: a vendor's SM takes that for a wish for a random key, stock OpenSM for the key",
+                "m_key is all ones: a vendor's SM then chooses a random key, stock OpenSM uses it as the key",
                 "set a key of your own: ibkeys mkey-gen",
             )
         )
@@ -105,7 +105,7 @@ def _check_config(config: OpensmConfig) -> Iterator[Check]:
         )
     for option, is_default in (("sm_key", config.sm_key_default), ("sa_key", config.sa_key_default)):
         if is_default:
-            found.append((None, f"{option} is OpenSM's default 1, which everybody knows", f"set {option}"))
+            found.append((None, f"{option} is OpenSM's default 1, which everyone knows", f"set {option}"))
     if not any(ok is False for ok, _, _ in found):
         level = f"level {config.m_key_protection_level}, lease {config.m_key_lease_period} s"
         yield Check(name, True, f"{path}: {f'm_key is set, {level}' if config.m_key_set else 'no m_key is set'}")
@@ -155,7 +155,7 @@ def check_run(store: KeyStore) -> Iterator[Check]:
         yield Check(
             "M_Key run",
             False,
-            f"run {run.id} ({run.command}, begun {run.started}) has ended, and its level goes back unless somebody "
+            f"run {run.id} ({run.command}, begun {run.started}) has ended, and its level is lowered unless someone "
             "confirms it",
             f"ibkeys {run.command} --confirm {run.id} keeps it, --via opensm --unconfirmed {run.id} lowers its level",
         )
@@ -170,5 +170,5 @@ def check_run(store: KeyStore) -> Iterator[Check]:
         f"run {run.id} ({run.command}, begun {run.started}) is not finished: {states.count('done')} ports done, "
         f"{states.count('failed')} failed, {sent} may have their new key or not, {waiting} wait; every key is in the "
         "key store",
-        f"ibkeys {run.command} {go_on} finishes it, --abort goes back",
+        f"ibkeys {run.command} {go_on} finishes it, --abort rolls it back",
     )

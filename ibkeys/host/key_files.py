@@ -87,7 +87,7 @@ def import_opensm_config(store: KeyStore, path: Path) -> bool:
     if config is None:
         raise FileFormatError("cannot be read as OpenSM's configuration", str(path))
     if "m_key" in config.mistakes:
-        raise FileFormatError("the value of m_key is no number of 64 bits", str(path))
+        raise FileFormatError("the value of m_key is not a 64-bit number", str(path))
     if config.m_key_set:
         store.put_subnet_key(config.m_key, "from opensm.conf")
     return config.m_key_set
@@ -178,15 +178,15 @@ def _notes(store: KeyStore, files: KeyFiles) -> list[str]:
     pending = sum(row.state == "pending" for row in store.outline())
     if pending:
         notes.append(
-            f"{pending} port{_s(pending)} may have another key than the one written: a change was never confirmed; "
+            f"{pending} port{_s(pending)} may have a different key from the one written: a change was never confirmed; "
             "finish it (mkey-rotate --resume) and export again"
         )
     linked = {guid for guid, _ in files.neighbors.values()}
     apart = sum(guid not in linked for guid in keys)
     if apart:
         notes.append(
-            f"of {apart} of {len(keys)} ports with a key no link is known: OpenSM asks them without their key, unless "
-            "it runs there; a sweep that reaches them finds the links (--guid2lid)"
+            f"the links of {apart} of {len(keys)} ports with a key are not known: OpenSM asks them without their key, "
+            "unless it runs there; a sweep that reaches them finds the links (--guid2lid)"
         )
     if len(set(keys.values())) == 1:
         notes.append(
@@ -222,7 +222,7 @@ def _refuse_running(directory: Path, processes: Iterable[OpensmProcess]) -> None
                 f"{directory} is where the running OpenSM (process {process.pid}) has its files; nothing was written: "
                 "stop it first, or name another directory",
                 "running-opensm",
-            ).explained("OpenSM does not read them again, and writes over them after a sweep.")
+            ).explained("OpenSM does not read them again, and overwrites them after a sweep.")
 
 
 def _is_same(one: Path, other: Path) -> bool:
@@ -243,7 +243,7 @@ def _refuse_to_lose_keys(directory: Path, known: Mapping[int, list[MKey]]) -> No
     if lost:
         what = f"keys that the key store does not have: {len(lost)}, the first of port 0x{lost[0]:016x}"
     elif there.warnings:
-        what = "lines that are no records"
+        what = "lines that are not records"
     else:
         return
     raise Refused(

@@ -80,7 +80,7 @@ def problems(data: bytes, wanted: KeyLines | None) -> list[str]:
         if key and has_key_for_each_port(data):
             return []
         does = "replaces each of them by its m_key" if key else f"removes all of them ({_unset(found)})"
-        return [f"the ports have keys of their own, which no m_key can say: an OpenSM that starts with it {does}"]
+        return [f"each port has its own key, which no m_key can express: an OpenSM that starts with it {does}"]
     said = []
     if not key:
         said.append(f"{_unset(found)}: an OpenSM that starts with it removes every M_Key")

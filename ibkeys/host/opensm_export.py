@@ -71,7 +71,7 @@ def check_found(store: KeyStore, but: Path | None = None) -> list[CheckedConf]:
             return []
         except (FileFormatError, StoreError) as error:
             checked.append(
-                CheckedConf(path, [f"it cannot be read, so whether it has the M_Keys is not known ({error})"])
+                CheckedConf(path, [f"it cannot be read, so it is not known whether it has the M_Keys ({error})"])
             )
     return [each for each in checked if each.problems]
 
@@ -91,7 +91,7 @@ def lines_to_write(store: KeyStore, path: Path, protect: int | None = None, leas
     wanted = lines_of(store, protect, lease)
     if wanted is None:
         raise Refused(
-            f"{path}: the ports have keys of their own, and one m_key cannot say them; nothing was written: `ibkeys "
+            f"{path}: each port has its own key, and one m_key cannot express them; nothing was written: `ibkeys "
             "mkey-rotate --same` gives all ports one",
             "keys-of-their-own",
         ).explained("Stock OpenSM knows one key for the subnet.")
@@ -103,8 +103,8 @@ def lines_to_write(store: KeyStore, path: Path, protect: int | None = None, leas
     ]
     if missing:
         raise UsageError(
-            f"{path}: the key store does not say with which level and lease all ports have their key, nor does the "
-            f"file: give {' and '.join(missing)}"
+            f"{path}: neither the key store nor the file has level and lease for all ports: give "
+            f"{' and '.join(missing)}"
         )
     check_lines(path, wanted)
     return wanted

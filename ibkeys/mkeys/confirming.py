@@ -60,14 +60,16 @@ def confirm_run(store: KeyStore, run: int) -> bool:
         return True
     stage = runs.stage(run)
     if stage in ("going-back", "gone-back"):
-        raise StoreError(f"run {run} is going back, or has gone back: it was too late; --resume raises its level again")
+        raise StoreError(
+            f"run {run} is rolling back or was rolled back: it is too late to confirm; --resume raises its level again"
+        )
     if stage == "running":
         raise StoreError(
-            f"run {run} is not at its end yet: confirm it when it asks; where its process has died, --resume "
-            "goes on with it, and keeps its level"
+            f"run {run} is still running: confirm it when it asks; if its process has died, --resume continues it and "
+            "keeps its level"
         )
     if stage != "confirmed":
-        raise StoreError(f"run {run} waits for no confirmation")
+        raise StoreError(f"run {run} is not waiting for a confirmation")
     return False
 
 
@@ -80,10 +82,12 @@ def lower_unconfirmed(writer: Writer, through: Through, run: int) -> Lowering | 
     runs = Runs(writer.keystore)
     stage, last = runs.stage(run), runs.last()
     if stage not in GOES_BACK or last is None or last.id != run:
-        why = {"confirmed": "was confirmed", "gone-back": "has gone back already"}.get(stage or "", "")
-        raise StoreError(f"run {run} {why or 'waits for no confirmation, or is not the last one'}; nothing was changed")
+        why = {"confirmed": "was confirmed", "gone-back": "was rolled back already"}.get(stage or "", "")
+        raise StoreError(
+            f"run {run} {why or 'is not waiting for a confirmation, or is not the last one'}; nothing was changed"
+        )
     if not runs.move_stage(run, stage, "going-back"):
-        raise StoreError(f"run {run} was confirmed at this moment; nothing was changed")
+        raise StoreError(f"run {run} was confirmed just now; nothing was changed")
     with _still_to_go_back(writer.command, run):
         lowering = plan_lowering(writer, through)
         if lowering is None:
@@ -99,13 +103,13 @@ def _still_to_go_back(command: str, run: int) -> Iterator[None]:
     *run*. Its own advice is --resume, which would raise the level.
     """
     way_on = (
-        f"the level of run {run} is still to go back: `ibkeys {command} --via opensm --unconfirmed {run}` lowers it, "
-        "--resume keeps it"
+        f"the level of run {run} still has to be lowered: `ibkeys {command} --via opensm --unconfirmed {run}` lowers "
+        "it, --resume keeps it"
     )
     try:
         yield
     except KeyboardInterrupt:
-        raise ExplainedInterrupt(f"while the level went back: {way_on}") from None
+        raise ExplainedInterrupt(f"while the level was lowered: {way_on}") from None
     except IbkeysError as error:
         error.args = (f"{error}; {way_on}", *error.args[1:])
         raise
@@ -135,16 +139,16 @@ def let_be_confirmed(writer: Writer, run: int, error: BaseException | None, how:
         runs.move_stage(run, "running", None)
         return True
     if isinstance(error, KeyboardInterrupt):
-        how.say(f"{error}: the level goes back to {level_to_fall_to(record)}")
+        how.say(f"{error}: the level is lowered to {level_to_fall_to(record)}")
         return False
     runs.move_stage(run, "running", "unconfirmed")
     how.waiting()
     if error is not None:
         how.say(str(error))
     how.say(
-        f"run {run}: the level goes back to {level_to_fall_to(record)} in {how.seconds:g} s, with the same M_Key, "
-        f"unless this is confirmed: press Enter, or `ibkeys {writer.command} --confirm {run}` from any shell"
+        f"run {run}: the level is lowered to {level_to_fall_to(record)} in {how.seconds:g} s, with the same M_Key, "
+        f"unless confirmed: press Enter, or run `ibkeys {writer.command} --confirm {run}` from any shell"
     )
     confirmed = bool(await_confirmation(_AwaitedRun(runs, run), how.seconds, how.now, how.wait))
-    how.say(f"run {run} is confirmed" if confirmed else "not confirmed: going back")
+    how.say(f"run {run} is confirmed" if confirmed else "not confirmed: rolling back")
     return confirmed

@@ -114,7 +114,7 @@ def changes_of(port: Port, old: KeySetting, wanted: KeySetting) -> list[Change]:
     changes = []
     if wanted.key != old.key:
         before = "zero" if old.key.is_zero else "set"
-        after = "zero" if wanted.key.is_zero else "set" if old.key.is_zero else "set to another key"
+        after = "zero" if wanted.key.is_zero else "set" if old.key.is_zero else "changed"
         changes.append(Change(port, "m_key", None, before, after))
     had = old.fields()
     for attr, value in wanted.fields().items():

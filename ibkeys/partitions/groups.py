@@ -90,7 +90,7 @@ def _group(remarks: Remarks, definition: Definition, known: set[int], value: Wor
         mgid = mgid & ~(0xFFFF << 80) | own << 80
         flags = replace(flags, q_key=flags.q_key or IPOIB_Q_KEY)
     if refused is None and mgid in known:
-        refused = "it is there already"
+        refused = "it exists already"
     group = Group(mgid, flags, refused, remarks.line, value.column)
     if refused is None:
         known.update(group.mgids())

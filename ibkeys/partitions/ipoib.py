@@ -33,7 +33,7 @@ from ibkeys.topology.subnet_manager import find_sm_port
 
 State = Literal["as-planned", "differs", "missing", "no-member", "unexpected", "unknown"]
 PROBLEMS: Final[frozenset[State]] = frozenset({"differs", "missing", "unexpected"})
-NOT_ASKED: Final = "the SA gave no answer, so it is not known whether it is there"
+NOT_ASKED: Final = "the SA gave no answer, so it is not known whether the group exists"
 _P_KEY_BITS: Final = 0xFFFF << 80
 
 
@@ -241,7 +241,7 @@ def _judge(
         return _finding(policy, mgid, planned, "differs", found, message, names)
     base = planned.base
     if populated is not None and base not in populated:
-        message = "not there: no member of the partition is on the fabric, so OpenSM drops it with its groups"
+        message = "missing: no member of the partition is on the fabric, so OpenSM drops it with its groups"
         return _finding(policy, mgid, planned, "no-member", None, message)
     if own is not None and base not in own:
         message = (
@@ -253,7 +253,7 @@ def _judge(
     reasons = list(_not_realizable(planned.values))
     if populated is None and not reasons:
         reasons.append(
-            "whether a member of the partition is on the fabric, without which OpenSM drops it, is not known"
+            "it is not known whether a member of the partition is on the fabric, without which OpenSM drops it"
         )
     return _finding(policy, mgid, planned, "missing", None, "; ".join([message, *reasons]))
 

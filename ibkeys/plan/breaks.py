@@ -169,7 +169,9 @@ def _message(partition: int, ports: Sequence[PortId], pairs: int) -> str:
         f" and {len(ports) - 4} more (all of them: plan -f json)" if len(ports) > 4 else ""
     )
     whom = f"{pairs} pair{'s' if pairs != 1 else ''} of ports" if pairs else "some ports"
-    return f"no room to change {listed} without a gap: {whom} cannot talk in partition 0x{partition:04x} for a moment"
+    return (
+        f"no room to change {listed} without a gap: {whom} cannot talk in partition 0x{partition:04x} during the change"
+    )
 
 
 def _timeline(tables: Iterable[TableChange], tight: Mapping[PortKey, TableChange]) -> Timeline:

@@ -49,7 +49,7 @@ class WaitCycle(Generic[P]):
         if not self.entering:
             return (
                 f"no room to change {_named(self.leaving)} without a gap: {whom} cannot talk in partition "
-                f"0x{self.partition:04x} for a moment"
+                f"0x{self.partition:04x} during the change"
             )
         waits = [
             f"{_named(leaving)} must leave or be limited in partition 0x{base:04x} before {_named(entering)} may enter "
@@ -59,7 +59,7 @@ class WaitCycle(Generic[P]):
         shown = ", and ".join(waits[:4]) + (
             f", and {len(waits) - 4} more such (all of them: plan -f json)" if len(waits) > 4 else ""
         )
-        return f"a circle of ports that wait for each other: {shown}; {whom} cannot talk for a moment"
+        return f"a circle of ports that wait for each other: {shown}; {whom} cannot talk during the change"
 
 
 def _named(ports: Sequence[Hashable]) -> str:

@@ -87,13 +87,13 @@ def check_place(path: Path) -> Path:
     try:
         place = files.check_output(path, follow=True)
     except files.NoRegularFile:
-        raise UsageError(f"{path}: is there and is no plan, so it is not replaced; name another file") from None
+        raise UsageError(f"{path}: exists and is not a plan, so it is not replaced; name another file") from None
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
     if place.exists():
         head = files.read_head(place, _HEAD_SIZE)
         if head.strip() and not _HEAD.match(head):
-            raise UsageError(f"{path}: is there and is no plan, so it is not replaced; name another file")
+            raise UsageError(f"{path}: exists and is not a plan, so it is not replaced; name another file")
     return place
 
 

@@ -121,9 +121,7 @@ class _Planner:
             if table is not None and port.peer is not None and port.peer.is_external:
                 self.plan_leaf(port.peer, port, table)
             elif port.peer is None and port.is_linked and port.num:
-                self.report(
-                    port, "unreadable", "what it is linked to is not known, so a leaf port there stays as it is"
-                )
+                self.report(port, "unreadable", "its links are not known, so a leaf port there stays as it is")
         self.clear_between_switches()
         self.report_incapable()
         self.report_unmatched(resolution)
@@ -159,15 +157,15 @@ class _Planner:
         for port in found:
             if (port.node.guid, port.num) in self.twins:
                 self.left_out.add(port.guid)
-                self.report(port, "duplicate-guid", "several nodes have this NodeGUID; none of them is planned")
+                self.report(port, "duplicate-guid", "several nodes have this NodeGUID, so none of them is in the plan")
             elif port.guid in shared:
                 self.left_out.add(port.guid)
                 self.report(
                     port,
                     "duplicate-guid",
                     f"its port GUID 0x{port.guid:016x} is shown by {others_that_show_it(port, shared) or 'others'} "
-                    "too; who of them lies is not known, so their tables and those of their leaf ports stay as they "
-                    "are",
+                    "too; it is not known which of them lies, so their tables and those of their leaf ports stay as "
+                    "they are",
                 )
             elif port.node.type_name not in _KINDS:
                 self.report(port, "unknown-node-type", f"a node of {port.node.type_name} is not planned")
@@ -370,7 +368,7 @@ class _Planner:
         changes = any(table.differs for table in self.tables) or bool(self.enforcement)
         if self.manager.presence != "none" and changes:
             undo = (
-                "; it gives disconnected ports their default P_Key back" if self.options.disconnect_unconfigured else ""
+                "; it restores the default P_Key of disconnected ports" if self.options.disconnect_unconfigured else ""
             )
             self.report(
                 port,

@@ -111,13 +111,13 @@ def _policy_of(instance: Instance, require_accepted: bool = True, left_out: Sequ
     if file.doubt:
         notes.append(f"{file.path}: {file.doubt}")
     elif not file.is_certain:
-        notes.append("its options file may have changed since it started, and may have named another policy then")
+        notes.append("its options file may have changed since it started, and may then have named a different policy")
     if file.reading in CHANGED:
         notes.append(f"{file.path}: {WORDS[file.reading]}")
     both, enforce = (instance.options.setting(name) for name in ("allow_both_pkeys", "part_enforce"))
     for each in (both, enforce):
         if not each.is_certain:
-            notes.append(f"{each.name} is taken as {_shown(each)}; whether that is in force is not certain")
+            notes.append(f"{each.name} is taken as {_shown(each)}; it may not be in force")
     return MasterPolicy(
         instance,
         instance.policy,

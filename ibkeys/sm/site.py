@@ -55,7 +55,7 @@ class Running:
         try:
             return self.hands.files.stat(self.instance.process.folder).uid
         except OSError:
-            raise stale(f"{self.instance.name} runs no more, or was started again") from None
+            raise stale(f"{self.instance.name} no longer runs, or was restarted") from None
 
     def place_of(self, role: Role) -> tuple[Path, Path]:
         """Return a file as its host names it, and as this OpenSM sees it.
@@ -98,8 +98,8 @@ class Running:
             )
         in_file = options.file.values if options.file is not None else {}
         notes = [
-            f"{each} is taken as {_shown(setting.shown)}, as the options file says now; whether {name} has read it is "
-            "not known"
+            f"{each} is taken as {_shown(setting.shown)}, as the options file says now; it is not known whether {name} "
+            "has read it"
             for each, setting in settings.items()
             if not setting.is_certain and each in in_file
         ]
@@ -108,13 +108,13 @@ class Running:
     def verify_process(self) -> None:
         """Check that the process is still running. Raises Refused (``stale``), HostNotReached."""
         if not self.hands.is_running(self.instance.process):
-            raise stale(f"{self.instance.name} runs no more, or was started again")
+            raise stale(f"{self.instance.name} no longer runs, or was restarted")
 
     def verify_options(self) -> None:
         """Check that the options file has not changed. Raises Refused (``stale``), HostNotReached."""
         file = self.instance.files["options"]
         if file.place is not None and _state(file.fact) != _state(_fact_now(self.hands, file.place)):
-            raise stale(f"{file.path}, the options file of {self.instance.name}, was changed meanwhile")
+            raise stale(f"{file.path}, the options file of {self.instance.name}, was changed in the meantime")
 
 
 _WORDS: Final[Mapping[Role, str]] = {
@@ -231,8 +231,8 @@ def verify_master(fabric: Fabric, manager: Manager, lids: Sequence[int]) -> None
 def stale(what: str) -> Refused:
     """Return the error for something that changed since it was inspected."""
     return Refused(
-        f"refused by interlock stale, which nothing overrides here: {what}; nothing more was done: look at `ibkeys "
-        "sm-show`, and see to it that one OpenSM is master, before you go on",
+        f"refused by interlock stale, which cannot be overridden here: {what}; nothing more was done: check `ibkeys "
+        "sm-show` and make sure that one OpenSM is master before you continue",
         "stale",
     )
 

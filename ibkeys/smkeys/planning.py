@@ -161,7 +161,7 @@ def plan_change(
     change.objections += _weak(managers, given)
     change.notes += [why for file in managers.files if (why := file.conf.why_it_stays_open)]
     if pending:
-        change.notes.append("a change of the keys was cut off; this finishes it, with the keys that it began with")
+        change.notes.append("a change of the keys was interrupted; this finishes it with the same keys")
     return change
 
 
@@ -193,8 +193,8 @@ def _new_keys(given: Mapping[Kind, SMKey], pending: Mapping[Kind, SMKey]) -> dic
             raise UsageError(f"the new {kind} is {'0' if key.is_zero else '1, the default'}, which is no key at all")
         if kind in pending and key != pending[kind]:
             raise UsageError(
-                f"a change with another {kind} was cut off, and some files may have that one: finish it first, without "
-                "keys on the command line"
+                f"a change with another {kind} was interrupted, and some files may have that key: finish it first, "
+                "without keys on the command line"
             )
     new: dict[Kind, SMKey] = {kind: pending.get(kind) or given.get(kind) or SMKey.generate() for kind in KINDS}
     if new["sm_key"] == new["sa_key"]:
@@ -212,8 +212,8 @@ def _refuse_other_files(writer: Writer, managers: KeyManagers) -> None:
     if begun and not begun & {file.conf.key for file in managers.files}:
         names = named([f"{path} on {host}" if host else path for host, path in sorted(begun)])
         raise UsageError(
-            f"a change of the keys was cut off, and it is of other options files ({names}); nothing was changed: "
-            "finish it first"
+            f"a change of the keys was interrupted, and it concerns other options files ({names}); nothing was "
+            "changed: finish it first"
         ).explained("Finish it on its subnet (-C, -P) and with its hosts (--sm-host), named as they were then.")
 
 

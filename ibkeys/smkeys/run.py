@@ -183,11 +183,11 @@ class Run:
         if self._problem(proof):
             self._signal(self.managers.opensms)
             if problem := self._problem(proof):
-                raise Incomplete(f"{problem}; OpenSM was told twice")
+                raise Incomplete(f"{problem}; OpenSM was signalled twice")
         for key in self.former:
-            self.say("asking the SA with a former key, which it has to ignore")
+            self.say("querying the SA with a former key, which it must ignore")
             if proof.is_trusted(key):
-                raise Incomplete("the SA still answers who shows a former sa_key")
+                raise Incomplete("the SA still answers to a former sa_key")
         if self.managers.longest:
             self.say(f"watching for {self.managers.longest:g} s and more whether there is one master")
         if wrong := proof.until_steady(self.managers.longest):
@@ -197,7 +197,7 @@ class Run:
         """Return "" when all SMs and the SA have the new keys, else who has not, in words."""
         if wrong := proof.until_read(self.new["sm_key"]):
             return wrong
-        return "" if proof.until_trusted(self.new["sa_key"]) else "the SA does not answer who shows the new sa_key"
+        return "" if proof.until_trusted(self.new["sa_key"]) else "the SA does not answer to the new sa_key"
 
     def _proof(self) -> Proof:
         return Proof(self.writer, self.managers.managers, self.clock, self.wait, self.check)
@@ -226,11 +226,11 @@ class Run:
         if not self._placed:
             self._forget_keys()
             raise error
-        self.say("going back to the former keys")
+        self.say("restoring the former keys")
         problems = self._put_former()
         if problems:
             raise Incomplete(
-                f"{error}; the former keys could not be put back everywhere: {'; '.join(problems)}: {AGAIN}"
+                f"{error}; the former keys could not be restored everywhere: {'; '.join(problems)}: {AGAIN}"
             ) from error
         wrong = self._prove_former()
         self._forget_keys()

@@ -150,7 +150,7 @@ def columns(table: str) -> list[str]:
 
 
 _MAGIC: Final = b"SQLite format 3\0"
-_NOT_REPLACED: Final = "{path}: is there and is no snapshot, so it is not replaced; name another file"
+_NOT_REPLACED: Final = "{path}: exists and is not a snapshot, so it is not replaced; name another file"
 _APPLICATION_ID: Final = slice(68, 72)  # of the database header (sqlite.org/fileformat.html)
 
 

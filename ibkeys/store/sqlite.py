@@ -318,7 +318,7 @@ _SQLITE_ADVICE: Final = {
     5: "the {what} is in use by another program; try again when it has finished",
     8: "the {what} cannot be written: file, directory or file system is read-only",
     10: "the {what} could not be read or written ({error}); nothing was changed that depends on it",
-    9: "the {what} is damaged: reading it does not end; restore it from a backup, and keep the damaged file",
+    9: "the {what} is damaged: reading it never ends; restore it from a backup, and keep the damaged file",
     11: _DAMAGED,
     13: "no space left for the {what}; nothing was changed that depends on it",
     14: "the {what} cannot be opened: check the permissions of file and directory",

@@ -78,7 +78,7 @@ def pick(fabric: Topology | None, ports: Sequence[Port], portnum: int | None, wh
         if fabric and fabric.unasked:
             why = next(trouble for trouble in fabric.troubles if trouble.port is fabric.unasked[0].near)
             hint = f" ({len(fabric.unasked)} places were not asked; {why.port}: {why.error})"
-        raise Unreachable(f"{what}: nothing on this subnet has it{hint}{near}")
+        raise Unreachable(f"{what}: no port on this subnet matches{hint}{near}")
     node = ports[0].node
     first = min(ports, key=lambda port: port.num)
     check_port_numbers(node, first)

@@ -170,9 +170,9 @@ class Watch:
         """Say once when Reports are lost, and once when somebody else than the SA sends some."""
         port = subscriber.port
         if port.lost:
-            self._say("lost", "more Reports come than can be taken: some were lost, and counts are too low")
+            self._say("lost", "more Reports arrive than can be processed: some were lost, and counts are too low")
         if port.strangers:
-            self._say("strangers", "Reports come from another port than the SA's: they are not believed")
+            self._say("strangers", "Reports arrive from a port that is not the SA's: they are ignored")
 
     def take_reports(self, reports: Sequence[Report], looks: bool = True) -> None:
         """Tell of *reports*; with *looks* after a new sweep where the names of the last one do not suffice."""

@@ -84,7 +84,7 @@ def test_removals_need_permission(lab: Lab, stores: StorePaths) -> None:
     plan = lab.plan({2: entries(0x7FFF)})
     with opened(lab, stores) as fabric, writer(fabric) as w, pytest.raises(Refused) as raised:
         plan_apply(w, plan)
-    assert str(raised.value).startswith("the plan removes 2 P_Keys (full to limited counts) from 2 ports: ")
+    assert str(raised.value).startswith("the plan removes 2 P_Keys (full to limited counts as one) from 2 ports: ")
     assert raised.value.interlock == "removals"
     assert "--allow-removals" in str(raised.value)
 
@@ -125,7 +125,7 @@ def test_a_fabric_that_changed_since_is_refused_where_the_plan_touches_it(lab: L
         with pytest.raises(Refused) as raised:
             apply(fabric, plan)
         assert raised.value.interlock == "stale"
-        assert "1 port changed meanwhile or cannot be read: 'node02 mlx4_0'" in str(raised.value)
+        assert "1 port changed in the meantime or cannot be read: 'node02 mlx4_0'" in str(raised.value)
         assert "index 3 is 0x8010, not empty" in str(raised.value)
         apply(fabric, plan, "stale")
     assert lab.host(2).p_keys[:4] == [0x7FFF, 0x8001, 0, 0x8010]

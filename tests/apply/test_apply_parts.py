@@ -80,7 +80,7 @@ def test_resume_of_another_plan_is_wrong_usage(lab: Lab, stores: StorePaths) -> 
         with writer(fabric) as w:
             w.apply(plan_apply(w, plan, Permissions(removals=True, first=1)))
         other = PartitionPlan(plan.fabric, type(plan.policy)("other.conf", "x"), plan.tables)
-        with writer(fabric) as w, pytest.raises(UsageError, match="follows another plan"):
+        with writer(fabric) as w, pytest.raises(UsageError, match="follows a different plan"):
             plan_resume(w, plan=other)
 
 
@@ -110,7 +110,7 @@ def test_a_host_that_falls_silent_stops_the_removals_and_resume_finishes(lab: La
             apply(fabric, plan)
     message = str(raised.value)
     assert message.startswith("1 port could not be written: ")
-    assert "no step after end-add was begun; operation 1 of the journal is open: `ibkeys apply --resume`" in message
+    assert "no step after end-add was started; operation 1 of the journal is open: `ibkeys apply --resume`" in message
     assert lab.host(3).p_keys[0] == 0xFFFF  # not limited yet
     assert lab.host(3).p_keys[2] == 0x8002
     silent.silent = 0
@@ -133,7 +133,7 @@ def test_a_switch_that_dies_meanwhile_is_left_and_resume_finishes(lab: Lab, stor
             dead.silent = 2 if count == 4 else dead.silent
 
         spy(fabric, after=at_sets(die))
-        with pytest.raises(Incomplete, match="no step after leaf-add was begun"):
+        with pytest.raises(Incomplete, match="no step after leaf-add was started"):
             apply(fabric, plan)
     for make in (plan_resume, plan_undo):
         with opened(lab, stores, retries=0) as fabric, writer(fabric) as w, pytest.raises(Refused, match="stale"):
@@ -161,7 +161,7 @@ def test_a_lost_set_is_reported_not_repeated_and_resume_sends_it(lab: Lab, store
     lab.net.faults.lose_next("request", method=Method.SET, node=lab.net.node("node05 mlx4_0"))
     with opened(lab, stores) as fabric:
         watching = spy(fabric)
-        with pytest.raises(Incomplete, match="was lost on its way: index 1 is 0x0000 instead of 0x8001"):
+        with pytest.raises(Incomplete, match="was lost: index 1 is 0x0000 instead of 0x8001"):
             apply(fabric, plan)
         assert len(sets(watching)) == 12
         watching.clear()
@@ -203,7 +203,7 @@ def test_a_table_that_somebody_else_writes_meanwhile_is_not_written_over(lab: La
             lab.host(5).p_keys = [0xFFFF, 0x8077]
 
         spy(fabric, after=at_sets(interfere))
-        with pytest.raises(Incomplete, match="index 1 was empty when this change was worked out and is 0x8077 now"):
+        with pytest.raises(Incomplete, match="index 1 was empty when this change was planned and is 0x8077 now"):
             apply(fabric, plan)
         assert lab.host(5).p_keys[1] == 0x8077
         with pytest.raises(Refused, match="stale"):

@@ -38,7 +38,7 @@ def test_the_way_back_meets_the_interlocks_that_a_fresh_change_meets(lab: Lab, s
     before = lab.image()
     with opened(lab, stores) as fabric:
         apply(fabric, lab.plan({2: entries(0x8001, 0xFFFF)}), "index-0", "index-move")
-        with pytest.raises(Refused, match=r"index-0: .*; also set off: index-move \(--override index-move\)$"):
+        with pytest.raises(Refused, match=r"index-0: .*; also triggered: index-move \(--override index-move\)$"):
             undo(fabric)
         undo(fabric, None, "index-0", "index-move")
     assert lab.image() == before
@@ -78,7 +78,7 @@ def test_an_options_file_with_keys_is_not_put_back(lab: Lab, stores: StorePaths,
         operation.record_file(FileImage("/etc/opensm/opensm.conf", b"m_key @m_key:1:x18l\n", b"m_key 0\n")).done()
     with opened(lab, stores) as fabric, writer(fabric) as w:
         for number in (None, 1):
-            with pytest.raises(UsageError, match=f"bytes are not put back; `ibkeys {way}"):
+            with pytest.raises(UsageError, match=f"content is not restored; `ibkeys {way}"):
                 plan_undo(w, number)
 
 
@@ -87,7 +87,7 @@ def test_counters_and_m_keys_are_not_undone(lab: Lab, stores: StorePaths) -> Non
     with opened(lab, stores) as fabric:
         with writer(fabric) as w:
             w.apply(plan_clear(w, [fabric.find_port(2)]))
-        with writer(fabric) as w, pytest.raises(UsageError, match="a counter cannot be given back"):
+        with writer(fabric) as w, pytest.raises(UsageError, match="counters cannot be restored"):
             plan_undo(w)
 
 

@@ -105,7 +105,7 @@ def partitions(number: int) -> list[tuple[int, str | None, int, int]]:
 def small() -> Report:
     """Return a report with three findings, and of everything else one."""
     return report(
-        rule("MK001", "fail", subject(1, message="M_Key is 0 at ProtectBits 0: any host may set anything")),
+        rule("MK001", "fail", subject(1, message="M_Key is 0 at ProtectBits 0: any host can set anything")),
         rule(
             "PK001",
             "fail",
@@ -121,7 +121,7 @@ def small() -> Report:
         rule("HY002", "waived", subject(6, "waived", "the same GUID at two places"), passed=11),
         rule("SM002", "unknown", note="not asked: --probe-sa does", passed=0),
         rule("KF001", "n/a", note="the snapshot was taken elsewhere", passed=0),
-        rule("HY003", "fail", subject(7, message="2 of 12 ports were not read wholly")),
+        rule("HY003", "fail", subject(7, message="2 of 12 ports were only partly read")),
         coverage=coverage("PortInfo: no reply after 3 attempts", "P_KeyTable: status 0x1c"),
     )
 

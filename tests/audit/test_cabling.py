@@ -84,7 +84,7 @@ def test_what_a_port_has_to_lose_was_not_read_so_it_is_unknown() -> None:
 
     result = hy004(after(change, ruled()))
     assert said(result) == [(HOST, "unknown")]
-    assert "whether it is protected is not known" in result.subjects[0].message
+    assert "it is not known whether it is protected" in result.subjects[0].message
 
 
 def test_a_port_that_is_new_where_the_baseline_was_blind_is_unknown() -> None:

@@ -188,7 +188,7 @@ def test_a_question_to_the_sa_that_went_wrong_makes_the_audit_incomplete_in_ever
     data.snapshot.sa_probes = {"sm_key": SaProbe("failed", "no such device")}
     report = audit(data)
     (trouble,) = report.coverage.troubles
-    assert trouble["error"] == "the SA could not be asked (sm_key): no such device"
+    assert trouble["error"] == "the SA could not be queried (sm_key): no such device"
     assert report.coverage.unreadable == 0
     assert "<strong>Failed, and incomplete</strong>" in render_html(report)
     assert 'type="incomplete"' in render_junit(report)

@@ -137,7 +137,7 @@ def test_the_headline_is_the_verdict(audit: Report, fail_on: str | None, headlin
 def test_an_audit_in_which_nothing_passes_or_fails_has_no_verdict() -> None:
     audit = report()
     nothing = Report(**{**{name: getattr(audit, name) for name in audit.__slots__}, "results": [rule("KF001", "n/a")]})
-    assert "<strong>Nothing was answered: no verdict</strong>" in render_html(nothing)
+    assert "<strong>No answers: no verdict</strong>" in render_html(nothing)
 
 
 def test_the_score_counts_unknown_rules_against_and_leaves_out_waived_ones() -> None:

@@ -195,7 +195,9 @@ def test_forty_thousand_ports_stay_small_and_what_has_no_room_is_counted() -> No
     svg = matrix_svg(matrix)
     assert len(svg) < 300_000
     assert (len(matrix.columns), len(matrix.rows), matrix.ports) == (MOST, MOST, 40_000)
-    assert matrix.left_out.startswith("Left out for want of room: 100 kinds of ports (8,000 ports) and 101 partitions;")
+    assert matrix.left_out.startswith(
+        "Left out for lack of space: 100 kinds of ports (8,000 ports) and 101 partitions;"
+    )
     assert matrix.left_out in svg
     page = page_of(matrix)
     assert len(page) < 2_000_000

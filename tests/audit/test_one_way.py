@@ -110,9 +110,9 @@ def test_a_host_that_helped_itself_is_named_with_what_stops_the_answers() -> Non
             [0x7FFF],
             1,
             1,
-            "one way, it may send to every port of the subnet; of their answers {} stops those",
+            "one way, it may send to every port of the subnet; {} stops answers",
         ),
-        ([0x8001], 0, 1, "one way, it may send to every port of the subnet; of their answers {} stops all"),
+        ([0x8001], 0, 1, "one way, it may send to every port of the subnet; {} stops all answers"),
         ([0x8001], 1, 0, "one way, every port of the subnet may send to it; {} stops what it sends"),
         ([0x8001], 1, 1, "its packets do not pass {}, which enforces"),
     ],
@@ -147,4 +147,4 @@ def test_what_a_full_member_reaches_behind_a_switch_port_that_was_not_read_is_le
     assert port.peer is not None
     port.peer.p_key_raw = None
     (subject,) = result_of("PK001", data).subjects
-    assert "unless its switch port, of which not all was read, stops it" in subject.message
+    assert "unless its switch port, which was only partly read, stops it" in subject.message

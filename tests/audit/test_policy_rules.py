@@ -153,7 +153,7 @@ def test_leaf_tables_are_compared_as_opensm_packs_them() -> None:
     leaf.p_keys = [0x8011, 0x7FFF, 0x8010]
     assert result_of("SE002", look(net)).result == "pass"
     leaf.p_keys = [0x8011, 0x7FFF, 0x0010]
-    assert "0x8010 missing, 0x0010 too much" in result_of("SE002", look(net)).subjects[0].message
+    assert "0x8010 missing, 0x0010 extra" in result_of("SE002", look(net)).subjects[0].message
 
 
 def test_a_port_that_came_since_the_baseline_did_not_move_anything() -> None:

@@ -116,7 +116,7 @@ def test_anything_else_stays(place: Path, there: str) -> None:
             (place / "notes.txt").write_text("mine")
         else:
             (place / "index.html").write_text("<title>mine</title>")
-    with pytest.raises(StoreError, match="is there and is no report that ibkeys wrote"):
+    with pytest.raises(StoreError, match="exists and is not a report that ibkeys wrote"):
         check_folder(place)
     with pytest.raises(StoreError):
         write_folder(place, PAGES)

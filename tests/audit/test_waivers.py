@@ -99,7 +99,7 @@ def test_the_last_day_counts_and_the_next_does_not(tmp_path: Path) -> None:
     late = waivers(tmp_path, text, date(2027, 2, 1))
     assert late.waivers == []
     assert late.warnings == [
-        f"{tmp_path / 'waivers.toml'}: waiver 1 for MK001 (ticket 4711) ran out on 2027-01-31 and waives nothing"
+        f"{tmp_path / 'waivers.toml'}: waiver 1 for MK001 (ticket 4711) expired on 2027-01-31 and no longer applies"
     ]
 
 

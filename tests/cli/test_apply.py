@@ -41,7 +41,7 @@ Ports  Enforces  Planned
     1  off       in+out
     MF0;switch-a:IS5023/U1 port 2
 
-P_Keys that go, full to limited included: 2
+P_Keys to be removed, full to limited included: 2
 """
 
 
@@ -63,7 +63,7 @@ def test_each_port_that_changes_may_have_a_row(cli: Cli, plan: Path) -> None:
     named = sorted(line.split()[0] for line in lines if " 0x0002c90" in line)  # a GUID
     assert named == [*["MF0;switch-a:IS5023/U1"] * 3, "node02", "node03"]
     assert cli("apply", plan, "--dry-run").out.splitlines() == lines, "where no terminal is"
-    assert cli("apply", plan, "--each", "--fold").error == "--each and --fold: one of them"
+    assert cli("apply", plan, "--each", "--fold").error == "--each and --fold exclude each other"
 
 
 def test_a_plan_of_version_1_is_applied(cli: Cli, plan: Path) -> None:
@@ -78,7 +78,9 @@ def test_a_plan_of_version_1_is_applied(cli: Cli, plan: Path) -> None:
 def test_a_dry_run_names_what_would_be_refused_and_exits_4(cli: Cli, plan: Path, tmp_path: Path) -> None:
     result = cli("apply", plan, "--dry-run", "--fold")
     assert (result.code, result.out) == (4, shown(plan) + "dry run: nothing was changed\n")
-    assert result.err.startswith("ibkeys: would be refused: the plan removes 2 P_Keys (full to limited counts) from 2")
+    assert result.err.startswith(
+        "ibkeys: would be refused: the plan removes 2 P_Keys (full to limited counts as one) from 2"
+    )
     assert pkeys(cli, 2) == {0: "0xffff"}
     assert not list(tmp_path.glob("*.journal*"))
     assert cli("apply", plan, "--dry-run", "--allow-removals").code == 1
@@ -87,7 +89,7 @@ def test_a_dry_run_names_what_would_be_refused_and_exits_4(cli: Cli, plan: Path,
 def test_removals_without_permission_are_refused(cli: Cli, plan: Path) -> None:
     result = cli("apply", plan, "--yes")
     assert result.code == 4
-    assert "--allow-removals goes ahead" in result.error
+    assert "--allow-removals permits it" in result.error
     assert pkeys(cli, 2) == {0: "0xffff"}
 
 
@@ -134,13 +136,13 @@ def test_json_of_an_apply(cli: Cli, plan: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        ([], "nothing to apply: name a PLAN"),
+        ([], "nothing to apply: give a PLAN"),
         (["missing.json"], "missing.json: No such file or directory"),
-        (["--confirm", "1", "--resume"], "--confirm ID stands alone"),
-        (["--confirm", "1", "--dry-run"], "--confirm ID stands alone"),
-        (["--confirm", "1", "--first", "1"], "--confirm ID stands alone"),
-        (["--confirm", "1", "--allow-removals"], "--confirm ID stands alone"),
-        (["--confirm", "1", "--allow-break"], "--confirm ID stands alone"),
+        (["--confirm", "1", "--resume"], "--confirm ID takes no other option"),
+        (["--confirm", "1", "--dry-run"], "--confirm ID takes no other option"),
+        (["--confirm", "1", "--first", "1"], "--confirm ID takes no other option"),
+        (["--confirm", "1", "--allow-removals"], "--confirm ID takes no other option"),
+        (["--confirm", "1", "--allow-break"], "--confirm ID takes no other option"),
         (["--first", "0", "--resume"], "0 is not in 1..65535"),
     ],
 )
@@ -177,7 +179,7 @@ def test_plan_and_apply_and_resume_show_the_same_digest(cli: Cli, tmp_path: Path
     assert line in cli("apply", plan, "--first", 1, "--yes").out
     assert line in cli("apply", plan, "--resume", "--yes", "--dry-run").out
     other = written(tmp_path, Lab().plan({2: entries(0xFFFF, 0x8001)}))
-    assert "follows another plan" in cli("apply", other, "--resume", "--yes").error
+    assert "follows a different plan" in cli("apply", other, "--resume", "--yes").error
     assert cli("apply", "--resume", "--yes", "-f", "json").json["digest"] in line
 
 
@@ -185,7 +187,7 @@ def test_canary_then_resume_then_undo(cli: Cli, tmp_path: Path) -> None:
     plan = written(tmp_path, Lab().plan({number: entries(0xFFFF, 0x8001) for number in (2, 5)}))
     result = cli("apply", plan, "--yes", "--first", 1)
     assert result.code == 0
-    assert result.out.endswith("done in part: operation 1 is open, `ibkeys apply --resume` goes on\n")
+    assert result.out.endswith("done in part: operation 1 is open, `ibkeys apply --resume` continues\n")
     assert (pkeys(cli, 2)[1], 1 in pkeys(cli, 5)) == ("0x8001", False)
     again = cli("apply", plan, "--yes", "--dry-run")
     assert "operation 1 of the journal (apply) was never finished" in again.err
@@ -207,7 +209,7 @@ def test_ports_that_could_not_be_written_are_named(cli: Cli, plan: Path) -> None
     lines = result.err.splitlines()
     assert [line.split(":")[1] for line in lines] == [" not written", " error"]
     assert lines[0].startswith("ibkeys: not written: 2 ports: ")
-    assert lines[-1].endswith("`ibkeys apply --resume` finishes it, `ibkeys undo 1` goes back")
+    assert lines[-1].endswith("`ibkeys apply --resume` finishes it, `ibkeys undo 1` rolls it back")
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_the_table_says_first_what_is_wrong(cli: Cli) -> None:
         "",
         "CRITICAL",
         "  MK001  M_Key unset: 8 ports",
-        "         M_Key is 0: any host may change this port",
+        "         M_Key is 0: any host can change this port",
         "         - node01 mlx4_0 (ca 0x0002c903000a1010) port 1, LID 1",
         "         - MF0;switch-a:IS5023/U1 (switch 0x0002c90200401000) port 0, LID 7",
         "         - node02 mlx4_0 (ca 0x0002c903000a1020) port 1, LID 2",
@@ -72,8 +72,8 @@ def test_the_table_says_first_what_is_wrong(cli: Cli) -> None:
         "  PK002",
         "         no policy to compare with (--policy)",
         "",
-        "2 rules: 0 pass, 1 fail, 1 unknown, 0 do not apply, 0 waived",
-        "8 nodes, 24 ports: 24 read, 0 not wholly, 0 with nobody answering behind them",
+        "2 rules: 0 pass, 1 fail, 1 unknown, 0 not applicable, 0 waived",
+        "8 nodes, 24 ports: 24 read, 0 partly read, 0 with no answer behind them",
     ]
     assert "Remedy" not in cli("audit", "--check", "MK001", "--no-remedy").out
 
@@ -242,7 +242,7 @@ def test_waivers_are_applied_and_named(cli: Cli, tmp_path: Path) -> None:
     assert result.code == 0
     assert "WAIVED\n  MK001  M_Key unset: 8 findings: a lab (until 2999-12-31)\n" in result.out
     assert result.err == (
-        f"ibkeys: warning: {path}: waiver 2 for MK001 (old) ran out on 2001-12-31 and waives nothing\n"
+        f"ibkeys: warning: {path}: waiver 2 for MK001 (old) expired on 2001-12-31 and no longer applies\n"
     )
 
 
@@ -260,15 +260,15 @@ def test_from_asks_nobody(cli: Cli, tmp_path: Path) -> None:
     cli("snapshot", tmp_path / "a.db")
     result = cli("audit", "--from", tmp_path / "a.db", "--probe-sa")
     assert result.code == 2
-    assert "--probe-sa does not go with it" in result.error
+    assert "leave --probe-sa out" in result.error
 
 
 def test_sm_keys_are_probed_only_when_asked_for(tmp_path: Path) -> None:
     backend = f"{DUAL_HOME},state={tmp_path / 'state'}"
     silent = run("audit", "--backend", backend, "--check", "SM002,SM003", "--probe-sa", "-t", 10, "--retries", 0)
     assert silent.code == 0
-    assert "the SA did not tell" in silent.out
-    assert "the SA was not asked (--probe-sa)" in run("audit", "--backend", backend, "--group", "SM").out
+    assert "the SA gave no clear answer" in silent.out
+    assert "the SA was not queried (--probe-sa)" in run("audit", "--backend", backend, "--group", "SM").out
 
 
 @pytest.mark.parametrize(("wildcards", "result"), [("accepted", "fail"), ("refused", "pass")])
@@ -296,4 +296,4 @@ def test_a_snapshot_keeps_what_the_sa_said(tmp_path: Path) -> None:
     assert run("snapshot", tmp_path / "a.db", *backend, "--probe-sa", "-t", 10, "--retries", 0).code == 0
     asked = run("audit", "--from", tmp_path / "a.db", "--group", "SM", "-f", "json").json
     said = {each["rule"]: each["subjects"][0]["message"] for each in asked["results"] if each["rule"] != "SM001"}
-    assert all("the SA did not tell" in message for message in said.values())
+    assert all("the SA gave no clear answer" in message for message in said.values())

@@ -99,7 +99,7 @@ def test_force_covers_an_active_sm_only(cli: Cli, monkeypatch: pytest.MonkeyPatc
     for args in (["pkey-set", 2, "3=0x8010"], ["enforce-set", 7, 2, "--inbound", "on"]):
         error = cli(*args, "--yes").error
         assert "active-sm" in error
-        assert "lasts until OpenSM next writes that block, then it vanishes, one port or switch at a time" in error
+        assert "lasts only until OpenSM next writes that block" in error
         assert "--via" not in error
     assert cli("pkey-set", 2, "3=0x8010", "--yes", "--force").code == 0
     assert "index-0" in cli("pkey-set", 2, "0=", "--yes", "--force").error
@@ -108,7 +108,7 @@ def test_force_covers_an_active_sm_only(cli: Cli, monkeypatch: pytest.MonkeyPatc
 def test_unknown_interlock_is_wrong_usage(cli: Cli) -> None:
     result = cli("pkey-set", 2, "3=0x8010", "--yes", "--override", "sm")
     assert result.code == 2
-    assert "there are active-sm, " in result.error
+    assert "known: active-sm, " in result.error
 
 
 def test_words_before_p_keys_are_address_and_port(cli: Cli) -> None:
@@ -225,11 +225,11 @@ def test_mkey_set_refuses_an_easy_key_and_asks_about_level_0(cli: Cli, tmp_path:
     result = cli("mkey-set", 2, "--new-m-key", f"@{key_file}")
     assert result.code == 4
     assert "gets its first M_Key at level 0" in result.err
-    assert "--protect 0 says yes to it" in result.err
+    assert "--protect 0 answers yes" in result.err
     assert cli("mkey-show", 2, "-f", "json").json["ports"][0]["m_key_state"] == "zero"
     result = cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--yes")
     assert result.code == 0
-    assert "--protect 0 says that this is meant" in result.err
+    assert "--protect 0 confirms that this is intended" in result.err
     assert cli("mkey-set", 2, "--new-m-key", "-", "--yes", stdin="0\n").code == 0
     overridden = ("--override", "weak-key", "--protect", 0, "--yes")
     assert cli("mkey-set", 2, "--new-m-key", f"@{easy}", *overridden).code == 0

@@ -41,7 +41,7 @@ def test_enter_confirms(cli: Cli, plan: Path) -> None:
     with waiting(lambda seconds: True, [0.0]):
         result = cli("apply", plan, "--allow-removals", "--yes", "--confirm-within", 60)
     assert result.code == 0
-    assert "going back in 60 s unless this is confirmed: press Enter, or `ibkeys apply --confirm 1`" in result.err
+    assert "rolling back in 60 s unless confirmed: press Enter, or run `ibkeys apply --confirm 1`" in result.err
     assert pkeys(cli, 2)[1] == "0x8001"
     assert cli("journal", "-f", "json").json["operations"][0]["state"] == "done"
 
@@ -56,14 +56,14 @@ def test_without_a_confirmation_it_goes_back_by_itself(cli: Cli, plan: Path) -> 
     with waiting(pass_time, clock):
         result = cli("apply", plan, "--allow-removals", "--yes", "--confirm-within", 60)
     assert result.code == 3
-    assert result.out.endswith("gone back: the tables are as they were\n")
+    assert result.out.endswith("rolled back: the tables are as they were\n")
     assert clock[0] == 60
     assert [pkeys(cli, lid) for lid in (2, 3)] == [{0: "0xffff"}] * 2
     apply, undo = cli("journal", "-f", "json").json["operations"]
     assert (apply["state"], undo["command"], undo["state"], undo["undoes"]) == ("undone", "undo", "done", 1)
     late = cli("apply", "--confirm", 1)
     assert late.code == 3
-    assert "it was too late" in late.error
+    assert "it is too late to confirm" in late.error
 
 
 def test_another_shell_confirms(cli: Cli, plan: Path) -> None:
@@ -77,7 +77,7 @@ def test_another_shell_confirms(cli: Cli, plan: Path) -> None:
     with waiting(confirm, [0.0]):
         result = cli("apply", plan, "--allow-removals", "--yes", "--confirm-within", 60)
     assert result.code == 0
-    assert "operation 1 goes back unless it is confirmed: `ibkeys apply --confirm 1`" in told[0]
+    assert "operation 1 rolls back unless it is confirmed: `ibkeys apply --confirm 1`" in told[0]
     assert told[1] == "operation 1 is confirmed\n"
     assert cli("apply", "--confirm", 1).out == "operation 1 was confirmed already\n"
 
@@ -95,7 +95,7 @@ def test_an_interrupt_while_it_waits_goes_back_at_once(cli: Cli, plan: Path) -> 
 def test_nothing_to_confirm_says_why(cli: Cli) -> None:
     cli("pkey-set", 2, "3=0x8010", "--yes")
     result = cli("apply", "--confirm", 1)
-    assert (result.code, "waits for no confirmation" in result.error) == (3, True)
+    assert (result.code, "is not waiting for a confirmation" in result.error) == (3, True)
 
 
 def test_the_documents_of_apply_are_json_on_standard_output_alone(cli: Cli, plan: Path) -> None:
@@ -249,7 +249,7 @@ def backend_of(tmp_path: Path) -> str:
 
 def test_when_the_shell_dies_with_the_change_somebody_else_goes_back(cli: Cli, plan: Path, tmp_path: Path) -> None:
     started = Started(backend_of(tmp_path), plan, "--allow-removals", "--yes", "--confirm-within", 1)
-    started.read_until("going back in 1 s unless this is confirmed")
+    started.read_until("rolling back in 1 s unless confirmed")
     started.process.kill()
     assert started.wait() == -signal.SIGKILL
     assert [pkeys(cli, lid) for lid in (2, 3)] == [{0: "0xffff"}] * 2
@@ -258,7 +258,7 @@ def test_when_the_shell_dies_with_the_change_somebody_else_goes_back(cli: Cli, p
 
 def test_a_hangup_does_not_stop_the_time(cli: Cli, plan: Path, tmp_path: Path) -> None:
     started = Started(backend_of(tmp_path), plan, "--allow-removals", "--yes", "--confirm-within", 1)
-    started.read_until("going back in 1 s unless this is confirmed")
+    started.read_until("rolling back in 1 s unless confirmed")
     started.process.send_signal(signal.SIGHUP)
     assert started.process.stderr is not None
     started.process.stderr.close()  # from now on nobody hears what it says
@@ -268,7 +268,7 @@ def test_a_hangup_does_not_stop_the_time(cli: Cli, plan: Path, tmp_path: Path) -
 
 def test_confirmed_in_time_nobody_goes_back(cli: Cli, plan: Path, tmp_path: Path) -> None:
     started = Started(backend_of(tmp_path), plan, "--allow-removals", "--yes", "--confirm-within", 60)
-    started.read_until("going back in 60 s unless this is confirmed")
+    started.read_until("rolling back in 60 s unless confirmed")
     assert cli("apply", "--confirm", 1).code == 0
     assert started.wait() == 0
     assert pkeys(cli, 2)[1] == "0x8001"
@@ -299,7 +299,7 @@ def test_at_a_terminal_enter_confirms_and_without_it_the_time_runs_on(
     os.close(own)
     os.close(kept)
     said = b""
-    for words, answer in ((b"[y/N] ", b"y\n"), (b"going back in", b"\n")):
+    for words, answer in ((b"[y/N] ", b"y\n"), (b"rolling back in", b"\n")):
         while words not in said:
             said += os.read(terminal, 4096)
         if stays or words.startswith(b"["):

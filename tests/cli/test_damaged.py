@@ -310,7 +310,7 @@ def test_a_snapshot_without_nodes_passes_nothing(copy: Callable[[], Place]) -> N
     rewrite(place.snapshot, *(f"DELETE FROM {name}" for name in TABLES if name != "about"))
     result = place.run("audit", "--from", place.snapshot)
     assert result.code == 3
-    assert "holds no node" in result.error
+    assert "has no node" in result.error
 
 
 @pytest.mark.parametrize(("n", "r", "p"), [(3, 8, 1), (0, 8, 1), (1 << 17, 8, 1 << 30), (1 << 39, 8, 1)])

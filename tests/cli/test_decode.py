@@ -131,4 +131,4 @@ def test_unknown_attribute_is_null() -> None:
     unknown = mad()[:32] + "ff31" + mad()[36:]
     document = run("decode", unknown, "-f", "json").json
     assert (document["attribute"], document["fields"]) == (None, None)
-    assert "its layout is not known here" in run("decode", unknown).out
+    assert "ibkeys does not know its layout" in run("decode", unknown).out

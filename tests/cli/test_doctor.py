@@ -80,7 +80,7 @@ def test_a_store_that_cannot_be_used_is_not_a_problem_of_the_port(cli: Cli, tmp_
     assert (result.code, result.json["problems"]) == (1, 1)
     assert set(wrong) == {"local port", "store"}
     assert "chmod 600" in wrong["store"]
-    assert wrong["local port"] == "not asked: a file that this needs cannot be used"
+    assert wrong["local port"] == "not checked: a file that is needed cannot be used"
 
 
 def test_a_run_that_is_not_finished_is_named_with_the_way_on(cli: Cli, tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_run_that_is_not_finished_is_named_with_the_way_on(cli: Cli, tmp_path:
     result = cli("doctor")
     assert result.code == 0
     assert "2 ports done, 0 failed, 0 may have their new key or not, 6 wait" in result.out
-    assert "-> ibkeys mkey-deploy --continue finishes it, --abort goes back" in result.out
+    assert "-> ibkeys mkey-deploy --continue finishes it, --abort rolls it back" in result.out
     with KeyStore(tmp_path / "fabric.keys") as store:
         runs = Runs(store)
         run = runs.last()

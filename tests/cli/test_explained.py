@@ -63,7 +63,7 @@ def test_without_more_there_is_no_hint() -> None:
 def test_silence_is_explained() -> None:
     silent = ("pkey-show", "--backend", TWO_SWITCH, "-t", 10, "--retries", 0, 99)
     assert run(*silent).error.endswith("(no such node, a dead link, or a wrong M_Key); -v says more")
-    assert "\n  A port that refuses an M_Key is silent" in run(*silent, "-v").err
+    assert "\n  A port that refuses an M_Key does not answer" in run(*silent, "-v").err
 
 
 def test_what_would_refuse_a_dry_run_is_explained_too() -> None:

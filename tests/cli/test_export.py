@@ -189,7 +189,7 @@ def test_a_snapshot_of_the_future_is_a_failure_and_not_the_newest_for_ever(tmp_p
     file = saved(taken(subnet("two-switch")), tmp_path / "ahead.db", finished=finished)
     result = run("export", "--from", file, *options)
     assert result.code == 3
-    assert f"says it was taken at {finished}, which is not yet" in result.err
+    assert f"its time {finished} is in the future" in result.err
     assert value(page_of(result), READING) == 0
     assert "ibkeys_nodes" not in page_of(result)
 
@@ -203,9 +203,9 @@ def test_a_snapshot_of_the_future_is_a_failure_and_not_the_newest_for_ever(tmp_p
         (["--token-file", "x"], "--listen is missing"),
         (["--listen", "0.0.0.0:0"], "give --tls-cert and --tls-key and --token-file"),
         (["--listen", "0", "--token-file", "/nowhere"], "cannot be read"),
-        (["--from", "x", "--policy", "opensm"], "--policy opensm asks"),
-        (["--from", "x", "--probe-sa"], "--probe-sa does not go with it"),
-        (["--listen", "0", "-y", "-"], "-y: the fabric is read again and again, so give @FILE"),
+        (["--from", "x", "--policy", "opensm"], "--policy opensm needs the fabric"),
+        (["--from", "x", "--probe-sa"], "leave --probe-sa out"),
+        (["--listen", "0", "-y", "-"], "-y: the fabric is read repeatedly without a terminal, so give @FILE"),
         (["--listen", "0", "--keystore-passphrase", "-"], "so give @FILE"),
         (["--policy", "/nowhere"], "/nowhere"),
         (["--at", "nobody"], "nobody"),

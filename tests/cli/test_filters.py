@@ -103,7 +103,7 @@ def test_what_could_not_be_read_of_other_nodes_does_not_matter(cli: Cli, monkeyp
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((2, "--hosts"), "a filter chooses among the ports of --all"),
+        ((2, "--hosts"), "a filter selects among the ports of --all"),
         (("--all", "--node", "nobody"), "'nobody': nothing that was read is called so"),
         (("-N", "node0[7-8]"), "nothing that was read is called so"),
         (("--all", "--partition", "lustre"), "P_Key 'lustre'"),

@@ -116,9 +116,9 @@ def test_a_terminal_gets_folded_rows_and_each_gives_every_row() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--each", "--fold"), "--each and --fold: one of them"),
-        (("--fold", "-f", "json"), "--fold is a form of the table; -f json has one record for each port"),
-        (("--fold", "-f", "csv"), "--fold is a form of the table; -f csv has one record for each port"),
+        (("--each", "--fold"), "--each and --fold exclude each other"),
+        (("--fold", "-f", "json"), "--fold is for tables only: -f json has one record for each port"),
+        (("--fold", "-f", "csv"), "--fold is for tables only: -f csv has one record for each port"),
     ],
 )
 @pytest.mark.parametrize("command", LISTS)

@@ -42,12 +42,12 @@ def test_a_snapshot_into_a_folder_is_named_linked_and_read(cli: Cli, tmp_path: P
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ([], "where to? Give FILE, or --into DIR"),
-        (["a.db", "--into", "x"], "FILE and --into DIR are two places"),
+        ([], "no destination: give FILE or --into DIR"),
+        (["a.db", "--into", "x"], "give FILE or --into DIR, not both"),
         (["a.db", "--keep", "30d"], "--keep goes with --into DIR"),
-        (["--keep", "30d"], "where to? Give FILE, or --into DIR with --keep"),
-        (["--into", "x", "--keep", "30"], "is no length of time: write 90s, 15m, 12h, 30d or 8w"),
-        (["--into", "x", "--keep", "0d"], "is no length of time"),
+        (["--keep", "30d"], "no destination: give FILE or --into DIR with --keep"),
+        (["--into", "x", "--keep", "30"], "is not a length of time: write 90s, 15m, 12h, 30d or 8w"),
+        (["--into", "x", "--keep", "0d"], "is not a length of time"),
     ],
 )
 def test_usage(args: list[str], said: str) -> None:
@@ -61,7 +61,7 @@ def test_diff_of_a_folder_takes_its_last_two(folder: Path) -> None:
     assert result.code == 1
     assert [change["kind"] for change in result.json["changes"]] == ["membership"]
     assert result.json["b"] == str((folder / "latest").resolve())
-    assert "is no folder of snapshots" in run("diff", next(folder.glob("*.db"))).error
+    assert "is not a folder of snapshots" in run("diff", next(folder.glob("*.db"))).error
 
 
 def test_diff_of_a_folder_with_one_snapshot_is_one_line(cli: Cli, tmp_path: Path) -> None:
@@ -104,8 +104,8 @@ def test_what_is_not_there_is_said(folder: Path, tmp_path: Path) -> None:
     assert nobody.code == 0
     assert nobody.err == "ibkeys: note: no port is in partition 0x0077 in any of these snapshots\n"
     assert "there is no such folder" in run("history", 3, tmp_path / "no").error
-    assert "there is no snapshot in it" in run("history", 3, tmp_path).error
-    assert "PORTNUM does not go with it" in run("history", "0x8001", "1", folder).error
+    assert "it has no snapshot" in run("history", 3, tmp_path).error
+    assert "leave PORTNUM out" in run("history", "0x8001", "1", folder).error
     assert run("history", "3").code == 2
 
 

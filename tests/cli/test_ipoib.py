@@ -185,8 +185,8 @@ def test_partitions_whose_groups_this_port_is_not_shown_are_named(net: Subnet, p
     result = run("ipoib-check", policy)
     assert result.code == 0
     assert result.err == (
-        "ibkeys: note: whether a broadcast group is there that should not be is not known of partitions 0x0005, "
-        "0x0006: OpenSM shows it only to a port with a P_Key of its partition\n"
+        "ibkeys: note: it is not known whether partitions 0x0005, 0x0006 have a broadcast group that should not exist: "
+        "OpenSM shows it only to a port with a P_Key of its partition\n"
     )
     net.nodes[0].end_ports[0].p_keys = [0xFFFF, 0x0005, 0x8006]
     result = run("ipoib-check", policy)

@@ -83,7 +83,7 @@ def test_empty_store(said: Cli) -> None:
 def test_import_then_list(said: Cli, cli: Cli, cache: Path) -> None:
     result = said("mkey-import", cache)
     assert (result.code, result.err) == (0, "")
-    assert result.out == "2 ports: no key was known\n2 keys, 1 link, 1 LID read\n"
+    assert result.out == "2 ports: no key was known before\n2 keys, 1 link, 1 LID read\n"
     document = listed(said)
     assert list(document) == [*("schema", "keys", "subnet_keys", "sm_keys", "encrypted", "links", "links_seen", "lids")]
     assert document["schema"] == "ibkeys.mkey-list/2"
@@ -146,7 +146,7 @@ def test_keys_of_subnet_managers(said: Cli, cli: Cli, tmp_path: Path) -> None:
     hidden, shown = said("mkey-list").out, cli("mkey-list", "-K").out
     assert f"sa_key: current, {rows[0]['since']}\n" in hidden
     assert f"sa_key: {KEY:#018x} current, {rows[0]['since']}\n" in shown
-    assert f"other key of an opensm.conf: {OTHER_KEY:#018x} imported, found in an opensm.conf, " in shown
+    assert f"another key from an opensm.conf: {OTHER_KEY:#018x} imported, found in an opensm.conf, " in shown
 
 
 def test_wrong_usage(said: Cli, tmp_path: Path, private: Callable[[str, str], str]) -> None:
@@ -207,7 +207,7 @@ def test_export_says_what_an_opensm_conf_lacks(same: Cli, tmp_path: Path, privat
         f"ibkeys: keys would be lost: {conf}: m_key is not set: an OpenSM that starts with it removes every M_Key",
         f"ibkeys: keys would be lost: {conf}: m_key_protection_level is not set, which is 0; the ports have 2",
         f"ibkeys: keys would be lost: {conf}: m_key_lease_period is 30; the ports have 60",
-        f"ibkeys: error: {conf} does not keep the keys: no OpenSM should start with it (--write-opensm-conf)",
+        f"ibkeys: error: {conf} would lose the keys: do not start OpenSM with it (--write-opensm-conf corrects it)",
     ]
     document = same("mkey-export", tmp_path / "out", "--opensm-conf", conf, "-f", "json").json["opensm_conf"]
     assert (document["file"], document["written"], len(document["problems"])) == (conf, False, 3)
@@ -236,10 +236,10 @@ def test_keys_of_their_own_are_in_no_opensm_conf(said: Cli, tmp_path: Path, priv
     conf = private("opensm.conf", LINES)
     result = said("mkey-export", tmp_path / "out", "--opensm-conf", conf)
     assert result.code == 1
-    assert "the ports have keys of their own, which no m_key can say" in result.err
+    assert "each port has its own key, which no m_key can express" in result.err
     result = said("mkey-export", tmp_path / "other", "--write-opensm-conf", conf)
     assert result.code == 4
-    assert "one m_key cannot say them; nothing was written: `ibkeys mkey-rotate --same`" in result.err
+    assert "one m_key cannot express them; nothing was written: `ibkeys mkey-rotate --same`" in result.err
     assert Path(conf).read_text() == LINES
     assert not (tmp_path / "other").exists()
 

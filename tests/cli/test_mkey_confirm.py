@@ -19,11 +19,11 @@ WITHIN = ("--confirm-within", 5)
     [
         ("mkey-deploy", ["--same", *WITHIN], "--confirm-within: only with --via opensm"),
         ("mkey-remove", WITHIN, "mkey-remove raises no level"),
-        ("mkey-rotate", ["--abort", *WITHIN], "--abort goes back, so there is nothing to confirm"),
-        ("mkey-rotate", ["--confirm", 1, "--resume"], "--confirm ID stands alone"),
-        ("mkey-rotate", ["--unconfirmed", 1, "--lease", 60], "--unconfirmed ID stands alone"),
-        ("mkey-rotate", ["--unconfirmed", 1, *WITHIN], "--unconfirmed ID stands alone"),
-        ("mkey-deploy", ["--confirm", 1, "--unconfirmed", 1], "--confirm ID stands alone"),
+        ("mkey-rotate", ["--abort", *WITHIN], "--abort rolls back, so there is nothing to confirm"),
+        ("mkey-rotate", ["--confirm", 1, "--resume"], "--confirm ID takes no other option"),
+        ("mkey-rotate", ["--unconfirmed", 1, "--lease", 60], "--unconfirmed ID takes no other option"),
+        ("mkey-rotate", ["--unconfirmed", 1, *WITHIN], "--unconfirmed ID takes no other option"),
+        ("mkey-deploy", ["--confirm", 1, "--unconfirmed", 1], "--confirm ID takes no other option"),
         ("mkey-deploy", ["--confirm", 1, "--dry-run"], "leave --dry-run out"),
         ("mkey-deploy", ["--confirm-within", 0], "--confirm-within"),
     ],
@@ -38,7 +38,9 @@ def test_what_waits_for_nothing_is_neither_confirmed_nor_lowered(cli: Cli) -> No
     for word in ("--confirm", "--unconfirmed"):
         for number in (1, 9):
             result = cli("mkey-deploy", word, number)
-            assert (result.code, f"run {number} waits for no confirmation" in result.error) == (3, True), result.err
+            assert (result.code, f"run {number} is not waiting for a confirmation" in result.error) == (3, True), (
+                result.err
+            )
 
 
 @pytest.fixture
@@ -64,7 +66,7 @@ def test_the_child_gets_the_way_and_no_key(children: list[Any], tmp_path: Path) 
     backend = f"{TWO_SWITCH},state={tmp_path / 'fabric'}"
     words = ("--via", "opensm", "--wait", 77, "--sm-host", "sm2", *WITHIN, "-y", f"{KEY:#x}", "--yes")
     result = run("mkey-rotate", *words, "--backend", backend)
-    assert (result.code, "--sm-host does not go with it" in result.err) == (2, True), result.err
+    assert (result.code, "leave --sm-host out" in result.err) == (2, True), result.err
     (command, seconds, is_unconfirmed), key, left = children
     assert command[1:6] == ["-m", "ibkeys", "mkey-rotate", "--via=opensm", "--wait=77"]
     assert command[-1] == "--unconfirmed"

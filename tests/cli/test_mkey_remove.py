@@ -26,7 +26,7 @@ def test_as_a_person_sees_it(cli: Cli) -> None:
     result = cli("mkey-remove", "--yes")
     assert result.code == 0
     assert result.out == (
-        "8 ports in change, at most 64 at once\n"
+        "8 ports to change, at most 64 at once\n"
         "    node[01-06] mlx4_0\n"
         "    Infiniscale-IV Mellanox Technologies port 0\n"
         "    MF0;switch-a:IS5023/U1 port 0\n"
@@ -36,7 +36,7 @@ def test_as_a_person_sees_it(cli: Cli) -> None:
         "  last of all, the own port: node01 mlx4_0 (ca 0x0002c903000a1010) port 1, LID 1\n"
         "run 2: 8 ports done, 0 failed, 0 left alone, 0 waiting\n"
     )
-    assert f"ibkeys: note: {WARNING}; --leave-open says that this is meant\n" in result.err
+    assert f"ibkeys: note: {WARNING}; --leave-open confirms that this is intended\n" in result.err
     assert shown(cli) == {("zero", 0, 0)}
     again = cli("mkey-remove", "--yes")
     assert (again.code, again.out) == (
@@ -55,7 +55,7 @@ def test_json_has_a_line_for_each_port_and_the_summary(cli: Cli) -> None:
 def test_without_yes_and_terminal_the_consequences_are_named_and_nothing_is_changed(cli: Cli, format: str) -> None:
     result = cli("mkey-remove", "-f", format)
     assert result.code == 4
-    assert f"{WARNING}: --leave-open says yes to it" in result.err.splitlines()[-1]
+    assert f"{WARNING}: --leave-open answers yes" in result.err.splitlines()[-1]
     assert shown(cli) == {("set", 2, 60)}
 
 
@@ -85,7 +85,7 @@ def test_on_a_terminal_the_open_fabric_is_a_question_of_its_own(
     monkeypatch.setattr("ibkeys.cli.changing.is_a_terminal", lambda: True)
     result = cli("mkey-remove", *options, stdin=answers)
     assert result.code == code
-    assert result.err.count("Is that meant? [y/N] ") == asks
+    assert result.err.count("Is this intended? [y/N] ") == asks
     assert shown(cli) == {("set", 2, 60) if code else ("zero", 0, 0)}
 
 

@@ -12,7 +12,7 @@ from tests.cli.conftest import TWO_SWITCH, run
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("pkey-show", "-N", "node2"), "node 'node2': nothing on this subnet has it; did you mean 'node02 mlx4_0'?"),
+        (("pkey-show", "-N", "node2"), "node 'node2': no port on this subnet matches; did you mean 'node02 mlx4_0'?"),
         (("pkey-show", "-N", "Node02 mlx4_0"), "; did you mean 'node02 mlx4_0'?"),
         (("pkey-show", "--all", "--node", "node2"), "did you mean node02?"),
         (("audit", "--check", "PK01"), "there is no rule 'PK01'; did you mean PK001?"),
@@ -60,7 +60,7 @@ def test_names_takes_it_too_and_the_port_of_a_switch_after_it(who: str, found: s
 
 def test_a_guid_that_nobody_has_is_shown_in_the_form_of_every_message() -> None:
     result = run("pkey-show", "--backend", TWO_SWITCH, "-G", "0002:c903:00ff:ffff")
-    assert result.error == "GUID 0x0002c90300ffffff: nothing on this subnet has it"
+    assert result.error == "GUID 0x0002c90300ffffff: no port on this subnet matches"
 
 
 def test_options_take_it_too(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_why_says_which_way_and_by_which_rule(after: Path) -> None:
     assert lines[1].startswith("0x8001 with 0x0001: yes")
     assert lines[2].startswith(f"{LIAR} to {VICTIM}: 'MF0;switch-a:IS5023/U1' ")
     assert lines[2].endswith(
-        "port 2 passes 0x8001 (inbound enforcement: entry 1 of its P_Key table, 0x0001, is of that partition)"
+        "port 2 passes 0x8001 (inbound enforcement: entry 1 of its P_Key table, 0x0001, belongs to that partition)"
     )
     assert lines[3].endswith("port 2 passes 0x8001 (outbound enforcement: entry 1 of its P_Key table, 0x0001, matches)")
     assert lines[5].startswith("stopped: 'MF0;switch-a:IS5023/U1' ")
@@ -97,7 +97,7 @@ def test_why_notes_enforcement_between_the_switches_of_the_two(tmp_path: Path) -
     net = limited_members()
     between_switches(net).outbound_enforcement = 1
     file = taken(net, tmp_path / "a.db")
-    assert "enforces partitions towards another switch" in run("why", "--from", file, MANAGER, VICTIM).err
+    assert "enforces partitions on the link to another switch" in run("why", "--from", file, MANAGER, VICTIM).err
     assert run("why", "--from", file, MANAGER, LIAR).err == ""
 
 

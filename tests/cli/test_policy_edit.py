@@ -55,7 +55,7 @@ def test_hosts_join_by_their_names_and_every_other_byte_stays(policy: Path) -> N
     assert "-    0x0002c903000a1041=limited ;  # node04\n+    0x0002c903000a1041=full,  # node04\n" in result.out
     assert result.out.endswith(f"written: {policy}; what it changes on the fabric: ibkeys plan --policy {policy}\n")
     again = edit("policy-add", policy, "lustre", "--limited", "node[01-02]", "--full", "node0[3-4]")
-    assert (again.code, again.out) == (0, "4 ports are so already\nnothing to change\n")
+    assert (again.code, again.out) == (0, "4 ports are already as requested\nnothing to change\n")
 
 
 def test_a_dry_run_shows_the_difference_and_writes_nothing(policy: Path) -> None:
@@ -128,7 +128,7 @@ def test_names_come_from_a_snapshot_and_a_map(policy: Path, tmp_path: Path) -> N
         (("policy-add", "lustre=", "--full", "node01"), "is no partition"),
         (("policy-add", "lustre=0x22", "--full", "node01"), "has the number 0x0021 there"),
         (("policy-remove", "Default", "node01"), "by ALL in line 2"),
-        (("policy-remove", "lustre", "SELF"), "names no single ports"),
+        (("policy-remove", "lustre", "SELF"), "does not name single ports"),
         (("policy-move", "lustre", "gpu=0x30"), "--full WHO or --limited WHO"),
         (("policy-move", "lustre", "gpu=0x30", "node01"), "no member of partition lustre"),
         (("policy-move", "lustre", "0x21", "node04"), "one partition"),

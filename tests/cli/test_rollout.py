@@ -27,7 +27,7 @@ def test_deploy_as_a_person_sees_it(cli: Cli) -> None:
     result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes")
     assert result.code == 0
     assert result.out == (
-        "8 ports in change, at most 64 at once\n"
+        "8 ports to change, at most 64 at once\n"
         "    node[01-06] mlx4_0\n"
         "    Infiniscale-IV Mellanox Technologies port 0\n"
         "    MF0;switch-a:IS5023/U1 port 0\n"
@@ -45,7 +45,7 @@ def test_the_first_ports_are_named_before_the_question(cli: Cli) -> None:
     result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--first", 3, "--dry-run")
     ports, _ = lines(cli("mkey-deploy", "--per-port", *LEVEL_2, "--first", 3, "--dry-run", "-f", "json"))
     shown = result.out.splitlines()
-    assert shown[0] == "3 ports in change, at most 64 at once"
+    assert shown[0] == "3 ports to change, at most 64 at once"
     assert [port["node_desc"] for port in ports if port["result"] == "planned"] == [
         f"node0{number} mlx4_0" for number in (4, 5, 6)
     ]
@@ -145,7 +145,9 @@ def test_a_port_that_cannot_be_asked_is_named_and_the_run_is_not_complete(
     result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes", "--keystore", tmp_path / "other")
     assert result.code == 3
     assert "left alone: node02 mlx4_0 (ca 0x0002c903000a1020) port 1, LID 2: it is at level 1 and hides" in result.out
-    assert result.err.splitlines()[-1] == ("ibkeys: error: the run is not complete: of the ports 1 could not be asked")
+    assert result.err.splitlines()[-1] == (
+        "ibkeys: error: the run is not complete: of the ports 1 could not be queried"
+    )
 
 
 def test_under_a_subnet_manager_it_says_what_to_do_instead(key_file: Path, tmp_path: Path) -> None:
@@ -208,7 +210,7 @@ def test_a_configuration_without_the_key_is_refused_and_one_with_it_is_not(
     result = cli(*given, "--yes")
     assert result.code == 4
     assert result.err.splitlines()[-1].startswith("ibkeys: error: refused by interlock sm-wipes-keys: ")
-    assert result.err.splitlines()[-1].endswith("to do it all the same: --override sm-wipes-keys; -v says more")
+    assert result.err.splitlines()[-1].endswith("to do it anyway: --override sm-wipes-keys; -v says more")
     assert shown(cli) == {("zero", 0, 0)}
     result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--opensm-conf", conf, "--dry-run", "-f", "json")
     assert (result.code, lines(result)[1]["interlocks"]) == (1, ["sm-wipes-keys"])
@@ -224,7 +226,7 @@ def test_a_first_key_that_everybody_can_read_is_asked_about(cli: Cli, format: st
     for more in (("--lease", 60), ()):
         result = cli("mkey-deploy", "--per-port", "-f", format, *more)
         assert result.code == 4
-        assert "8 ports get their first M_Keys at level 0: everybody who asks is shown the new M_Key" in result.err
+        assert "8 ports get their first M_Keys at level 0: everyone who reads the port sees the new M_Key" in result.err
         assert "--protect 0" in result.err.splitlines()[-1]
     assert shown(cli) == {("zero", 0, 0)}
     result = cli("mkey-deploy", "--per-port", "--dry-run")
@@ -232,7 +234,7 @@ def test_a_first_key_that_everybody_can_read_is_asked_about(cli: Cli, format: st
     assert "ibkeys: would be asked: 8 ports get their first M_Keys at level 0" in result.err
     result = cli("mkey-deploy", "--per-port", "--yes")
     assert result.code == 0
-    assert "--protect 0 says that this is meant" in result.err
+    assert "--protect 0 confirms that this is intended" in result.err
     assert shown(cli) == {("set", 0, 0)}
 
 
@@ -243,7 +245,7 @@ def test_on_a_terminal_level_0_is_a_question_of_its_own(
     monkeypatch.setattr("ibkeys.cli.changing.is_a_terminal", lambda: True)
     result = cli("mkey-deploy", "--per-port", stdin=answers)
     assert result.code == code
-    assert "Is that meant? [y/N] " in result.err
+    assert "Is this intended? [y/N] " in result.err
     assert ("Make this change? [y/N] " in result.err) == answers.startswith("y")
     assert shown(cli) == {("set", 0, 0) if code == 0 else ("zero", 0, 0)}
 
@@ -285,9 +287,9 @@ def test_failures_are_named_and_stop_the_run(cli: Cli, monkeypatch: pytest.Monke
     assert result.out.endswith(
         "run 2: 0 ports done, 1 failed, 0 left alone, 7 waiting\n"
         "  replies lost after the Set took effect: 0; Sets that never arrived: 3\n"
-        "  asking after lost replies has counted at most 3 M_Key violations\n"
+        "  queries after lost replies added at most 3 M_Key violations\n"
         "stopped: 1 port has failed (--max-failures)\n"
-        "next: `ibkeys mkey-rotate --resume` finishes the run, `ibkeys mkey-rotate --abort` goes back\n"
+        "next: `ibkeys mkey-rotate --resume` finishes the run, `ibkeys mkey-rotate --abort` rolls it back\n"
     )
     monkeypatch.setattr(Subnet, "send", send)
     assert cli("mkey-rotate", "--resume", "--yes").code == 0

@@ -82,9 +82,9 @@ def test_it_says_what_it_may_cost_then_what_it_did_then_how_to_start(lab: Lab) -
     result = lab.repair("--yes")
     assert (result.code, result.err) == (0, "")
     lines = result.out.splitlines()
-    assert lines[0].startswith(f"{lab.count} ports are asked, the own port first, ")
+    assert lines[0].startswith(f"{lab.count} ports are queried, the own port first, ")
     assert lines[1] == f"  {lab.count} ports: current, pending"
-    assert f"counts at most {2 * lab.count} M_Key violations" in lines[3]
+    assert f"adds at most {2 * lab.count} M_Key violations" in lines[3]
     assert lines[5] == f"  it opens after at most {LEASE} s (leases in key store and opensm.conf: {LEASE} s)"
     start = lines.index("to start OpenSM:")
     with_other = lab.count // 2
@@ -199,7 +199,7 @@ def test_keys_from_elsewhere_do_not_go_with_it(lab: Lab, words: tuple[str, str])
     given = [words[0], lab.file("one", KEY) if words[1] == "@key" else words[1]]
     result = lab.repair("--yes", *given)
     assert result.code == 2
-    assert "do not go with it" in result.error
+    assert "leave -y and --security-keys out" in result.error
 
 
 def test_a_simulated_subnet_never_touches_the_cache_of_this_host(lab: Lab) -> None:
@@ -212,4 +212,4 @@ def test_without_a_key_store_there_is_nothing_to_ask_with(lab: Lab) -> None:
     (lab.folder / "keys.db").unlink()
     result = lab.repair("--yes")
     assert result.code == 2
-    assert "there is no key store" in result.error
+    assert "no key store, so no key" in result.error

@@ -56,7 +56,7 @@ def test_without_a_fabric_the_host_is_shown_and_the_result_is_partial(
     result = run("sm-show", "-C", "no-such-device")
     assert result.code == 3
     assert "ibkeys: not read: the fabric: " in result.err
-    assert "the fabric was not read, so which subnet managers it has is not known" in result.out
+    assert "the fabric was not read, so its subnet managers are not known" in result.out
     assert "--config osm.conf --smkey (a key, not shown) --Pconfig parts.conf" in result.out
     assert f"{tmp_path}/osm.conf" in result.out
     for danger in ("policy-missing", "sa-key-default", "key-on-command-line", "no-number"):
@@ -90,11 +90,11 @@ def test_a_host_without_an_opensm(proc: Callable[..., Path], tmp_path: Path, mon
     (tmp_path / "proc").mkdir()
     monkeypatch.setattr("os.geteuid", lambda: 0)
     out = run("sm-show", "-C", "no-such-device").out
-    assert "\nno OpenSM is seen on this host\n" in out
-    assert out.endswith("\nno danger was looked for: not looked at: the fabric, the files and options of any OpenSM\n")
+    assert "\nno OpenSM was found on this host\n" in out
+    assert out.endswith("\ndangers were not checked: not examined: the fabric, the files and options of any OpenSM\n")
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     out = run("sm-show", "-C", "no-such-device").out
-    assert "\nno OpenSM is seen on this host (run as root to be certain)\n" in out
+    assert "\nno OpenSM was found on this host (run as root to be certain)\n" in out
 
 
 # --- other hosts ------------------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ def test_a_host_that_cannot_be_reached_is_said_and_the_rest_is_shown(
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     result = run("sm-show", "-C", "no-such-device", "--sm-host", "sm2")
     assert result.code == 3
-    assert "\nhost sm2: not looked at: it ended: ssh: Could not resolve hostname sm2\n" in result.out
+    assert "\nhost sm2: not examined: it ended: ssh: Could not resolve hostname sm2\n" in result.out
     assert "OpenSM (process 77)" in result.out
 
 

@@ -63,7 +63,7 @@ def test_keys_are_in_it_only_when_asked_for(cli: Cli, taken: Path, tmp_path: Pat
 def test_from_asks_nobody(taken: Path, option: list[str]) -> None:
     result = run("pkey-show", "--from", taken, *option)
     assert result.code == 2
-    assert "asks nobody" in result.error
+    assert "not the fabric" in result.error
 
 
 def test_a_missing_snapshot_is_one_line(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_what_is_no_snapshot_is_never_replaced_and_nothing_is_asked(cli: Cli, tm
     for path in (text, folder, pipe, database):
         result = cli("snapshot", path, "-v")
         assert result.code == 3
-        assert result.error == f"{path}: is there and is no snapshot, so it is not replaced; name another file"
+        assert result.error == f"{path}: exists and is not a snapshot, so it is not replaced; name another file"
     assert text.read_text() == "Default=0x7fff: ALL=full;\n"
     assert pipe.is_fifo()
 
@@ -381,7 +381,7 @@ def test_why_names_the_switch_port_that_stops_them(cli: Cli) -> None:
     assert cli("enforce-set", *where, "--inbound", "on", "--outbound", "on", "--yes").code == 0
     result = cli("why", 3, 4)
     assert result.code == 1
-    assert "(inbound enforcement: no entry of its P_Key table is of that partition)" in result.out
+    assert "(inbound enforcement: no entry of its P_Key table belongs to that partition)" in result.out
     assert "(outbound enforcement: no entry of its P_Key table matches)" in result.out
     document = cli("why", 3, 4, "-f", "json").json
     assert document["can_talk"] is False

@@ -20,7 +20,7 @@ def test_undo_of_pkey_set(cli: Cli) -> None:
     assert pkeys(cli, 3) == {0: "0xffff"}
     result = cli("undo", "--yes")
     assert result.code == 3
-    assert "there is nothing to undo" in result.error
+    assert "nothing to undo" in result.error
 
 
 def test_undo_does_not_write_over_what_came_later(cli: Cli) -> None:
@@ -28,7 +28,7 @@ def test_undo_does_not_write_over_what_came_later(cli: Cli) -> None:
     cli("pkey-set", 2, "3=0x8011", "--yes")
     result = cli("undo", 1, "--yes")
     assert result.code == 4
-    assert "interlock stale: 1 port changed meanwhile or cannot be read: 'node02 mlx4_0'" in result.error
+    assert "interlock stale: 1 port changed in the meantime or cannot be read: 'node02 mlx4_0'" in result.error
     assert pkeys(cli, 2)[3] == "0x8011"
 
 
@@ -48,7 +48,7 @@ def test_an_undo_is_undone_and_says_so(cli: Cli) -> None:
     assert (again.code, "was undone already by operation 2; `ibkeys undo 2` brings it back" in again.error) == (3, True)
     first = cli("journal", "-f", "json").json["operations"][0]
     assert (first["started"], first["finished"]) == (before["started"], before["finished"])
-    assert "there is nothing to undo" in cli("undo", "--yes").error
+    assert "nothing to undo" in cli("undo", "--yes").error
     assert cli("undo", 2, "--yes").code == 0
     assert pkeys(cli, 2)[3] == "0x8010"
     told = [
@@ -68,7 +68,7 @@ def test_counters_that_were_cleared_are_in_the_journal_and_not_given_back(cli: C
     assert "p_key_violations: 7 -> 0" in cli("journal", 1).out
     result = cli("undo", "--yes")
     assert result.code == 2
-    assert "a counter cannot be given back" in result.error
+    assert "counters cannot be restored" in result.error
 
 
 def test_a_way_back_that_cuts_somebody_needs_allow_break(cli: Cli, tmp_path: Path) -> None:
@@ -82,9 +82,13 @@ def test_a_way_back_that_cuts_somebody_needs_allow_break(cli: Cli, tmp_path: Pat
         there = lab.image()
         refused = cli("undo", "--yes")
         assert (refused.code, lab.image() == there) == (4, True)
-        assert "--allow-break goes ahead" in refused.error
+        assert "--allow-break permits it" in refused.error
         dry = cli("undo", "--dry-run")
-        assert (dry.code, "would be refused" in dry.err, "cut for a moment: " in dry.out) == (4, True, True)
+        assert (dry.code, "would be refused" in dry.err, "temporary loss of connectivity: " in dry.out) == (
+            4,
+            True,
+            True,
+        )
         assert cli("undo", "--dry-run", "--allow-break").code == 1
         assert cli("undo", "--yes", "--allow-break").code == 0
     assert lab.host(1).p_keys[1] == 0x8001

@@ -155,7 +155,7 @@ def test_without_an_sm_key_there_are_the_counters(played: Played) -> None:
     played.acts += [lambda: wrong_p_key(played.net)]
     result = watch("--interval", 10)
     assert result.code == 0, result.err
-    assert "no traps are heard, the counters tell all there is" in result.err
+    assert "no traps are received, only the counters are read" in result.err
     assert "--smkey" in result.err
     assert [document.get("kind") for document in documents(result)] == ["p_key-violations", None]
 
@@ -178,8 +178,8 @@ def test_a_wrong_sm_key_is_no_watch_at_all(played: Played, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--opensm-log", "LOG", "--smkey", "KEY"), "--opensm-log takes the place of Reports"),
-        (("--opensm-log", "LOG", "--all-traps"), "--opensm-log takes the place of Reports"),
+        (("--opensm-log", "LOG", "--smkey", "KEY"), "--opensm-log replaces Reports"),
+        (("--opensm-log", "LOG", "--all-traps"), "--opensm-log replaces Reports"),
         (("--opensm-log", "."), "--opensm-log: .: is a directory"),
         (("--exec", ""), "--exec: no command is given"),
         (("--exec", "a 'b"), "--exec: No closing quotation"),
@@ -298,7 +298,7 @@ def test_a_reader_that_hangs_does_not_keep_a_signal_from_ending_it(
         outlet.tell(event)
         outlet.end(Summary())
         assert len(turns) == 3
-        assert "nobody reads standard output: 2 lines not written" in capfd.readouterr().err
+        assert "standard output has no reader: 2 lines not written" in capfd.readouterr().err
         os.read(reader, 1 << 20)
         outlet.tell(event)
         assert json.loads(os.read(reader, 4096))["kind"] == "p_key-violations"

@@ -233,7 +233,7 @@ def test_the_second_program_on_a_port_is_refused_in_one_sentence() -> None:
     net = fabric()
     first, second = Subscriber(wire(net), sm_key=KEY), Subscriber(wire(net), sm_key=KEY)
     first.subscribe()
-    with pytest.raises(AgentRefused, match="another program takes the Reports of the SA that come to this port"):
+    with pytest.raises(AgentRefused, match="another program receives the SA's Reports on this port"):
         second.subscribe()
     elsewhere = Subscriber(wire(net, VICTIM), sm_key=KEY)
     elsewhere.subscribe()

@@ -42,12 +42,12 @@ def test_an_answer_that_no_kernel_segmented_is_taken_when_it_cannot_have_been_cu
     assert [each.lid for each in canned(opensm_answer(record, 168)).get_table(NodeRecord)] == [7]
     assert canned(opensm_answer(b"", 56)).get_table(NodeRecord) == []
     for length in (225, 256):
-        with pytest.raises(TransferFailed, match="did not arrive whole: its sender has no RMPP"):
+        with pytest.raises(TransferFailed, match="is incomplete: its sender has no RMPP"):
             canned(opensm_answer(record * 2, length)).get_table(NodeRecord)
 
 
 def test_a_table_that_ends_inside_a_record_is_no_table() -> None:
-    with pytest.raises(MalformedMad, match="no table of whole records"):
+    with pytest.raises(MalformedMad, match="not a table of complete records"):
         canned(opensm_answer(bytes(150), 206)).get_table(NodeRecord)
 
 
@@ -70,7 +70,7 @@ def test_records_without_a_distance_are_no_empty_table(data: bytes, flags: int) 
         segment_number=1 if flags else 0,
         payload_length=20 + len(data) if flags else 0,
     )
-    words = f"{len(data)} bytes of records and AttributeOffset 0: where each begins is not known"
+    words = f"{len(data)} bytes of records with AttributeOffset 0: the size of a record is not known"
     with pytest.raises(MalformedMad, match=words):
         canned(header.raw + data).get_table(NodeRecord)
 

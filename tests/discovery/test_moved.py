@@ -39,7 +39,9 @@ def missing(found: Topology, num: int, named: int | None = None) -> None:
 def pairs(found: Topology, ring: KeyRing) -> list[tuple[str, bool]]:
     """Return for each line the last digits of the two GUIDs, and whether the SM says so."""
     lines = describe_swaps(found, ring)
-    return [("".join(str(n) for n in HOSTS if f"{HOSTS[n]:016x}," in line), "the SM sees" in line) for line in lines]
+    return [
+        ("".join(str(n) for n in HOSTS if f"{HOSTS[n]:016x}," in line), "according to the SM" in line) for line in lines
+    ]
 
 
 def test_two_that_are_missing_may_have_been_swapped() -> None:

@@ -180,7 +180,7 @@ class Site:
 
     def only_the_table_objects(self, found: Topology) -> bool:
         """Without an SA a forwarding table that sends the expected LID elsewhere is believed: a new parallel cable."""
-        return not self.known.sa and any(" is sent out of port " in trouble.error for trouble in found.troubles)
+        return not self.known.sa and any("the switch routes its LID " in trouble.error for trouble in found.troubles)
 
     def answers(self, port: Port) -> bool:
         """Whether a GMP gets from the own port to *port*, and its answer back."""

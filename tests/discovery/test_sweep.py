@@ -193,7 +193,9 @@ def test_an_unproven_link_is_not_asked_and_the_ways_on_are_named() -> None:
         found = fabric.sweep()
         [trouble] = found.troubles
         assert (trouble.port.num, trouble.reading) == (1, "not-asked")
-        assert "the link is Initialize: it was plugged again, or no SM has brought it up" in trouble.error
+        assert (
+            "the link is Initialize: the cable was plugged in again, or no SM has brought the link up"
+        ) in trouble.error
         for way in ("--trust-topology", "mkey-list --settle", "--ask-unproven"):
             assert way in trouble.error
         [unasked] = found.unasked

@@ -205,7 +205,7 @@ def test_no_answer_of_any_records_breaks_it(data: st.DataObject) -> None:
 
 def test_an_answer_that_is_no_table_is_a_failure() -> None:
     def broken(record: type[SaRecord], _true: list[Any]) -> list[Any]:
-        raise MalformedMad("no table of whole records")
+        raise MalformedMad("not a table of complete records")
 
     _, view = view_of(broken)
     assert {each.outcome for each in view.answers.values()} == {"failed"}

@@ -99,7 +99,7 @@ def test_what_is_called_latest_and_is_not_ours_stays(tmp_path: Path, snapshot: S
         latest.mkdir()
     else:
         latest.symlink_to("/etc/passwd")
-    with pytest.raises(StoreError, match="no link to a snapshot"):
+    with pytest.raises(StoreError, match="not a link to a snapshot"):
         put(SnapshotFolder(tmp_path), snapshot, "2026-11-20T00:00:00Z")
     assert names(SnapshotFolder(tmp_path)) == []
     assert [path.name for path in tmp_path.iterdir()] == ["latest"]

@@ -36,7 +36,7 @@ def test_a_configuration_as_it_should_be(tmp_path: Path) -> None:
     ("line", "words"),
     [
         ("m_key 0xffffffffffffffff", "all ones"),
-        ("m_key 0x", "no numbers are the values of m_key"),
+        ("m_key 0x", "m_key: the value is not a number"),
         ("m_key 0", "no effect while m_key is 0"),
         ("m_key_protection_level 0", "every host can read it"),
         ("m_key_lease_period 0", "stays locked"),

@@ -108,12 +108,12 @@ def test_export_writes_the_key_that_is_tried_first(store: KeyStore, tmp_path: Pa
 def test_what_an_export_cannot_promise_is_noted(store: KeyStore, tmp_path: Path) -> None:
     store.promote(store.put_pending(1, 1, 0, A, 2, 60, None))
     notes = "\n".join(export_key_files(store, tmp_path).notes)
-    assert "of 1 of 1 ports with a key no link is known" in notes
+    assert "the links of 1 of 1 ports with a key are not known" in notes
     assert "all ports have one key" in notes
     assert not (tmp_path / "neighbors").exists()
     store.put_pending(2, 2, 0, B, 2, 60, None)
     notes = "\n".join(export_key_files(store, tmp_path).notes)
-    assert "1 port may have another key than the one written" in notes
+    assert "1 port may have a different key from the one written" in notes
     assert "keys differ from port to port" in notes
 
 

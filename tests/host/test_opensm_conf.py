@@ -139,7 +139,7 @@ def test_a_file_without_lines_gets_them_and_one_with_them_stays() -> None:
         (LINES + b"m_key_protection_level 1\n", WANTED, ["m_key_protection_level is 1; the ports have 2"]),
         (LINES + b"m_key_protection_level 9\n", WANTED, []),  # OpenSM makes 2 of it
         (b"", KeyLines(KEY, 0, 0), ["m_key is not set"]),
-        (LINES, None, ["which no m_key can say: an OpenSM that starts with it replaces each of them"]),
+        (LINES, None, ["which no m_key can express: an OpenSM that starts with it replaces each of them"]),
         (b"", None, ["removes all of them (m_key is not set)"]),
         (LINES + b"m_key_per_port TRUE\n", None, []),
         (b"m_key_per_port TRUE\n", None, ["removes all of them (m_key is not set)"]),

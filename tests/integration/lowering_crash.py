@@ -74,7 +74,7 @@ class LoweringScene:
 
     def _lower_again(self, lowering: list[str]) -> str:
         code, said = self.scene.run(lowering)
-        assert code == 0 or (code == 3 and "has gone back already" in said), said
+        assert code == 0 or (code == 3 and "was rolled back already" in said), said
         return said
 
     def _stands(self) -> tuple[str, str | None]:

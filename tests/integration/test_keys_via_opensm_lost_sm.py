@@ -57,7 +57,7 @@ def test_a_standby_on_no_host_that_is_reached(site: KeyedSite) -> None:
     stand_by(site, conf, folder, program)
     said = refused(site)
     assert "node05" in said
-    assert "is on no host that was looked at" in said
+    assert "is not on any host that was examined" in said
     assert "--sm-host" in said
 
 
@@ -65,7 +65,7 @@ def test_two_with_the_same_key_files(site: KeyedSite) -> None:
     conf, _ = own_files(site)
     stand_by(site, conf, site.master.cache)
     said = refused(site)
-    assert "have one folder for their key files" in said
+    assert "share one folder for their key files" in said
     assert "OSM_CACHE_DIR" in said
 
 

@@ -193,7 +193,7 @@ def test_two_programs_on_one_port_and_one_on_another(served: Hosted, stack: Exit
         second = Watching(served, stack)
         refused = second.said("refused")
         assert refused["refused"] == "AgentRefused"
-        assert "another program takes the Reports of the SA" in refused["why"]
+        assert "another program receives the SA's Reports" in refused["why"]
         elsewhere = Watching(served, stack, OTHER)
         elsewhere.said("subscribed")
         served.steer('packet "node02 mlx4_0" "node03 mlx4_0" pkey=0x8123')

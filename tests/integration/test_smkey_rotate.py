@@ -60,7 +60,7 @@ def takes_the_default(served: Ibsim) -> bool:
     """Whether audit rule SM002 says so of the SA; OpenSMs of other tests are on this host too."""
     said = served.ibkeys("audit", "--check", "SM002", "--probe-sa", "-f", "json", "-t", 300).stdout
     assert "SM002" in said
-    return "the SA takes SM_Key 1" in said
+    return "the SA accepts SM_Key 1" in said
 
 
 @pytest.mark.soak
@@ -119,7 +119,7 @@ def test_an_sm_whose_host_is_not_named_is_refused(served: Subnet, stack: ExitSta
     stranger(served, stack, "node06 mlx4_0")
     done = rotate(served, "--override", "standby-differs")
     assert done.returncode == 4
-    assert "is on no host that was looked at: an SM that goes on with the former sm_key" in done.stderr
+    assert "is not on any host that was examined: an SM that goes on with the former sm_key" in done.stderr
     assert running.conf.read_bytes() == before
 
 

@@ -108,7 +108,7 @@ def test_2_the_fallback_is_noticed_and_the_former_policy_put_back_in_one_step(se
         assert swapped.is_done
         assert done.returncode == 3, done.stdout + done.stderr
         assert "full members of the default partition" in done.stderr
-        assert "the former policy is back" in done.stderr
+        assert "the former policy is restored" in done.stderr
         assert (served.wire(), facts(running.policy)) == (wire, file)
         assert running.heavy_sweeps - sweeps <= 4
         assert (operations(served), left_over(running.policy)) == (["undone", "done"], [])
@@ -121,7 +121,7 @@ def test_2_what_somebody_else_wrote_is_not_overwritten_even_then(served: Hosted)
         done = via(served)
         assert done.returncode in (3, 4), done.stdout + done.stderr
         assert "full members of the default partition" in done.stderr
-        assert "could not be put back" in done.stderr
+        assert "could not be restored" in done.stderr
         assert is_open(served.wire(), served)
         assert running.policy.read_bytes() == FAULTY
         assert "open" in operations(served)

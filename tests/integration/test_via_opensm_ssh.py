@@ -65,7 +65,7 @@ def test_what_nobody_confirmed_goes_back(other: OtherHost) -> None:
     with other.start("--confirm-within", 1) as process:
         _, said = process.communicate(timeout=RUN_TIMEOUT)
     assert process.returncode == 3
-    assert "not confirmed: going back" in said
+    assert "not confirmed: rolling back" in said
     assert "cannot be told" not in said
     assert other.running.policy.read_text() == TENANTS
     assert tables(other.served) == before
@@ -74,7 +74,7 @@ def test_what_nobody_confirmed_goes_back(other: OtherHost) -> None:
 def test_a_confirmation_reaches_the_guard(other: OtherHost) -> None:
     before = guards()
     with other.start("--confirm-within", 600) as process:
-        heard(process, "going back in 600 s")
+        heard(process, "rolling back in 600 s")
         mine = guards() - before
         assert mine
         done = other.served.ibkeys("apply", "--confirm", "1")
@@ -90,7 +90,7 @@ def test_a_confirmation_reaches_the_guard(other: OtherHost) -> None:
 def test_the_guard_goes_back_alone_when_the_connection_is_cut(other: OtherHost) -> None:
     before = tables(other.served)
     with other.start("--confirm-within", 1) as process:
-        heard(process, "going back in 1 s")
+        heard(process, "rolling back in 1 s")
         process.send_signal(signal.SIGSTOP)  # so it neither goes back itself nor notices
         other.sshd.cut()
         other.wait_for_policy(TENANTS)

@@ -103,4 +103,4 @@ def test_a_standby_whose_host_is_not_reached_is_refused(served: Subnet, stack: E
     done = via(served, plan(served, GREEN))
     assert done.returncode == 4
     assert "standby-differs" in done.stderr
-    assert "it is on no host that was looked at" in done.stderr
+    assert "it is not on any host that was examined" in done.stderr

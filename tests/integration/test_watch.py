@@ -211,7 +211,7 @@ def test_two_on_one_port_and_one_on_another_host(served: Hosted, stack: ExitStac
     with hosted.opensm(served, None, CONF):
         first = Watched(served, stack, "--smkey", key, "--interval", "0").begun()
         second = Watched(served, stack, "--smkey", key, "--interval", "0")
-        second.log.wait("ibkeys: error: .*another program takes the Reports of the SA")
+        second.log.wait("ibkeys: error: .*another program receives the SA's Reports")
         assert second.process.wait(RUN_TIMEOUT) == 3
         elsewhere = Watched(served, stack, "--smkey", key, "--interval", "0", node=OTHER).begun()
         wrong_p_key(served)

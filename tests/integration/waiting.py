@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
 
-ENDING = "unless this is confirmed"
+ENDING = "unless confirmed"
 
 
 class Waiting:

@@ -139,7 +139,7 @@ def test_the_own_port_is_asked_first_and_shows_which_key_the_others_have(lab: La
 def test_an_own_port_with_another_key_ends_it_before_anybody_else_is_asked(lab: Lab) -> None:
     lab.own.m_key = C.reveal()
     before, wire = lab.file(), listen(lab.net)
-    with pytest.raises(NoReply, match="it was asked with the M_Key that is known for it"):
+    with pytest.raises(NoReply, match="it was queried with its known M_Key"):
         lab.repair()
     assert {port for port, _ in wire.heard} == {lab.own}
     assert lab.own.m_key_violations == 2
@@ -179,7 +179,7 @@ def test_a_port_at_level_1_with_another_key_hides_it_and_counts_nothing(tmp_path
     lost = lab.net.port("node02 mlx4_0", 1)
     lost.m_key = C.reveal()
     [kept] = lab.repair().kept
-    assert kept.reason == "it hides its key (ProtectBits 1), and none of its 2 keys in the key store is the one"
+    assert kept.reason == "it hides its key (ProtectBits 1), and none of its 2 keys in the key store is right"
     assert violations(lab.net) == 0
     assert lab.file()[lost.guid] == A
 

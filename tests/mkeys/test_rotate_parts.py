@@ -88,7 +88,7 @@ def test_nothing_to_go_on_with(site: Site) -> None:
     with pytest.raises(UsageError, match="--first"):
         site.plan(go_on)
     site.run(plan_return)
-    with pytest.raises(UsageError, match="went back"):
+    with pytest.raises(UsageError, match="was rolled back"):
         site.plan(resume)
 
 

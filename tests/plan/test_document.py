@@ -158,7 +158,7 @@ def test_what_is_no_plan_is_not_replaced_by_one(tmp_path: Path) -> None:
     path.write_text("X=5 : ALL ;")
     os.mkfifo(pipe)
     for place in (path, pipe, tmp_path):
-        with pytest.raises(UsageError, match="no plan, so it is not replaced"):
+        with pytest.raises(UsageError, match="not a plan, so it is not replaced"):
             write_plan(plan(), place)
     assert path.read_text() == "X=5 : ALL ;"
     assert pipe.is_fifo()

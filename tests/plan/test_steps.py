@@ -271,7 +271,7 @@ def test_two_tenants_that_change_places_are_a_circle() -> None:
     )
     assert "a, b must leave or be limited in partition 0x0001 before c, d may enter or be full there" in circle.message
     assert "c, d must leave or be limited in partition 0x0002 before a, b may enter or be full there" in circle.message
-    assert circle.message.endswith("; 1 pair of ports cannot talk for a moment")
+    assert circle.message.endswith("; 1 pair of ports cannot talk during the change")
 
 
 def test_who_must_not_be_cut_from_a_port_that_stays_is_in_a_circle_and_else_is_not() -> None:

@@ -43,10 +43,10 @@ def test_what_changed_since_the_start_is_taken_as_it_is_now_and_that_is_said(mon
     found = taken(monkeypatch, host)
     assert (found.allow_both_pkeys, found.part_enforce) == (False, "in")
     assert found.notes[3:] == (
-        "allow_both_pkeys is taken as FALSE; whether that is in force is not certain",
-        "part_enforce is taken as in; whether that is in force is not certain",
+        "allow_both_pkeys is taken as FALSE; it may not be in force",
+        "part_enforce is taken as in; it may not be in force",
     )
-    assert "may have named another policy" in found.notes[1]
+    assert "may then have named a different policy" in found.notes[1]
     assert found.notes[2].startswith(f"{POLICY}: changed since OpenSM started")
 
 

@@ -49,7 +49,7 @@ def test_a_change_that_was_cut_off_on_one_subnet_does_not_go_on_in_another(
     for number, host in enumerate(three.hosts):
         host.conf = host.folder / "of-another-subnet.conf"
         host.conf.write_text(CONF.format(9 - number))
-    with pytest.raises(UsageError, match="cut off, and it is of other options files"):
+    with pytest.raises(UsageError, match="interrupted, and it concerns other options files"):
         three.run(monkeypatch)
     assert three.confs() == [CONF.format(9 - number).encode() for number in range(3)]
     for host, conf in zip(three.hosts, ours, strict=True):
@@ -75,7 +75,7 @@ def test_an_interrupt_while_it_is_proven_says_how_to_finish(three: MadeUpSite, m
 
 def test_other_keys_than_those_that_were_begun_with_are_refused(three: MadeUpSite, monkeypatch: Patch) -> None:
     kill_at(three, monkeypatch, "put node06")
-    with pytest.raises(UsageError, match="another sm_key was cut off"):
+    with pytest.raises(UsageError, match="another sm_key was interrupted"):
         three.run(monkeypatch, {"sm_key": SMKey(0xA1A2A3A4A5A6A7B8)})
     three.run(monkeypatch)
     assert_done(three)

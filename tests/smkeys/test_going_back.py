@@ -68,7 +68,7 @@ def test_an_sa_that_still_takes_the_former_key_lets_all_go_back(three: MadeUpSit
             monkeypatch.setattr(three.net.managers.sa_at.__self__, "sa_of", lambda node: type("Sa", (), {})())
 
     three.before_each = keep
-    with pytest.raises(Incomplete, match=r"the SA does not answer who shows the new sa_key.*former keys again"):
+    with pytest.raises(Incomplete, match=r"the SA does not answer to the new sa_key.*former keys again"):
         three.run(monkeypatch)
     assert sa_of(three.hosts[0].node).sa_key == 1
 
@@ -93,7 +93,7 @@ def test_a_host_that_is_cut_off_in_the_middle_is_named_and_finished_later(
             raise HostNotReached("host sm2: the connection is closed", "sm2")
 
     three.before_each = cut
-    with pytest.raises(Incomplete, match=r"could not be put back everywhere: host sm2.*smkey-rotate.*finishes it"):
+    with pytest.raises(Incomplete, match=r"could not be restored everywhere: host sm2.*smkey-rotate.*finishes it"):
         three.run(monkeypatch)
     assert [host.keys["sm_key"] == SMKey(1) for host in three.hosts] == [True, True, False]
     assert state_of(three)[:2] == [("sm_key", "pending"), ("sa_key", "pending")]

@@ -323,7 +323,7 @@ def test_a_transaction_inside_another_comes_on_disk_with_it_or_not_at_all(tmp_pa
 def test_a_query_that_does_not_end_is_ended(tmp_path: Path) -> None:
     endless = "WITH RECURSIVE endless(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM endless) SELECT max(x) FROM endless"
     database = Database(tmp_path / "a.db", ONE)
-    with pytest.raises(StoreError, match="reading it does not end"):
+    with pytest.raises(StoreError, match="reading it never ends"):
         database.query(endless)
     assert database.query("SELECT count(*) FROM a") == [(0,)]
     database.close()

@@ -211,7 +211,7 @@ def test_a_report_of_somebody_else_than_the_sa_is_said_once_and_not_told() -> No
     told = Told({3: forge, 5: forge})
     watch(net, told, Settings(interval=0, seconds=20))
     assert told.events == []
-    assert told.said == ["Reports come from another port than the SA's: they are not believed"]
+    assert told.said == ["Reports arrive from a port that is not the SA's: they are ignored"]
 
 
 def test_an_sm_that_goes_and_comes_back_is_said_and_still_heard() -> None:

@@ -40,7 +40,7 @@ class OpensmCarrier:
 
     name = "opensm"
     sends_sets = False
-    way_back = "in one step, which may cut or join pairs for a moment"
+    way_back = "in one step, which may briefly cut or connect pairs"
 
     def __init__(
         self, writer: Writer, reached: Sequence[Reached], settings: Settings | None = None, clock: Clock = REAL_TIME
@@ -182,16 +182,16 @@ class OpensmCarrier:
                 yield str(error)
                 continue
             if left.foreign:
-                yield f"what nobody knows lies beside a policy, and stays: {named(left.foreign)}"
+                yield f"unknown files beside a policy were left in place: {named(left.foreign)}"
 
     def _go_back_from_fallback(self, operation: Operation, carried: Carried) -> None:
         """Everybody is a full member of everything: the former policy goes back in one step, and nobody is asked."""
         carried.not_given_back = self._go_back(operation, read=None)  # OpenSM has read no policy
-        again = f"it could not be put back everywhere, `ibkeys undo {operation.id}` tries again"
-        result = again if carried.not_given_back else "the former policy is back"
+        again = f"it could not be restored everywhere; `ibkeys undo {operation.id}` tries again"
+        result = again if carried.not_given_back else "the former policy is restored"
         carried.gone_back = (
-            "OpenSM made most ports full members of the default partition against the policy, as it does with all of "
-            f"them where it finds no policy that it takes; {result}; look into its log"
+            "OpenSM made most ports full members of the default partition, against the policy, as it does when it "
+            f"finds no policy that it accepts; {result}; check its log"
         )
 
     def go_back(self, operation: Operation) -> list[Failed]:

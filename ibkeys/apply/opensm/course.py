@@ -84,8 +84,7 @@ class Course:
 
 
 _AGAIN: Final = (
-    "the operation was made with --allow-break, and the way back through the same policies may cut the same pairs for "
-    "a moment"
+    "the operation used --allow-break, so rolling back through the same policies may briefly cut the same pairs"
 )
 
 
@@ -156,7 +155,7 @@ class Planning:
             if made != planned:
                 raise UsageError(
                     f"{target.id}: the policy has more P_Keys for it than its table has entries, and OpenSM leaves out "
-                    f"others than the plan does ({named(sorted(made ^ planned))}); give it fewer"
+                    f"different ones from the plan ({named(sorted(made ^ planned))}); give it fewer"
                 )
 
     def _take_on(self, goal: dict[PortKey, Entries], plan: PartitionPlan, new: Policy) -> None:
@@ -174,7 +173,7 @@ class Planning:
         if late:
             self.site.notes.append(
                 f"{counted(len(late), 'port')} that the plan does not name {'gets' if len(late) == 1 else 'get'} what "
-                f"the policy says, as OpenSM gives it to every port: {named(late)}"
+                f"the policy says, because OpenSM applies it to every port: {named(late)}"
             )
 
     def _set_drift_aside(self, course: Course, plan: PartitionPlan, new: Policy, former: Former | None) -> None:
@@ -190,8 +189,8 @@ class Planning:
         self.site.notes += drift.notes()
         if drift.mended:
             self.site.notes.append(
-                f"{counted(drift.mended, 'port')} {'does' if drift.mended == 1 else 'do'} not have what OpenSM's "
-                "present policy says; this change writes that anew, or it is as the new policy says already"
+                f"{counted(drift.mended, 'port')} {'does' if drift.mended == 1 else 'do'} not match OpenSM's present "
+                "policy; this change rewrites that, or the new policy already says the same"
             )
         # Where the user does not say that they may stay as they are, they are a part of what is to be done.
         may_stay = self.site.writer.consent.covers("drift")
@@ -206,11 +205,11 @@ class Planning:
             return
         text = (
             f"the policy fills the P_Key table of {named([each.id for each in losing or targets])} to the last entry, "
-            "and OpenSM lets such a port enforce nothing"
+            "and OpenSM does not let such a port enforce partitions"
         )
         if losing:
-            raise UsageError(f"{text}, but it enforces now and the plan does not say that this ends")
-        self.site.notes.append(f"{text}, as it does now")
+            raise UsageError(f"{text}, but it enforces now and the plan does not say that this will end")
+        self.site.notes.append(f"{text}, which is so already")
 
     def _lay_out(self, course: Course, texts: Sequence[bytes]) -> None:
         """Set the steps of an apply; none where files and tables are as the last policy says."""
@@ -284,13 +283,11 @@ class Planning:
     def _refuse_no_way_back(self, others: Sequence[str]) -> None:
         """Raise Refused: OpenSM reads a file that the operation did not write, and ports have what it gave them."""
         raise Refused(
-            f"refused by interlock stale, which nothing overrides: {self.site.master.instance.name} reads "
-            f"{self.files[-1].name}, which the operation did not write; nothing was changed: let it read the former "
-            "file again first, or plan the former policy anew",
+            f"refused by interlock stale, which cannot be overridden: {self.site.master.instance.name} reads "
+            f"{self.files[-1].name}, which the operation did not write; nothing was changed: make it read the former "
+            "file first, or make a new plan for that policy",
             "stale",
-        ).explained(
-            "It is another file, or there is another master, since.", f"So the change would stay: {named(others)}."
-        )
+        ).explained("The file or the master has changed since.", f"So the change would stay: {named(others)}.")
 
     def _ways(self, former: Former) -> dict[FileKey, Way]:
         """Return the way of each file that goes back; that of the master may have none, if the operation stopped before
@@ -301,7 +298,9 @@ class Planning:
         left = []
         for host, path in sorted(ways.keys() - read):
             if host not in hands:
-                raise UsageError(f"{path} on {host} was replaced too, and that host is not reached: --sm-host {host}")
+                raise UsageError(
+                    f"{path} on {host} was replaced too, and that host was not reached: add --sm-host {host}"
+                )
             left.append(PolicyFile(hands[host], Path(path), hands[host].look(Path(path))))
         *standbys, master = self.files
         self.files = [*left, *(file for file in standbys if file.key in ways), master]
@@ -315,7 +314,7 @@ class Planning:
             notes.append(f"OpenSM gives {ports} a P_Key of the default partition, which they do not have now")
         if found.torn:
             listed = named([f"{names(guid)} in partition 0x{base:04x}" for _, guid, base in found.torn])
-            notes.append(f"OpenSM moves a P_Key to another block of its table, so it is away for a moment: {listed}")
+            notes.append(f"OpenSM moves a P_Key to another block of its table, so it is briefly absent: {listed}")
         notes += _of_moved_groups(found.moved_groups)
 
 
@@ -346,8 +345,9 @@ def _with_names(guids: Sequence[int], ports: Mapping[int, PortId]) -> tuple[Port
 def _of_moved_groups(moved: Iterable[tuple[int, int, int]]) -> Iterator[str]:
     for mgid, source, target in islice(moved, 3):
         yield (
-            f"the policy moves multicast group {mgid:032x} from partition 0x{source:04x} to 0x{target:04x}: where the "
-            "first one ends, OpenSM 3.3.23 may crash at this or a later change; give the group to one that stays"
+            f"the policy moves multicast group {mgid:032x} from partition 0x{source:04x} to 0x{target:04x}: when the "
+            "first partition is removed, OpenSM 3.3.23 may crash now or at a later change; give the group to a "
+            "partition that stays"
         )
 
 
@@ -363,4 +363,4 @@ def parsed(text: bytes | None) -> Policy | None:
 
 def stale(error: FileChanged) -> Refused:
     """Return the refusal of a file that somebody else changed, with what differs."""
-    return Refused(f"refused by interlock stale, which nothing overrides: {error}", "stale", error.difference)
+    return Refused(f"refused by interlock stale, which cannot be overridden: {error}", "stale", error.difference)

@@ -60,7 +60,7 @@ class Guards:
             try:
                 guard.waiting()
             except IbkeysError as error:
-                problems.append(f"{error}; its guard goes back when it has had no sign of life for too long")
+                problems.append(f"{error}; its guard rolls back when it hears nothing for too long")
         return problems
 
     def end(self, confirmed: bool) -> list[str]:
@@ -70,10 +70,10 @@ class Guards:
             try:
                 is_late = not (guard.confirm() if confirmed else guard.over())
             except IbkeysError as error:
-                problems.append(f"{path} on {host}: the guard there cannot be told ({error}); look at the file")
+                problems.append(f"{path} on {host}: the guard there could not be told ({error}); check the file")
                 continue
             if is_late and confirmed:
-                problems.append(f"{path} on {host}: it was too late, the guard there is going back or has gone back")
+                problems.append(f"{path} on {host}: too late, the guard there is rolling back or has rolled back")
         self.by_file.clear()
         return problems
 
@@ -93,5 +93,5 @@ def confirm_guards(kept: Mapping[str, Any]) -> None:
             host = str(each.get("host", ""))
             if host in hands and not hands[host].confirm_guard(str(each.get("token", ""))):
                 raise StoreError(
-                    f"the guard on host {host} is going back, or has gone back: it was too late to confirm"
+                    f"the guard on host {host} is rolling back or has rolled back: it is too late to confirm"
                 )

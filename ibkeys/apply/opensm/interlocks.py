@@ -26,15 +26,15 @@ def objections_to_edits(site: Site, prediction: Prediction, is_ours: bool) -> It
     edits = [site.unread_edit("options")]
     policy = "" if is_ours else site.unread_edit("policy")
     if policy and not site.policy_was_written and prediction.follow([site.policy])[0] == prediction.now:
-        site.notes.append(f"{policy}; its bytes are older than that, and what they say of P_Keys is on the wire")
+        site.notes.append(f"{policy}; its content is older than that, and its P_Keys are already in force")
     elif policy:
         edits.append(policy)
     edits = [edit for edit in edits if edit]
     if edits:
         yield Objection(
             "stale",
-            f"{'; '.join(edits)}: let OpenSM read it first, or take it back",
-            "The signal of this change would bring that edit into force too.",
+            f"{'; '.join(edits)}: let OpenSM read it first, or revert it",
+            "The SIGHUP for this change would put that edit in force too.",
         )
 
 
@@ -46,8 +46,8 @@ def objections_to_others_work(file: PolicyFile, ours: Collection[bytes | None]) 
     if ours and file.seen.data not in ours:
         yield Objection(
             "stale",
-            f"{file.name} is neither what the operation found nor what it wrote, and would be written over; see what "
-            "it is, and plan again where it counts",
+            f"{file.name} is neither what the operation found nor what it wrote, and would be overwritten; check it, "
+            "and plan again if it is needed",
         )
 
 
@@ -61,7 +61,7 @@ def objections_to_standbys(
     texts = list(site.out_of_reach)
     *standbys, master = files
     texts += [
-        f"{each.name}, of a standby, is not what the master has, and would be replaced"
+        f"{each.name}, on a standby, differs from the master's and would be replaced"
         for each in standbys
         if each.seen.data != master.seen.data and each.seen.data not in ours
     ]
@@ -88,7 +88,7 @@ def objections_to_self(site: Site, new: Policy) -> Iterator[Objection]:
         "self-takeover",
         f"the policy names SELF in {listed}, where it did not before, and {counted(site.others, 'other SM')} may take "
         "over: name both ports by their GUIDs",
-        "SELF is the port of that one then, and the master's port of today loses what SELF gave it.",
+        "SELF then means the port of that SM, and the present master's port loses what SELF gave it.",
     )
 
 
@@ -119,9 +119,9 @@ class Drift:
             count = len(self.lasting)
             yield Objection(
                 "drift",
-                f"{counted(count, 'port')} of this change {'does' if count == 1 else 'do'} not have what OpenSM's "
-                f"policy says: {named(self.lasting)}; --rewrite makes it write every table anew first",
-                f"OpenSM takes {'it' if count == 1 else 'them'} for right and would not write "
+                f"{counted(count, 'port')} of this change {'does' if count == 1 else 'do'} not match OpenSM's policy: "
+                f"{named(self.lasting)}; --rewrite makes it rewrite every table first",
+                f"OpenSM takes {'it' if count == 1 else 'them'} to be right and would not write "
                 f"{'it' if count == 1 else 'them'}.",
             )
 
@@ -130,8 +130,8 @@ class Drift:
         if self.elsewhere:
             count = len(self.elsewhere)
             yield (
-                f"{counted(count, 'port')} that this change leaves alone {'does' if count == 1 else 'do'} not have "
-                f"what OpenSM's policy says, and OpenSM may leave it so: {named(self.elsewhere)}"
+                f"{counted(count, 'port')} that this change leaves alone {'does' if count == 1 else 'do'} not match "
+                f"OpenSM's policy, and OpenSM may leave it that way: {named(self.elsewhere)}"
             )
 
 

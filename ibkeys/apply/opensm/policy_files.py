@@ -75,7 +75,7 @@ class PolicyFile:
             back.failed()
             self.seen = self.hands.look(self.path)
             raise FileError(
-                f"{self.name}: OpenSM does not see the new file (mounts of its own); the former one is back"
+                f"{self.name}: OpenSM does not see the new file (it has its own mounts); the former file is restored"
             )
 
 

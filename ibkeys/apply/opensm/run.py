@@ -56,7 +56,7 @@ class Run:
                 return
             self._note_silent(seen, is_last=number == len(course.steps) - 1)
             self._settle(number, entries, written)
-        self._verify_files("what it holds now comes into force when OpenSM sweeps again")
+        self._verify_files("its present content takes effect when OpenSM sweeps again")
         for phase in self.phases:
             for each in phase.steps:
                 key, target = each.port.key, targets[each.port.key]
@@ -130,11 +130,11 @@ class Run:
             self.carried.failed.update(seen.silent)
         elif seen.silent:
             names = named([str(self.prediction.survey.targets[key].id) for key in seen.silent])
-            self.carried.notes.append(f"silent while a policy in between came into force: {names}")
+            self.carried.notes.append(f"no answer while an intermediate policy took effect: {names}")
 
     def _stop(self, seen: Watched, entries: list[Entry], phase: Phase) -> None:
         """Go no further: name each port."""
-        why = f"{self.wait:g} s without progress, OpenSM told twice"
+        why = f"{self.wait:g} s without progress, although OpenSM was signalled twice"
         for key, text in seen.wrong.items():
             self.carried.failed[key] = NotStored(f"{text} ({why})")
         self.carried.failed.update(seen.silent)

@@ -118,7 +118,7 @@ def find_site(writer: Writer, reached: Sequence[Reached], found: Topology) -> Si
 def _options(instance: Instance, settings: Mapping[str, Setting]) -> SmOptions:
     enforce = str(settings["part_enforce"].value)
     if enforce not in ("both", "in", "out", "off"):
-        raise UsageError(f"{instance.name}: part_enforce is {enforce!r}, which is none of both, in, out, off")
+        raise UsageError(f"{instance.name}: part_enforce is {enforce!r}, which is not one of both, in, out, off")
     return SmOptions(
         bool(settings["allow_both_pkeys"].value),
         cast(Enforce, enforce),
@@ -144,7 +144,7 @@ def _find_others(site: Site, seen: Seen) -> None:
         site.others += 1
         state = manager.state or "IsSM is set, SMInfo not answered"
         if running is None:
-            unreached.append(f"the SM at {manager.port} ({state}): it is on no host that was looked at")
+            unreached.append(f"the SM at {manager.port} ({state}): it is not on any host that was examined")
             continue
         try:
             place = _place(running)

@@ -159,7 +159,7 @@ def unused_partition(taken: Collection[int]) -> int:
     """
     free = next((number for number in _REWRITING if number not in taken), None)
     if free is None:
-        raise UsageError("--rewrite needs a free partition number from 0x7001 on, and there is none")
+        raise UsageError("--rewrite needs a free partition number at or above 0x7001, and none is free")
     return free
 
 

@@ -33,7 +33,7 @@ def policy_for(plan: PartitionPlan, site: Site) -> Policy:
         site.options.allow_both_pkeys,
     ):
         raise UsageError(
-            f"the plan was made for other options than {site.master.instance.name} works with: plan again with "
+            f"the plan was made for options that differ from those of {site.master.instance.name}: plan again with "
             f"--enforce {site.options.enforce}{' --allow-both-pkeys' if site.options.allow_both_pkeys else ''}"
         ).explained(
             f"The plan: enforcement {made_for.enforce}, allow_both_pkeys {str(made_for.allow_both_pkeys).upper()}.",

@@ -47,7 +47,7 @@ def check_folder(place: Path) -> None:
             raise PermissionError(errno.EACCES, f"no permission to write in {parent}")
         if os.path.lexists(place) and not _may_be_replaced(place):
             raise StoreError(
-                f"{place}: is there and is no report that ibkeys wrote, so it is not replaced: name a new folder"
+                f"{place}: exists and is not a report that ibkeys wrote, so it is not replaced: name a new folder"
             )
     except OSError as error:
         raise _store_error(place, error) from error

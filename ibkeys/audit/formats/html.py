@@ -74,7 +74,7 @@ def verdict_of(report: Report, fail_on: Severity | None) -> dict[str, Any]:
     if not coverage.is_complete:
         headline, tone = ("Failed, and incomplete", "bad") if failed else ("Incomplete: no verdict", "warn")
     elif not failed and not summary["pass"]:
-        headline, tone = "Nothing was answered: no verdict", "warn"
+        headline, tone = "No answers: no verdict", "warn"
     elif not failed and (summary["fail"] or summary["unknown"]):
         headline, tone = "Passed, with remarks", "good"
     if report.looked_at is not None:
@@ -85,7 +85,7 @@ def verdict_of(report: Report, fail_on: Severity | None) -> dict[str, Any]:
 def _sentences(report: Report, fail_on: Severity | None) -> Iterator[str]:
     summary, coverage = report.summary, report.coverage
     if report.looked_at is not None:
-        yield f"A part of the fabric: {report.looked_at}; what is below says nothing of the others."
+        yield f"A part of the fabric: {report.looked_at}; nothing below applies to the other ports."
     by_severity = [
         f"{number} {severity}"
         for severity in SEVERITIES
@@ -99,10 +99,10 @@ def _sentences(report: Report, fail_on: Severity | None) -> Iterator[str]:
     if not coverage.is_complete:
         yield (
             f"{count(len(coverage.troubles), 'thing')} that should have been read could not be: what is below is true "
-            "of the part that was seen."
+            "only for the part that was read."
         )
     if summary["unknown"]:
-        yield f"{count(summary['unknown'], 'rule has', 'rules have')} no answer; unknown is no pass."
+        yield f"{count(summary['unknown'], 'rule has', 'rules have')} no answer; unknown does not count as a pass."
     if summary["waived"]:
         yield f"{count(summary['waived'], 'rule is', 'rules are')} waived."
 
@@ -175,8 +175,8 @@ def _coverage(report: Report) -> list[tuple[str, str]]:
     return [
         (f"{coverage.nodes:,}", "nodes"),
         (f"{coverage.ports:,}", "ports"),
-        (f"{coverage.read:,}", "read wholly"),
-        (f"{coverage.unreadable:,}", "not read wholly"),
+        (f"{coverage.read:,}", "fully read"),
+        (f"{coverage.unreadable:,}", "partly read"),
         (f"{coverage.silent:,}", "silent"),
         (str(report.summary["unknown"]), "rules unknown"),
     ]

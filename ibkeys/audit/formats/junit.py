@@ -60,7 +60,7 @@ def _rule(suite: ElementTree.Element, result: RuleResult, texts: Texts, fail_on:
         element = ElementTree.SubElement(case, "failure", type=result.severity, message=said)
         element.text = "\n".join(_lines(result, texts))
     elif result.result == "fail":
-        below = f"no failure of the build: --fail-on {fail_on or 'never'}"
+        below = f"does not fail the build: --fail-on {fail_on or 'never'}"
         element = ElementTree.SubElement(case, "system-out")
         element.text = "\n".join([f"{said} ({below})", *_lines(result, texts)])
     else:

@@ -43,8 +43,8 @@ MOST: Final = 25_000
 """Results of one run: GitHub refuses a file with more."""
 _NOTIFICATIONS: Final[Mapping[str, str]] = {
     NOT_READ: "Something that should have been read could not be",
-    UNKNOWN: "A rule has no answer, for all ports or for some; that is no pass",
-    LEFT_OUT: "There are more results than a code-scanning view takes",
+    UNKNOWN: "A rule has no answer for some or all ports; that does not count as a pass",
+    LEFT_OUT: "There are more results than a code-scanning view accepts",
 }
 
 _SCORES: Final[Mapping[Severity, str]] = {

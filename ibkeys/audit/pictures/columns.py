@@ -82,7 +82,7 @@ def lay_out(reach: Reach, names: Mapping[int, str] | None = None, chosen: Collec
         said.append(f"{len(every) - len(columns):,} kinds of ports ({missing:,} ports)")
     if len(rows) < len(every_row):
         said.append(f"{len(every_row) - len(rows):,} partitions")
-    left_out = f"Left out for want of room: {' and '.join(said)}; ibkeys matrix -f csv has them." if said else ""
+    left_out = f"Left out for lack of space: {' and '.join(said)}; ibkeys matrix -f csv has them." if said else ""
     unread = called.words(port.identity() for port in reach.unread)
     return Matrix(columns, rows, ports, unread, left_out)
 

@@ -132,7 +132,7 @@ def _add_hosts(
         made.boxes.append(Box(called.words(port.identity() for port in ports), len(ports), looks, None))
     if len(ordered) > MOST:
         missing = sum(len(ports) for _, ports in ordered[MOST:])
-        made.left_out = f"Left out for want of room: {len(ordered) - MOST:,} groups of hosts ({missing:,} ports)."
+        made.left_out = f"Left out for lack of space: {len(ordered) - MOST:,} groups of hosts ({missing:,} ports)."
 
 
 def _add_silent(made: FabricMap, places: Mapping[Node, int]) -> None:
@@ -215,7 +215,7 @@ def _legend(
             *([(UNREAD, "not read")] if None in tables else []),
         ],
         "level": [
-            (NO_KEY, "no M_Key: any host may set anything"),
+            (NO_KEY, "no M_Key: any host can set anything"),
             *((str(bits), f"M_Key, ProtectBits {bits}") for bits in range(4)),
             (UNREAD, "not read"),
         ],

@@ -21,9 +21,9 @@ from ibkeys.topology.recabling import WHETHER_MOVED
     severity="medium",
     evidence="the switch port that faces each CA and router port, against the baseline; M_Key, ProtectBits, P_Keys",
     why=(
-        "What a switch port enforces was set up for whoever was there. A port on another cable has lost the proof of "
-        "its place too: its stored M_Key is not sent until the new link is proven. Whoever is at the old cable now may "
-        "be there to be taken for it."
+        "The enforcement of a switch port was set up for the port that was behind it. A port on a different cable has "
+        "also lost the proof of its place: its stored M_Key is not sent until the new link is proven. A device on the "
+        "old cable may be there to impersonate it."
     ),
     sources=("NICO",),
     remedy=(
@@ -47,7 +47,7 @@ def recabled(data: AuditInput) -> Verdict:
             continue  # port 0 of a switch has no cable of its own
         guarded = _guarded(data, port)
         if port in doubtful and guarded is not False:
-            verdict.unknown(port, f"{WHETHER_MOVED} is not known: {doubtful[port]}")
+            verdict.unknown(port, f"it is not known {WHETHER_MOVED}: {doubtful[port]}")
         elif port in moved:
             _say(verdict, port, *moved[port], guarded)
         elif guarded and data.before(port) is not None:
@@ -63,7 +63,7 @@ def _say(verdict: Verdict, port: Port, move: Moved, old: Port, guarded: str | bo
     places = f"at {place_of(port)} now, at {place_of(old)} in the baseline"
     evidence = {"link": {"baseline": _end(place_of(old)), "now": _end(place_of(port))}}
     if guarded is None:
-        why = "neither its M_Key nor its P_Key table was read wholly, so whether it is protected is not known"
+        why = "its M_Key and its P_Key table were only partly read, so it is not known whether it is protected"
         verdict.unknown(port, f"{places}; {why}", evidence)
     elif guarded:
         others = [new for _, new in move.pairs if new is not port]

@@ -100,9 +100,9 @@ def tables_differ(data: AuditInput) -> Verdict:
             verdict.passed += 1
             continue
         parts = [f"{_listed(missing)} missing"] if missing else []
-        parts += [f"{_listed(extra)} too much"] if extra else []
+        parts += [f"{_listed(extra)} extra"] if extra else []
         evidence = {"P_KeyTable": {"leaf": _p_keys(mine.packed), "node": _p_keys(theirs.packed)}}
-        verdict.fail(leaf, f"its table is not that of {port}: {', '.join(parts)}", evidence)
+        verdict.fail(leaf, f"its table differs from that of {port}: {', '.join(parts)}", evidence)
     verdict.note = "" if verdict.passed or verdict.drafts else "no leaf port enforces, so no leaf table has an effect"
     return verdict
 
@@ -120,7 +120,7 @@ def _p_keys(keys: frozenset[int]) -> list[str]:
     title="enforcement on a link between switches",
     severity="high",
     evidence="enforcement bits of a switch port whose peer is a switch",
-    why="Such a port has no table that anybody keeps: all but the default partition is dropped there.",
+    why="Nobody maintains the table of such a port: everything except the default partition is dropped there.",
     sources=("OSM",),
     remedy="Clear the bits: an SM sweep, or ibkeys enforce-set --inbound off --outbound off.",
     false_positives="Sites that fill these tables on purpose.",
@@ -134,7 +134,10 @@ def between_switches(data: AuditInput) -> Verdict:
         if port.info is None:
             verdict.unread(port, PortInfo.name)
         elif enforces(port):
-            message = f"it enforces towards the switch port {port.peer}: all but what its own table holds is dropped"
+            message = (
+                f"it enforces towards the switch port {port.peer}: packets of partitions that are not in its table are "
+                "dropped"
+            )
             verdict.fail(port, message, port_info(data, port, *BITS))
         else:
             verdict.passed += 1
@@ -170,7 +173,9 @@ def too_small(data: AuditInput) -> Verdict:
                 SwitchInfo.name: {"partition_enforcement_cap": capacity},
                 "P_KeyTable": {"packed": len(table.packed)},
             }
-            message = f"room for {capacity} P_Keys, {port} has {len(table.packed)}: OpenSM gives up enforcing here"
+            message = (
+                f"room for {capacity} P_Keys, {port} has {len(table.packed)}: OpenSM switches enforcement off here"
+            )
             verdict.fail(leaf, message, evidence)
         else:
             verdict.passed += 1

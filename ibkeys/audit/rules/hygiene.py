@@ -13,9 +13,9 @@ from ibkeys.topology.model import Port
     title="umad or issm device open",
     severity="high",
     evidence="mode of /dev/infiniband/umad* and issm* on this host",
-    why="Whoever opens umad sends to QP0 and QP1 of every node; issm sets the IsSM bit.",
+    why="Whoever can open umad can send to QP0 and QP1 of every node; issm sets the IsSM bit.",
     sources=("SANS",),
-    remedy="Mode 0660 and a group of those who may, by udev rules.",
+    remedy="Mode 0660 and a group of permitted users, by udev rules.",
     false_positives="A machine with one user.",
 )
 def devices(data: AuditInput) -> Verdict:
@@ -31,7 +31,7 @@ def devices(data: AuditInput) -> Verdict:
         else:
             verdict.passed += 1
     if not data.host.facts.devices:
-        verdict.unknown(None, "no umad device is to be seen on this host, so its mode is not known")
+        verdict.unknown(None, "no umad device was found on this host, so its mode is not known")
     return verdict
 
 
@@ -40,7 +40,7 @@ def devices(data: AuditInput) -> Verdict:
     title="duplicate or unknown GUID",
     severity="high",
     evidence="one port or node GUID at two places; GUIDs that are not in the inventory",
-    why="A GUID is all that a policy knows of a port: who takes another's gets its partitions.",
+    why="A policy identifies a port by its GUID alone: whoever takes the GUID of another port gets its partitions.",
     sources=("SANS", "NICO"),
     remedy="Find the cable: the routes of both are named.",
     false_positives="An HCA that was swapped. Planes of one XDR port carry one GUID and are left out.",
@@ -63,7 +63,9 @@ def guids(data: AuditInput) -> Verdict:
         else:
             verdict.passed += 1
     if known is None and not verdict.drafts:
-        return Verdict.without(data, "no GUID is used twice; whether all belong here says an inventory (--inventory)")
+        return Verdict.without(
+            data, "no GUID is used twice; an inventory (--inventory) would show whether all belong here"
+        )
     return verdict
 
 
@@ -88,10 +90,10 @@ def _route(port: Port) -> str:
     id="HY003",
     title="audit incomplete",
     severity="info",
-    evidence="what should have been read and was not",
-    why="A green report of half a fabric lies.",
+    evidence="what should have been read but was not",
+    why="A pass over a partly read fabric is misleading.",
     sources=("KB",),
-    remedy="Give the keys (--security-keys, --keystore), more --retries, and ask again.",
+    remedy="Give the keys (--security-keys, --keystore), raise --retries, and run the audit again.",
     false_positives="None.",
 )
 def incomplete(data: AuditInput) -> Verdict:

@@ -10,7 +10,7 @@ from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.rule import Verdict, rule
 from ibkeys.host.facts import KeyFile
 
-ELSEWHERE: Final = "this host was not looked at: the fabric is simulated, or the snapshot is from another host"
+ELSEWHERE: Final = "this host was not examined: the fabric is simulated, or the snapshot is from another host"
 
 
 @rule(
@@ -20,7 +20,8 @@ ELSEWHERE: Final = "this host was not looked at: the fabric is simulated, or the
     evidence=(
         "mode and owner of guid2mkey, opensm.conf, ibdiag.conf and the key store, and of the directories above them"
     ),
-    why="Who reads the file has the keys. OpenSM writes its files with the umask, and packages install them as 0644.",
+    why="Whoever can read the file has the keys. OpenSM writes its "
+    "files with the umask, and packages install them as 0644.",
     sources=("OSM", "PUP"),
     remedy="chmod 600, owner root; directories above writable by root only.",
     false_positives="A configuration in which no key is set (it is left out here).",
@@ -34,7 +35,7 @@ def readable(data: AuditInput) -> Verdict:
         label = (str(each.file.path),)
         problems = _problems(each)
         if each.holds_key is None:
-            message = f"{each.file.path}: whether a key is in it could not be read"
+            message = f"{each.file.path}: it is not known whether it holds a key"
             verdict.unknown(None, message, _file(each), labels=label)
         elif each.holds_key and problems:
             verdict.fail(None, f"{each.file.path}: {', and '.join(problems)}", _file(each), labels=label)
@@ -50,7 +51,7 @@ def _problems(each: KeyFile) -> list[str]:
         only = "" if each.file.others_can_read else ", and only the directories above keep them out"
         found.append(f"its mode {each.file.mode:04o} lets others read it{only}")
     if each.file.others_can_write:
-        found.append("others can write it, or put another in its place")
+        found.append("others can write it or replace it")
     if each.file.strange_owners:
         owners = ", ".join(map(str, each.file.strange_owners))
         found.append(f"a directory above it belongs to user {owners}")
@@ -67,7 +68,7 @@ def _file(each: KeyFile) -> dict[str, Mapping[str, Any]]:
     title="key file out of step",
     severity="medium",
     evidence="port GUIDs of the fabric against those in guid2mkey",
-    why="What is not in the file will be slow to recover, and diagnostics with the file are blind to it.",
+    why="A port that is not in the file will be slow to recover, and diagnostics that use the file cannot read it.",
     sources=("OSM",),
     remedy="Let the SM write its files (a sweep), then look again; ibkeys mkey-import takes them over.",
     false_positives="Nodes that came since the last sweep.",

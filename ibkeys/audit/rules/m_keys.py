@@ -20,7 +20,7 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.topology.model import Port
 
 _KEY: Final = (PortInfo.m_key, PortInfo.m_key_protect_bits)
-HIDDEN: Final = "ProtectBits 1 hides the M_Key from whoever does not send it: give its key to see it"
+HIDDEN: Final = "ProtectBits 1 hides the M_Key from requests without the key: give the key to see it"
 
 
 def _with_key(verdict: Verdict) -> Iterator[Port]:
@@ -38,8 +38,8 @@ def _with_key(verdict: Verdict) -> Iterator[Port]:
     severity="critical",
     evidence="PortInfo.M_Key 0 where it is not hidden (ProtectBits 0, 2 or 3)",
     why=(
-        "Without an M_Key any host may set anything on the port: LID, P_Keys, enforcement, an M_Key of its own. "
-        "It is OpenSM's default."
+        "Without an M_Key any host can set anything on the port: LID, P_Keys, enforcement, an M_Key of its own. It is "
+        "OpenSM's default."
     ),
     sources=("OSM", "CMX"),
     remedy="Set m_key in the subnet manager's configuration; where no SM runs, ibkeys mkey-deploy.",
@@ -54,7 +54,7 @@ def unset(data: AuditInput) -> Verdict:
             continue
         bits = protect_bits(port)
         more = f"; ProtectBits {bits} has no effect then" if bits else ""
-        verdict.fail(port, f"M_Key is 0: any host may change this port{more}", port_info(data, port, *_KEY))
+        verdict.fail(port, f"M_Key is 0: any host can change this port{more}", port_info(data, port, *_KEY))
     return verdict
 
 
@@ -63,7 +63,7 @@ def unset(data: AuditInput) -> Verdict:
     title="M_Key readable by all",
     severity="high",
     evidence="PortInfo.M_Key other than 0 with ProtectBits 0",
-    why="At level 0 every Get(PortInfo) answers with the key, and who has it may Set.",
+    why="At level 0 every Get(PortInfo) answers with the key, and whoever has it may Set.",
     sources=("SEED5",),
     remedy="ProtectBits 2: m_key_protection_level 2 in OpenSM, or ibkeys mkey-set --protect 2 --lease 60.",
     false_positives="A recovery under way: the lease ran out so that the key could be read.",
@@ -73,7 +73,7 @@ def readable(data: AuditInput) -> Verdict:
     verdict = Verdict.over_fabric(data)
     for port in verdict.with_port_info(data.end_ports):
         if port.m_key_state == "set" and protect_bits(port) == 0:
-            verdict.fail(port, "ProtectBits 0 shows the M_Key to everybody who asks", port_info(data, port, *_KEY))
+            verdict.fail(port, "ProtectBits 0 shows the M_Key to everyone who reads it", port_info(data, port, *_KEY))
         elif port.m_key_state != "zero":
             verdict.passed += 1
     verdict.note = "" if verdict.passed or verdict.drafts else "no port has an M_Key to show"
@@ -85,7 +85,7 @@ def readable(data: AuditInput) -> Verdict:
     title="reads open",
     severity="medium",
     evidence="PortInfo.M_KeyProtectBits 1",
-    why="At level 1 P_Key tables, forwarding tables and topology are open to whoever sends an SMP.",
+    why="At level 1 P_Key tables, forwarding tables and topology are open to anyone who sends an SMP.",
     sources=("NVG",),
     remedy="m_key_protection_level 2 in OpenSM, or ibkeys mkey-set --protect 2.",
     false_positives="Sites whose diagnostics run without a key.",
@@ -129,7 +129,7 @@ def shared(data: AuditInput) -> Verdict:
         if holders <= data.thresholds.max_share:
             verdict.passed += 1
             continue
-        message = f"{holders} nodes have this M_Key: who learns it from one can change them all"
+        message = f"{holders} nodes have this M_Key: whoever learns it from one can change them all"
         verdict.fail(port, message, port_info(data, port, PortInfo.m_key), severity=severity)
     verdict.note = "" if ports or verdict.drafts else "no port has an M_Key"
     return verdict
@@ -164,7 +164,7 @@ def lease(data: AuditInput) -> Verdict:
         period = field_of(port, PortInfo.m_key_lease_period)
         problem = ""
         if period == 0:
-            problem = "no lease: if the M_Key is lost, nothing but a reset gives this port back"
+            problem = "no lease: if the M_Key is lost, only a reset makes this port accessible again"
         elif sweep is not None and period <= sweep:
             problem = f"a lease of {period} s is not above the SM's sweep interval ({sweep} s): it can run out between"
         elif period > most:
@@ -195,8 +195,8 @@ def sweep_interval(data: AuditInput) -> int | None:
         "documentation, all ones; $RANDOM's shape (bits 15, 31, 47, 63 clear) in 4 or more different keys is low"
     ),
     why=(
-        "Samples get copied. All ones asks NVIDIA's SM for a random key and is a key to any other. Four $RANDOM of a "
-        "shell are 60 weak bits."
+        "Samples get copied. All ones makes NVIDIA's SM choose a random key; any other SM uses it as the key. Four "
+        "values of a shell's $RANDOM are 60 weak bits."
     ),
     sources=("NVG", "NICO"),
     remedy="64 bits of a cryptographic random source: ibkeys mkey-gen.",

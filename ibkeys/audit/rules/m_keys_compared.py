@@ -39,8 +39,8 @@ def violations(data: AuditInput) -> Verdict:
     severity="critical",
     evidence="the key store's ProtectBits 1 or more, PortInfo.M_KeyProtectBits 0",
     why=(
-        "With the M_Key still there: the lease ran out, and all can read the key. Without it: a reset, or a subnet "
-        "manager whose m_key is not set, took key and level away, and any host may change the port."
+        "If the M_Key is still set, the lease ran out and everyone can read the key. If not, a reset or a subnet "
+        "manager without m_key removed key and level, and any host can change the port."
     ),
     sources=("SEED5",),
     remedy=(
@@ -106,7 +106,7 @@ def _compare_with_store(verdict: Verdict, port: Port, stored: StoredPort) -> Non
     valid = [key for state, key in stored.keys if state in ("current", "pending", newest)]
     if port.m_key_state == "hidden":
         if data.snapshot.about.has_keys and port.m_key in valid:
-            message = "the key store's M_Key was sent, and the port still hides its own: it is another"
+            message = "the key store's M_Key was sent, and the port still hides its key, so the key is a different one"
             verdict.fail(port, message, evidence)
         else:
             verdict.unknown(port, HIDDEN, evidence)
@@ -122,7 +122,7 @@ def _compare_with_store(verdict: Verdict, port: Port, stored: StoredPort) -> Non
         formers = {data.snapshot.number_of(key) for _, key in stored.keys}
         more = ": it is an earlier one of the store" if key_number(port) in formers else ""
         shown = m_key_text(data, port)
-        verdict.fail(port, f"the port's M_Key ({shown}) is not the one that the key store has{more}", evidence)
+        verdict.fail(port, f"the port's M_Key ({shown}) differs from the one in the key store{more}", evidence)
 
 
 @rule(
@@ -130,7 +130,7 @@ def _compare_with_store(verdict: Verdict, port: Port, stored: StoredPort) -> Non
     title="port not auditable",
     severity="medium",
     evidence="a link that is up, and no answer to NodeInfo or PortInfo",
-    why="A port at level 2 whose key is not at hand looks like this, and so does one behind a firewall for SMPs.",
+    why="A port at level 2 whose key is not available looks like this, and so does one behind a firewall for SMPs.",
     sources=("SEED5",),
     remedy="Give its key (--security-keys, --keystore), or see what is behind the link.",
     false_positives="A node that is dead or booting while its link is up.",

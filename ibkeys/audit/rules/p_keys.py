@@ -73,7 +73,7 @@ def full_default(data: AuditInput) -> Verdict:
 _DEFAULT_REACHES: Final = {
     # does it send to limited members, do they send to it
     (True, True): "it may talk to every port of the subnet",
-    (True, False): "one way, it may send to every port of the subnet; of their answers {leaf} stops {what}",
+    (True, False): "one way, it may send to every port of the subnet; {leaf} stops {what}",
     (False, True): "one way, every port of the subnet may send to it; {leaf} stops what it sends (inbound enforcement)",
     (False, False): "its packets do not pass {leaf}, which enforces partitions without this one",
 }
@@ -83,8 +83,8 @@ def _what_default_reaches(data: AuditInput, port: Port) -> str:
     """Return what a full member of the default partition reaches, as far as its switch port lets it."""
     found = data.reach.traffic(port, DEFAULT_PARTITION)
     if found is None:
-        return "it may talk to every port of the subnet, unless its switch port, of which not all was read, stops it"
-    what = "those of limited members" if found.arrives else "all"
+        return "it may talk to every port of the subnet, unless its switch port, which was only partly read, stops it"
+    what = "answers of limited members" if found.arrives else "all answers"
     text = _DEFAULT_REACHES[bool(found.leaves), bool(found.arrives & LIMITED)]
     return text.format(leaf=leaf_of(port), what=f"{what} (outbound enforcement)")
 
@@ -118,7 +118,7 @@ def both_forms(verdict: Verdict, port: Port, table: Table) -> None:
     title="invalid or duplicate entry",
     severity="low",
     evidence="0x8000 in a P_KeyTable, or the same 16 bits twice",
-    why="It wastes capacity, and which of two indexes a look-up finds is open.",
+    why="It wastes capacity, and it is undefined which of the two indexes a look-up finds.",
     sources=("SEED2",),
     remedy="Clear it: ibkeys pkey-set ADDR INDEX=.",
     false_positives="None known.",
@@ -132,7 +132,7 @@ def odd_entries(data: AuditInput) -> Verdict:
         if not table.odd and not table.twice:
             verdict.passed += 1
             continue
-        problems = [f"0x{key:04x} stands there more than once" for key in table.twice]
+        problems = [f"0x{key:04x} is in the table more than once" for key in table.twice]
         if table.odd:
             problems.insert(0, f"0x8000 at index {', '.join(map(str, table.odd))} matches nothing")
         entries = [(index, FULL_BIT) for index in table.odd]
@@ -160,14 +160,16 @@ def index_0(verdict: Verdict, port: Port, table: Table) -> None:
     first = table.entries.get(0)
     wanted = data.resolution.index0.get(port.guid) if data.resolution is not None else None
     if first is None:
-        verdict.fail(port, "index 0 is empty: what takes its P_Key from there cannot send", p_keys((0, 0)))
+        verdict.fail(port, "index 0 is empty: software that takes its P_Key from index 0 cannot send", p_keys((0, 0)))
     elif first & DEFAULT_PARTITION == (wanted.partition if wanted is not None else DEFAULT_PARTITION):
         verdict.passed += 1
     elif wanted is not None:
         message = f"index 0 holds 0x{first:04x}, the policy wants {wanted} there (indx0)"
         verdict.fail(port, message, p_keys((0, first)))
     elif data.policy is None:
-        message = f"index 0 holds 0x{first:04x}, not the default partition; if it should, says a policy (--policy)"
+        message = (
+            f"index 0 holds 0x{first:04x}, not the default partition; a policy (--policy) would show whether it should"
+        )
         verdict.unknown(port, message, p_keys((0, first)))
     else:
         message = f"index 0 holds 0x{first:04x}, not the default partition, and the policy has no indx0 for this port"
@@ -202,7 +204,7 @@ def nearly_full(verdict: Verdict, port: Port, table: Table) -> None:
     title="index moved",
     severity="high",
     evidence="a P_Key at another index than in the baseline",
-    why="A QP holds an index, not a P_Key: what stands there now is what it sends and takes.",
+    why="A QP holds an index, not a P_Key: it now sends and accepts the P_Key at that index.",
     sources=("SEED1",),
     remedy="Put it back at its index, or restart what uses it.",
     false_positives="OpenSM with keep_pkey_indexes FALSE after a reboot of the node.",
@@ -269,7 +271,7 @@ def joins_nobody(data: AuditInput) -> Verdict:
             verdict.passed += 1
             continue
         if len(members) == 1:
-            problem = f"partition {label[0]} has one member: it can talk to nobody in it"
+            problem = f"partition {label[0]} has one member: it has nobody to talk to"
         else:
             problem = f"partition {label[0]} has {count(len(members), 'member')}, all limited: none can talk to another"
         evidence = {"partition": {"number": label[0], "full": len(each.full), "limited": len(each.limited)}}
@@ -285,7 +287,7 @@ def joins_nobody(data: AuditInput) -> Verdict:
     title="P_Key without owner",
     severity="medium",
     evidence="partitions in tables that neither the policy nor the registry knows",
-    why="Nobody answers for it: left over, or added out of band.",
+    why="Nobody is responsible for it: it was left over, or added out of band.",
     sources=("NICO",),
     remedy="Write its owner down, or remove it with a plan.",
     false_positives="P_Keys of SHARP and of gateways that other software makes.",
@@ -293,7 +295,7 @@ def joins_nobody(data: AuditInput) -> Verdict:
 def without_owner(data: AuditInput) -> Verdict:
     """PK012: P_Key without owner."""
     if data.policy is None and data.registry is None:
-        return Verdict.without(data, "neither a policy nor a registry to compare with (--policy, --registry)")
+        return Verdict.without(data, "no policy or registry to compare with (--policy, --registry)")
     verdict = Verdict.over_fabric(data)
     owned = {DEFAULT_PARTITION} | set(data.registry or ())
     owned |= {partition.base for partition in data.policy.partitions} if data.policy is not None else set()
@@ -320,7 +322,7 @@ def without_owner(data: AuditInput) -> Verdict:
     why="Traffic is spread over the planes; on the one without the P_Key it is lost.",
     sources=("IBDSRC",),
     remedy="Let the SM sweep again.",
-    false_positives="A snapshot that was taken while the SM was at it.",
+    false_positives="A snapshot that was taken while the SM was writing the tables.",
 )
 def planes_differ(data: AuditInput) -> Verdict:
     """PK013: planes differ."""

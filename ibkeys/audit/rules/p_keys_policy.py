@@ -102,9 +102,7 @@ def not_in_policy(data: AuditInput) -> Verdict:
     id="PK003",
     title="P_Key missing",
     severity="medium",
-    evidence=(
-        "P_Keys of the policy that are not in the P_KeyTable, or there as a limited one in the place of a full one"
-    ),
+    evidence=("P_Keys of the policy that are not in the P_KeyTable, or only as limited instead of full"),
     why="The application that needs it fails.",
     sources=("NICO",),
     remedy="Let the SM sweep, or ibkeys plan --policy FILE and apply.",
@@ -273,7 +271,7 @@ def _what_stops_answers(data: AuditInput, sender: Port, receiver: Port, bases: C
 def tenant_on_default(data: AuditInput) -> Verdict:
     """PK014: tenant on default base."""
     if data.policy is None and data.registry is None:
-        return Verdict.without(data, "neither a policy nor a registry to look at (--policy, --registry)")
+        return Verdict.without(data, "no policy or registry was given (--policy, --registry)")
     verdict = Verdict(data)
     owner = (data.registry or {}).get(DEFAULT_PARTITION, NO_TENANT)
     if owner != NO_TENANT:

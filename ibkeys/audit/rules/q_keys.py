@@ -21,7 +21,7 @@ _COUNTERS: Final = (PortInfo.p_key_violations, PortInfo.q_key_violations)
     title="P_Key or Q_Key violations rise",
     severity="medium",
     evidence="PortInfo.P_KeyViolations and Q_KeyViolations against the baseline",
-    why="A host sends where it may not, or probes: what grows is the counter of the one that was asked.",
+    why="A host sends where it may not, or probes: the counter that grows is that of the destination.",
     sources=("SEED1", "SEED3"),
     remedy="Traps 257, 258 and 259 in the SM's log name both sides. Then ibkeys counters-clear.",
     false_positives="Applications that start before their P_Key is there; IPoIB. A counter stays at 65535.",
@@ -55,7 +55,7 @@ def constraint_errors(data: AuditInput) -> Verdict:
             continue
         errors = data.snapshot.constraint_errors.get(leaf)
         if errors is None or errors.received is None or errors.transmitted is None:
-            why = errors.error if errors is not None and errors.error else "they were not asked"
+            why = errors.error if errors is not None and errors.error else "they were not queried"
             verdict.unknown(leaf, f"its PortCounters were not read: {why}", {"PortCounters": {"error": why}})
             continue
         counts = {"port_rcv_constraint_errors": errors.received, "port_xmit_constraint_errors": errors.transmitted}
@@ -97,7 +97,7 @@ def privileged_q_keys(data: AuditInput) -> Verdict:
     allowed = data.host.facts.privileged_qkey
     evidence = {"rdma system": {"privileged_qkey": allowed}}
     if allowed is None:
-        message = "neither the kernel nor `rdma system show` of this host tells of privileged-qkey"
+        message = "neither the kernel nor `rdma system show` of this host reports privileged-qkey"
         verdict.unknown(None, message, evidence)
     elif allowed:
         verdict.fail(None, "any user of this host may use controlled Q_Keys, that of QP1 (0x80010000) too", evidence)

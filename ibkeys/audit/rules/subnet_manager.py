@@ -12,7 +12,7 @@ from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import SMState
 from ibkeys.topology.model import Port
 
-_NOT_ASKED: Final = "the SA was not asked (--probe-sa)"
+_NOT_ASKED: Final = "the SA was not queried (--probe-sa)"
 
 
 @rule(
@@ -20,9 +20,9 @@ _NOT_ASKED: Final = "the SA was not asked (--probe-sa)"
     title="subnet manager not on the list, or two masters",
     severity="critical",
     evidence="SMInfo of every port whose IsSM bit is set: GUID and state, against --sm-guids",
-    why="A rogue SM owns the subnet: LIDs, routes, P_Keys and M_Keys are its to set.",
+    why="A rogue SM controls the subnet: it sets LIDs, routes, P_Keys and M_Keys.",
     sources=("NICO",),
-    remedy="Stop it; write the GUIDs of those that may run down.",
+    remedy="Stop it; list the GUIDs of those that may run (--sm-guids).",
     false_positives="A standby that was just added.",
 )
 def masters(data: AuditInput) -> Verdict:
@@ -45,7 +45,9 @@ def masters(data: AuditInput) -> Verdict:
         elif count > 1 and info.sm_state == SMState.MASTER:
             verdict.fail(port, f"one of {count} subnet managers that say they are master", evidence)
         elif data.sm_guids is None:
-            verdict.unknown(port, f"a subnet manager ({state}); whether it should be there says --sm-guids", evidence)
+            verdict.unknown(
+                port, f"a subnet manager ({state}); --sm-guids would show whether it should be there", evidence
+            )
         else:
             verdict.passed += 1
     verdict.note = "" if verdict.passed or verdict.drafts else "no port says that a subnet manager runs behind it"
@@ -92,12 +94,14 @@ def default_keys(data: AuditInput) -> Verdict:
     unkeyed = plain.answer if plain is not None else None
     answers: Evidence = {"SA": {WITH_DEFAULT_KEY: asked.answer, WITHOUT_KEY: unkeyed}}
     if asked.answer == "answered":
-        message = f"the SA takes SM_Key 1, the default: it gives M_Keys and tables to whoever sends it ({asked.detail})"
+        message = (
+            f"the SA accepts SM_Key 1, the default: it gives M_Keys and tables to anyone who sends it ({asked.detail})"
+        )
         verdict.fail(data.master, message, answers)
     elif asked.answer == "refused" or (asked.answer == "silent" and unkeyed == "answered"):
         verdict.passed += 1
     else:
-        verdict.unknown(data.master, f"the SA did not tell: SM_Key 1 {asked.answer} ({asked.detail})", answers)
+        verdict.unknown(data.master, f"the SA gave no clear answer: SM_Key 1 {asked.answer} ({asked.detail})", answers)
     return verdict
 
 
@@ -141,7 +145,7 @@ def _running_configs(data: AuditInput) -> list[OpensmConfig]:
 )
 def bulk(data: AuditInput) -> Verdict:
     """SM003: SA serves bulk to untrusted."""
-    return _stranger_gets(data, BULK, "the SA gives the list of all nodes to whoever asks, without an SM_Key")
+    return _stranger_gets(data, BULK, "the SA gives the list of all nodes to anyone, without an SM_Key")
 
 
 @rule(
@@ -165,8 +169,8 @@ def wildcard(data: AuditInput) -> Verdict:
     return _stranger_gets(
         data,
         WILDCARD,
-        "the SA takes a subscription to all traps from whoever asks, without an SM_Key: it gets those of refused keys, "
-        "the offered M_Keys in them",
+        "the SA accepts a subscription to all traps from anyone, without an SM_Key: the subscriber gets the traps of "
+        "refused keys, with the offered M_Keys in them",
     )
 
 
@@ -182,5 +186,5 @@ def _stranger_gets(data: AuditInput, question: str, what: str) -> Verdict:
     elif asked.answer == "refused":
         verdict.passed = 1
     else:
-        verdict.unknown(data.master, f"the SA did not tell: {asked.answer} ({asked.detail})", evidence)
+        verdict.unknown(data.master, f"the SA gave no clear answer: {asked.answer} ({asked.detail})", evidence)
     return verdict

@@ -35,5 +35,5 @@ def objections_to_owners(files: Iterable[LookedAt], otherwise: str = "") -> Iter
             would = f": {otherwise}" if otherwise else ""
             yield Objection(
                 "file-managed",
-                f"{file.name} is managed by {owner}, which writes over what is put there{would}; change it there",
+                f"{file.name} is managed by {owner}, which overwrites changes to it{would}; make the change there",
             )

@@ -30,7 +30,7 @@ def objections_to_key_under_sm(writer: Writer, port: PortHandle) -> list[Objecti
     """Return what ``mkey-under-sm`` says of a new key for one port, as a list of none or one."""
     return _under_sm(
         writer,
-        f"an SM that does not know the new M_Key drops {port} and all behind it: {_LET_OPENSM}",
+        f"an SM that does not know the new M_Key loses {port} and all ports behind it: {_LET_OPENSM}",
         _ONLY_AT_START,
         "That edits its opensm.conf; where the ports have a key, it is mkey-rotate. Or stop every SM first.",
     )
@@ -40,7 +40,7 @@ def objections_to_keys_under_sm(writer: Writer, managers: Sequence[Port]) -> lis
     """Return what ``mkey-under-sm`` says of new keys for a fabric. *managers*: the ports with IsSM."""
     return _under_sm(
         writer,
-        f"{_is_sm_on(managers)}; an SM that does not know the new M_Keys drops those ports and all behind them: let "
+        f"{_is_sm_on(managers)}; an SM that does not know the new M_Keys loses those ports and all behind them: let "
         "OpenSM set the key (--via opensm)",
         _ONLY_AT_START,
         "Or stop every SM first (ibkeys-mkey-rotate(1)).",
@@ -52,7 +52,7 @@ def objections_to_removal_under_sm(writer: Writer, managers: Sequence[Port]) -> 
     return _under_sm(
         writer,
         f"{_is_sm_on(managers)}; OpenSM sets its own m_key, level and lease on every port at each sweep, so the keys "
-        "come back: let OpenSM take them away (--via opensm)",
+        "come back: let OpenSM remove them (--via opensm)",
         "Or stop every SM first (ibkeys-mkey-remove(1)).",
     )
 
@@ -79,8 +79,8 @@ def objections_to_key_files_under_sm(manager: SubnetManager) -> list[Objection]:
     if not manager.may_be_master:
         return []
     text = (
-        f"{manager.evidence}; an SM that runs sets its own keys while these files are made, so they would not fit: "
-        "stop every SM first, standbys too"
+        f"{manager.evidence}; a running SM sets its own keys while these files are made, so they would not match: stop "
+        "every SM first, standbys too"
     )
     return [Objection("mkey-under-sm", text, "A port that counts violations tells the SM so.")]
 
@@ -158,7 +158,7 @@ def objections_to_opensm(fabric: Fabric, key: MKey | None, named: Path | None, g
         except IbkeysError as error:
             if path == named:
                 raise
-            found.append(Objection("sm-wipes-keys", f"{error}; whether it has the new M_Keys cannot be told"))
+            found.append(Objection("sm-wipes-keys", f"{error}; it is not known whether it has the new M_Keys"))
             continue
         wrong = problems(data, None if key is None else KeyLines(key))
         if wrong:
@@ -249,8 +249,8 @@ def _about_links(what: str) -> Objection:
 def first_keys_at_level_0(who: str) -> Question:
     """Return the question for a first key that a port at level 0 gets, where nobody said which level."""
     return Question(
-        f"{who} at level 0: everybody who asks is shown the new M_Key, and who has it may change the port "
-        "(--protect 2 --lease 60 closes it)",
+        f"{who} at level 0: everyone who reads the port sees the new M_Key, and whoever has the key may change the "
+        "port (--protect 2 --lease 60 closes it)",
         "--protect 0",
     )
 

@@ -28,7 +28,7 @@ INTERLOCK_OF: Final[dict[Cut, str]] = {
 }
 """Which interlock speaks: for enforcement, unless it is a P_Key that goes."""
 MEANING: Final[dict[Cut, str]] = {
-    "SA": "enforcement without the default P_Key cuts what is attached off from the SA",
+    "SA": "enforcement without the default P_Key cuts the attached node off from the SA",
     "limited by table": "the SM is or may be behind an enforcing port that loses 0xffff and keeps 0x7fff: limited "
     "members can no longer reach the SA through it",
     "limited by enforcement": "the SM is or may be behind a port that has 0x7fff and no 0xffff: with enforcement "

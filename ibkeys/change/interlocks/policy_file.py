@@ -34,7 +34,7 @@ def objections_to_edit(
             )
     owner = manager_of(path, data)
     if owner is not None:
-        yield Objection("file-managed", f"{path} is managed by {owner}, which writes over what is put there")
+        yield Objection("file-managed", f"{path} is managed by {owner}, which overwrites changes to it")
 
 
 def _is_same(one: Path, other: Path) -> bool:

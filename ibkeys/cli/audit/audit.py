@@ -69,24 +69,25 @@ _choice: Final = options.group(
 @command("audit")
 @compare
 @_choice
-@click.option("--explain", metavar="ID", help="Say what there is to know of a rule, and read no fabric.")
+@click.option("--explain", metavar="ID", help="Explain a rule, and read no fabric.")
 @options.option(
     "-f",
     "--format",
     "format",
     type=click.Choice(FORMATS),
     default="table",
-    help="Form of the report.  [default: table]",
+    help="Format of the report.  [default: table]",
 )
 @options.listing
 @options.reading
 def audit(where: Where, compared: Compare, choice: Choice, explain: str | None, listing: Listing, format: str) -> int:
-    """Check the keys of a whole fabric, or of a snapshot, by a catalogue of rules.
+    """Check the keys of a whole fabric, or of a snapshot, against a set of rules.
 
-    Each rule passes, fails, is unknown, does not apply or is waived. Unknown is never a pass: what was not read makes
-    every rule unknown that needs it. Exit status 1: a rule fails at --fail-on or worse. 3: something that should have
-    been read was not, whatever else was found. With a filter the rules see the whole fabric all the same, and what they
-    say of other ports is left out, of the exit status too: nothing is said of the others.
+    Each rule passes, fails, is unknown, does not apply or is waived. Unknown never counts as a pass: data that
+    could not be read makes every rule that needs it unknown. Exit status 1: a rule fails at the severity of
+    --fail-on or worse. 3: something that should have been read was not, whatever else was found. With a filter the
+    rules still see the whole fabric, but findings about other ports are left out of the report and of the exit
+    status.
     """
     from ibkeys.audit.catalogue import rule_named, select
     from ibkeys.cli.audit.text import write_explanation

@@ -58,17 +58,21 @@ compare: Final = options.group(
     options.option(
         "--policy",
         metavar="FILE|opensm|ufm:URL",
-        help="The policy that P_Key tables are held against; opensm: of the master on this host; ufm:URL: of UFM.",
+        help="The policy to compare P_Key tables with; opensm: that of the master on this host; ufm:URL: that of UFM.",
     ),
     options.option("--allow-both-pkeys", env=False, is_flag=True, help="OpenSM runs with allow_both_pkeys."),
     options.option(
         "--baseline", metavar="SNAPSHOT", help="An earlier snapshot: counters, indexes and cables are compared."
     ),
     options.option("--registry", metavar="FILE", help="Who owns which partition: lines of P_KEY OWNER."),
-    options.option("--inventory", metavar="FILE", help="The GUIDs that belong here, one on each line."),
+    options.option("--inventory", metavar="FILE", help="The GUIDs that belong to this fabric, one per line."),
     SM_GUIDS,
     options.option(
-        "--max-share", type=Number(1, 1 << 20), default=1, metavar="N", help="Nodes with one M_Key.  [default: 1]"
+        "--max-share",
+        type=Number(1, 1 << 20),
+        default=1,
+        metavar="N",
+        help="Most nodes that may share one M_Key.  [default: 1]",
     ),
     options.option(
         "--lease-limit",
@@ -77,7 +81,9 @@ compare: Final = options.group(
         metavar="SECONDS",
         help="Longest M_Key lease.  [default: 3600]",
     ),
-    options.option("--sweep-interval", type=Number(1, 65535), metavar="SECONDS", help="That of the subnet manager."),
+    options.option(
+        "--sweep-interval", type=Number(1, 65535), metavar="SECONDS", help="The subnet manager's sweep interval."
+    ),
     options.inbound_check,
     options.probe_sa,
     options.sm_port,
@@ -169,9 +175,11 @@ def host_of(keystore: Path | None, where: Where) -> HostView:
 def refuse_what_asks(compare: Compare) -> None:
     """Raise UsageError for options that ask somebody, where ``--from`` asks nobody."""
     if is_opensm(compare.policy):
-        raise UsageError("--policy opensm asks who is master, and --from asks nobody: name the policy file")
+        raise UsageError(
+            "--policy opensm needs the fabric to find the master, and --from reads a file: name the policy file"
+        )
     if click.get_current_context().get_parameter_source("probe_sa") == ParameterSource.COMMANDLINE:
-        raise UsageError("--from reads a file and asks nobody: --probe-sa does not go with it")
+        raise UsageError("--from reads a file, not the fabric: leave --probe-sa out")
 
 
 def recorded_input(where: Where, given: dict[str, Any]) -> AuditInput:

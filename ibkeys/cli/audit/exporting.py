@@ -99,12 +99,12 @@ class Reader:
         age = time.time() - finished
         if age < -_CLOCKS_APART:
             raise StoreError(
-                f"{path}: says it was taken at {about.finished}, which is not yet, so a clock was wrong: move it away"
+                f"{path}: its time {about.finished} is in the future, so a clock was wrong: move it away"
             ).explained("It would be the newest until then.")
         if self._max_age is not None and age > self._max_age.total_seconds():
             raise StoreError(
                 f"{path}: was taken {age / 3600:.1f} hours ago, at {about.finished}, and --max-age is "
-                f"{self._max_age.total_seconds() / 3600:.1f} hours: whatever takes the snapshots has stopped"
+                f"{self._max_age.total_seconds() / 3600:.1f} hours: the job that takes the snapshots has stopped"
             )
         return data, str(path), Sweep(finished, False, duration=finished - started)
 

@@ -42,13 +42,18 @@ goal: Final = options.group(
         "--fail-on",
         type=NearChoice(SEVERITIES),
         default="high",
-        help="Findings from this severity on are mended, and count at the end.  [default: high]",
+        help="Fix findings of this severity or worse; they also set the exit status.  [default: high]",
     ),
     options.option("--policy", metavar="FILE", help="Change P_Keys to what this partitions.conf says."),
     options.option(
         "--allow-removals", env=False, is_flag=True, help="Remove P_Keys where the policy says so; full to limited too."
     ),
-    options.option("--allow-break", env=False, is_flag=True, help="Cut the pairs that the plan names for a moment."),
+    options.option(
+        "--allow-break",
+        env=False,
+        is_flag=True,
+        help="Allow a temporary loss of connectivity for the pairs that the plan names.",
+    ),
     options.option(
         "--lease",
         env=False,

@@ -40,11 +40,11 @@ _COLUMNS: Final = ("rule", "title", "severity", "result", "in_power", "to_do")
     env=False,
     type=click.Choice(["opensm"]),
     default="opensm",
-    help="Through OpenSM, which is the only way there is.  [default: opensm]",
+    help="Through OpenSM, the only method.  [default: opensm]",
 )
 @goal
 @options.option(
-    "--abort", env=False, is_flag=True, help="Give part_enforce back what it was; the plan names the other ways back."
+    "--abort", env=False, is_flag=True, help="Restore part_enforce; the plan names how to roll back the other steps."
 )
 @options.wait_for_sm
 @options.sm_hosts
@@ -54,19 +54,20 @@ _COLUMNS: Final = ("rule", "title", "severity", "result", "in_power", "to_do")
 def harden(
     where: Where, wanted: Goal, consent: Changing, sm_hosts: SmHosts, sm_wait: int, format: str, via: str, abort: bool
 ) -> int:
-    """Mend what an audit finds, through OpenSM while it runs.
+    """Fix what an audit finds, through OpenSM while it runs.
 
-    Audits the fabric, shows one plan of several steps in a safe order, asks once, and makes step by step: each is
-    proven before the next, and each has its own way back, which the plan names. P_Keys change only with --policy. What
-    was cut off goes on with the same command. At the end the fabric is audited again, and what is left is listed with
-    what to do about it. Exit status 1: something is left at --fail-on or worse.
+    Audits the fabric, shows one plan of several steps in a safe order, asks once, and makes the steps one by one.
+    Each step is proven before the next begins, and the plan names how to roll it back. P_Keys change only with
+    --policy. The same command continues a run that was interrupted. At the end the fabric is audited again, and the
+    remaining findings are listed with their remedies. Exit status 1: findings at the severity of --fail-on or worse
+    remain.
     """
     from ibkeys.ufm.access import is_ufm
 
     if is_simulated(where):
         raise UsageError("a simulated subnet has no OpenSM on any host")
     if is_opensm(wanted.policy) or is_ufm(wanted.policy):
-        raise UsageError("--policy is what P_Keys change to: name a file")
+        raise UsageError("--policy needs a file: the P_Keys change to what it says")
     audit = GoalAudit(where, wanted)
     if abort:
         return _abort(where, consent, _asked(where, wanted, sm_hosts, sm_wait, audit), format)
@@ -157,12 +158,12 @@ class _ShownHardening(ShownChange):
     def show(self, put: Callable[[str], None]) -> None:
         """Write each step, the findings that it is for, and its way back; then what no step is for."""
         if not self.plan.steps:
-            put("nothing to do: no finding that a step is for")
+            put("nothing to do: no finding that this command can fix")
         for number, each in enumerate(self.plan.steps, 1):
             _show_step(number, each, put)
         left = [each for each in self._left() if not each.in_power]
         if left:
-            put("not in the power of this command:")
+            put("this command cannot fix:")
             _show_left(left, put)
 
     def say_refusals(self) -> None:
@@ -233,7 +234,7 @@ def _show_step(number: int, each: PlannedStep, put: Callable[[str], None]) -> No
     put(f"step {number}: {each.step.title}{rules}")
     draft = each.draft
     if draft is None:
-        put("  what it would do is not known: it would be refused")
+        put("  its effect is not known: it would be refused")
         return
     for words in draft.words:
         put(clean(f"  {words}"))

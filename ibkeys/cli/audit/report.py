@@ -45,11 +45,11 @@ Page = tuple[str, str, str]
 @WAIVERS
 @options.reading
 def report(where: Where, folder: str, compared: Compare, profile: Profile, fail_on: str, waivers: str | None) -> int:
-    """Write one folder of pages: audit, matrix and map, what changed, the journal.
+    """Write a folder of web pages: audit, matrix and map, changes, journal.
 
-    DIR is made, or an earlier report in it is replaced at one stroke; anything else that is there stays, and the
-    command ends. The pages load nothing and hold no key. With --baseline they say what changed since. The exit status
-    is that of the audit.
+    DIR is created, or an earlier report in it is replaced in one step. If DIR holds anything else, nothing is
+    written and the command ends. The pages load nothing from elsewhere and hold no key. With --baseline they show
+    what changed since that snapshot. The exit status is that of the audit.
     """
     from ibkeys.audit.catalogue import CATALOGUE
     from ibkeys.audit.engine import audit as run_audit
@@ -113,7 +113,7 @@ def _add_matrix(files: dict[str, str], pages: list[Page], data: AuditInput, foun
     made = fabric_map(data.fabric, names, worst_findings(found))
     source = f"{found.source}, read {time_text(found.taken)}"
     files["matrix.html"] = render_matrix(lay_out(data.reach, names), made, source=source, version=__version__)
-    pages.append(("matrix.html", "Matrix and map", "Who is in which partition and can talk to whom, and where it is"))
+    pages.append(("matrix.html", "Matrix and map", "Which port is in which partition, who can talk to whom, and where"))
     for colouring in COLOURINGS:
         files[f"map-{colouring}.svg"] = map_svg(made, colouring)
     by = {"partition": "partition", "level": "M_Key and ProtectBits", "finding": "finding"}

@@ -48,13 +48,13 @@ def _about_changes(changed: Comparison, before: Snapshot, after: Snapshot) -> Te
     said = [count(number, what) for number, what in counts if number]
     sentences = []
     if changed.unknown:
-        sentences.append(f"{count(len(changed.unknown), 'thing')} could not be compared, for it was not read.")
+        sentences.append(f"{count(len(changed.unknown), 'thing')} could not be compared, because it was not read.")
     if not changed.keys_comparable:
-        sentences.append(
-            "Whether a key that is set is another one cannot be said: the fingerprints are of two secrets."
-        )
+        sentences.append("It is not known whether a key changed: the fingerprints were made with two secrets.")
     if changed.keys_hidden:
-        sentences.append(f"{count(len(changed.keys_hidden), 'port')} hid the M_Key: whether it changed cannot be said.")
+        sentences.append(
+            f"{count(len(changed.keys_hidden), 'port')} hid the M_Key: it is not known whether it changed."
+        )
     facts = {"Before": time_text(before.about.finished), "After": time_text(after.about.finished)}
     return Text("What changed", ", ".join(said) or "Nothing changed", sentences, facts)
 
@@ -126,7 +126,7 @@ def what_was_done(path: Path) -> tuple[Text, list[Table]]:
     still_open = sum(each["state"] == "open" for each in operations)
     sentences = []
     if still_open:
-        sentences.append(f"{count(still_open, 'operation')} did not come to an end: ibkeys undo goes back.")
+        sentences.append(f"{count(still_open, 'operation')} did not finish: ibkeys undo rolls them back.")
     text = Text(
         "What changing commands did",
         count(len(lines), "operation"),

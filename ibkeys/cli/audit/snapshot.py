@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @options.option("--into", metavar="DIR", help="Folder that names the file by its time and links the newest as latest.")
 @options.option("--keep", type=DURATION, metavar="TIME", help="With --into: remove older snapshots (30d, 12h, 8w).")
 @options.probe_sa
-@options.option("--sa", "with_sa", is_flag=True, help="Keep what the SA says of every port, for compare --from.")
+@options.option("--sa", "with_sa", is_flag=True, help="Store what the SA says about every port, for compare --from.")
 @options.sa
 @options.format
 @options.fabric
@@ -44,12 +44,12 @@ def snapshot(
     with_sa: bool,
     sa: AskSa,
 ) -> int:
-    """Read the whole fabric's keys into one file.
+    """Save the whole fabric's keys in one file.
 
     FILE is an SQLite database: nodes, ports, links, P_Key tables, M_Key state and counters, each with the raw bytes
-    that were read, and what could not be read and why. M_Keys are kept as fingerprints, with -K as they are. Every
-    reading command reads it with --from. A snapshot that is there is replaced at one stroke; any other file stays, and
-    the command ends. With --into DIR the file is named by its time, and none is replaced.
+    that were read, and what could not be read and why. M_Keys are stored as fingerprints, with -K in clear. Every
+    reading command reads the file with --from. An existing snapshot is replaced in one step; any other file is left
+    alone, and the command ends. With --into DIR the file is named by its time, and none is replaced.
     """
     from ibkeys.fabric.probes import probe_sa as ask_sa
     from ibkeys.fabric.sa_view import ask_sa_view
@@ -81,12 +81,12 @@ def _folder(file: str | None, into: str | None, keep: timedelta | None) -> Snaps
     if file is not None:
         source = click.get_current_context().get_parameter_source
         if source("into") == ParameterSource.COMMANDLINE:
-            raise UsageError("FILE and --into DIR are two places: give one of them")
+            raise UsageError("give FILE or --into DIR, not both")
         if source("keep") == ParameterSource.COMMANDLINE:
-            raise UsageError("--keep goes with --into DIR: beside FILE nothing is removed")
+            raise UsageError("--keep goes with --into DIR: with FILE nothing is removed")
         return None
     if into is None:
-        raise UsageError("where to? Give FILE, or --into DIR" + (" with --keep" if keep is not None else ""))
+        raise UsageError("no destination: give FILE or --into DIR" + (" with --keep" if keep is not None else ""))
     folder = SnapshotFolder(Path(into))
     folder.check()
     return folder
@@ -123,7 +123,7 @@ def _say_silent_sa(taken: Snapshot) -> None:
     """Say what the SA was asked and did not tell; that is not part of the sweep either."""
     answers = taken.sa_view.answers.values() if taken.sa_view is not None else ()
     for detail in dict.fromkeys(each.detail for each in answers if each.outcome != "answered"):
-        exits.warn(f"of what the SA says this is not in the snapshot: {detail}")
+        exits.warn(f"the snapshot lacks this part of what the SA says: {detail}")
 
 
 def _summary(taken: Snapshot, with_keys: bool) -> dict[str, Any]:

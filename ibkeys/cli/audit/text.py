@@ -65,7 +65,7 @@ def write_table_report(report: Report, with_remedy: bool, folded: bool, names: F
     policy = f", policy {report.policy}" if report.policy else ""
     write(clean(f"Audit of {report.source}, read {report.taken}; profile {report.profile}{policy}"))
     if report.looked_at is not None:
-        write(f"A PART OF THE FABRIC: {report.looked_at}; nothing is said of the others")
+        write(f"A PART OF THE FABRIC: {report.looked_at}; other ports are not covered")
     write(_verdict(report))
     fold = (names or names_in(report)) if folded else None
     for severity in SEVERITIES:
@@ -81,12 +81,12 @@ def write_table_report(report: Report, with_remedy: bool, folded: bool, names: F
     coverage = report.coverage
     counts = report.summary
     write(
-        f"\n{_count(len(report.results), 'rule')}: {counts['pass']} pass, {counts['fail']} fail, "
-        f"{counts['unknown']} unknown, {counts['n/a']} do not apply, {counts['waived']} waived"
+        f"\n{_count(len(report.results), 'rule')}: {counts['pass']} pass, {counts['fail']} fail, {counts['unknown']} "
+        f"unknown, {counts['n/a']} not applicable, {counts['waived']} waived"
     )
     write(
         f"{_count(coverage.nodes, 'node')}, {_count(coverage.ports, 'port')}: {coverage.read} read, "
-        f"{coverage.unreadable} not wholly, {coverage.silent} with nobody answering behind them"
+        f"{coverage.unreadable} partly read, {coverage.silent} with no answer behind them"
     )
 
 

@@ -53,17 +53,18 @@ def diff(
 ) -> int:
     """Show what changed between two snapshots.
 
-    A is the earlier, B the later one; A alone is a folder of `snapshot --into`, and its last two are taken. Cables that
-    moved, hosts that were swapped, replaced HCAs, changed names; other nodes and links that came and went; P_Keys
-    added, removed, moved to another index, memberships; M_Key, ProtectBits, lease, enforcement; counters. What could
-    not be read in one of them is named and never shown as a change. Exit status 1 when anything differs.
+    A is the earlier and B the later snapshot. If A is given alone, it is a folder of `snapshot --into`, and its
+    last two snapshots are compared. Shows cables that moved, hosts that were swapped, replaced HCAs and changed
+    names; other nodes and links that appeared or disappeared; P_Keys that were added, removed or moved to another
+    index, and memberships; M_Key, ProtectBits, lease, enforcement; counters. Data that is missing in one snapshot
+    is named and never shown as a change. Exit status 1 when anything differs.
     """
     from ibkeys.fabric.compare import compare
     from ibkeys.reach.difference import compare_reach
 
     folded, chosen = is_folded(listing, format), PortFilter(listing)
     if chosen.is_given and (reach or pairs):
-        raise UsageError("a filter chooses among what changed at ports: it does not go with --reach and --pairs")
+        raise UsageError("a filter selects changes at ports, so it cannot be combined with --reach or --pairs")
     a, b = (a, b) if b is not None else _last_two(Path(a))
     before, after = load(Path(a)), load(Path(b))
     names = FoldedNames(port.identity() for each in (before, after) for port in each.fabric.ports())
@@ -78,14 +79,14 @@ def diff(
         found = found.only(wanted)
     if not found.keys_comparable:
         exits.warn(
-            "the M_Keys of these snapshots cannot be compared: their fingerprints are of different secrets; whether a "
-            "key is set, its ProtectBits and lease are compared"
+            "the M_Keys of these snapshots cannot be compared: their fingerprints were made with different secrets; "
+            "only whether a key is set, ProtectBits and lease are compared"
         )
     if hidden := found.keys_hidden:
         listed = ", ".join(names.words(port.identity() for port in hidden))
         exits.warn(
-            f"{counted(len(hidden), 'port')} hid the M_Key in one of the snapshots or both ({listed}): whether a key "
-            "changed there cannot be said; take both snapshots with the keys (--security-keys, --keystore)"
+            f"{counted(len(hidden), 'port')} hid the M_Key in one of the snapshots or both ({listed}): it is not known "
+            "whether a key changed there; take both snapshots with the keys (--security-keys, --keystore)"
         )
     if format == "json":
         seen = looked_at.to_json() if looked_at is not None else None
@@ -105,7 +106,7 @@ def _last_two(folder: Path) -> tuple[str, str]:
     from ibkeys.fabric.snapshot_folder import SnapshotFolder
 
     if not folder.is_dir():
-        raise UsageError(f"{folder}: is no folder of snapshots: give two snapshots, A and B, or such a folder")
+        raise UsageError(f"{folder}: is not a folder of snapshots: give two snapshots, A and B, or such a folder")
     before, after = SnapshotFolder(folder).last(2)
     return str(before), str(after)
 

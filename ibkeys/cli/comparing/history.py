@@ -35,11 +35,11 @@ _P_KEY: Final = re.compile(r"0[xX][0-9a-fA-F]{1,4}(?::(?:full|limited))?", re.AS
 @options.format
 @options.common
 def history(words: tuple[str, ...], format: str) -> int:
-    """Tell when the keys of a port or the members of a partition changed.
+    """Show when the keys of a port or the members of a partition changed.
 
-    DIR is a folder of `snapshot --into`. WHAT is a P_Key (0x and up to four digits: its partition), a port or node GUID
-    (0x and more digits), a LID (decimal), or a node's name; PORTNUM is one port of that node. Each change is given with
-    the two snapshots between which it happened.
+    DIR is a folder of `snapshot --into`. WHAT is a P_Key (0x and up to four digits: its partition), a port or node
+    GUID (0x and more digits), a LID (decimal), or a node's name; PORTNUM is one port of that node. Each change is
+    shown with the two snapshots between which it happened.
     """
     from ibkeys.fabric.history import History
     from ibkeys.fabric.snapshot_folder import SnapshotFolder
@@ -47,10 +47,10 @@ def history(words: tuple[str, ...], format: str) -> int:
     what, portnum, folder = _words(words)
     files = SnapshotFolder(Path(folder)).snapshots()
     if not files:
-        raise StoreError(f"{folder}: there is no snapshot in it; `ibkeys snapshot --into {folder}` takes one")
+        raise StoreError(f"{folder}: it has no snapshot; `ibkeys snapshot --into {folder}` takes one")
     partition = parse_p_key(what).partition if _P_KEY.fullmatch(what) else None
     if partition is not None and portnum is not None:
-        raise UsageError("a P_Key is looked for at every port: PORTNUM does not go with it")
+        raise UsageError("a P_Key is searched at every port: leave PORTNUM out")
     found = History(_wanted(what, portnum, files) if partition is None else lambda port: True, partition)
     taken: list[str] = []
     events: list[Event] = []
@@ -72,7 +72,7 @@ def _words(words: Sequence[str]) -> tuple[str, int | None, str]:
         return words[0], None, words[1]
     if len(words) == 3:
         return words[0], parse_portnum(words[1]), words[2]
-    raise UsageError("give WHAT, then PORTNUM where one port is meant, then the folder of snapshots")
+    raise UsageError("give WHAT, then PORTNUM if you mean one port, then the folder of snapshots")
 
 
 def _wanted(what: str, portnum: int | None, files: Sequence[Path]) -> Callable[[Port], bool]:
@@ -131,7 +131,7 @@ def _say_unread(found: History) -> None:
     for port, attribute in found.unread:
         ports.setdefault(attribute, {})[port] = None
     names = FoldedNames(port.to_json() for port, _ in found.unread)
-    why = "was not read in the newest snapshot: what changed since is not known"
+    why = "was not read in the newest snapshot: later changes are not known"
     for what, unread in ports.items():
         who = ", ".join(names.words(port.to_json() for port in unread))
         exits.warn(f"{counted(len(unread), 'port')}: {what} {why}: {who}", "error")
@@ -140,8 +140,8 @@ def _say_unread(found: History) -> None:
 def _finish(found: History) -> int:
     if not found.keys_comparable:
         exits.warn(
-            "M_Keys of some snapshots cannot be compared: their fingerprints are of different secrets; whether a key "
-            "is set, its ProtectBits and lease are compared"
+            "M_Keys of some snapshots cannot be compared: their fingerprints were made with different secrets; only "
+            "whether a key is set, ProtectBits and lease are compared"
         )
     _say_unread(found)
     return exits.NOT_COMPLETED if found.unread else exits.DONE

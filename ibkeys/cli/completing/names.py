@@ -26,7 +26,7 @@ _LARGEST: Final = MOST_NAMES * (LONGEST + 1)
 def served(socket: str) -> str:
     """Return the name of the list of a simulator that is being served. Raises OSError if its own is not a file's."""
     if not is_plain(socket):
-        raise OSError(f"{socket!r} is no name for a file")
+        raise OSError(f"{socket!r} is not a valid file name")
     return f"served-{socket}"
 
 
@@ -42,7 +42,7 @@ def keep(which: str, names: Iterable[str]) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = path.parent.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-        raise OSError(f"{path.parent} is no directory of this user")
+        raise OSError(f"{path.parent} is not a directory of this user")
     if not path.exists() or files.read_bytes(path, _LARGEST) != text.encode():
         files.replace_file(path, text.encode())
 

@@ -24,9 +24,9 @@ def is_folded(folding: Folding, format: str) -> bool:
     """Return whether equal rows are to be one: on a terminal, or as asked. Raises UsageError for what goes together
     with neither."""
     if folding.each and folding.fold:
-        raise UsageError("--each and --fold: one of them")
+        raise UsageError("--each and --fold exclude each other")
     if folding.fold and format != "table":
-        raise UsageError(f"--fold is a form of the table; -f {format} has one record for each port")
+        raise UsageError(f"--fold is for tables only: -f {format} has one record for each port")
     return format == "table" and (folding.fold or (sys.stdout.isatty() and not folding.each))
 
 

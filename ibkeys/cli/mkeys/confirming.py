@@ -87,7 +87,7 @@ def awaiting(
         yield Awaiting(guardian, seconds, through)
     finally:
         if guardian.leave():
-            _say("the level is still to go back: a process that stays behind tries again for about an hour")
+            _say("the level is not lowered yet: a background process tries again for about an hour")
 
 
 def _refuse_closed_store(where: Where, path: Path) -> None:
@@ -97,7 +97,7 @@ def _refuse_closed_store(where: Where, path: Path) -> None:
         is_encrypted = store.is_encrypted
     if is_encrypted and not (where.keystore_passphrase or "").startswith("@"):
         raise UsageError(
-            "the key store is encrypted, and with --confirm-within nobody can be asked for the passphrase later: give "
+            "the key store is encrypted, and with --confirm-within it cannot ask for the passphrase later: give "
             "--keystore-passphrase @FILE"
         ).explained("The process that lowers the level when this one has died has no terminal.")
 
@@ -118,11 +118,11 @@ def lower(writer: Writer, through: Through, run: int) -> int:
 
     lowering = lower_unconfirmed(writer, through, run)
     if lowering is None:
-        exits.write(f"run {run}: its level was not raised yet, so there is nothing to lower")
+        exits.write(f"run {run}: its level was not raised yet, so nothing has to be lowered")
         return exits.DONE
     exits.write(
-        f"run {run}: level {lowering.level}, with the same M_Key; `ibkeys {writer.command} --resume` "
-        f"raises it again, `ibkeys {writer.command} --abort` gives back what was there before"
+        f"run {run}: level {lowering.level}, with the same M_Key; `ibkeys {writer.command} --resume` raises it again, "
+        f"`ibkeys {writer.command} --abort` restores the former state"
     )
     return exits.NOT_COMPLETED if _say_unproven(lowering) else exits.DONE
 
@@ -130,7 +130,7 @@ def lower(writer: Writer, through: Through, run: int) -> int:
 def _say_unproven(lowering: Lowering | None) -> bool:
     unproven = lowering.unproven if lowering is not None else {}
     for guid, why in unproven.items():
-        exits.warn(f"port GUID 0x{guid:016x}: {why}; OpenSM lowers its level when it is there", "not proven")
+        exits.warn(f"port GUID 0x{guid:016x}: {why}; OpenSM lowers its level when the port is back", "not proven")
     return bool(unproven)
 
 

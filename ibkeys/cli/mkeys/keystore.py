@@ -40,11 +40,11 @@ _COLUMNS: Final = (
 )
 _LISTED: Final = 10
 _RESULT_TEXT: Final = {
-    "new": "no key was known",
+    "new": "no key was known before",
     "known": "the key store has the same key",
-    "changed": "the key store had another key, proven before these files were written: theirs is tried first from now "
-    "on, the other one is kept",
-    "older": "the key store has another key, proven after these files were written: it is still tried first",
+    "changed": "the key store had a different key, proven before these "
+    "files were written: the key of the files is now tried first, the other one is kept",
+    "older": "the key store has a different key, proven after these files were written: it is still tried first",
 }
 
 
@@ -52,16 +52,16 @@ _RESULT_TEXT: Final = {
 @options.option(
     "--settle", env=False, is_flag=True, help="Find ports that moved or vanished, and keep where they are now."
 )
-@options.option("--yes", env=False, is_flag=True, help="With --settle: do not ask.")
+@options.option("--yes", env=False, is_flag=True, help="With --settle: do not ask for confirmation.")
 @options.format
 @options.fabric
 def mkey_list(where: Where, settle: bool, yes: bool, format: str) -> int:
-    """List the keys of the key store: of which port, in which state, since when.
+    """List the keys of the key store with port, state and time.
 
-    'current': a Get proved it. 'pending': its Set was not confirmed yet. 'former': the port had it. 'imported': from
-    OpenSM's files. -K prints the keys; of an encrypted store everything else is listed without the passphrase.
-
-    --settle sweeps the fabric: a port that is not where it is known is not asked with its key until that is settled.
+    'current': a Get proved it. 'pending': its Set was not confirmed yet. 'former': the port had it before.
+    'imported': from OpenSM's files. -K prints the keys. If the store is encrypted, everything except the keys is
+    listed without the passphrase. --settle sweeps the fabric: a port that is not at its known place is not queried
+    with its key until its place is settled.
     """
     if settle:
         from ibkeys.cli.mkeys.settle import settle as settle_places
@@ -151,7 +151,7 @@ def _write_list(document: dict[str, Any], with_keys: bool) -> None:
         said = ", ".join(filter(None, (each["note"], each["since"])))
         write(f"key of the whole subnet:{key} {said}")
     for each in document["sm_keys"]:
-        what = "other key of an opensm.conf" if each["kind"] == "other" else each["kind"]
+        what = "another key from an opensm.conf" if each["kind"] == "other" else each["kind"]
         said = ", ".join(filter(None, (each["state"], each["note"], each["since"])))
         write(f"{what}:{' ' + each['key'] if each['key'] else ''} {said}")
     ports = len({row["port_guid"] for row in rows})
@@ -168,8 +168,8 @@ def _write_list(document: dict[str, Any], with_keys: bool) -> None:
 def mkey_encrypt(store: Store, new_passphrase: str | None, decrypt: bool) -> int:
     """Encrypt the keys of the key store with a passphrase, or change it.
 
-    Every key is sealed, also those that come later. Whoever loses the passphrase loses the keys: keep it, or an export,
-    where you find it without this fabric.
+    Every key is encrypted, also keys that are added later. If the passphrase is lost, the keys are lost: keep the
+    passphrase, or an export of the keys, where you can reach it without this fabric.
     """
     if decrypt and new_passphrase is not None:
         raise UsageError("--decrypt and --new-passphrase exclude each other")
@@ -197,16 +197,16 @@ def mkey_encrypt(store: Store, new_passphrase: str | None, decrypt: bool) -> int
 @command("mkey-import")
 @click.argument("directory", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
 @click.option(
-    "--opensm-conf", metavar="FILE", type=click.Path(path_type=Path), help="Take the m_key of an opensm.conf."
+    "--opensm-conf", metavar="FILE", type=click.Path(path_type=Path), help="Import the m_key of an opensm.conf."
 )
 @options.format
 @options.store
 def mkey_import(store: Store, directory: Path | None, opensm_conf: Path | None, format: str) -> int:
-    """Take OpenSM's guid2mkey, neighbors and guid2lid in DIR into the key store.
+    """Import OpenSM's guid2mkey, neighbors and guid2lid from DIR into the key store.
 
-    No key that is in the store is lost. A key that the files have otherwise than the store is tried first when the
-    files were written after the store's was proven. The m_key of an opensm.conf is kept for every port without a key of
-    its own, as OpenSM uses it.
+    No key of the store is lost. Where a key in the files differs from the store's, it is tried first if the files
+    were written after the store's key was proven. The m_key of an opensm.conf is used for every port without a key
+    of its own, as OpenSM does.
     """
     from ibkeys.host.key_files import Imported, import_key_files, import_opensm_config
 
@@ -250,7 +250,7 @@ def _write_import(done: Imported, found_key: bool | None, has_files: bool) -> No
             if len(ports) > _LISTED:
                 write(f"  and {len(ports) - _LISTED} more (all of them: -f json)")
     if done.one_key_for_changed:
-        write("those whose key is another have one and the same: a subnet manager has set its own on them")
+        write("the ports with a different key all have the same one: a subnet manager has set its own key on them")
     if has_files:
         write(f"{_count(len(done.results), 'key')}, {_count(done.links, 'link')}, {_count(done.lids, 'LID')} read")
     if found_key is not None:
@@ -282,8 +282,8 @@ _conf_options: Final = options.group(
         type=click.Path(path_type=Path),
         help="Write m_key, level and lease into an opensm.conf.",
     ),
-    click.option("--protect", type=Number(0, 3), metavar="0..3", help="Level that the opensm.conf shall have."),
-    click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="Lease that the opensm.conf shall have."),
+    click.option("--protect", type=Number(0, 3), metavar="0..3", help="Level to write into the opensm.conf."),
+    click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="Lease to write into the opensm.conf."),
 )
 
 
@@ -294,12 +294,12 @@ _conf_options: Final = options.group(
 @options.format
 @options.fabric
 def mkey_export(where: Where, directory: Path, guid2lid: bool, conf: Conf, format: str) -> int:
-    """Write OpenSM's guid2mkey and neighbors to DIR, from the key store.
+    """Export the key store to DIR as OpenSM's guid2mkey and neighbors.
 
-    With them an OpenSM that starts reaches every port whose key is in the store; it keeps the keys only where its
-    opensm.conf has the same one (--opensm-conf, --write-opensm-conf). Each file is written whole or not at all, with
-    mode 0600. Refused where a running OpenSM has its files, and where a guid2mkey has keys that the store has not. Only
-    --guid2lid talks to the fabric.
+    With these files an OpenSM that starts reaches every port whose key is in the store. It keeps the keys only if
+    its opensm.conf has the same key (--opensm-conf, --write-opensm-conf). Each file is written completely or not at
+    all, with mode 0600. Refused where a running OpenSM has its files, and where a guid2mkey has keys that are not
+    in the store. Only --guid2lid talks to the fabric.
     """
     from ibkeys.store.keys.keystore import KeyStore
 
@@ -332,7 +332,9 @@ def mkey_export(where: Where, directory: Path, guid2lid: bool, conf: Conf, forma
         return code
     for problem in checked.problems:
         exits.warn(f"{checked.path}: {problem}", "keys would be lost")
-    exits.warn(f"{checked.path} does not keep the keys: no OpenSM should start with it (--write-opensm-conf)", "error")
+    exits.warn(
+        f"{checked.path} would lose the keys: do not start OpenSM with it (--write-opensm-conf corrects it)", "error"
+    )
     return code or exits.SAYS_NO
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _STATE_TEXT: Final = {
     "zero": "not set (0): the port is not protected",
     "set": "set",
-    "hidden": "hidden: the port shows it only to those who send it",
+    "hidden": "hidden: the port shows it only to requests with the key",
     "unreadable": "not readable",
 }
 
@@ -40,9 +40,9 @@ _STATE_TEXT: Final = {
 def mkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, listing: Listing, format: str) -> int:
     """Show M_Key state, ProtectBits, lease and violations.
 
-    The M_Key is 'zero', 'set', 'hidden' (the port keeps it from those who do not send it) or 'unreadable'; -K prints
-    one that is set and readable. An external port of a switch has the M_Key of port 0, so --all lists port 0 alone;
-    --each adds the external ports to JSON and CSV.
+    The M_Key is 'zero', 'set', 'hidden' (the port shows it only to requests with the key) or 'unreadable'; -K
+    prints a key that is set and readable. An external port of a switch has the M_Key of port 0, so --all lists port
+    0 only; --each adds the external ports to JSON and CSV.
     """
 
     def values(port: Port) -> dict[str, Any]:
@@ -122,8 +122,8 @@ def mkey_set(
 ) -> int:
     """Set M_Key, ProtectBits or lease of one port.
 
-    What is not given stays as it is. The new key goes into the key store, on disk, before it is sent; a Set whose
-    answer is lost is never repeated blindly. On a switch only port 0 has an M_Key.
+    Values that are not given stay as they are. The new key is saved in the key store, on disk, before it is sent; a
+    Set whose answer is lost is never repeated blindly. On a switch only port 0 has an M_Key.
     """
     if new_m_key is None and protect is None and lease is None:
         raise UsageError("nothing to set: give --new-m-key, --protect or --lease")
@@ -142,13 +142,13 @@ def mkey_set(
 
 
 @command("mkey-gen")
-@click.option("-n", "--number", type=Number(1, 1_000_000), default=1, metavar="N", help="How many.  [default: 1]")
+@click.option("-n", "--number", type=Number(1, 1_000_000), default=1, metavar="N", help="Number of keys.  [default: 1]")
 @options.format
 @options.common
 def mkey_gen(number: int, format: str) -> int:
     """Generate M_Keys from the system's random source.
 
-    Prints each on a line of its own; never 0. Keep the output out of logs: `umask 077; ibkeys mkey-gen > FILE`.
+    Prints one key per line; never 0. Keep the output out of logs: `umask 077; ibkeys mkey-gen > FILE`.
     """
     keys = [MKey.generate().hex() for _ in range(number)]
     if format == "json":

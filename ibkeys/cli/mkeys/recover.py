@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 from ibkeys.topology.model import LinkEnd
 
 _COMMAND = "mkey-recover"
-_AGAIN = "leases that were started run on: run the same command again, it goes on from there"
+_AGAIN = "leases that were started keep running: run the same command again to continue"
 
 
 @command(_COMMAND)
@@ -40,10 +40,10 @@ _AGAIN = "leases that were started run on: run the same command again, it goes o
 @options.try_keys
 @options.tries
 @options.wait
-@click.option("--set-new", is_flag=True, help="Set a new, generated M_Key on each port that came back.")
+@click.option("--set-new", is_flag=True, help="Set a new, generated M_Key on each recovered port.")
 @click.option("--new-m-key", metavar="@FILE|-", help="Set this M_Key: @FILE reads it, '-' asks for it without echo.")
-@click.option("--protect", type=Number(0, 3), metavar="0..3", help="Set M_KeyProtectBits on ports that came back.")
-@click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="Set M_KeyLeasePeriod on ports that came back.")
+@click.option("--protect", type=Number(0, 3), metavar="0..3", help="Set M_KeyProtectBits on recovered ports.")
+@click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="Set M_KeyLeasePeriod on recovered ports.")
 @options.changing
 @options.format
 @options.fabric
@@ -62,10 +62,11 @@ def mkey_recover(
 ) -> int:
     """Recover ports whose M_Key is lost: try keys, else wait for their leases.
 
-    Looks at the whole subnet, says which ports are silent or hide a key that is not known and what asking them costs,
-    and asks before it goes on. Keys that may fit are tried; the leases of all other ports are started, together where
-    the links are known (--topology, --security-keys, key store). A port whose lease has run out shows its key: it goes
-    into the key store. Nothing is set on a port unless --set-new, --new-m-key, --protect or --lease ask for it.
+    Reads the whole subnet, shows which ports are silent or hide an unknown key and what probing them costs, and
+    asks before it continues. Keys that may fit are tried. The leases of all other ports are started, all at once
+    where the links are known (--topology, --security-keys, key store). A port whose lease has run out shows its
+    key, which is saved in the key store. Nothing is set on a port without --set-new, --new-m-key, --protect or
+    --lease.
     """
     from ibkeys.mkeys.recovery.recover import plan_recovery
     from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
@@ -109,19 +110,22 @@ def _topology(fabric: Fabric, snapshot: str | None) -> tuple[dict[LinkEnd, LinkE
 
 def _in_words(outlook: Outlook, wanted: RecoveryOptions) -> Iterator[str]:
     if outlook.is_empty:
-        yield "no key is missing: every port that answers shows a key that is known, or has none"
+        yield "no key is missing: every port that answers shows a known key, or has none"
         return
     if outlook.shown:
-        yield f"{_ports(outlook.shown)} show a key that is not known: it is read and stored"
+        yield f"{_ports(outlook.shown)} show an unknown key: it is read and stored"
     if outlook.hidden:
         never = f"; {outlook.never} of them never, their lease is 0" if outlook.never else ""
-        yield f"{_ports(outlook.hidden)} at level 1 hide their key: their leases are started and waited for{never}"
+        yield (
+            f"{_ports(outlook.hidden)} at level 1 hide their key: their leases are started, then the command "
+            f"waits{never}"
+        )
     if outlook.silent:
-        yield f"{_ports(outlook.silent)} do not answer, as far as is known now: their leases are started and waited for"
-        known = "the links behind them are known: all leases run together, in about the time of one"
+        yield f"{_ports(outlook.silent)} do not answer: their leases are started, then the command waits"
+        known = "the links behind them are known: all leases run at the same time, in about the time of one"
         unknown = (
-            "what is behind closed switches is not known: two levels of switches for each lease, and at most "
-            f"{outlook.blind_probes} blind probes through those that are known now (--topology spares them)"
+            "the links behind closed switches are not known: each lease opens two levels of switches, with at most "
+            f"{outlook.blind_probes} blind probes through the known ones (--topology avoids them)"
         )
         yield known if outlook.has_links else unknown
     if outlook.tries:
@@ -131,9 +135,9 @@ def _in_words(outlook: Outlook, wanted: RecoveryOptions) -> Iterator[str]:
     if outlook.silent:
         yield f"a silent port is given up after {outlook.seconds:.0f} s (--wait)"
     if outlook.violations:
-        yield f"asking counts at most {outlook.violations} M_Key violations at these ports"
+        yield f"probing adds at most {outlook.violations} M_Key violations at these ports"
     if wanted.sets_something:
-        yield "on ports that come back the M_Key, ProtectBits or lease are set as asked for"
+        yield "on recovered ports the M_Key, ProtectBits or lease are set as requested"
 
 
 def _ports(count: int) -> str:
@@ -150,7 +154,7 @@ def _dry_run(writer: Any, recovery: Recovery, outlook: Outlook, format: str) -> 
         document = outlook.to_json() | {"leases": " ".join(map(str, outlook.leases))}
         write_csv(list(document), [document])
     elif not outlook.is_empty:
-        write("dry run: no lease was started on purpose, no further key was tried; each silent port was asked once")
+        write("dry run: no lease was started on purpose and no other key was tried; each silent port was queried once")
     if _say_limits(recovery):
         return exits.NOT_COMPLETED
     return exits.DONE if outlook.is_empty else exits.SAYS_NO
@@ -185,7 +189,7 @@ def _run(where: Where, recovery: Recovery, format: str) -> int:
     with _progress(where) as on_status:
         summary = recovery.run(on_result, on_status)
     if summary.done and not recovery.options.sets_something:
-        exits.warn("ports at ProtectBits 0 show their keys to everybody: protect them again (mkey-rotate)", "note")
+        exits.warn("ports at ProtectBits 0 show their keys to everyone: protect them again (mkey-rotate)", "note")
     return _finish(recovery, results, format)
 
 
@@ -209,16 +213,16 @@ def _finish(recovery: Recovery, results: list[RecoveryResult], format: str) -> i
         write_csv([*IDENTITY, "result", "reason"], rows)
     elif results or summary.interrupted:
         write(
-            f"{summary.done} back, {summary.skipped} without a key, {summary.failed} not back; {summary.smps} SMPs, at "
-            f"most {summary.violations} M_Key violations counted, {summary.seconds:.0f} s"
+            f"{summary.done} recovered, {summary.skipped} without a key, {summary.failed} not recovered; "
+            f"{summary.smps} SMPs, at most {summary.violations} M_Key violations counted, {summary.seconds:.0f} s"
         )
     if summary.interrupted:
         raise KeyboardInterrupt(f"while waiting for leases; keys that were found are in the key store; {_AGAIN}")
     is_cut = _say_limits(recovery)
     if summary.failed:
-        exits.warn(f"{_ports(summary.failed)} did not come back; they are named above", "error")
+        exits.warn(f"{_ports(summary.failed)} were not recovered; they are listed above", "error")
     elif is_cut:
-        exits.warn("the subnet was not looked at whole: a limit was reached", "error")
+        exits.warn("the subnet was not fully read: a limit was reached", "error")
     return exits.NOT_COMPLETED if summary.failed or is_cut else exits.DONE
 
 
@@ -236,7 +240,7 @@ def _progress(where: Where) -> Iterator[OnStatus | None]:
 
         def show(status: Status) -> None:
             left = status.next_opening
-            when = "no lease is known yet" if left is None else f"next lease over in about {left:.0f} s"
+            when = "no lease is known yet" if left is None else f"next lease ends in about {left:.0f} s"
             bars.update(
                 task,
                 description=f"{status.waiting} silent or hiding; {when}",

@@ -110,9 +110,10 @@ def mkey_deploy(
 ) -> int:
     """Give every port of the subnet its first M_Key.
 
-    Say whether all ports get one key (--same) or each its own (--per-port). Ports that have a key are left alone.
-    Each key is generated, and is in the key store, on disk, before it is sent. Level and lease travel with it; what is
-    not given stays as it is. Where an OpenSM is master, use --via opensm: it gets one key, and sets it on all ports.
+    Choose whether all ports get one key (--same) or each its own (--per-port). Ports that have a key are left
+    alone. Each key is generated and saved in the key store, on disk, before it is sent. Level and lease are set
+    together with the key; values that are not given stay as they are. If an OpenSM is master, use --via opensm:
+    OpenSM gets one key and sets it on all ports.
     """
     conf = keys.opensm_conf
     return _give_keys(keys, _Asked("mkey-deploy", where, course, way, sm_hosts, confirming, consent, format, conf))
@@ -139,10 +140,10 @@ def mkey_rotate(
 ) -> int:
     """Give every port of the subnet that has an M_Key a new one.
 
-    Say whether all ports get one key (--same) or each its own (--per-port). Ports without a key are left alone, and so
-    is every port whose key is not known. Each key is generated, and is in the key store, on disk, before it is sent;
-    the old one stays there. Level and lease travel with it; what is not given stays as it is. Where an OpenSM is
-    master, use --via opensm: it gets one key, and sets it on all ports.
+    Choose whether all ports get one key (--same) or each its own (--per-port). Ports without a key are left alone,
+    and so are ports whose key is not known. Each key is generated and saved in the key store, on disk, before it is
+    sent; the old one stays there. Level and lease are set together with the key; values that are not given stay as
+    they are. If an OpenSM is master, use --via opensm: OpenSM gets one key and sets it on all ports.
     """
     conf = keys.opensm_conf
     return _give_keys(keys, _Asked("mkey-rotate", where, course, way, sm_hosts, confirming, consent, format, conf))
@@ -152,7 +153,7 @@ def mkey_rotate(
 @rollout_options.course
 @rollout_options.way
 @rollout_options.confirming
-@click.option("--leave-open", is_flag=True, help="That the ports are open to everybody afterwards is meant.")
+@click.option("--leave-open", is_flag=True, help="Confirm that the ports may be open to everyone afterwards.")
 @options.sm_hosts
 @options.changing
 @options.format
@@ -167,11 +168,11 @@ def mkey_remove(
     consent: Changing,
     format: str,
 ) -> int:
-    """Take the M_Key of every port of the subnet away.
+    """Remove the M_Key of every port of the subnet.
 
-    M_Key, level and lease become 0, in one Set that carries the key that the port has now. Afterwards every host of the
-    subnet may change the ports. A port whose key is not known is left alone and named. Every former key stays in the
-    key store, and --abort gives it back. Where an OpenSM is master, use --via opensm.
+    M_Key, level and lease become 0, in one Set that carries the present key of the port. Afterwards every host of
+    the subnet can change the ports. A port whose key is not known is left alone and named. Every former key stays
+    in the key store, and --abort restores it. If an OpenSM is master, use --via opensm.
     """
     course.check([])
     confirming.check(course)
@@ -282,7 +283,7 @@ def _end(asked: _Asked) -> int:
     """Confirm a run that was made before, or lower its level."""
     where, command, confirming = asked.where, asked.command, asked.confirming
     if asked.consent.dry_run:
-        raise UsageError("--confirm and --unconfirmed plan nothing that a dry run could show: leave --dry-run out")
+        raise UsageError("--confirm and --unconfirmed make no plan that a dry run could show: leave --dry-run out")
     if confirming.confirm is not None:
         return confirm(where, command, confirming.confirm)
     assert confirming.unconfirmed is not None

@@ -50,7 +50,7 @@ class KeyOptions:
             self._check_through_opensm()
             return
         if course.abort and self.opensm_conf is not None:
-            raise UsageError("--abort gives former keys back, whatever an opensm.conf says: leave --opensm-conf out")
+            raise UsageError("--abort restores former keys, whatever an opensm.conf says: leave --opensm-conf out")
         if self.new_m_key is not None and not self.same:
             raise UsageError("--new-m-key is one key for every port: say so with --same; without it keys are generated")
         if self.same and self.per_port:
@@ -65,7 +65,9 @@ class KeyOptions:
 
     def _check_through_opensm(self) -> None:
         if self.per_port:
-            raise UsageError("stock OpenSM knows one M_Key for the subnet: --per-port does not go with --via opensm")
+            raise UsageError(
+                "stock OpenSM has one M_Key for the subnet: --per-port cannot be combined with --via opensm"
+            )
         if self.opensm_conf is not None:
             raise UsageError("--via opensm edits the options file of each OpenSM itself: leave --opensm-conf out")
 
@@ -100,12 +102,14 @@ class RolloutOptions:
         fixed = {"--first": self.first is not None, "--order": self.order is not None}
         given = [*given, *(name for name, is_given in fixed.items() if is_given)]
         if self.ways and given:
-            raise UsageError(f"{self.ways[0]} is of a run that began with its own {', '.join(given)}: leave that out")
+            raise UsageError(
+                f"{self.ways[0]} continues a run that began with its own {', '.join(given)}: leave that out"
+            )
 
 
 _KEYS: Final = (
-    click.option("--same", is_flag=True, help="One key for all ports, as stock OpenSM needs it."),
-    click.option("--per-port", is_flag=True, help="A key of its own for each port: stock OpenSM knows none."),
+    click.option("--same", is_flag=True, help="One key for all ports, which stock OpenSM requires."),
+    click.option("--per-port", is_flag=True, help="A different key for each port: stock OpenSM does not support it."),
     click.option(
         "--opensm-conf",
         metavar="FILE",
@@ -123,14 +127,16 @@ _KEYS: Final = (
 _COURSE: Final = (
     click.option("--first", type=Number(1, 1_000_000), metavar="N", help="Only the first N ports, then wait."),
     click.option("--continue", "go_on", is_flag=True, help="After --first: the other ports."),
-    click.option("--resume", is_flag=True, help="Finish a run that was cut off, stopped, or had failures."),
-    click.option("--abort", is_flag=True, help="Give the ports of the last run back what they had before."),
+    click.option("--resume", is_flag=True, help="Finish a run that was interrupted, stopped, or had failures."),
+    click.option("--abort", is_flag=True, help="Restore what the ports of the last run had before."),
     click.option(
         "--order",
         type=click.Choice(["farthest", "nearest"]),
         help="Which ports come first, by hops from here.  [default: farthest]",
     ),
-    click.option("--at-once", type=Number(1, 1024), metavar="N", help=f"Most ports in change.  [default: {AT_ONCE}]"),
+    click.option(
+        "--at-once", type=Number(1, 1024), metavar="N", help=f"Most ports in progress at once.  [default: {AT_ONCE}]"
+    ),
     click.option(
         "--max-failures",
         type=Number(1, 1_000_000),
@@ -160,7 +166,9 @@ class MethodOptions:
         source = click.get_current_context().get_parameter_source
         given = [name for name, option in _OF_OPENSM.items() if source(option) is ParameterSource.COMMANDLINE]
         if given:
-            raise UsageError(f"{', '.join(given)}: only with --via opensm, and this run goes by Sets of its own")
+            raise UsageError(
+                f"{', '.join(given)}: only with --via opensm, but in this run ibkeys sends the Sets itself"
+            )
 
     def check(self, course: RolloutOptions) -> None:
         """Raise UsageError for options of *course* that count ports: OpenSM sets all of them in one sweep."""
@@ -173,7 +181,9 @@ class MethodOptions:
         }
         given = [name for name, is_given in bounds.items() if is_given]
         if given:
-            raise UsageError(f"OpenSM sets all ports in one sweep: {', '.join(given)} does not go with --via opensm")
+            raise UsageError(
+                f"OpenSM sets all ports in one sweep: {', '.join(given)} cannot be combined with --via opensm"
+            )
 
 
 _OF_OPENSM: Final = {
@@ -192,7 +202,8 @@ _WAY: Final = (
         env=False,
         type=click.Choice(["direct", "opensm"]),
         default=None,
-        help="direct: by Sets of our own; opensm: by the options files of the OpenSMs.  [default: direct, or as begun]",
+        help="direct: ibkeys sends the Sets; opensm: through the options "
+        "files of the OpenSMs.  [default: direct, or as begun]",
     ),
     options.wait_for_sm,
     options.option(
@@ -225,16 +236,16 @@ class ConfirmationOptions:
         words = [f"{name} ID" for name, is_given in alone.items() if is_given]
         within = ["--confirm-within"] if self.confirm_within is not None else []
         if words and (len(words) > 1 or [*course.ways, *given, *within]):
-            raise UsageError(f"{words[0]} stands alone: it is about a run that was made before")
+            raise UsageError(f"{words[0]} takes no other option: it is about an earlier run")
         if within and course.abort:
-            raise UsageError("--abort goes back, so there is nothing to confirm: leave --confirm-within out")
+            raise UsageError("--abort rolls back, so there is nothing to confirm: leave --confirm-within out")
 
     def refuse_removal(self) -> None:
         """Raise UsageError: what takes keys away raises no level."""
         if self.confirm_within is not None:
             raise UsageError(
-                "mkey-remove raises no level that could go back without a confirmation: leave --confirm-within out"
-            ).explained("A key never goes back by itself; --abort gives the keys back.")
+                "mkey-remove raises no level that could be rolled back: leave --confirm-within out"
+            ).explained("A key is never rolled back automatically; --abort restores the keys.")
 
 
 _CONFIRMING: Final = (
@@ -253,7 +264,7 @@ _CONFIRMING: Final = (
         env=False,
         type=Number(1, 2**31),
         metavar="ID",
-        help="Lower the level of a run that nobody confirmed, as --confirm-within does by itself.",
+        help="Lower the level of a run that nobody confirmed; --confirm-within does it automatically.",
     ),
 )
 

@@ -38,14 +38,14 @@ class RunOutput:
         if not run.jobs and not run.already_set:
             put(
                 "nothing to change"
-                + ("; only the key store is to be told that the run has ended" if run.pending else "")
+                + ("; the key store only has to record that the run has ended" if run.pending else "")
             )
         for job in run.already_set:
-            put(f"{heading_of(job.port.identity())}: has it already, only the key store is to be told")
+            put(f"{heading_of(job.port.identity())}: has it already, only the key store has to be updated")
         if run.jobs:
-            back = ", back to what they had" if run.goes_back else ""
+            back = ", restored to what they had" if run.goes_back else ""
             how = "OpenSM sets all of them" if run.way is not None else f"at most {run.options.at_once} at once"
-            put(f"{_ports(len(run.jobs))} in change{back}, {how}")
+            put(f"{_ports(len(run.jobs))} to change{back}, {how}")
             self._name([job.port for job in run.jobs], put)
         self._write_kinds(put)
         for line in run.way.in_words() if run.way is not None else ():
@@ -167,11 +167,11 @@ class RunOutput:
                 f"{account.sets_lost}"
             )
         if account.violations and self._run.way is None:
-            write(f"  asking after lost replies has counted at most {account.violations} M_Key violations")
+            write(f"  queries after lost replies added at most {account.violations} M_Key violations")
         elif account.violations:
-            write(f"  the ports have counted {account.violations} M_Key violations meanwhile, whoever sent these SMPs")
+            write(f"  the ports counted {account.violations} M_Key violations during the run, from whatever sender")
         if account.unresolved:
-            write(f"  {_ports(account.unresolved)} answer to no key: the old and the new one are in the key store")
+            write(f"  {_ports(account.unresolved)} answer to neither key: the old and the new one are in the key store")
         for line in self._next_steps():
             write(line)
 
@@ -181,13 +181,13 @@ class RunOutput:
         if account.stopped:
             yield f"stopped: {account.stopped}"
         if account.gone_back:
-            yield "gone back: nobody confirmed it, so the level was lowered; the M_Key and the lease stay"
-            yield f"next: `{again} --resume` raises the level again, `{again} --abort` gives back what was there before"
+            yield "rolled back: nobody confirmed it, so the level was lowered; the M_Key and the lease stay"
+            yield f"next: `{again} --resume` raises the level again, `{again} --abort` restores the former state"
         elif run.goes_back:
             if account.failed or account.waiting:
-                yield f"next: `{again} --abort` goes on with those that are not back"
+                yield f"next: `{again} --abort` continues with those that are not restored"
         elif account.failed or account.stopped or (account.waiting and not run.later):
-            yield f"next: `{again} --resume` finishes the run, `{again} --abort` goes back"
+            yield f"next: `{again} --resume` finishes the run, `{again} --abort` rolls it back"
         elif run.later:
             yield f"next: look at the ports, then `{again} --continue` for the others, or `{again} --abort`"
 
@@ -197,10 +197,10 @@ class RunOutput:
         if account.is_complete:
             return exits.DONE
         missing = [f"{account.failed} failed"] if account.failed else []
-        missing += [f"{account.unread} could not be asked"] if account.unread else []
+        missing += [f"{account.unread} could not be queried"] if account.unread else []
         missing += [f"{account.waiting} were not begun"] if account.stopped else []
         if account.gone_back:
-            exits.warn("the run has gone back: nobody confirmed it", "error")
+            exits.warn("the run was rolled back: nobody confirmed it", "error")
         if not missing:
             return exits.NOT_COMPLETED
         exits.warn(f"the run is not complete: of the ports {', '.join(missing)}", "error")

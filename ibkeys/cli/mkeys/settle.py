@@ -32,7 +32,7 @@ def settle(where: Where, yes: bool, format: str) -> int:
     agreed = Changing(dry_run=False, yes=yes, force=False, override=())
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, f"{_COMMAND} --settle", agreed) as writer:
         if not fabric.ring.has_keys:
-            raise UsageError("--settle: no M_Key is known here, so no port is missed (--keystore, --security-keys)")
+            raise UsageError("--settle: no M_Key is known here, so no port is missing (--keystore, --security-keys)")
         places = rooms.survey(writer)
         for note in places.found.notes:
             exits.warn(note, "note")
@@ -45,8 +45,8 @@ def settle(where: Where, yes: bool, format: str) -> int:
             question = "Keep this in the key store?"
             if places.vanished and places.unidentified:
                 question = (
-                    f"{len(places.unidentified)} places that nothing can identify will be asked without a key from now "
-                    f"on, which a protected port counts as an M_Key violation. {question}"
+                    f"{len(places.unidentified)} places that cannot be identified will be queried without a key from "
+                    f"now on, which a protected port counts as an M_Key violation. {question}"
                 )
             show = (lambda: None) if format == "table" else lambda: _write(document, say)
             confirm(agreed, show, question)
@@ -96,10 +96,14 @@ def _end(end: tuple[int, int] | None) -> dict[str, Any] | None:
 
 def _write(document: dict[str, Any], put: Callable[[str], None]) -> None:
     if not any(document.values()):
-        put("every port that is known as protected is where it is known")
+        put("every protected port is at its known place")
     for each in document["moved"]:
         was = f", was behind {_end_text(each['was_behind'])}" if each["was_behind"] else ""
-        by = "the SA or a forwarding table names it there" if each["source"] == "named" else "it answered without a key"
+        by = (
+            ("the SA or a forwarding table places it there")
+            if each["source"] == "named"
+            else "it answered without a key"
+        )
         put(f"moved: port GUID {each['port_guid']} is now behind {_port_text(each['now_behind'])}{was} ({by})")
     for each in document["replaced"]:
         put(
@@ -107,11 +111,11 @@ def _write(document: dict[str, Any], put: Callable[[str], None]) -> None:
             f"{each['known']['guid']}"
         )
     for guid in document["vanished"]:
-        put(f"vanished: port GUID {guid} was found nowhere; its keys stay, and it is not waited for")
+        put(f"vanished: port GUID {guid} was not found; its keys stay, and the command does not wait for it")
     for guid in document["claimed_twice"]:
         put(f"not settled: port GUID {guid} is at two places; one of them has a false GUID")
     for each in document["unidentified"]:
-        known = f"; known there is {_end_text(each['known'])}" if each["known"] else ""
+        known = f"; the known port there is {_end_text(each['known'])}" if each["known"] else ""
         put(f"not settled: nothing says who is behind {_port_text(each['behind'])}{known}")
 
 

@@ -39,9 +39,14 @@ if TYPE_CHECKING:
 @command("apply")
 @click.argument("plan", required=False, type=click.Path(path_type=Path), metavar="[PLAN]")
 @options.option(
-    "--allow-removals", env=False, is_flag=True, help="Remove P_Keys where the plan says so; full to limited is one."
+    "--allow-removals", env=False, is_flag=True, help="Allow the removals of the plan; full to limited counts as one."
 )
-@options.option("--allow-break", env=False, is_flag=True, help="Cut the pairs that the plan names for a moment.")
+@options.option(
+    "--allow-break",
+    env=False,
+    is_flag=True,
+    help="Allow a temporary loss of connectivity for the pairs that the plan names.",
+)
 @options.option(
     "--first", env=False, type=Number(1, 65535), metavar="N", help="At most N leaf switches now; --resume goes on."
 )
@@ -51,7 +56,7 @@ if TYPE_CHECKING:
     env=False,
     type=Number(1, MOST_SECONDS),
     metavar="S",
-    help="Go back unless confirmed within S seconds.",
+    help="Roll back unless confirmed within S seconds.",
 )
 @options.option(
     "--confirm", env=False, type=Number(1, 2**31), metavar="ID", help="Confirm the apply that waits for it."
@@ -61,7 +66,7 @@ if TYPE_CHECKING:
     "--rewrite",
     env=False,
     is_flag=True,
-    help="With --via opensm: let OpenSM write every table anew first; see the interlock drift.",
+    help="With --via opensm: let OpenSM rewrite every table first; see the interlock drift.",
 )
 @options.sm_hosts
 @ufm_options
@@ -86,26 +91,27 @@ def apply(
     confirm: int | None,
     rewrite: bool,
 ) -> int:
-    """Make a plan true on the fabric.
+    """Apply a plan to the fabric.
 
-    PLAN is the file that `ibkeys plan --out` wrote. Where an OpenSM is master, use --via opensm: the plan's policy
-    takes the place of OpenSM's own, and OpenSM writes the tables; where UFM runs it, use --via ufm:URL. Without it the
-    change lasts only where no subnet manager is. Nobody is cut and nobody is joined on the way. What is overwritten is
-    in the journal before, and everything is verified by a fresh read. `ibkeys undo` goes back.
+    PLAN is the file that `ibkeys plan --out` wrote. If an OpenSM is master, use --via opensm: the plan's policy
+    replaces OpenSM's own, and OpenSM writes the tables. If UFM runs it, use --via ufm:URL. Without --via the change
+    lasts only while no subnet manager runs. No pair of ports is cut or connected on the way that the plan does not
+    name. Every value is saved in the journal before it is overwritten, and the result is verified by a fresh read.
+    `ibkeys undo` rolls back.
     """
     from ibkeys.apply.apply import Permissions
 
     if confirm is not None:
         others = plan, first, confirm_within
         if any(each is not None for each in others) or resume or allow_removals or allow_break or consent.dry_run:
-            raise UsageError("--confirm ID stands alone: it confirms what another apply has made")
+            raise UsageError("--confirm ID takes no other option: it confirms the change of another apply")
         return _confirm(where, confirm)
     if plan is None and not resume:
-        raise UsageError("nothing to apply: name a PLAN, as `ibkeys plan --out PLAN` makes it, or --resume")
+        raise UsageError("nothing to apply: give a PLAN that `ibkeys plan --out PLAN` wrote, or --resume")
     if through.via not in (None, "direct") and first is not None:
-        raise UsageError("--first counts leaf switches, and OpenSM and UFM take members for all of them: leave it out")
+        raise UsageError("--first counts leaf switches, but OpenSM and UFM apply a change to all of them: leave it out")
     if rewrite and through.via != "opensm" and not resume:
-        raise UsageError("--rewrite goes with --via opensm")
+        raise UsageError("--rewrite needs --via opensm")
     each = gives_each(folding, format)
     permissions = Permissions(allow_removals, allow_break, first)
     return _apply(

@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 _VALUE: Final = ("what", "partition", "policy", "sm_file", "sa", "node", "state", "apart", "causes")
 _TITLES: Final = ("Value", "Policy", "SM's file", "SA", "Node says", "Cause")
 _SHOWN: Final = ("what", "policy", "sm_file", "sa", "node", "causes")
-_WITHOUT_SA: Final = "the snapshot was taken without --sa: what the SA said is not known"
+_WITHOUT_SA: Final = "the snapshot was taken without --sa, so it has no answers of the SA"
 
 
 @command("compare")
 @options.option(
     "--policy",
     metavar="FILE|opensm|ufm:URL",
-    help="The partitions.conf that is wanted; opensm: the master's own file, which then has to be found.",
+    help="The wanted policy; opensm: the master's own file, which then must be found; ufm:URL: that of UFM.",
 )
 @options.option(
     "--allow-both-pkeys", env=False, is_flag=True, help="The policy is for an OpenSM with allow_both_pkeys."
 )
-@options.option("--full", env=False, is_flag=True, help="List every value, and not only what differs or is unknown.")
+@options.option("--full", env=False, is_flag=True, help="List every value, not only those that differ or are unknown.")
 @options.option("--wait", type=Number(1, 86_400), metavar="S", help="Look again for S seconds until all agree.")
 @options.listing_as_is
 @options.format
@@ -66,11 +66,11 @@ def compare(
     wait: int | None,
     format: str,
 ) -> int:
-    """Compare what the policy, the SM's file, the SA and the nodes say of every port.
+    """Compare policy, SM policy file, SA and nodes for every port.
 
-    Four words on each P_Key, on enforcement, and on level and lease of M_Keys: what --policy wants, what the master's
-    own files say, what its SA says, what the node answers. Where they differ: who, and why. Reads only. Exits 1 when
-    anything differs, 3 when something is not known that should be.
+    Compares four sources for each P_Key, for enforcement, and for level and lease of M_Keys: what --policy wants,
+    what the master's own files say, what its SA says, and what the node answers. Where they differ, it shows which
+    source and why. Reads only. Exits 1 when anything differs, 3 when a value that should be known is not.
     """
     folded, chosen = is_folded(listing, format), PortFilter(listing)
     wanted = read_accepted(policy, ufm) if policy is not None else None
@@ -98,13 +98,13 @@ def _recorded(where: Where, name: str | None, policy: Policy | None, allow_both:
         raise UsageError("--policy opensm asks who is master, and --from asks nobody: name the policy file")
     for option in ("wait", "smkey"):
         if click.get_current_context().get_parameter_source(option) == ParameterSource.COMMANDLINE:
-            raise UsageError(f"--from reads a file and asks nobody: --{option} does not go with it")
+            raise UsageError(f"--from reads a file, not the fabric: leave --{option} out")
     recorded = open_recorded(where)
     found = recorded.sweep(wanted=Wanted(p_keys=True, sm_info=True))
     view = recorded.snapshot.sa_view
     if view is None:
         exits.warn(_WITHOUT_SA, "note")
-    return agreement_of(Inputs(found, view, policy, allow_both, None, "a snapshot does not hold the SM's own file"))
+    return agreement_of(Inputs(found, view, policy, allow_both, None, "a snapshot does not contain the SM's own file"))
 
 
 def _asked(
@@ -201,15 +201,17 @@ def _say_what_is_uncertain(seen: Agreement) -> None:
     for note in inputs.sm.notes if inputs.sm is not None else ():
         exits.warn(note, "note")
     if inputs.sm_unknown:
-        exits.warn(f"what the SM's own file says is not known: {inputs.sm_unknown}", "note")
+        exits.warn(f"the content of the SM's own file is not known: {inputs.sm_unknown}", "note")
     for record, answer in inputs.view.answers.items() if inputs.view is not None else ():
         if answer.outcome == "refused":
             exits.warn(f"the SA hides it: {answer.detail}", "note")
         elif answer.outcome == "answered" and answer.detail:
-            exits.warn(f"of what the SA said this was not believed ({record}): {answer.detail}")
+            exits.warn(f"this part of the SA's answer was rejected ({record}): {answer.detail}")
     if hidden := seen.hidden_ports():
         ports = f"{hidden} port{'s' if hidden != 1 else ''}"
-        exits.warn(f"the SA hides the P_Keys of {ports}: OpenSM shows only who shares a P_Key with the asker", "note")
+        exits.warn(
+            f"the SA hides the P_Keys of {ports}: OpenSM shows only ports that share a P_Key with the requester", "note"
+        )
 
 
 def _finish(seen: Agreement, code: int) -> int:
@@ -219,7 +221,9 @@ def _finish(seen: Agreement, code: int) -> int:
         code = exits.NOT_COMPLETED
     counts = seen.counts()
     if counts["unknown"]:
-        exits.warn(f"the result is partial: of {counts['unknown']} values too little is known to compare them", "error")
+        exits.warn(
+            f"the result is partial: too little is known about {counts['unknown']} values to compare them", "error"
+        )
         code = exits.NOT_COMPLETED
     if code != exits.DONE:
         return code

@@ -31,9 +31,9 @@ def enforce_show(
 ) -> int:
     """Show partition enforcement of switch ports.
 
-    Inbound concerns what comes into the switch, outbound what leaves it. Only external ports of switches enforce, so
-    the table of --all leaves all others out. Peer is the far end of the port's link; where one row is of many ports,
-    the kind of node there.
+    Inbound applies to packets that enter the switch, outbound to packets that leave it. Only external ports of
+    switches enforce, so the table of --all leaves all other ports out. Peer is the far end of the port's link; in a
+    row of many ports it is the kind of node there.
     """
     sheet = read_sheet(where, kind, words, every_port, listing, lambda handle: handle.read_port_info(), _values)
     columns = [
@@ -84,8 +84,8 @@ _SWITCH = click.Choice(["on", "off"])
 
 @command("enforce-set")
 @options.address("ADDR PORTNUM", required=True)
-@click.option("--inbound", type=_SWITCH, help="What comes into the switch from the attached node.")
-@click.option("--outbound", type=_SWITCH, help="What leaves the switch towards the attached node.")
+@click.option("--inbound", type=_SWITCH, help="Packets that enter the switch from the attached node.")
+@click.option("--outbound", type=_SWITCH, help="Packets that leave the switch to the attached node.")
 @options.changing
 @options.format
 @options.fabric

@@ -48,12 +48,12 @@ _WORDS: Final = {
 def ipoib_check(
     where: Where, ufm: UfmOptions, file: str, sm_port: int | None, pkey_idx: int | None, format: str
 ) -> int:
-    """Check the IPoIB groups that the SA knows against a partition policy.
+    """Check the IPoIB multicast groups in the SA against a partition policy.
 
     FILE is a partitions.conf; opensm: the one that the master on this host uses; ufm:URL: UFM's partitions. For each
-    partition that it marks ipoib, and each group that it makes besides: the MGID, whether the SA knows it, and whether
-    MTU, rate, SL and Q_Key are those of the policy. Broadcast groups of other partitions are reported. Reads only.
-    Exits 1 with problems, 3 when the SA does not tell.
+    partition that the policy marks ipoib, and each group that it defines in addition, shows the MGID, whether the SA
+    knows the group, and whether MTU, rate, SL and Q_Key match the policy. Broadcast groups of other partitions are
+    reported. Reads only. Exits 1 with problems, 3 when the SA does not answer.
     """
     from ibkeys.keys.pkey import PARTITION_MASK
     from ibkeys.partitions.ipoib import count_states
@@ -147,8 +147,8 @@ def _finish(policy: Policy, findings: Sequence[GroupFinding], own: Collection[in
     if unseen:
         what = f"partition{'s' if len(unseen) > 1 else ''} {', '.join(unseen)}"
         exits.warn(
-            f"whether a broadcast group is there that should not be is not known of {what}: OpenSM shows it only to a "
-            "port with a P_Key of its partition",
+            f"it is not known whether {what} {'have' if len(unseen) > 1 else 'has'} a broadcast group that should not "
+            "exist: OpenSM shows it only to a port with a P_Key of its partition",
             "note",
         )
     if any(finding.state == "unknown" for finding in findings):

@@ -35,7 +35,7 @@ PHASES: Final = {
     "leaf-remove": "removals, leaf ports",
     "leaf-clear": "removals, leaf ports, second part",
     "enforcement-on": "enforcement on",
-    "rewrite": "a policy by which OpenSM writes every table anew",
+    "rewrite": "a policy that makes OpenSM rewrite every table",
     "between": "a policy in between",
     "policy": "the policy of the plan",
     "former": "the former policy",
@@ -90,9 +90,9 @@ class ManyPortsChange(ShownChange):
         if plan.rest:
             put(f"{plan.rest} further steps are left for `ibkeys apply --resume`")
         if plan.removed:
-            put(f"P_Keys that go, full to limited included: {plan.removed}")
+            put(f"P_Keys to be removed, full to limited included: {plan.removed}")
         for message in document["breaks"]:
-            put(f"cut for a moment: {message}")
+            put(f"temporary loss of connectivity: {message}")
 
     def _changes(self) -> Iterator[str]:
         """Yield what changes in this run at which port; steps that are left for a later one are not in it."""
@@ -153,10 +153,10 @@ class ManyPortsChange(ShownChange):
         elif self.format == "csv":
             write_csv(["phase", "ports", "sets"], plan.to_json()["phases"])
         elif plan.gone_back:
-            write("gone back, but for what is named above" if plan.failed else "gone back: the tables are as they were")
+            write("rolled back, except as listed above" if plan.failed else "rolled back: the tables are as they were")
         elif applied and (plan.rest or plan.failed):
             on = f"ibkeys undo {plan.undoes}" if plan.undoes is not None else "ibkeys apply --resume"
-            write(f"done in part: operation {plan.operation_id} is open, `{on}` goes on")
+            write(f"done in part: operation {plan.operation_id} is open, `{on}` continues")
         elif applied:
             back = "goes back" if plan.undoes is None else "brings it back"
             write(f"done, verified by a fresh read; `ibkeys undo {plan.operation_id}` {back}")

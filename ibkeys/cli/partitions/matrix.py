@@ -65,10 +65,10 @@ def matrix(
 ) -> int:
     """Show the members of every partition, and who can talk to whom.
 
-    From the P_Key tables as they are, and what the switch ports that face the end ports enforce; a policy file only
-    gives names. A port with the full and the limited P_Key of a partition is in both lists, and acts as full. A filter
-    chooses ports: their partitions are shown with all members, and pairs with one of them. Exits 1 when a partition
-    that was asked for has no member.
+    The result follows from the P_Key tables as they are, and from the enforcement of the switch ports that face the
+    end ports; a policy file only adds names. A port with the full and the limited P_Key of a partition is in both
+    lists and acts as a full member. A filter selects ports: it shows their partitions with all members, and the pairs
+    that include one of them. Exits 1 when a partition named with --partition has no member.
     """
     from ibkeys.discovery.sweep import Wanted
     from ibkeys.reach.reach import Reach
@@ -213,7 +213,7 @@ def _write_table(
         ports = f"port{'s' if depending != 1 else ''}"
         write(f"(what {depending} {ports} can send depends on what inbound enforcement checks: see --inbound-check)")
     if reach.unread:
-        write(f"({len(reach.unread)} ports not reckoned with: their tables could not be read)")
+        write(f"({len(reach.unread)} ports left out: their tables could not be read)")
 
 
 def _who(each: Membership, names: FoldedNames, cut: bool) -> Iterator[str]:

@@ -42,8 +42,9 @@ _LIKE_A_PORT: Final = re.compile("0[xX][0-9a-fA-F]{1,2}")
 def pkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, listing: Listing, format: str) -> int:
     """Show P_Key tables.
 
-    Entries that are not empty, with index, partition and membership. ADDR is a LID unless -D, -G or -N says otherwise;
-    without it the local port is meant. PORTNUM: default 0 on a switch, the port reached on other nodes.
+    Lists the entries that are not empty, with index, partition and membership. ADDR is a LID unless -D, -G or -N is
+    given; without ADDR the local port is shown. PORTNUM defaults to 0 on a switch, and to the port that is reached
+    on other nodes.
     """
     folded = is_folded(listing, format)
     sheet = read_sheet(where, kind, words, every_port, listing, _read, _values, p_keys=True)
@@ -127,8 +128,8 @@ def _write_folded(sheet: Sheet) -> None:
 def pkey_set(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing, format: str) -> int:
     """Write entries of a P_Key table by index.
 
-    3=0x8010 writes entry 3, 3= clears it. Reads first, writes only the blocks that differ, keeps what it overwrites in
-    the journal, and verifies by a fresh read.
+    3=0x8010 writes entry 3, 3= clears it. Reads first, writes only the blocks that differ, saves what it overwrites
+    in the journal, and verifies the result by a fresh read.
     """
     from ibkeys.change.pkeys import plan_set
 
@@ -147,8 +148,8 @@ def pkey_set(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing
 def pkey_add(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing, format: str) -> int:
     """Add P_Keys to a port's table, each at the first free index.
 
-    PKEY is 0x8001, 0x1:full or 0x1:limited. A word that begins with 0x is a P_Key, so a LID is written in decimal, or
-    after -L; several such words without an ADDR in decimal need -L, -D, -G or -N (-D 0 is the local port). No other
+    PKEY is 0x8001, 0x1:full or 0x1:limited. A word that begins with 0x is a P_Key, so write a LID in decimal, or
+    after -L. Several such words without an ADDR in decimal need -L, -D, -G or -N (-D 0 is the local port). No other
     entry changes its index.
     """
     from ibkeys.change.pkeys import plan_add
@@ -166,9 +167,9 @@ def pkey_add(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing
 def pkey_remove(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing, format: str) -> int:
     """Remove P_Keys from a port's table; the others keep their indexes.
 
-    PKEY is 0x8001, 0x1:full or 0x1:limited, and is removed as written: full and limited are two P_Keys. A word that
-    begins with 0x is a P_Key, so a LID is written in decimal, or after -L; several such words without an ADDR in
-    decimal need -L, -D, -G or -N (-D 0 is the local port).
+    PKEY is 0x8001, 0x1:full or 0x1:limited, and exactly that P_Key is removed: full and limited are two P_Keys. A
+    word that begins with 0x is a P_Key, so write a LID in decimal, or after -L. Several such words without an ADDR
+    in decimal need -L, -D, -G or -N (-D 0 is the local port).
     """
     from ibkeys.change.pkeys import plan_remove
 

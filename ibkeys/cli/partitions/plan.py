@@ -59,11 +59,13 @@ if TYPE_CHECKING:
     env=False,
     multiple=True,
     metavar="PARTITION",
-    help="P_Keys of it may move; repeatable, or all.",
+    help="Partition whose P_Keys may move; repeatable, or all.",
 )
-@options.option("--sm-guid", env=False, type=GUID, metavar="GUID", help="The subnet manager's port, for SELF.")
-@options.option("--full", env=False, is_flag=True, help="List the tables that stay as they are too.")
-@options.option("--force", env=False, is_flag=True, help="Plan to disconnect although a subnet manager may be master.")
+@options.option("--sm-guid", env=False, type=GUID, metavar="GUID", help="Port GUID of the subnet manager, for SELF.")
+@options.option("--full", env=False, is_flag=True, help="Also list the tables that stay as they are.")
+@options.option(
+    "--force", env=False, is_flag=True, help="Plan the disconnection although a subnet manager may be master."
+)
 @options.option(
     "--script",
     env=False,
@@ -71,7 +73,7 @@ if TYPE_CHECKING:
     help="Write the steps for a person instead: on OpenSM's host, or at UFM by curl.",
 )
 @options.option("--present", env=False, metavar="FILE", help="With --script opensm: a copy of its present policy.")
-@options.option("--allow-break", env=False, is_flag=True, help="With --script: steps may cut pairs for a moment.")
+@options.option("--allow-break", env=False, is_flag=True, help="With --script: allow steps that cut pairs temporarily.")
 @ufm_options
 @options.folding
 @options.format
@@ -94,7 +96,7 @@ def plan(
     folding: Folding,
     format: str,
 ) -> int:
-    """Plan what a partition policy changes on the fabric.
+    """Plan the changes that a partition policy makes on the fabric.
 
     Reads the whole fabric and writes nothing to it. Every P_Key that a port keeps stays at its index. Exits 1 when
     there is something to change.
@@ -190,8 +192,8 @@ def _partitions(policy: Policy, texts: Sequence[str]) -> tuple[int, ...]:
             found.add(PKEY.convert(text, None, None).partition)
         else:
             raise UsageError(
-                f"--allow-index-moves {text}: the policy has no partition of that name, and it is no P_Key"
-                f"{did_you_mean(text, names)}"
+                f"--allow-index-moves {text}: the policy has no partition with this name, and it is not a "
+                f"P_Key{did_you_mean(text, names)}"
             )
     return tuple(sorted(found))
 
@@ -209,13 +211,13 @@ def _write_words(made: PartitionPlan, policy: Policy, each: bool) -> None:
     _write_moves(made.index_moves, each)
     for cut in made.breaks:
         write(paint("BREAK", "high") + clean(f": {cut.message}; apply needs --allow-break"))
-    for title, numbers in (("born", made.partitions.born), ("dying", made.partitions.dying)):
+    for title, numbers in (("new", made.partitions.born), ("removed", made.partitions.dying)):
         if numbers:
             listed = ", ".join(
                 f"0x{number:04x}" + (f" {names[number]}" if number in names else "") for number in numbers
             )
-            write(paint(clean(f"partitions {title}: {listed}"), "added" if title == "born" else "removed"))
-    write(f"pairs of end ports that gain each other: {made.reach.gained}; that lose each other: {made.reach.lost}")
+            write(paint(clean(f"{title} partitions: {listed}"), "added" if title == "new" else "removed"))
+    write(f"pairs of end ports that gain connectivity: {made.reach.gained}; that lose connectivity: {made.reach.lost}")
     write(f"digest of the plan: {plan_digest(made)}")
     write(f"digest of the policy (SHA-256 of its file): {made.policy.digest}")
     write(clean(f"subnet manager: {made.fabric.sm_evidence or 'not known'}"))

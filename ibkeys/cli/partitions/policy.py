@@ -25,7 +25,7 @@ _COLUMNS: Final = ("file", "line", "column", "severity", "code", "message")
 @command("policy-check")
 @click.argument("file")
 @options.option("--pin", env=False, is_flag=True, help="Write out the P_Keys that OpenSM would pick by itself.")
-@options.option("--pin-random", env=False, is_flag=True, help="Write out random free P_Keys in their place.")
+@options.option("--pin-random", env=False, is_flag=True, help="Write out random free P_Keys instead.")
 @options.option(
     "-f",
     "--format",
@@ -40,8 +40,8 @@ def policy_check(ufm: UfmOptions, file: str, pin: bool, pin_random: bool, format
 
     FILE may be the word opensm: the policy that the only OpenSM on this host uses; or ufm:URL: UFM's partitions.
 
-    Says with line and column what OpenSM would refuse, and what it would read otherwise than was probably meant; then
-    what each partition is, in words. No fabric is asked. Exits 1 with errors or warnings.
+    Reports with line and column what OpenSM would refuse, and what it would read differently from what was probably
+    meant. Then describes each partition in words. Reads no fabric. Exits 1 with errors or warnings.
     """
     from ibkeys.errors import UsageError
     from ibkeys.partitions import export
@@ -86,7 +86,7 @@ def _write_conf(policy: Policy, problems: Sequence[Problem]) -> int:
             exits.warn(problem.located(policy.path), "problem")
     # A line that is too long can be read whole here, and is short in the copy.
     if any(error.code != "long-line" for error in policy.errors):
-        exits.warn(f"{policy.path}: {policy.verdict}; there is no copy of it", "error")
+        exits.warn(f"{policy.path}: {policy.verdict}; it cannot be written out", "error")
     else:
         write_as_is(to_conf(policy))
     return _exit_code(problems)
@@ -109,7 +109,7 @@ def _write_words(policy: Policy, problems: Sequence[Problem]) -> None:
         return
     partitions = len(policy.partitions)
     write(clean(f"{policy.path}: OpenSM takes it: {partitions} partition{'s' if partitions != 1 else ''}"))
-    write(counts or "nothing to remark")
+    write(counts or "no remarks")
     write("")
     for line in in_words(policy):
         write(clean(line))

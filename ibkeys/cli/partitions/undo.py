@@ -20,12 +20,14 @@ from ibkeys.cli.types import Number
 
 @command("undo")
 @click.argument("operation", required=False, type=Number(1, 2**31), metavar="[ID]")
-@options.option("--allow-break", env=False, is_flag=True, help="Cut the pairs that it names for a moment.")
+@options.option(
+    "--allow-break", env=False, is_flag=True, help="Allow a temporary loss of connectivity for the pairs that it names."
+)
 @options.option(
     "--at-once",
     env=False,
     is_flag=True,
-    help="Through OpenSM or UFM: the former policy in one step, whoever is cut or joined for a moment.",
+    help="Through OpenSM or UFM: restore the former policy in one step, even if pairs are briefly cut or connected.",
 )
 @options.wait_for_sm
 @options.sm_hosts
@@ -46,12 +48,13 @@ def undo(
     allow_break: bool,
     at_once: bool,
 ) -> int:
-    """Give back what an operation overwrote.
+    """Restore what an operation overwrote.
 
-    P_Key tables byte for byte, and enforcement bits: of apply, pkey-set, pkey-add, pkey-remove and enforce-set. ID is
-    that of `ibkeys journal`; without it the last operation that was not undone. The undo is an operation of its own:
-    to undo it is to redo. What went through OpenSM goes back through it, by the same policies in reverse. Counters that
-    were cleared cannot be given back; M_Keys have commands of their own.
+    Restores P_Key tables byte for byte, and enforcement bits, for apply, pkey-set, pkey-add, pkey-remove and
+    enforce-set. ID is the number that `ibkeys journal` shows; without it the last operation that was not undone is
+    undone. The undo is an operation of its own: undoing it repeats the change. A change through OpenSM is undone
+    through OpenSM, with the same policies in reverse. Counters that were cleared cannot be restored; M_Keys have
+    commands of their own.
     """
     from ibkeys.apply.apply_plan import ApplyHooks
     from ibkeys.apply.carriers import Via

@@ -33,11 +33,12 @@ if TYPE_CHECKING:
 @options.format
 @options.reading
 def why(where: Where, kind: Kind, a: str, b: str, inbound_check: InboundCheck, format: str) -> int:
-    """Say why two ports can talk, by which P_Key, or who stops them.
+    """Show whether two ports can talk, by which P_Key, or which switch port blocks them.
 
-    A and B are each a LID, a directed route, a GUID or a node's name; -L, -D, -G or -N says what both are. A port of a
-    node with several follows a slash, as in 'node07 mlx5_0/2'. A host's name stands for all its nodes: of several the
-    proof of each pair is shown. Exit status 1 when a pair cannot talk, also where packets get through one way.
+    Shows the P_Keys by which they can talk, or the port that stops them. A and B are each a LID, a directed route, a
+    GUID or a node's name; -L, -D, -G or -N sets the kind of both. For a node with several ports, add the port after a
+    slash, as in 'node07 mlx5_0/2'. A host's name means all its nodes: each pair is then shown. Exit status 1 when a
+    pair cannot talk, also where packets get through one way only.
     """
     from ibkeys.reach.reach import Reach
 
@@ -187,7 +188,7 @@ def _in_words(ways: Ways, one: str, other: str) -> str:
         case True, _, _:
             return "can talk"
         case None, _, _:
-            return "may or may not talk: not everything could be read"
+            return "it is not known whether they can talk: not everything could be read"
         case _, True, False:
             return f"one way, {one} to {other}: packets get there, and no answer comes back"
         case _, False, True:
@@ -196,11 +197,11 @@ def _in_words(ways: Ways, one: str, other: str) -> str:
             return "cannot talk, but packets get there both ways: in each direction in another partition"
         case _, False, False:
             return "cannot talk"
-    return "cannot talk; whether packets get there one way is not known: not everything could be read"
+    return "cannot talk; it is not known whether packets get through one way: not everything could be read"
 
 
 def _check_in_words(check: Check, inbound_check: InboundCheck, source: str, destination: str) -> str:
-    fits = "is of that partition" if (check.direction, inbound_check) == ("inbound", "partition") else "matches"
+    fits = "belongs to that partition" if (check.direction, inbound_check) == ("inbound", "partition") else "matches"
     if check.index is not None:
         how = f"entry {check.index} of its P_Key table, {check.entry}, {fits}"
         return f"{source} to {destination}: {check.port} passes {check.p_key} ({check.direction} enforcement: {how})"

@@ -52,11 +52,11 @@ def policy_diff(
     folding: Folding,
     format: str,
 ) -> int:
-    """Show what two policies mean for the fabric.
+    """Compare what two policies mean for the fabric.
 
     A and B are partitions.conf files; opensm is the policy of the master on this host, ufm:URL the partitions of UFM.
-    Per partition: who joins, leaves, and gets another membership from A to B; and which pairs gain and lose each other.
-    Exits 1 when the policies mean different things.
+    Shows for each partition who joins, leaves, or changes membership from A to B, and which pairs of ports gain and
+    lose connectivity. Exits 1 when the policies mean different things.
     """
     from ibkeys.cli.sm.policy import master_policy, read_accepted
     from ibkeys.discovery.sweep import Wanted
@@ -179,7 +179,8 @@ def _write_words(compared: PolicyComparison, found: Topology, folded: bool) -> N
             change = clean(f"{what}: {before or NOTHING} -> {after or NOTHING}")
             write(f"{clean(about)}: {paint(change, role_of_change(before, after))}")
     write(
-        f"pairs of end ports that gain each other: {compared.reach.gained}; that lose each other: {compared.reach.lost}"
+        f"pairs of end ports that gain connectivity: {compared.reach.gained}; that lose connectivity: "
+        f"{compared.reach.lost}"
     )
     if not compared.differs:
         write("both policies mean the same for this fabric")

@@ -35,7 +35,9 @@ class Editing:
 _editing = options.group(
     "editing",
     Editing,
-    options.option("--out", env=False, metavar="FILE", help="Write the edited policy to this file, and leave FILE."),
+    options.option(
+        "--out", env=False, metavar="FILE", help="Write the edited policy to this file, and leave FILE unchanged."
+    ),
     options.option("--dry-run", env=False, is_flag=True, help="Show what would change, write nothing."),
     options.option("--force", env=False, is_flag=True, help="Edit a policy that an OpenSM on this host reads."),
     options.option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."),
@@ -63,11 +65,11 @@ def policy_add(
     editing: Editing,
     format: str,
 ) -> int:
-    """Make ports members of a partition in a policy file.
+    """Add ports to a partition in a policy file.
 
-    PARTITION is its name, its P_Key as 0x21, or both as lustre=0x21, which makes it where it is not there. WHO is a
-    name as 'stage[1-48]' or 'tank*', a GUID, a LID, SWITCH:3, or ALL, SELF and the like. Comments, order and every
-    other byte stay.
+    PARTITION is its name, its P_Key as 0x21, or both as lustre=0x21, which creates a partition that does not exist.
+    WHO is a name as 'stage[1-48]' or 'tank*', a GUID, a LID, SWITCH:3, or ALL, SELF and the like. Comments, order
+    and every other byte stay.
     """
     from ibkeys.cli.policies.members import keywords_of, parse_partition
     from ibkeys.partitions.editing.changes import add_members
@@ -94,9 +96,9 @@ def policy_add(
 def policy_remove(
     where: Where, file: str, partition: str, words: tuple[str, ...], editing: Editing, format: str
 ) -> int:
-    """Take ports out of a partition in a policy file.
+    """Remove ports from a partition in a policy file.
 
-    What a keyword as ALL makes a member cannot be left out, and is refused. A line on which no port is left goes with
+    Refused for a port that is a member through a keyword such as ALL. A line without any port left is removed with
     its comment; every other byte stays.
     """
     from ibkeys.cli.policies.members import parse_partition
@@ -135,8 +137,8 @@ def policy_move(
 ) -> int:
     """Move ports from one partition to another in a policy file.
 
-    WHO keeps the membership that it has; --full WHO and --limited WHO get that one. TO is made where it is given as
-    lustre=0x21 and is not there.
+    WHO keeps its present membership; --full WHO and --limited WHO set it. TO is created if it is given as
+    lustre=0x21 and does not exist.
     """
     from ibkeys.cli.policies.members import parse_partition
     from ibkeys.partitions.editing.changes import move_members
@@ -157,7 +159,7 @@ def policy_move(
 def _memberships(full: Sequence[str], limited: Sequence[str], required: bool = True) -> dict[str, MemberWord]:
     """Return the membership that each word is given. Raises UsageError for none, and for one that is given both."""
     if required and not (full or limited):
-        raise UsageError("whose membership? Name ports with --full WHO or --limited WHO")
+        raise UsageError("no port is given: name ports with --full WHO or --limited WHO")
     both = set(full) & set(limited)
     if both:
         raise UsageError(f"{', '.join(sorted(both))}: named with --full and with --limited")
@@ -183,7 +185,7 @@ def _refuse_keywords(words: Sequence[str]) -> None:
 
     if keywords := keywords_of(words):
         raise UsageError(
-            f"{keywords[0]} names no single ports: what it does depends on its place; use an editor for it"
+            f"{keywords[0]} does not name single ports: its effect depends on its place; use an editor for it"
         )
 
 
@@ -209,7 +211,7 @@ def _carry_out(
     with open_source(where) as source:
         found = sweep(source, where, wanted=Wanted())
     if found.troubles:
-        exits.warn(f"{len(found.troubles)} things could not be read, so a name may have more ports: see discover")
+        exits.warn(f"{len(found.troubles)} things could not be read, so a name may belong to more ports: see discover")
     meant = look_up(found, words)
     edited = edit(given.policy, meant)
     refuse_what_objects(place, editing.force, editing.override, editing.dry_run or not edited.pending)

@@ -121,7 +121,7 @@ def _write_words(edited: EditedPolicy, place: PolicyFile, written: bool) -> None
         write(clean(line))
     if edited.unchanged:
         count = len(edited.unchanged)
-        write(f"{count} port{'s are' if count != 1 else ' is'} so already")
+        write(f"{count} port{'s are' if count != 1 else ' is'} already as requested")
     if not edited.pending:
         write("nothing to change")
     if written:

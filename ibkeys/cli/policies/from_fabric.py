@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 @command("policy-from")
 @options.option(
-    "--policy", metavar="FILE", help="Take names, flags and groups of partitions from this policy; no P_Key tells them."
+    "--policy",
+    metavar="FILE",
+    help="Take names, flags and groups of partitions from this policy; P_Keys do not have them.",
 )
 @options.option("--sm-guid", env=False, type=GUID, metavar="GUID", help="The subnet manager's port, for SELF.")
 @options.option("--out", env=False, metavar="FILE", help="Write the policy to this file.")
@@ -51,10 +53,11 @@ def policy_from(
     override: tuple[str, ...],
     format: str,
 ) -> int:
-    """Write a policy that describes the fabric as it is.
+    """Write a policy that describes the current fabric.
 
-    Each member is named by its GUID, with its name in a comment; the default partition says what most ports are. Says
-    what no partitions.conf can say, and exits 1 when planning the policy on this very fabric would change something.
+    Each member is named by its GUID, with its name in a comment; the default partition states the membership of
+    most ports. Lists what a partitions.conf cannot express, and exits 1 when planning the policy on this very
+    fabric would change something.
     """
     from ibkeys.cli.policies.edited import PolicyFile, refuse_what_objects
     from ibkeys.cli.policies.members import known_ports
@@ -109,7 +112,7 @@ def _about(where: Where, found: Topology, policy: str | None) -> Iterator[str]:
     if policy is not None:
         yield f"with names, flags and groups of {policy}"
     else:
-        yield "Names, flags (ipoib) and multicast groups are in no P_Key table: add them where they are wanted"
+        yield "No P_Key table has names, flags (ipoib) and multicast groups: add them where they are wanted"
 
 
 def _say(made: MadePolicy, policy: str | None, names: FoldedNames) -> None:
@@ -118,8 +121,8 @@ def _say(made: MadePolicy, policy: str | None, names: FoldedNames) -> None:
 
     if policy is None:
         exits.warn(
-            "which partitions have names, IPoIB and multicast groups is in no P_Key table: --policy takes them from "
-            "the present policy, else add ipoib by hand",
+            "P_Key tables do not show names, IPoIB and multicast groups of partitions: --policy takes them from the "
+            "present policy; otherwise add ipoib by hand",
             "note",
         )
     for each in made.unsaid:

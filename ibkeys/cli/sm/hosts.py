@@ -30,7 +30,7 @@ def hosts_of(where: Where, given: SmHosts) -> list[SmHost]:
         source = click.get_current_context().get_parameter_source("sm_host")
         if given.sm_host and source == ParameterSource.COMMANDLINE:
             what = "--from reads a file" if where.snapshot is not None else "a simulated subnet has no hosts"
-            raise UsageError(f"{what}: --sm-host does not go with it")
+            raise UsageError(f"{what}: leave --sm-host out")
         return []
     return settings_of(given.sm_config).chosen(given.sm_host, given.sudo, given.ssh_config)
 
@@ -57,11 +57,11 @@ def write_dry_run(where: Where, hosts: Sequence[SmHost]) -> None:
         if host.ssh is None:
             write("would read /proc of this host, and the files that each OpenSM here uses")
         else:
-            write(clean(f"would read the same of {host.name}, by a program on the standard input of:"))
+            write(clean(f"would read the same of {host.name}, by sending a program to the standard input of:"))
             write(clean(f"  {shlex.join(host.ssh.command())}"))
     if any(host.ssh is not None for host in hosts):
         if where.verbose:
-            write("the program, which reads and changes nothing:")
+            write("the program, which only reads:")
             write_exact(program().rstrip("\n"))
         else:
             write("(-v shows the program)")

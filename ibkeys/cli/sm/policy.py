@@ -55,7 +55,7 @@ def master_policy(source: Source) -> MasterPolicy:
     from ibkeys.sm.master_policy import policy_of_master
 
     if not isinstance(source, Fabric):
-        raise UsageError("opensm asks who is master, and --from asks nobody: name the policy file")
+        raise UsageError("opensm needs the fabric to find the master, and --from reads a file: name the policy file")
     found = policy_of_master(source, settings_of(None).here)
     _say(found)
     return found

@@ -54,12 +54,12 @@ _VALUES: Final = ("result", "key", "m_key", "m_key_protect_bits", "m_key_lease_p
 @options.format
 @options.fabric
 def sm_repair(where: Where, cache_dir: Path | None, opensm_conf: Path | None, consent: Changing, format: str) -> int:
-    """Make OpenSM's key files fit again after a crash in the middle of a change of M_Keys.
+    """Rebuild OpenSM's key files after a crash during a change of M_Keys.
 
-    Run it on the host of the SM, while no OpenSM runs. Says first what it may cost, then asks each port once with each
-    key that the key store has for it, the own port first of all, and writes guid2mkey and neighbors from what answered.
-    A port that does not answer keeps in them what the key store says first, and is named. Then it says how to start
-    OpenSM. No port is changed.
+    Run it on the host of the SM, while no OpenSM runs. First shows what it may cost. Then queries each port once
+    with each key that the key store has for it, the own port first, and writes guid2mkey and neighbors from the
+    answers. A port that does not answer keeps the first key of the key store in these files, and is named. At the
+    end it shows how to start OpenSM. No port is changed.
     """
     from ibkeys.mkeys.repair.start import advise
 
@@ -75,7 +75,7 @@ def sm_repair(where: Where, cache_dir: Path | None, opensm_conf: Path | None, co
             (write if format == "table" else say)(line)
         repair.check()
         exits.require_stdout()
-        confirm(consent, question=f"Ask these ports, and write guid2mkey and neighbors in {directory}?")
+        confirm(consent, question=f"Query these ports, and write guid2mkey and neighbors in {directory}?")
         with progress_bar(where) as progress:
             done = repair.run(progress)
         return _report(where, repair, done, advise(done, repair.candidates, confs), format)
@@ -84,14 +84,14 @@ def sm_repair(where: Where, cache_dir: Path | None, opensm_conf: Path | None, co
 def _check_options(where: Where, cache_dir: Path | None) -> None:
     if where.m_key is not None or where.security_keys is not None:
         raise UsageError(
-            "sm-repair asks each port with the keys that the key store has for it: -y and --security-keys do not go "
-            "with it (ibkeys mkey-import DIR takes OpenSM's files into the key store)"
+            "sm-repair queries each port with its keys of the key store: leave -y and --security-keys out (ibkeys "
+            "mkey-import DIR imports OpenSM's files into the key store)"
         )
     if is_simulated(where) and cache_dir is None:
         raise UsageError("a simulated subnet has no OpenSM on this host: name its cache folder with --cache-dir")
     path = keystore_path(where)
     if path is not None and not path.exists():
-        raise UsageError(f"{path}: there is no key store, so no key to ask with (ibkeys mkey-import makes one)")
+        raise UsageError(f"{path}: no key store, so no key to query with (ibkeys mkey-import makes one)")
 
 
 def _default_cache() -> Path:
@@ -127,25 +127,28 @@ def _confs(where: Where, named: Path | None) -> list[tuple[Path, OpensmConfig | 
 
 
 def _in_words(repair: Repair, outlook: RepairOutlook) -> Iterator[str]:
-    yield f"{_ports(outlook.ports)} are asked, the own port first, each once with each of its keys, until it answers:"
+    yield f"{_ports(outlook.ports)} are queried, the own port first, each once with each of its keys, until it answers:"
     for keys, count in outlook.orders.items():
         yield f"  {_ports(count)}: {', '.join(keys)}"
-    yield "once ports have shown which of these most of them have, the others are asked with that one first"
+    yield "once the key that most ports have is known, the others are queried with that key first"
     if not outlook.protected:
-        yield "all were given their keys at level 0 or 1, where asking counts nothing and starts no lease"
+        yield "all were given their keys at level 0 or 1, where probing adds no violation and starts no lease"
         return
     yield (
-        f"{_ports(outlook.protected)} may be at level 2 or 3: asking counts at most {outlook.violations} M_Key "
+        f"{_ports(outlook.protected)} may be at level 2 or 3: probing adds at most {outlook.violations} M_Key "
         "violations there, one for each key that is not the port's own"
     )
-    yield "a port that answers stops its lease; that of one that answers to none of its keys runs from then on:"
+    yield "a port that answers stops its lease; the lease of a port that answers to none of its keys starts to run:"
     if outlook.leases:
         leases = ", ".join(map(str, outlook.leases))
         yield f"  it opens after at most {outlook.leases[-1]} s (leases in key store and opensm.conf: {leases} s)"
     if outlook.never:
         yield f"  {_ports(outlook.never)} were given lease 0, and never open"
     if outlook.unknown_leases:
-        yield f"  of {_ports(outlook.unknown_leases)} the key store does not know the lease (18 hours is the longest)"
+        yield (
+            f"  the key store does not know the lease of {_ports(outlook.unknown_leases)} (the longest possible is 18 "
+            "hours)"
+        )
 
 
 def _ports(count: int) -> str:
@@ -165,7 +168,7 @@ def _dry_run(writer: Writer, repair: Repair, outlook: RepairOutlook, format: str
     else:
         for line in _in_words(repair, outlook):
             write(line)
-        write(f"dry run: no port was asked, nothing was written in {repair.directory}")
+        write(f"dry run: no port was queried, nothing was written in {repair.directory}")
     return exits.SAYS_NO
 
 
@@ -233,7 +236,7 @@ def _write_table(rows: list[dict[str, Any]], show_keys: bool) -> None:
 def _how_to_start(done: Repaired, confs: list[ConfAdvice], directory: Path) -> Iterator[str]:
     yield "to start OpenSM:"
     if not confs:
-        yield "  no opensm.conf was found (--opensm-conf FILE): its m_key has to be the key that all ports shall have"
+        yield "  no opensm.conf was found (--opensm-conf FILE): its m_key must be the key that all ports should have"
     for each in confs:
         if each.problems:
             yield f"  {each.path}: not yet: see below"
@@ -281,6 +284,6 @@ def _finish(done: Repaired, confs: list[ConfAdvice], errors: list[dict[str, Any]
         )
         return exits.NOT_COMPLETED
     if problems:
-        exits.warn("no OpenSM should start with what is named above", "error")
+        exits.warn("do not start an OpenSM with the files named above", "error")
         return exits.SAYS_NO
     return exits.DONE

@@ -34,14 +34,14 @@ _USAGE = (UsageError, AddressError, EncodeError, FileFormatError)
     help="Form of the output.  [default: table]",
 )
 @options.sm_hosts
-@options.option("--dry-run", env=False, is_flag=True, help="Say what would be asked where, and ask nobody.")
+@options.option("--dry-run", env=False, is_flag=True, help="Show what would be queried where, and query nothing.")
 @options.reading
 def sm_show(where: Where, sm_hosts: SmHosts, dry_run: bool, format: str) -> int:
-    """Show the subnet managers, the files and options of each OpenSM, and what is dangerous about them.
+    """Show the subnet managers, the files and options of each OpenSM, and their dangers.
 
-    The master and every standby are found on the fabric (SMInfo), each OpenSM of this host among its processes, and of
-    other hosts by ssh (--sm-host). What cannot be read is named, never guessed. Changes nothing. Of keys only zero,
-    default or set is shown.
+    The master and every standby are found on the fabric (SMInfo), each OpenSM of this host among its processes, and
+    those of other hosts by ssh (--sm-host). Data that cannot be read is named, never guessed. Changes nothing. Keys
+    are shown only as zero, default or set.
     """
     from ibkeys.cli.sm.words import write_words
     from ibkeys.sm.dangers.catalogue import all_dangers

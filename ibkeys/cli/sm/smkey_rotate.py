@@ -36,7 +36,7 @@ _KINDS: Final[tuple[Kind, ...]] = ("sm_key", "sa_key")
     env=False,
     type=click.Choice(["opensm"]),
     default="opensm",
-    help="By the options files of OpenSM, which is the only way there is.  [default: opensm]",
+    help="Through the options files of OpenSM, the only method.  [default: opensm]",
 )
 @options.option(
     "--new-sm-key", env=False, metavar="@FILE|-", help="The sm_key: @FILE reads it, '-' asks.  [default: generated]"
@@ -59,13 +59,13 @@ def smkey_rotate(
     new_sm_key: str | None,
     new_sa_key: str | None,
 ) -> int:
-    """Give every OpenSM of the subnet a new sm_key and sa_key.
+    """Set a new sm_key and sa_key for every OpenSM of the subnet.
 
-    The sm_key is how subnet managers know each other, the sa_key is what the SA trusts; OpenSM's default of both is 1.
-    Every host with an OpenSM has to be named (--sm-host). The new keys are in the key store before any file. All files
-    are written beside the old ones first, then all are replaced and every OpenSM is told, within the time after which a
-    standby would take over. It is proven that the SA answers to the new key and to no former one, and that there is one
-    master. What was cut off is finished by the same command.
+    Subnet managers recognise each other by the sm_key; the sa_key is what the SA trusts. OpenSM's default of both
+    is 1. Name every host with an OpenSM (--sm-host). The new keys are saved in the key store before any file is
+    changed. All files are first written beside the old ones; then all are replaced and every OpenSM is signalled,
+    within the time after which a standby would take over. The command proves that the SA answers to the new key and
+    to no former one, and that there is one master. Run the same command again to finish an interrupted change.
     """
     given = _given(new_sm_key, new_sa_key)
     from ibkeys.change.interrupts import Interrupts
@@ -122,7 +122,7 @@ class _ShownKeyChange(ShownChange):
             changes = ", ".join(f"{kind} {shown['changes'][kind]}" for kind in _KINDS)
             put(f"  {file.conf.name}: {changes} now; read by {', '.join(shown['opensms'])}")
         if window is not None:
-            put(f"all of them within half of {window:g} s, after which a standby takes over from a master it ignores")
+            put(f"all of them within half of {window:g} s, after which a standby replaces a master that it ignores")
 
     def apply(self) -> None:
         """Make the change. A signal that asks to stop is heeded between two steps."""

@@ -22,11 +22,11 @@ def write_words(report: Report, dangers: Sequence[Found]) -> None:
     for host in report.hosts:
         write("")
         if host.error:
-            write(clean(f"host {host.name}: not looked at: {host.error}"))
+            write(clean(f"host {host.name}: not examined: {host.error}"))
         elif not host.instances:
             sees_all = not host.name and os.geteuid() == 0
             sure = "" if sees_all else " (run as root to be certain)"
-            write(clean(f"no OpenSM is seen on {host.name or 'this host'}{sure}"))
+            write(clean(f"no OpenSM was found on {host.name or 'this host'}{sure}"))
         for instance in host.instances:
             _write_instance(instance)
     write("")
@@ -42,15 +42,15 @@ def _no_danger(report: Report) -> str:
     instances = list(report.instances())
     left = [] if report.managers is not None else ["the fabric"]
     left += [] if instances else ["the files and options of any OpenSM"]
-    left += ["what could not be read of an OpenSM"] if any(any(each.unknowns()) for each in instances) else []
+    left += ["parts of an OpenSM that could not be read"] if any(any(each.unknowns()) for each in instances) else []
     if report.managers is None and not instances:
-        return f"no danger was looked for: not looked at: {', '.join(left)}"
-    return "no danger seen" + (f"; not looked at: {', '.join(left)}" if left else "")
+        return f"dangers were not checked: not examined: {', '.join(left)}"
+    return "no danger seen" + (f"; not examined: {', '.join(left)}" if left else "")
 
 
 def _write_managers(report: Report) -> None:
     if report.managers is None:
-        write("the fabric was not read, so which subnet managers it has is not known")
+        write("the fabric was not read, so its subnet managers are not known")
         return
     if not report.managers:
         write("no port of the fabric says that a subnet manager runs behind it")
@@ -72,12 +72,12 @@ def _write_instance(instance: Instance) -> None:
     environment = process.environment
     pairs: list[tuple[str, Any]] = [
         *([] if process.program_known else [("Program", NO_PROGRAM)]),
-        ("State", instance.state or "not known: which port is its own cannot be told"),
+        ("State", instance.state or "not known: its own port cannot be determined"),
         ("Port GUID", guid_text(instance.port_guid)),
         ("Started", time_text(process.started)),
         ("Arguments", arguments or "none"),
         ("Directory", process.cwd),
-        ("Environment", None if environment is None else _pairs(environment) or "nothing that OpenSM looks at"),
+        ("Environment", None if environment is None else _pairs(environment) or "nothing that OpenSM reads"),
         ("Last heavy sweep without errors", time_text(instance.last_sweep) or "not known"),
     ]
     write_details(clean(instance.name), pairs)
@@ -104,7 +104,7 @@ def _file_remarks(file: InstanceFile) -> Iterator[str]:
     if file.reading != "not-judged" and not (file.problem and file.reading == "unknown"):
         yield WORDS[file.reading]
     if not file.is_certain and file.path is not None:
-        yield file.doubt or "may have been another when OpenSM started"
+        yield file.doubt or "may have been a different file when OpenSM started"
     if file.fact is not None and file.fact.others_can_write:
         yield "others can write it"
     elif file.fact is not None and file.fact.others_can_read:

@@ -40,10 +40,10 @@ def counters_show(
 ) -> int:
     """Show M_Key, P_Key and Q_Key violation counters.
 
-    Violation counters stop at 65535 and are cleared only by counters-clear, or by a reset of the port. Beside them
-    stand PortXmitConstraintErrors and PortRcvConstraintErrors of switch ports that enforce partitions, which stop at
-    255: packets that were dropped there on the way out and in. They come from PortCounters, and counters-clear leaves
-    them.
+    Violation counters stop at 65535 and are cleared only by counters-clear, or by a reset of the port. Also shows
+    PortXmitConstraintErrors and PortRcvConstraintErrors of switch ports that enforce partitions: packets that were
+    dropped there on the way out and in. These counters stop at 255. They come from PortCounters, and counters-clear
+    does not clear them.
     """
     from ibkeys.discovery.port_counters import enforcing_ports
 
@@ -105,7 +105,8 @@ def counters_clear(
 ) -> int:
     """Clear the violation counters.
 
-    Of one port, or with --all of every port that has counted any. The old values are kept in the journal.
+    Clears those of one port, or with --all those of every port that has counted any. The old values are kept in the
+    journal.
     """
     from ibkeys.change.counters import plan_clear
 

@@ -22,14 +22,14 @@ _MASKED: Final = "_masked"
 
 @command("decode")
 @click.argument("hexes", metavar="HEX|-", nargs=-1, required=True)
-@click.option("--attribute", metavar="NAME", help="What a bare payload is, as PortInfo.")
+@click.option("--attribute", metavar="NAME", help="Attribute of a bare payload, as PortInfo.")
 @options.format
 @options.show_keys
 @options.common
 def decode(hexes: tuple[str, ...], attribute: str | None, format: str, show_keys: bool) -> int:
     """Decode a MAD or a bare attribute, given in hex.
 
-    256 bytes are a whole MAD; fewer are the payload of --attribute. Blanks, colons and 0x are passed over. With '-'
+    256 bytes are a whole MAD; fewer are the payload of --attribute. Blanks, colons and 0x are ignored. With '-'
     each line of standard input is one hex string and each line of output one JSON document.
     """
     name = _attribute_named(attribute)
@@ -56,7 +56,7 @@ def _attribute_named(name: str | None) -> str | None:
 
     found = next((known for known in ATTRIBUTES_BY_NAME if plain(known) == plain(name)), None)
     if found is None:
-        raise UsageError(f"no attribute {name!r} is known; there are {', '.join(sorted(ATTRIBUTES_BY_NAME))}")
+        raise UsageError(f"no attribute {name!r} is known; known: {', '.join(sorted(ATTRIBUTES_BY_NAME))}")
     return found
 
 
@@ -70,7 +70,7 @@ def _bytes(text: str) -> bytes:
     """Read hex digits. Raises MalformedMad; its message repeats nothing of the text, which may hold a key."""
     parts = [part[2:] if part[:2] in ("0x", "0X") else part for part in text.translate(_BETWEEN).split()]
     if len(parts) > 1 and any(len(part) % 2 for part in parts):
-        raise MalformedMad("a group of hex digits is no whole number of bytes")
+        raise MalformedMad("a group of hex digits is not a whole number of bytes")
     digits = "".join(parts)
     if not digits:
         raise MalformedMad("nothing to decode: no hex digit")
@@ -78,7 +78,7 @@ def _bytes(text: str) -> bytes:
         at = _HEX.match(digits)
         raise MalformedMad(f"not hex: {digits[at.end() if at else 0]!r} after {at.end() if at else 0} digits")
     if len(digits) % 2:
-        raise MalformedMad(f"{len(digits)} hex digits are no whole number of bytes")
+        raise MalformedMad(f"{len(digits)} hex digits are not a whole number of bytes")
     return bytes.fromhex(digits)
 
 
@@ -117,7 +117,7 @@ def _write_text(document: dict[str, Any]) -> None:
     if document["fields"] is not None:
         write_details(document["attribute"], _pairs(document["fields"]))
     elif mad is not None:
-        write(f"{document['attribute'] or 'attribute'}: its layout is not known here")
+        write(f"{document['attribute'] or 'attribute'}: ibkeys does not know its layout")
 
 
 def _csv_rows(document: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -45,17 +45,17 @@ def main() -> int:
         ]
         key_file.touch(mode=0o600)
         key_file.write_text(_run(["mkey-gen"], backend).stdout)
-        print("A simulated subnet of about 40 hosts; nothing real is touched.")
+        print("A simulated subnet of about 40 hosts; no real device is touched.")
         for title, words, expected in steps:
             done = _show(title, words, backend, folder)
             if done != expected:
                 print(f"the demo expected exit code {expected} here and got {done}", file=sys.stderr)
                 return 1
     print(
-        "\nOn a host with an InfiniBand adapter, as root, type next:\n"
-        "  ibkeys doctor              what of the stack is there, and what to do about the rest\n"
-        "  ibkeys pkey-show --all     the P_Key table of every port of your own fabric (reads only)\n"
-        "  ibkeys audit               is any M_Key unset, who shares a partition, what could not be seen (reads only)"
+        "\nOn a host with an InfiniBand adapter, as root, type next:\n  ibkeys doctor              check the local "
+        "InfiniBand stack and suggest fixes\n  ibkeys pkey-show --all     the P_Key table of every port of your own "
+        "fabric (reads only)\n  ibkeys audit               unset M_Keys, shared partitions, what could not be read "
+        "(reads only)"
     )
     return 0
 

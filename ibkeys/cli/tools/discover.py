@@ -27,8 +27,8 @@ _CSV_COLUMNS: Final = (*IDENTITY, "num_ports", "state", "phys_state", *(f"peer_{
 def discover(where: Where, filters: Filters, format: str) -> int:
     """Show nodes, ports and links of the whole subnet.
 
-    The subnet is searched by directed routes from the local port, so no subnet manager is needed. JSON and CSV give
-    PortState and PortPhysicalState as the standard's numbers.
+    The subnet is discovered by directed routes from the local port, so no subnet manager is needed. JSON and CSV
+    have PortState and PortPhysicalState as the standard's numbers.
     """
     from ibkeys.discovery.sweep import Wanted
 

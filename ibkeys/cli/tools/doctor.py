@@ -30,10 +30,11 @@ MKEY_FILE: Final = "guid2mkey"
 @options.format
 @options.fabric
 def doctor(where: Where, format: str) -> int:
-    """Check what of the stack is there, and say what to do about the rest.
+    """Check the local InfiniBand stack and suggest fixes.
 
-    Library, kernel module, device files, channel adapters and their ports; whether the local port opens, answers, and
-    knows a subnet manager that answers; key files and stores. Changes nothing. Exits 1 when there is a problem.
+    Checks the library, the kernel module, device files, channel adapters and their ports; whether the local port
+    opens, answers, and knows a subnet manager that answers; key files and stores. Changes nothing. Exits 1 when
+    there is a problem.
     """
     checks = [_without_keys(check) for check in _checks(where)]
     problems = sum(check.ok is False for check in checks)
@@ -69,7 +70,7 @@ def _checks(where: Where) -> Iterator[Check]:
     from ibkeys.umad.probe import Check, probe
 
     if is_simulated(where):
-        yield Check("backend", True, f"a simulated subnet ({where.backend}); devices of this host are not looked at")
+        yield Check("backend", True, f"a simulated subnet ({where.backend}); devices of this host are not examined")
     else:
         yield from probe()
     yield from _security_keys(where)
@@ -81,7 +82,7 @@ def _checks(where: Where) -> Iterator[Check]:
             yield from _stores(fabric.stores, folders)
     except IbkeysError as error:
         if isinstance(error, StoreError):
-            yield Check("local port", None, "not asked: a file that this needs cannot be used")
+            yield Check("local port", None, "not checked: a file that is needed cannot be used")
         else:
             yield Check("local port", False, str(error))
         if is_simulated(where):
@@ -125,8 +126,8 @@ def _own_key_advice(fabric: Fabric) -> str:
     if fabric.ring.key_of(fabric.own_guid).is_zero:
         return "if its M_Key is set, give it: --keystore, --security-keys, or -y"
     return (
-        "it was asked with the M_Key at hand, so it probably has another: ibkeys mkey-import of the subnet manager's "
-        "files, or ibkeys mkey-recover"
+        "it was queried with the available M_Key, so it probably has a different one: ibkeys mkey-import of the "
+        "subnet manager's files, or ibkeys mkey-recover"
     )
 
 
@@ -144,7 +145,7 @@ def _subnet_manager(fabric: Fabric, lid: int) -> Iterator[Check]:
         info = SMInfo(fabric.find_port(lid).get(SMInfo))
     except IbkeysError as error:
         advice = "is it running? sminfo, and its log"
-        yield Check("subnet manager", missing, f"LID {lid} does not answer as one: {error}", advice)
+        yield Check("subnet manager", missing, f"LID {lid} does not answer as a subnet manager: {error}", advice)
         return
     state = SM_STATE_NAMES[SMState(info.sm_state)] if info.sm_state <= SMState.MASTER else str(info.sm_state)
     text = f"LID {lid}, GUID 0x{info.guid:016x}, {state}, priority {info.priority}"
@@ -193,12 +194,14 @@ def _stores(paths: StorePaths, folders: list[Path]) -> Iterator[Check]:
 
     for name, path, kind in (("key store", paths.keystore, KeyStore), ("journal", paths.journal, Journal)):
         if path is None:
-            yield Check(name, None, "in memory: gone when the command ends (state= in the backend keeps it)")
+            yield Check(name, None, "in memory: lost when the command ends (state= in the backend keeps it)")
             continue
         try:
             with _opened(kind, path) as store:
                 detail = (
-                    _contents(store) if path.exists() else f"not there yet: a changing command makes it{_parent(path)}"
+                    _contents(store)
+                    if path.exists()
+                    else f"does not exist yet: a changing command creates it{_parent(path)}"
                 )
             yield _written_check(name, path, detail)
             if kind is KeyStore and path.exists():
@@ -216,7 +219,7 @@ def _written_check(name: str, path: Path, detail: str) -> Check:
     closed = [each for each in (path, path.parent) if each.exists() and not os.access(each, os.W_OK)]
     if not path.exists() or not closed:
         return Check(name, True, f"{path}: {detail}")
-    what = f"{path}: {detail}; but this user may not write {closed[0]}"
+    what = f"{path}: {detail}, but this user may not write {closed[0]}"
     return Check(name, False, what, "changing commands need it: run them as its owner, or as root")
 
 
@@ -235,7 +238,7 @@ def _contents(store: Any) -> str:
     pending = sum(row.state == "pending" for row in rows)
     return (
         f"{len(rows)} keys of {len({row.port_guid for row in rows})} ports"
-        + (f", {pending} changes of which were never confirmed" if pending else "")
+        + (f", {pending} of them with a change that was never confirmed" if pending else "")
         + (", encrypted" if store.is_encrypted else "")
     )
 

@@ -19,7 +19,7 @@ from ibkeys.keys.qkey import classify
 @options.format
 @options.common
 def pkey_check(a: PKey, b: PKey, format: str) -> int:
-    """Say whether ports with these two P_Keys may talk, and by which rule.
+    """Show whether ports with these two P_Keys can talk, and by which rule.
 
     A P_Key is 0x8001, 0x1:full or 0x1:limited. Exits 1 when the answer is no.
     """
@@ -34,7 +34,7 @@ def pkey_check(a: PKey, b: PKey, format: str) -> int:
 @options.format
 @options.common
 def pkey_explain(value: PKey, format: str) -> int:
-    """Say what a P_Key means.
+    """Explain a P_Key.
 
     VALUE is 0x8001, 0x1:full or 0x1:limited.
     """
@@ -56,7 +56,7 @@ def pkey_explain(value: PKey, format: str) -> int:
 @options.format
 @options.common
 def qkey_explain(value: int, format: str) -> int:
-    """Say what a Q_Key may be used for.
+    """Explain what a Q_Key can be used for.
 
     VALUE is 0x... or decimal, 32 bits.
     """

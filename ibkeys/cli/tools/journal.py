@@ -30,9 +30,9 @@ _COLUMNS: Final = (
 def journal(where: Where, format: str, operation: int | None) -> int:
     """Show what changing commands did.
 
-    One line for each operation: when, by whom, on which host, with which interlocks overridden; with ID also what it
-    overwrote, port by port. An operation that is open was interrupted, or could not be proven: `ibkeys undo ID` goes
-    back, and an apply is finished by `ibkeys apply --resume`.
+    Shows one line for each operation: when, by whom, on which host, with which interlocks overridden. With ID also
+    shows what it overwrote, port by port. An open operation was interrupted, or its result could not be proven:
+    `ibkeys undo ID` rolls it back, and `ibkeys apply --resume` finishes an apply.
     """
     from ibkeys.store.journal import Journal
 
@@ -143,7 +143,7 @@ def _write(
     write_table(titles, ([_cell(in_one_line(each)[name]) for name in names] for each in operations))
     for each in operations:
         if each["unconfirmed"]:
-            write(f"operation {each['id']} goes back unless it is confirmed: `ibkeys apply --confirm {each['id']}`")
+            write(f"operation {each['id']} rolls back unless it is confirmed: `ibkeys apply --confirm {each['id']}`")
     for start in operations[0]["starts"] if with_starts else ():
         write(_told(start))
     for file in files:

@@ -35,7 +35,7 @@ _ONE: Final[dict[str, Callable[[Directory, Port], Any]]] = {
 @command("names")
 @click.argument("words", nargs=-1, metavar="[WHO]...")
 @options.option(
-    "--only", env=False, type=click.Choice(list(_ONE)), help="Print this alone, one line for each port, for scripts."
+    "--only", env=False, type=click.Choice(list(_ONE)), help="Print only this, one line for each port, for scripts."
 )
 @options.format
 @options.filters
@@ -43,15 +43,15 @@ _ONE: Final[dict[str, Callable[[Directory, Port], Any]]] = {
 def names(where: Where, words: tuple[str, ...], only: str | None, filters: Filters, format: str) -> int:
     """Show GUID, name, LID and switch port of end ports.
 
-    WHO is any of them: a GUID, a LID, a name as node07, 'stage[1-48]' or 'tank*', or SWITCH:3 for what is linked to
-    port 3 of a switch. Without WHO every end port is listed; filters choose among them.
+    WHO is a GUID, a LID, a name as node07, 'stage[1-48]' or 'tank*', or SWITCH:3 for the port that is linked to
+    port 3 of a switch. Without WHO every end port is listed; filters select among them.
     """
     from ibkeys.discovery.sweep import Wanted
     from ibkeys.errors import UsageError
     from ibkeys.topology.directory import Directory
 
     if only is not None and format != "table":
-        raise UsageError(f"--only prints lines, and -f {format} is a document: one of the two")
+        raise UsageError(f"--only and -f {format} exclude each other")
     chosen = PortFilter(filters)
     with open_source(where) as source:
         found = sweep_for(source, where, chosen, Wanted())

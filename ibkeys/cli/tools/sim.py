@@ -44,7 +44,7 @@ _socket: Final = click.option(
 @click.group("sim", cls=CommandGroup)
 @options.common
 def sim() -> None:
-    """Serve a simulated subnet to any libibumad program; steer it.
+    """Serve a simulated subnet to any libibumad program, and control it.
 
     Programs attach through ibsim-run, as to ibsim: OpenSM, infiniband-diags, ibkeys itself.
     """
@@ -58,20 +58,24 @@ def sim() -> None:
     envvar="IBKEYS_PORT_GUIDS",
     type=click.Choice(["file", "ibsim"]),
     default="file",
-    help="As the file prints them, or node GUID + port number.  [default: file]",
+    help="Port GUIDs: as the file prints them, or node GUID + port number.  [default: file]",
 )
-@click.option("--seed", envvar="IBKEYS_SEED", type=Number(0, 2**64 - 1), default=0, metavar="N", help="Of the faults.")
+@click.option(
+    "--seed", envvar="IBKEYS_SEED", type=Number(0, 2**64 - 1), default=0, metavar="N", help="Seed of the random faults."
+)
 @click.option(
     "--links",
     envvar="IBKEYS_LINKS",
     type=click.Choice(["initialize", "active"]),
     default="initialize",
-    help="As after power-up, or as a subnet manager left them.  [default: initialize]",
+    help="State of the links: as after power-up, or as a subnet manager left them.  [default: initialize]",
 )
 @options.inbound_check
-@click.option("--at", envvar="IBKEYS_AT", metavar="NODE", help="Where programs attach that do not set SIM_HOST.")
-@click.option("--state", envvar="IBKEYS_STATE", metavar="PATH", help="Keep what changes in this file.")
-@click.option("--script", envvar="IBKEYS_SCRIPT", metavar="FILE", help="Events: lines as of 'sim ctl', with times.")
+@click.option("--at", envvar="IBKEYS_AT", metavar="NODE", help="Node where programs attach that do not set SIM_HOST.")
+@click.option("--state", envvar="IBKEYS_STATE", metavar="PATH", help="Keep the state of the subnet in this file.")
+@click.option(
+    "--script", envvar="IBKEYS_SCRIPT", metavar="FILE", help="File of events: lines as for 'sim ctl', with times."
+)
 @click.option("-r", "--remote", envvar="IBKEYS_REMOTE", is_flag=True, help="Serve over UDP instead of local sockets.")
 @click.option(
     "-l",
@@ -80,7 +84,7 @@ def sim() -> None:
     metavar="[ADDRESS:]PORT",
     help="First UDP port; sets -r.  [default: 127.0.0.1:7070]",
 )
-@click.option("--allow-others", is_flag=True, help="Let programs of other users attach; -r needs it.")
+@click.option("--allow-others", is_flag=True, help="Let programs of other users attach; required with -r.")
 @click.option("-v", "--verbose", envvar="IBKEYS_VERBOSE", count=True, help="Print each MAD in one line.")
 @click.option(
     "--pcap", envvar="IBKEYS_PCAP", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."
@@ -150,10 +154,10 @@ def serve(
 @click.argument("words", nargs=-1, required=True, metavar="COMMAND...", type=click.UNPROCESSED)
 @options.common
 def ctl(name: str, words: tuple[str, ...]) -> int:
-    """Steer a simulated subnet that is being served.
+    """Control a simulated subnet that is being served.
 
-    Sends one line to the server that has this socket name and prints the answer. 'ibkeys sim ctl help' lists what can
-    be said; ibkeys-sim(1) explains it.
+    Sends one line to the server that has this socket name and prints the answer. 'ibkeys sim ctl help' lists the
+    commands; ibkeys-sim(1) explains them.
     """
     from ibkeys.sim.server.ibsim_protocol import check_name
     from ibkeys.sim.server.steer_socket import ask

@@ -83,9 +83,9 @@ class EventSink:
         if self._is_json:
             self._write([json.dumps({"schema": SCHEMA, "summary": asdict(summary)})])
         if self._untold:
-            self.say(f"nobody reads standard output: {counted(self._untold, 'line')} not written")
+            self.say(f"standard output has no reader: {counted(self._untold, 'line')} not written")
         self.say(
-            f"{counted(summary.told, 'line')} told, {counted(summary.folded, 'repeat')} folded; "
+            f"{counted(summary.told, 'line')} printed, {counted(summary.folded, 'repeat')} folded; "
             f"{counted(summary.reports, 'Report')}, {summary.lost} lost; {counted(summary.sweeps, 'sweep')}, "
             f"{summary.failed_sweeps} failed"
         )

@@ -39,7 +39,9 @@ _UNTRUSTED: Final = (0x0200, 0x0700)
 
 
 @command(COMMAND)
-@options.option("--all-traps", is_flag=True, help="Also ports and groups that come and go, and links that change.")
+@options.option(
+    "--all-traps", is_flag=True, help="Also report ports and groups that appear or disappear, and links that change."
+)
 @options.option(
     "--interval",
     type=Number(0, 86_400),
@@ -52,12 +54,20 @@ _UNTRUSTED: Final = (0x0200, 0x0700)
     type=Number(1, 86_400),
     default=60,
     metavar="S",
-    help="Seconds between two counts of what is the same again.  [default: 60]",
+    help="Seconds between two counts of repeats.  [default: 60]",
 )
-@options.option("--policy", metavar="FILE", help="Names partitions by this partitions.conf; opensm: the master's here.")
-@options.option("--opensm-log", metavar="FILE", help="Follow OpenSM's log in the place of Reports: needs no SM_Key.")
 @options.option(
-    "--exec", "command", env=False, metavar="COMMAND", help="Run it for each line, with the event on standard input."
+    "--policy",
+    metavar="FILE",
+    help="Take partition names from this partitions.conf; opensm: that of the master on this host.",
+)
+@options.option("--opensm-log", metavar="FILE", help="Follow OpenSM's log instead of Reports: needs no SM_Key.")
+@options.option(
+    "--exec",
+    "command",
+    env=False,
+    metavar="COMMAND",
+    help="Run this command for each line, with the event on standard input.",
 )
 @options.option("--count", type=Number(1, 10**9), metavar="N", help="End after N lines.")
 @options.option("--for", "seconds", type=Number(1, 10**9), metavar="S", help="End after S seconds.")
@@ -85,11 +95,11 @@ def watch(
     seconds: int | None,
     format: str | None,
 ) -> int:
-    """Say who tries a wrong key, and on whom, as it happens.
+    """Show who tries a wrong key, and on which port, as it happens.
 
-    Subscribes at the SA to the traps of refused M_Keys, P_Keys and Q_Keys, for which OpenSM wants its sa_key (--smkey),
-    and reads the violation counters now and then. Repeats are folded: one line now, then a count. Runs until SIGTERM or
-    SIGINT.
+    Subscribes at the SA to the traps of refused M_Keys, P_Keys and Q_Keys, for which OpenSM requires its sa_key
+    (--smkey), and reads the violation counters at intervals. Repeats are folded: one line at once, then a count.
+    Runs until SIGTERM or SIGINT.
     """
     from ibkeys.change.interrupts import Interrupts
     from ibkeys.cli.watch.outlet import EventSink
@@ -101,7 +111,7 @@ def watch(
     read = read_accepted(policy, ufm) if policy is not None else None  # mistakes show before anything is sent
     sm_key = sm_key_of(where, sa)
     if opensm_log is not None and (sa.smkey is not None or all_traps):
-        raise UsageError("--opensm-log takes the place of Reports: --smkey and --all-traps do not go with it")
+        raise UsageError("--opensm-log replaces Reports: leave --smkey and --all-traps out")
     settings = Settings(float(interval), float(repeats), count, seconds and float(seconds), sa.pkey_idx)
     notifier = Notifier(os.environ, time.monotonic)
     with Interrupts() as interrupts, _followed(opensm_log) as log:
@@ -208,7 +218,7 @@ def _subscribed(subscriber: Subscriber, with_key: bool, has_counters: bool) -> S
     except MadStatusError as error:
         if with_key or not has_counters or error.status not in _UNTRUSTED:
             raise
-        exits.warn(f"no traps are heard, the counters tell all there is: {error}")
+        exits.warn(f"no traps are received, only the counters are read: {error}")
         return None
     return subscriber
 

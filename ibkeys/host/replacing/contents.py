@@ -66,7 +66,7 @@ def difference(written: bytes | None, present: bytes | None, contents: Contents)
         )
     )
     if not found:
-        return "" if written == present else "they differ in masked values or in line ends only"
+        return "" if written == present else "they differ only in masked values or line ends"
     shown = [line if len(line) <= WIDTH else f"{line[:WIDTH]}…" for line in found[:LINES]]
     if len(found) > LINES or max(len(left), len(right)) > _COMPARED:
         shown.append("… and more lines")

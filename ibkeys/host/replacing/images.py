@@ -41,5 +41,5 @@ def _kept(data: bytes | None, path: Path, contents: Contents, host: str) -> byte
     kept = contents.record(data)
     if contents.keeps_bytes and contents.restore(kept) != data:
         at = f"{host}: {path}" if host else path
-        raise FileError(f"{at}: its keys cannot all be kept, so that the journal could not give it back")
+        raise FileError(f"{at}: its keys cannot all be kept, so the journal could not restore it")
     return kept

@@ -124,7 +124,7 @@ class Put:
 
     def _what_holds(self) -> str:
         if self.is_replaced:
-            return "the change is made all the same, but a crash of this host may still undo it"
+            return "the change was made, but a crash of this host may still undo it"
         return "it is as it was"
 
     # --- a new file ---------------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ class Put:
         try:
             came_out = found_in(self.folder, self.seen.path, self.beside, self.limit)
         except FileError as error:
-            raise self._changed(f"; what was there for a moment is in {self._path_beside}") from error
+            raise self._changed(f"; the version that was briefly there is in {self._path_beside}") from error
         if came_out == self.made:
             self.may_be_theirs = False
             raise self._changed()
@@ -206,12 +206,14 @@ class Put:
         return str(self.seen.path.with_name(self.beside))
 
     def _changed(self, more: str = "") -> FileChanged:
-        return FileChanged(f"{self.seen.path}: somebody else changed it meanwhile; what they wrote is in place{more}")
+        return FileChanged(
+            f"{self.seen.path}: somebody else changed it in the meantime; their version is in place{more}"
+        )
 
     def _stuck(self, error: OSError) -> FileError:
         return FileError(
-            f"{self.seen.path}: somebody else changed it at this moment, and what they wrote cannot be put in place "
-            f"again ({error.strerror}): it is in {self._path_beside}",
+            f"{self.seen.path}: somebody else changed it just now, and their version cannot be put back "
+            f"({error.strerror}): it is in {self._path_beside}",
             self.is_replaced,
         )
 

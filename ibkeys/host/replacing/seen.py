@@ -83,7 +83,7 @@ def real_place(path: Path) -> Path:
             if number == 0 and error.filename == str(place):
                 return place
             missing = error.filename if number == 0 else f"a symbolic link to {error.filename}"
-            raise FileError(f"{path}: {missing}, which is not there") from None
+            raise FileError(f"{path}: {missing}, which does not exist") from None
         except (OSError, ValueError) as error:  # ValueError: a NUL in the name
             raise _unreadable(path, error) from None
         if not stat.S_ISLNK(status.st_mode):
@@ -91,7 +91,7 @@ def real_place(path: Path) -> Path:
         if status.st_uid not in files.trusted_users():
             raise FileError(f"{path}: {place} is a symbolic link of another user (UID {status.st_uid})")
         place = parent / os.readlink(place)
-    raise FileError(f"{path}: symbolic links in a circle, or more than {_LINKS} of them")
+    raise FileError(f"{path}: a loop of symbolic links, or more than {_LINKS} of them")
 
 
 @contextmanager
@@ -143,7 +143,7 @@ def _found(descriptor: int, place: Path, limit: int) -> FoundFile:
     metadata = read_metadata(descriptor)
     status = os.fstat(descriptor)
     if (before.st_mtime_ns, before.st_size) != (status.st_mtime_ns, len(data)):
-        raise FileChanged(f"{place}: somebody else writes it at this moment")
+        raise FileChanged(f"{place}: somebody else is writing it right now")
     return FoundFile(data, metadata, status.st_dev, status.st_ino, status.st_mtime_ns, status.st_nlink)
 
 

@@ -123,7 +123,7 @@ def refuse_without_keys(writer: Writer, key_files: Sequence[KeyFile]) -> None:
         if file.level != 0 and not file.keys.get(writer.fabric.own_guid, NO_MKEY).is_zero:
             raise Refused(
                 f"{file.instance.name} has M_Keys for the subnet, and the key store has none, so no port would answer: "
-                f"take them over first: {file.way_in}; nothing was changed",
+                f"import them first: {file.way_in}; nothing was changed",
                 UNKNOWN,
             )
 
@@ -140,7 +140,7 @@ def refuse_hidden_keys(writer: Writer, run: PlannedRun, key_files: Sequence[KeyF
     if not hidden:
         return
     ways = [file.way_in for file in key_files if any(port.port_guid in file.keys for port in hidden)]
-    way = f"take over what OpenSM has: {ways[0]}" if ways else "`ibkeys mkey-recover` opens them"
+    way = f"import what OpenSM has: {ways[0]}" if ways else "`ibkeys mkey-recover` opens them"
     also = "A key that nobody knows, not even OpenSM: `ibkeys mkey-recover`." if ways else ""
     hide = "hides" if len(hidden) == 1 else "hide"
     raise Refused(

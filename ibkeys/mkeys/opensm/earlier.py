@@ -27,7 +27,7 @@ def record_of_last_run(writer: Writer) -> RunRecord:
     with writer.open_store() as store:
         last, _ = last_run(store)
         if last.via is None:
-            raise UsageError(f"{name_of(last)} does not go through OpenSM: leave --via out to go on with it")
+            raise UsageError(f"{name_of(last)} does not use OpenSM: leave --via out to continue it")
         return RunRecord.of_json(last.via, store)
 
 
@@ -79,5 +79,5 @@ def away_result(port: NewRunPort) -> PortResult:
         "port": port.port,
         "lid": None,
     }
-    reason = "it is away and keeps its former M_Key; when it is back, --resume gives it the new one"
+    reason = "it is offline and keeps its former M_Key; when it is back, --resume gives it the new one"
     return PortResult(identity, "skipped", reason, unread=True)

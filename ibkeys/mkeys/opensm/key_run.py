@@ -129,7 +129,9 @@ class KeyRun:
         setting = self._setting(number)
         if asked and not seen.infos:
             first = next(iter(seen.silent.values()), None)
-            raise NotStored(f"no port answers, so whether any has it is not known ({first}); go on with --resume later")
+            raise NotStored(
+                f"no port answers, so it is not known whether any has it ({first}); continue with --resume later"
+            )
         if seen.infos:
             self.around.proven(seen, setting)
         if seen.wrong:
@@ -163,7 +165,7 @@ class KeyRun:
         if number == len(self.record.steps):
             return {}
         asked = key_to_ask_with(self._setting(number), self._before(number))
-        text = "it was away, and has its former M_Key still: OpenSM is given time to set the new one; --resume looks"
+        text = "it was offline and still has its former M_Key: OpenSM needs time to set the new one; --resume checks"
         return {
             guid: Unreachable(text)
             for guid, port in self.around.ports.items()
@@ -236,8 +238,8 @@ class KeyRun:
         master = self.around.managers.master
         return NotStored(
             f"{master.cache}/guid2mkey has another key or none for {counted(len(left), 'port')} "
-            f"({named([f'0x{guid:016x}' for guid in sorted(left)])}) after {self.around.wait:g} s: look into OpenSM's "
-            "log, then go on with --resume"
+            f"({named([f'0x{guid:016x}' for guid in sorted(left)])}) after {self.around.wait:g} s: check OpenSM's log, "
+            "then continue with --resume"
         ).explained(f"Every port shows the new key, so a restart of {master.name} now would lose these ports.")
 
     def _not_made(self, number: int, seen: Seen, entries: list[FileEntry]) -> NotStored:
@@ -256,8 +258,8 @@ class KeyRun:
                 if (back := file.put(former, around.operation, around.writer.keystore)) is not None:
                     back.done()
             return NotStored(
-                f"{words}: {master.name} was told twice, and for {around.wait:g} s (--wait) no port came to have it: "
-                "go on with --resume, and a longer --wait"
+                f"{words}: {master.name} was signalled twice, and for {around.wait:g} s (--wait) no further port took "
+                "it: continue with --resume and a longer --wait"
             ).explained(
                 f"The ports: {ports}.",
                 f"Either it does not read {master.conf.name}, which has its former values again: one that was not "
@@ -265,8 +267,8 @@ class KeyRun:
                 "Or its sweep takes longer, and it may set it yet.",
             )
         return NotStored(
-            f"{words}: {counted(len(seen.wrong), 'port')} did not take it within {around.wait:g} s, OpenSM "
-            f"told twice: {ports}; look into OpenSM's log, then go on with --resume"
+            f"{words}: {counted(len(seen.wrong), 'port')} did not take it within {around.wait:g} s, although OpenSM "
+            f"was signalled twice: {ports}; check OpenSM's log, then continue with --resume"
         )
 
     # --- standbys ----------------------------------------------------------------------------------------------------
@@ -299,7 +301,9 @@ class KeyRun:
             helper.start_anew(standby, hands, partial(copy_key_files, master, standby, hands, around.operation))
             around.progress(f"starting {standby.name}", 1, 1)
         if self.record.stopped:
-            made = f"{number + 1} of {len(self.record.steps)} steps are made and the standbys started: --resume goes on"
+            made = (
+                f"{number + 1} of {len(self.record.steps)} steps are done and the standbys started: --resume continues"
+            )
             with halfway(made):
                 self._look_again([each.guid for each in self.record.stopped], self._setting(number))
             self.record.stopped.clear()

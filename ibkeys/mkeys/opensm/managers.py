@@ -81,7 +81,7 @@ class KeyManager:
     def verify_process(self) -> None:
         """Ask whether its process is still there. Raises Refused (``stale``), HostNotReached."""
         if not self.hands.is_running(self.running.instance.process):
-            raise stale(f"{self.name} runs no more, or was started again; {self._way_on()}")
+            raise stale(f"{self.name} no longer runs, or was restarted; {self._way_on()}")
 
     def _way_on(self) -> str:
         """Return what to do when it died: its key files may say other keys than the ports have."""
@@ -152,7 +152,7 @@ def refuse_newcomers(
     if new:
         raise Refused(
             f"an SM has come meanwhile at {named(new)}: stop it, or let its host be reached (--sm-host HOST), then "
-            "go on with --resume; nothing more was done",
+            "continue with --resume; nothing more was done",
             REFUSAL,
         )
 
@@ -211,7 +211,7 @@ def _refuse_shared(hosts: Sequence[HostReport]) -> None:
         for one, other, files in shared_files(host):
             if any(file.role in ("cache", "keys") for file in files):
                 raise Refused(
-                    f"{one.name} and {other.name} have one folder for their key files "
+                    f"{one.name} and {other.name} share one folder for their key files "
                     f"({named([str(file.path) for file in files])}): give each an OSM_CACHE_DIR of its own in its unit "
                     "and restart it; nothing was changed",
                     REFUSAL,

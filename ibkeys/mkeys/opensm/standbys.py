@@ -130,7 +130,8 @@ class Standbys:
             self.check()
             if not waiting.lasts(1):
                 raise HostRefused(
-                    f"{name} was told to end and has not ended within {self.wait:g} s: end it, and go on with --resume",
+                    f"{name} was told to end and has not ended within {self.wait:g} s: end it, and continue with "
+                    "--resume",
                     hands.name,
                 )
 
@@ -148,14 +149,14 @@ class Standbys:
         give_key_files()
         if opensms_with(hands, standby.cache):
             raise HostRefused(
-                f"{standby.name} was started while it was given its key files: end it, and go on with --resume",
+                f"{standby.name} was started while it was given its key files: end it, and continue with --resume",
                 standby.host,
             )
         self._start(standby, hands, bool(early))
         if not opensms_with(hands, standby.cache):
             raise HostRefused(
                 f"{standby.name} was started with other key files than those in {standby.cache}, which fit (see "
-                f"OSM_CACHE_DIR): end it, and go on with --resume; the command is: {standby.command}",
+                f"OSM_CACHE_DIR): end it, and continue with --resume; the command is: {standby.command}",
                 standby.host,
             )
 
@@ -172,8 +173,8 @@ class Standbys:
             if not waiting.lasts(1):
                 raise HostRefused(
                     f"{standby.name} was to be started, and after {self.wait:g} s it "
-                    f"{'does not answer' if state is None else f'is {state}'}: start it ({standby.command}), then go "
-                    "on with --resume",
+                    f"{'does not answer' if state is None else f'is {state}'}: start it ({standby.command}), then "
+                    "continue with --resume",
                     standby.host,
                 ).explained("The M_Key is set, the level was not raised.")
         self._watch(standby)
@@ -186,8 +187,8 @@ class Standbys:
             state = self.state_of(standby)
             if state != STANDBY:
                 raise HostRefused(
-                    f"{standby.name} was a standby and {'answers no more' if state is None else f'is {state} now'}: "
-                    "look at its log; the level was not raised, --resume goes on",
+                    f"{standby.name} was a standby and {'no longer answers' if state is None else f'is {state} now'}: "
+                    "look at its log; the level was not raised, --resume continues",
                     standby.host,
                 )
 
@@ -202,7 +203,7 @@ def refuse_other_settings(started: Iterable[KeyManager], setting: KeySetting) ->
         if manager.setting != setting:
             raise HostRefused(
                 f"{manager.name} was started with another M_Key, level or lease than was in its options file "
-                f"({manager.conf.name}): end it, and go on with --resume",
+                f"({manager.conf.name}): end it, and continue with --resume",
                 manager.hands.name,
             )
 

@@ -17,8 +17,8 @@ from ibkeys.topology.model import LinkEnd
 _NAMED: Final = 8
 
 _LEFT: Final = (
-    "what is left: the key from elsewhere (--security-keys, --try-keys), a power cycle (without IsMKeyNVRAM the key is "
-    "0 afterwards), or the maker's tool on the node itself"
+    "remaining ways: the key from another source (--security-keys, --try-keys), a power cycle (without IsMKeyNVRAM "
+    "the key is 0 afterwards), or the vendor's tool on the node itself"
 )
 
 
@@ -74,8 +74,8 @@ class StillClosed:
         if self.interrupted and hiding.port in self._waiting.hiding:
             return f"at level 1, lease {hiding.lease} s, still waiting when the run was interrupted; its lease runs on"
         return (
-            f"at level 1, lease {hiding.lease} s: it did not open; something sends it SMPs with its right key (an SM, "
-            f"another tool), or its agent starts no lease; {_LEFT}"
+            f"at level 1, lease {hiding.lease} s: it did not open; something (an SM, another tool) sends it SMPs with "
+            f"its right key, or its agent starts no lease; {_LEFT}"
         )
 
     def _name(self, guid: int) -> str:

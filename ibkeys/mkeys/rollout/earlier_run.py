@@ -28,8 +28,8 @@ def last_run(store: KeyStore) -> tuple[Run, list[RunPort]]:
     last = runs.last()
     if last is None:
         raise UsageError(
-            f"the key store ({store.path or 'in memory'}) has no run of mkey-deploy, mkey-rotate or mkey-remove to go "
-            "on with"
+            f"the key store ({store.path or 'in memory'}) has no run of mkey-deploy, mkey-rotate or mkey-remove to "
+            "continue"
         )
     return last, runs.ports(last.id)
 
@@ -53,7 +53,7 @@ def refuse_other_way(run: PlannedRun) -> None:
     last = run.beginning.last if isinstance(run.beginning, LastRun) else None
     if last is not None and last.via is not None:
         raise UsageError(
-            f"{name_of(last)} goes by way of {last.via.get('name')}: go on with --via {last.via.get('name')}"
+            f"{name_of(last)} goes through {last.via.get('name')}: continue with --via {last.via.get('name')}"
         )
 
 
@@ -65,12 +65,16 @@ def refuse_while_open(store: KeyStore) -> None:
         return
     if last.state != "open":
         raise Refused(
-            f"{name_of(last)} goes back unless somebody confirms it, and no other run begins before: --confirm "
-            f"{last.id} or --resume keeps it",
+            f"{name_of(last)} is rolled back unless someone confirms it, and no other run can begin before that: "
+            f"--confirm {last.id} or --resume keeps it",
             "open-run",
-        ).explained(f"--unconfirmed {last.id} lowers its level; --abort gives back what was there before.")
-    ways = "--continue goes on, --abort goes back" if last.options.first else "--resume finishes it, --abort goes back"
-    raise Refused(f"{name_of(last)} is not finished: {ways}; no other run begins before", "open-run")
+        ).explained(f"--unconfirmed {last.id} lowers its level; --abort restores the former state.")
+    ways = (
+        ("--continue continues it, --abort rolls it back")
+        if last.options.first
+        else "--resume finishes it, --abort rolls it back"
+    )
+    raise Refused(f"{name_of(last)} is not finished: {ways}; no other run can begin before that", "open-run")
 
 
 def known_job(
@@ -105,11 +109,11 @@ def _not_found(writer: Writer, kept: RunPort) -> PortResult:
     """Return what is said of a port of the run that the sweep did not find."""
     is_gone = kept.port_guid in writer.fabric.ring.settled
     text = (
-        "the sweep did not find it, and `ibkeys mkey-list --settle` has ended the waiting for it; its keys stay in the "
-        "key store"
+        "the sweep did not find it, and since `ibkeys mkey-list --settle` the run no longer waits for it; its keys "
+        "stay in the key store"
         if is_gone
-        else "the sweep did not find it; what it may have is in the key store; `ibkeys mkey-list --settle` finds one "
-        "that moved, and ends the waiting for one that is gone"
+        else "the sweep did not find it; the keys it may have are in the "
+        "key store; `ibkeys mkey-list --settle` finds a port that moved, and ends the wait for one that is gone"
     )
     return PortResult(_identity(kept), "skipped", text, unread=not is_gone)
 

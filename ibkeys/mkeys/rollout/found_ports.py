@@ -34,7 +34,7 @@ def candidates(writer: Writer, found: Topology) -> list[tuple[Port, str]]:
             reason = "its port GUID is not its own, and keys are kept by port GUID"
         elif hides_key(writer, info):
             reason = (
-                "it is at level 1 and hides its M_Key, and none that is known is its own: give the key with -y, "
+                "it is at level 1 and hides its M_Key, and no known key is the right one: give the key with -y, "
                 "--keystore or --security-keys, or -y 0 if it has none"
             )
         else:

@@ -49,8 +49,8 @@ def procedure_of_earlier_run(managers: Sequence[Port]) -> list[str]:
     """Return what to do to end a run that was begun by own Sets, and that an SM came into."""
     return [
         *_listed(managers),
-        "this run goes by own Sets: stop every SM, standby ones too, and finish it; then give each SM the key before "
-        "it starts (ibkeys mkey-export DIR --write-opensm-conf FILE)",
+        "in this run ibkeys sends the Sets itself: stop every SM, standby ones too, and finish it; then give each SM "
+        "the key before it starts (ibkeys mkey-export DIR --write-opensm-conf FILE)",
     ]
 
 

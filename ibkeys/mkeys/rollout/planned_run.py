@@ -245,7 +245,7 @@ class RunPlan:
         except KeyboardInterrupt as interrupt:
             raise ExplainedInterrupt(
                 f"{interrupt or 'in the middle'}: run {number} is not finished, and every key is in the key store; "
-                "--resume finishes it, --abort goes back"
+                "--resume finishes it, --abort rolls it back"
             ) from None
         finally:
             account.waiting = run.waiting

@@ -64,13 +64,14 @@ def rest_of_last_run(
         options = with_bounds(last.options, at_once, max_failures)
         unsettled = [port for port in ports if port.state in ("sent", "failed")]
         if last.state == "undone":
-            raise UsageError(f"{name_of(last)} went back; there is nothing of it to go on with")
+            raise UsageError(f"{name_of(last)} was rolled back; there is nothing to continue")
         if how == "continue":
             if last.options.first is None:
-                raise UsageError(f"{name_of(last)} was not begun with --first; --resume finishes one that was cut off")
+                raise UsageError(f"{name_of(last)} was not begun with --first; --resume finishes an interrupted run")
             if unsettled or any(port.state == "waiting" for port in ports[: last.options.first]):
                 raise UsageError(
-                    f"{name_of(last)}: its first ports are not all done; --resume settles them, --abort goes back"
+                    f"{name_of(last)}: its first ports are not all done; --resume settles them, --abort rolls the run "
+                    "back"
                 )
             options = replace(options, first=None)
         found = writer.fabric.sweep(progress=progress, wanted=reading)

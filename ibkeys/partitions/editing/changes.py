@@ -85,8 +85,8 @@ def add_members(policy: Policy, where: PartitionName, rules: Sequence[Rule], por
         return _new_partition(policy, where, [*keywords, *(rule for rule in rules if rule.who == "GUID")], ports)
     if keywords:
         raise UsageError(
-            f"{policy.path}: partition {partition.name} is there already, and what {keywords[0]} does in it depends on "
-            "its place among the other items: put it there with an editor"
+            f"{policy.path}: partition {partition.name} exists already, and the effect of {keywords[0]} depends on its "
+            "place among the other items: add it with an editor"
         )
     text, standings = PolicyText(policy), DecidingItems(partition, ports.kinds)
     changes: list[MemberChange] = []
@@ -207,9 +207,7 @@ def _first_that_fits(
         else_changed = what_else_changed(policy, after, wanted, ports.kinds)
         if else_changed is None:
             return after
-    raise UsageError(
-        f"{policy.path}: this cannot be written so that everything else stays; it would change {else_changed}"
-    )
+    raise UsageError(f"{policy.path}: this edit would also change {else_changed}")
 
 
 def _new_partition(policy: Policy, where: PartitionName, rules: Sequence[Rule], ports: KnownPorts) -> EditedPolicy:

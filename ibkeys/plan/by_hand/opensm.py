@@ -31,8 +31,8 @@ def opensm_script(plan: PartitionPlan, present: Policy | None, sm_port_guid: int
     found = policies_between(present, new, plan.tables, sm_port_guid, options, digest, gaps=gaps)
     if found.circles and not gaps:
         raise UsageError(
-            "ports wait for each other in a circle, so that no order keeps all of them connected: --allow-break cuts "
-            "some for a moment, or go by a policy that needs no reused partition first"
+            "ports wait for each other in a circle, so that no order keeps all of them connected: --allow-break briefly cuts "
+            "some of them; or first apply a policy that reuses no partition"
         )
     if len(found.texts) > 1 and present is None:
         raise UsageError(
@@ -56,7 +56,7 @@ _HEAD: Final = (
     'cp -p "$POLICY" "$POLICY.before"',
 )
 _BACK: Final = (
-    "# in one step, which may cut or join pairs for a moment; `ibkeys plan` from the former policy makes better steps:",
+    "# in one step, which may briefly cut or connect pairs; `ibkeys plan` from the former policy makes better steps:",
     '#   cp -p "$POLICY.before" "$POLICY.ibkeys" && mv "$POLICY.ibkeys" "$POLICY" && kill -HUP "$OPENSM"',
 )
 

@@ -14,9 +14,9 @@ from ibkeys.topology.model import Port, Topology
 
 _MESSAGES: Final = {
     "no-default": "no P_Key of the default partition: OpenSM makes every port at least a limited member",
-    "table": "P_Keys that OpenSM would place otherwise",
-    "leaf-table": "tables that are no copy of the end port's: OpenSM makes them one",
-    "enforcement": "enforcement that no one part_enforce of OpenSM makes",
+    "table": "P_Keys that OpenSM would place at other indexes",
+    "leaf-table": "tables that are not a copy of the end port's: OpenSM makes them one",
+    "enforcement": "enforcement that no single part_enforce value of OpenSM produces",
     "both-forms": "the full and the limited P_Key of one partition: written as both, which OpenSM takes so only with "
     "allow_both_pkeys",
     "index-0": "a P_Key at index 0, or none, that OpenSM would move",

@@ -30,7 +30,7 @@ class ConfFile:
         """Look at an options file. Raises FileError, FileChanged, HostNotReached."""
         seen = hands.look(path)
         if seen.data is None:
-            raise FileError(f"{path}: is not there any more")
+            raise FileError(f"{path}: no longer exists")
         return cls(hands, path, seen, user)
 
     @property
@@ -98,4 +98,4 @@ class ConfFile:
     def verify(self, otherwise: str) -> None:
         """Raise FileChanged if it is not as it was left. *otherwise*: what was not done then, in words."""
         if self.hands.look(self.path) != self.seen:
-            raise FileChanged(f"{self.name}: somebody else changed it meanwhile; {otherwise}")
+            raise FileChanged(f"{self.name}: somebody else changed it in the meantime; {otherwise}")

@@ -27,12 +27,12 @@ def remove_left_overs(journal: Journal, files: Sequence[ConfFile], store: KeySto
         try:
             left = hands.clean_up([entry for entry in entries if entry.image.host == name], contents)
         except FileError as error:
-            yield f"{error}; what a run that was cut off left there may hold a key"
+            yield f"{error}; files that an interrupted run left there may hold a key"
             continue
         if left.foreign:
             yield (
-                f"{named([str(path) for path in left.foreign])}{f' on {name}' if name else ''}: left by a run that was "
-                "cut off, or by somebody else meanwhile, and may hold a key: look at it, and remove it"
+                f"{named([str(path) for path in left.foreign])}{f' on {name}' if name else ''}: left by an "
+                "interrupted run, or by somebody else, and may hold a key: check it, and remove it"
             )
 
 

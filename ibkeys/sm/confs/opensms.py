@@ -99,4 +99,4 @@ def _refuse_doubles(managers: Iterable[tuple[Manager, Running | None]], hosts: I
 
 def _stranger(manager: Manager) -> str:
     state = manager.state or "IsSM is set, SMInfo not answered"
-    return f"the SM at {manager.port} ({state}) is on no host that was looked at"
+    return f"the SM at {manager.port} ({state}) is not on any host that was examined"

@@ -32,7 +32,7 @@ def _masters(report: Report) -> Iterator[Found]:
         yield Found(
             "no-master",
             "the fabric",
-            "subnet managers are there, and none says that it is master",
+            "there are subnet managers, but none says that it is master",
             "nobody gives a port that comes back its LID and its P_Keys",
             "look at its log; a standby takes over after polling_retry_number times sminfo_polling_timeout",
         )
@@ -59,7 +59,7 @@ def _not_seen(report: Report) -> Iterator[Found]:
             yield Found(
                 "manager-not-seen",
                 str(each.port),
-                f"a subnet manager ({each.state}) on no host that was looked at",
+                f"a subnet manager ({each.state}) on a host that was not examined",
                 "its files and options are not known; at a takeover they are the ones that count",
                 "name its host: --sm-host HOST",
             )
@@ -89,7 +89,7 @@ def _standbys(report: Report) -> Iterator[Found]:
                 "standby-not-compared",
                 other.name,
                 f"it cannot be compared with the master, {master.name}: not read: {', '.join(unknown)}",
-                "whether it keeps policy and keys when it takes over is not known",
+                "it is not known whether it keeps policy and keys when it takes over",
                 "read them as root; on another host with --sudo, or as root@HOST",
                 other.host,
                 other.process.pid,
@@ -138,7 +138,8 @@ def _claimed_twice(report: Report) -> Iterator[Found]:
                 "port-claimed-twice",
                 "the fabric",
                 f"{number} OpenSMs say that they run on port GUID 0x{guid:016x}: {named}",
-                "at most one of them does; which one is the manager there, and so how the others differ, is not known",
+                "at most one of them does; it is not known which one is the manager there, so the others cannot be "
+                "compared",
                 "name each host once; if these are several hosts, find out which of them does not tell the truth",
             )
 

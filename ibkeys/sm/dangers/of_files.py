@@ -129,7 +129,7 @@ FILE_DANGERS: Final = (
     Danger(
         "options-readable",
         _readable("options"),
-        "there are keys in this file",
+        "this file has keys",
         "chmod 600, and change the keys",
     ),
     Danger(

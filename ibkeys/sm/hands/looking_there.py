@@ -57,7 +57,7 @@ class LookingThere:
         except OSError as error:
             raise FileError(f"{self._at(place)}: cannot be read: {error.strerror or error}") from None
         if self._status(place) != status or len(data) != status.size:
-            raise FileChanged(f"{self._at(place)}: somebody else writes it at this moment")
+            raise FileChanged(f"{self._at(place)}: somebody else is writing it right now")
         metadata = Metadata(stat.S_IMODE(status.kind), status.uid, status.gid)
         found = FoundFile(data, metadata, status.device, status.inode, status.modified_ns, status.links)
         return SeenFile(place, found)
@@ -87,7 +87,7 @@ class LookingThere:
             status = self._status(place)
             if status is None:
                 if number:
-                    raise FileError(f"{self._at(path)}: a symbolic link to {place}, which is not there")
+                    raise FileError(f"{self._at(path)}: a symbolic link to {place}, which does not exist")
                 return place, None
             if not stat.S_ISLNK(status.kind):
                 return place, status
@@ -96,8 +96,8 @@ class LookingThere:
             try:
                 place = place.parent / self._writer.name("target", place)
             except WriterRefused:
-                raise FileChanged(f"{self._at(place)}: somebody else changes it at this moment") from None
-        raise FileError(f"{self._at(path)}: symbolic links in a circle, or more than {_LINKS} of them")
+                raise FileChanged(f"{self._at(place)}: somebody else is changing it right now") from None
+        raise FileError(f"{self._at(path)}: a loop of symbolic links, or more than {_LINKS} of them")
 
     def users(self) -> list[int]:
         """Return the user who works there, and who ran sudo for that."""

@@ -72,14 +72,16 @@ class ProcessesHere:
     def _held(self, process: OpensmProcess) -> Iterator[int]:
         """Yield a pidfd of this very process. Raises HostRefused when another process has its ID now."""
         if process.ticks is None:
-            raise HostRefused(f"process {process.pid}: nobody knows when it started, so it may be another one now", "")
+            raise HostRefused(
+                f"process {process.pid}: its start time is not known, so it may be a different process now", ""
+            )
         try:
             descriptor = os.pidfd_open(process.pid)
             try:
                 # Open first, then compare the start time: an open pidfd never refers to a later process with the same
                 # ID.
                 if started_at(_stat(self.proc / str(process.pid))) != process.ticks:
-                    raise HostRefused(f"process {process.pid}: is not the OpenSM any more that was looked at", "")
+                    raise HostRefused(f"process {process.pid}: is no longer the OpenSM that was examined", "")
                 yield descriptor
             finally:
                 os.close(descriptor)
@@ -93,7 +95,7 @@ def _stat(folder: Path) -> str:
 
 def _refused(process: OpensmProcess, error: OSError) -> HostRefused:
     if isinstance(error, ProcessLookupError | FileNotFoundError):
-        return HostRefused(f"process {process.pid}: runs no more", "")
+        return HostRefused(f"process {process.pid}: no longer runs", "")
     if isinstance(error, PermissionError):
         return HostRefused(f"process {process.pid}: may not be signalled by this user (UID {os.geteuid()})", "")
     return HostRefused(f"process {process.pid}: cannot be signalled: {error.strerror or error}", "")

@@ -51,7 +51,8 @@ class ProcessesThere:
         """Return the words that mean this process: ID, start, unit."""
         if process.ticks is None:
             raise HostRefused(
-                f"{self.name}: process {process.pid}: nobody knows when it started, so it may be another one now",
+                f"{self.name}: process {process.pid}: its start time is not known, so it may be a different process "
+                "now",
                 self.name,
             )
         unit = process.unit if process.unit is not None and is_unit(process.unit) else NOTHING

@@ -66,11 +66,11 @@ def not_replaced(host: str, entry: FileEntry, no: WriterRefused, what: str) -> F
     """Return the error for a file of *host* that was not *what*, or may not last; in the first case it has failed."""
     path = f"{host}: {entry.image.path}"
     if no.kind == "unsynced":
-        holds = "the change is made all the same, but a crash of that host may still undo it"
+        holds = "the change was made, but a crash of that host may still undo it"
         return FileError(f"{path}: cannot be {what}: {no.reason}; {holds}", True)
     failed(entry)
     if no.kind == "changed":
-        return FileChanged(f"{path}: somebody else changed it meanwhile; what they wrote is in place")
+        return FileChanged(f"{path}: somebody else changed it in the meantime; their version is in place")
     return FileError(f"{path}: cannot be {what}: {no.reason or no.kind}; it is as it was")
 
 

@@ -85,7 +85,7 @@ class MadeUpHost:
         self._note("replace")
         if self.file.seen().found != seen.found:
             entry.failed()
-            raise FileChanged(f"{seen.path}: somebody else changed it meanwhile")
+            raise FileChanged(f"{seen.path}: somebody else changed it in the meantime")
         self.file.data, self.file.inode = data, self.file.inode + 1
         return entry
 

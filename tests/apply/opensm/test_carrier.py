@@ -104,7 +104,7 @@ def test_the_fallback_is_noticed_and_the_former_policy_put_back_in_one_step(benc
             bench.opensm.is_deaf = False
 
     bench.opensm.host.before_each = spoil
-    with pytest.raises(Incomplete, match=r"most ports full members .* the former policy is back"):
+    with pytest.raises(Incomplete, match=r"most ports full members .* the former policy is restored"):
         bench.apply(GREEN)
     assert bench.tables() == before
     assert bench.opensm.host.file.data == OLD.encode()

@@ -61,7 +61,7 @@ def with_small_leaf_tables(bench: Bench, enforce: int) -> None:
 
 def test_a_policy_that_ends_enforcement_is_refused(bench: Bench) -> None:
     with_small_leaf_tables(bench, 1)
-    with pytest.raises(UsageError, match=r"port 2 to the last entry, .* enforce nothing, but it enforces now"):
+    with pytest.raises(UsageError, match=r"port 2 to the last entry, .* enforce partitions, but it enforces now"):
         bench.apply(FULL)
     assert bench.states() == {}
     assert bench.opensm.host.file.data == OLD.encode()
@@ -70,5 +70,5 @@ def test_a_policy_that_ends_enforcement_is_refused(bench: Bench) -> None:
 def test_where_enforcement_had_ended_before_that_is_said(bench: Bench) -> None:
     with_small_leaf_tables(bench, 0)
     bench.apply(FULL)
-    assert any("enforce nothing, as it does now" in note for note in bench.done.notes)
+    assert any("enforce partitions, which is so already" in note for note in bench.done.notes)
     assert bench.states() == {1: "done"}

@@ -59,7 +59,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(cache: Path, monkeypatch: py
 
 def test_the_folder_of_another_user_is_not_used(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ibkeys.cli.completing.names.os.geteuid", lambda: os.getuid() + 1)
-    with pytest.raises(OSError, match="no directory of this user"):
+    with pytest.raises(OSError, match="not a directory of this user"):
         names.keep(names.NODES, ["a"])
     assert list(cache.iterdir()) == []
 
@@ -75,5 +75,5 @@ def test_a_link_in_the_place_of_the_list_is_replaced_and_not_followed(cache: Pat
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "$(x)", ""])
 def test_a_socket_of_an_odd_name_has_no_list(name: str) -> None:
-    with pytest.raises(OSError, match="no name for a file"):
+    with pytest.raises(OSError, match="not a valid file name"):
         names.served(name)

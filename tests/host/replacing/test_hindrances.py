@@ -63,20 +63,20 @@ def test_a_relative_name_is_one_of_the_current_folder(file: Path, monkeypatch: p
 def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("gone")
     assert what_hinders(tmp_path / "link") == (
-        f"{tmp_path}/link: a symbolic link to {tmp_path}/gone, which is not there"
+        f"{tmp_path}/link: a symbolic link to {tmp_path}/gone, which does not exist"
     )
     (tmp_path / "far").symlink_to("no/folder")
-    assert "which is not there" in str(what_hinders(tmp_path / "far"))
+    assert "which does not exist" in str(what_hinders(tmp_path / "far"))
 
 
 def test_links_in_a_circle_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
-    assert "in a circle" in str(what_hinders(tmp_path / "a"))
+    assert "a loop of symbolic links" in str(what_hinders(tmp_path / "a"))
 
 
 def test_a_file_without_a_folder_is_refused(tmp_path: Path) -> None:
-    assert f"{tmp_path}/no, which is not there" in str(what_hinders(tmp_path / "no" / "file"))
+    assert f"{tmp_path}/no, which does not exist" in str(what_hinders(tmp_path / "no" / "file"))
 
 
 @pytest.mark.parametrize("kind", ["folder", "fifo", "root"])
@@ -112,7 +112,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_taken_for_whole(
         return real(descriptor, size, offset)
 
     monkeypatch.setattr(os, "pread", pread)
-    with pytest.raises(FileChanged, match="writes it at this moment"):
+    with pytest.raises(FileChanged, match="is writing it right now"):
         look(file)
 
 

@@ -232,7 +232,7 @@ def test_a_folder_that_cannot_be_synced_says_that_the_file_is_replaced(
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    with pytest.raises(FileError, match="made all the same") as caught:
+    with pytest.raises(FileError, match="the change was made") as caught:
         put_new(look(file))
     assert caught.value.is_replaced
     assert (file.read_bytes(), names(file.parent)) == (NEW, ["policy"])
@@ -338,7 +338,7 @@ def test_a_file_that_somebody_made_meanwhile_is_not_replaced(tmp_path: Path, mon
         path.write_bytes(THEIRS)
 
     monkeypatch.setattr(putting.Put, "refuse_changed", after_the_look)
-    with pytest.raises(FileChanged, match="what they wrote is in place"):
+    with pytest.raises(FileChanged, match="their version is in place"):
         put_new(seen)
     assert listing(tmp_path) == [("new", THEIRS)]
 
@@ -361,7 +361,7 @@ def test_what_changes_between_the_last_look_and_the_exchange_comes_back(
 ) -> None:
     seen = look(file)
     between(monkeypatch, lambda: edit(file))
-    with pytest.raises(FileChanged, match="what they wrote is in place") as caught:
+    with pytest.raises(FileChanged, match="their version is in place") as caught:
         put_new(seen)
     assert not caught.value.is_replaced
     monkeypatch.undo()

@@ -114,7 +114,7 @@ def test_no_key_is_in_the_journal_and_what_it_keeps_gives_the_file_again(file: P
 
 def test_a_file_whose_keys_the_journal_could_not_give_back_is_not_replaced(file: Path, operation: Operation) -> None:
     file.write_bytes(b"m_key 0xfeed\n# key:7 is a comment\n")
-    with pytest.raises(FileError, match="could not give it back"):
+    with pytest.raises(FileError, match="could not restore it"):
         record(operation, look(file), NEW, WITH_KEYS)
     assert operation.id is None
 
@@ -129,7 +129,7 @@ def test_a_file_that_is_nothing_but_keys_is_never_given_back(file: Path, operati
 
 
 def test_of_a_file_that_is_nothing_but_keys_no_difference_is_shown() -> None:
-    assert difference(OLD, NEW, NOT_KEPT) == "they differ in masked values or in line ends only"
+    assert difference(OLD, NEW, NOT_KEPT) == "they differ only in masked values or line ends"
 
 
 def test_a_difference_shows_no_key() -> None:

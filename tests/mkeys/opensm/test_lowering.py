@@ -163,7 +163,7 @@ def test_after_a_rotation_the_new_key_stays_at_the_former_level(bench: Bench) ->
     assert bench.opensm.conf.read_text().endswith(
         f"m_key 0x{second[0]:016x}\nm_key_protection_level 1\nm_key_lease_period 60\n"
     )
-    with pytest.raises(StoreError, match="run 2 has gone back already"):
+    with pytest.raises(StoreError, match="run 2 was rolled back already"):
         bench.lower(2)
     bench.abort()
     assert bench.opensm.key() == first
@@ -173,7 +173,7 @@ def test_after_a_rotation_the_new_key_stays_at_the_former_level(bench: Bench) ->
 def test_what_would_not_go_back_is_refused_before_anything_is_changed(bench: Bench) -> None:
     bench.deploy()
     before = bench.opensm.key(), bench.opensm.conf.read_bytes()
-    with pytest.raises(UsageError, match="raises no level above 2 that could go back"):
+    with pytest.raises(UsageError, match="raises no level above 2 that could be rolled back"):
         bench.rotate(confirm=True)
     with pytest.raises(UsageError, match="leave --confirm-within out"):
         bench.remove(confirm=True)
@@ -218,7 +218,7 @@ def test_a_run_that_may_go_back_is_a_problem_that_doctor_names(bench: Bench) -> 
     bench.deploy(confirm=True)
     with KeyStore(keystore(bench)) as store:
         [found] = check_run(store)
-        assert (found.ok, "goes back unless" in found.detail, "--confirm 1" in found.advice) == (False, True, True)
+        assert (found.ok, "is lowered unless" in found.detail, "--confirm 1" in found.advice) == (False, True, True)
         assert Runs(store).move_stage(1, "running", "confirmed")
         assert not list(check_run(store))
 
@@ -281,25 +281,25 @@ def test_enter_confirms_and_afterwards_it_is_too_late_to_go_back(bench: Bench) -
 def test_when_the_time_is_over_or_the_user_interrupts_nobody_confirms_any_more(bench: Bench) -> None:
     bench.deploy(confirm=True)
     with bench.writer() as writer:
-        assert ended(writer, KeyboardInterrupt("by SIGTERM")) == (False, ["by SIGTERM: the level goes back to 1"])
+        assert ended(writer, KeyboardInterrupt("by SIGTERM")) == (False, ["by SIGTERM: the level is lowered to 1"])
         is_kept, said = ended(writer, NotStored("2 ports did not take it"))
-        assert (is_kept, said[1], said[-1]) == (False, "2 ports did not take it", "not confirmed: going back")
-        with pytest.raises(StoreError, match="it was too late"):
+        assert (is_kept, said[1], said[-1]) == (False, "2 ports did not take it", "not confirmed: rolling back")
+        with pytest.raises(StoreError, match="too late"):
             confirm_run(writer.keystore, 1)
 
 
 def test_a_run_that_waits_for_nothing_is_not_confirmed(bench: Bench) -> None:
     bench.deploy()
-    with bench.writer() as writer, pytest.raises(StoreError, match="waits for no confirmation"):
+    with bench.writer() as writer, pytest.raises(StoreError, match="is not waiting for a confirmation"):
         confirm_run(writer.keystore, 1)
-    with pytest.raises(StoreError, match="waits for no confirmation"):
+    with pytest.raises(StoreError, match="is not waiting for a confirmation"):
         bench.lower()
 
 
 def test_one_that_stopped_before_its_level_was_raised_does_not_wait(bench: Bench) -> None:
     assert stop_at(bench, lambda each: each.deploy(confirm=True), 3)
     with bench.writer() as writer:
-        with pytest.raises(StoreError, match=r"not at its end yet.* died, --resume goes on"):
+        with pytest.raises(StoreError, match=r"is still running.* died, --resume continues"):
             confirm_run(writer.keystore, 1)
         assert ended(writer, KeyboardInterrupt()) == (True, [])
     assert not is_unconfirmed(keystore(bench), 1)

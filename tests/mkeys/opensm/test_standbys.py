@@ -109,7 +109,7 @@ def test_one_that_becomes_master_is_no_standby(host: Host) -> None:
         start(host)
 
 
-@pytest.mark.parametrize(("then", "words"), [("master", "is master now"), (None, "answers no more")])
+@pytest.mark.parametrize(("then", "words"), [("master", "is master now"), (None, "no longer answers")])
 def test_one_that_does_not_stay_a_standby_holds_the_run(host: Host, then: str | None, words: str) -> None:
     host.states[STEADY - 5] = then
     with pytest.raises(HostRefused, match=words):

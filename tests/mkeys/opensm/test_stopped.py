@@ -163,7 +163,7 @@ def test_a_dead_opensm_is_named_with_what_comes_next(bench: Bench) -> None:
         bench.opensm.runs = False
 
     bench.opensm.before_each = die
-    with pytest.raises(Refused, match=r"runs no more.*ibkeys sm-repair --cache-dir .*; that says how to start it"):
+    with pytest.raises(Refused, match=r"no longer runs.*ibkeys sm-repair --cache-dir .*; that says how to start it"):
         bench.rotate()
 
 
@@ -187,6 +187,6 @@ def test_a_finished_run_goes_back_once(bench: Bench) -> None:
     for _ in range(2):
         bench.abort()
         assert bench.opensm.key() == former
-    with pytest.raises(UsageError, match="went back"):
+    with pytest.raises(UsageError, match="was rolled back"):
         bench.resume()
     assert bench.quiet()

@@ -56,7 +56,7 @@ def test_no_key_is_in_the_journal(
 def test_a_file_whose_keys_the_journal_could_not_give_back_stays(hands: SmHands, journal: Journal, file: Path) -> None:
     file.write_bytes(BEFORE + b"# " + REFERENCE)
     with journal.operation("apply") as operation:
-        with pytest.raises(FileError, match="could not give it back") as caught:
+        with pytest.raises(FileError, match="could not restore it") as caught:
             hands.replace(operation, hands.look(file), AFTER, contents=WITH_KEYS)
         assert operation.id is None
     assert str(caught.value).startswith(hands.name or str(file))

@@ -49,8 +49,8 @@ def test_any_name_is_a_name_and_nothing_else(host: OtherHost, journal: Journal, 
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda file: file.symlink_to("none"), "a symbolic link to .*none, which is not there"),
-        (lambda file: file.symlink_to(file.name), "in a circle"),
+        (lambda file: file.symlink_to("none"), "a symbolic link to .*none, which does not exist"),
+        (lambda file: file.symlink_to(file.name), "a loop of symbolic links"),
         (lambda file: file.mkdir(), "no regular file"),
         (os.mkfifo, "no regular file"),
     ],

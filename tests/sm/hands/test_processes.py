@@ -32,8 +32,8 @@ def wrong_ones(right: OpensmProcess) -> list[tuple[OpensmProcess, str]]:
     """What cannot be told from another process that has the ID now, and what is said of it."""
     assert right.ticks is not None
     return [
-        (replace(right, ticks=right.ticks + 1), "is not the OpenSM any more"),
-        (replace(right, ticks=None), "nobody knows when it started"),
+        (replace(right, ticks=right.ticks + 1), "is no longer the OpenSM"),
+        (replace(right, ticks=None), "its start time is not known"),
     ]
 
 
@@ -65,7 +65,7 @@ def test_a_process_that_ended_is_named(hands: SmHands, running: Running) -> None
     gone, process = running
     process.kill()
     process.wait()
-    no_more = re.compile("is not the OpenSM any more|runs no more")
+    no_more = re.compile("is no longer the OpenSM|no longer runs")
     assert no_more.search(str(hands.may_signal(gone)))
     for tell in (hands.signal, hands.stop, hands.can_start):
         with pytest.raises(HostRefused, match=no_more):

@@ -253,7 +253,7 @@ def test_a_host_without_what_it_needs_starts_none(there: There, file: Path) -> N
         with pytest.raises(HostRefused, match="no guard can be started: mktemp: No space left"):
             host.guard(1).began(host.look(file), process)
         assert process.ticks is not None
-        with pytest.raises(HostRefused, match="nobody knows when it started"):
+        with pytest.raises(HostRefused, match="its start time is not known"):
             host.guard(1).began(host.look(file), replace(process, ticks=None))
 
 

@@ -7,7 +7,7 @@ is_it() { # PID TICKS: the process of that ID is the one that started then
 }
 
 is_still() { # PID TICKS
-    is_it "$1" "$2" || no "$REFUSED" 'is not the OpenSM any more that was looked at'
+    is_it "$1" "$2" || no "$REFUSED" 'is no longer the OpenSM that was examined'
 }
 
 main_of() { # UNIT: its main process
