@@ -31,8 +31,8 @@ def opensm_script(plan: PartitionPlan, present: Policy | None, sm_port_guid: int
     found = policies_between(present, new, plan.tables, sm_port_guid, options, digest, gaps=gaps)
     if found.circles and not gaps:
         raise UsageError(
-            "ports wait for each other in a circle, so that no order keeps all of them connected: --allow-break briefly cuts "
-            "some of them; or first apply a policy that reuses no partition"
+            "ports wait for each other in a circle, so that no order keeps all of them connected: --allow-break "
+            "briefly cuts some of them; or first apply a policy that reuses no partition"
         )
     if len(found.texts) > 1 and present is None:
         raise UsageError(

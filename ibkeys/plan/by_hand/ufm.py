@@ -50,8 +50,8 @@ def ufm_script(plan: PartitionPlan, gaps: bool) -> HandScript:
     found = steps_between(had, gets, rooms, gaps=gaps)
     if found.circles and not gaps:
         raise UsageError(
-            "ports wait for each other in a circle, so that no order keeps all of them connected: --allow-break briefly cuts "
-            "some of them; or first apply a policy that reuses no partition"
+            "ports wait for each other in a circle, so that no order keeps all of them connected: --allow-break "
+            "briefly cuts some of them; or first apply a policy that reuses no partition"
         )
     policy, steps = _policy_of(plan), []
     before: State = had
