@@ -161,7 +161,7 @@ def test_a_day_of_looking_unlocks_nothing(
     is_read = change is as_it_was and links in (nothing, sm_sweeps)
     is_read |= change is hca_replaced and links is sm_sweeps and sa  # the SA says that it is another one
     assert whole.code == (0 if is_read else 3), whole.err
-    assert ("was not asked" in whole.err) is not is_read
+    assert ("was not queried" in whole.err) is not is_read
 
 
 @pytest.mark.parametrize("change", [as_it_was, host_moved], ids=lambda f: f.__name__)

@@ -18,7 +18,7 @@ from tests.cli.conftest import TWO_SWITCH, run
         (("audit", "--check", "PK01"), "there is no rule 'PK01'; did you mean PK001?"),
         (("audit", "--skip", "hy04"), "there is no rule 'hy04'; did you mean HY004?"),
         (("audit", "--group", "PKE"), "there is no group 'PKE'; did you mean PK?"),
-        (("audit", "--group", "zz"), "there is no group 'zz'; there are MK, "),
+        (("audit", "--group", "zz"), "there is no group 'zz'; choose from MK, "),
         (("audit", "--fail-on", "hihg"), "did you mean high?"),
         (("audit", "--profile", "cloud-secure"), "did you mean cloud-secured?"),
         (("pkey-add", "1", "0x8010", "--override", "index0"), "index0: no such interlock; did you mean index-0?"),

@@ -123,7 +123,7 @@ def test_names_come_from_a_snapshot_and_a_map(policy: Path, tmp_path: Path) -> N
             ("policy-add", "lustr", "--full", "node01"),
             "(to make one, give its P_Key too: lustr=0x21); did you mean lustre?",
         ),
-        (("policy-add", "lustre", "--full", "ALL"), "is there already"),
+        (("policy-add", "lustre", "--full", "ALL"), "exists already"),
         (("policy-add", "0x8000", "--full", "node01"), "P_Key"),
         (("policy-add", "lustre=", "--full", "node01"), "is no partition"),
         (("policy-add", "lustre=0x22", "--full", "node01"), "has the number 0x0021 there"),
