@@ -90,7 +90,7 @@ def _others_like(port: Port, shared: Mapping[int, list[Port]]) -> str | None:
         return None if others is None else f"its port GUID 0x{port.guid:016x} is also reported by {others}"
     end = port.peer
     others = others_that_show_it(end, shared) if end is not None and end.is_end_port else None
-    return None if end is None or others is None else f"{others} report the port GUID of {end} as well"
+    return None if end is None or others is None else f"the port GUID of {end} is also reported by {others}"
 
 
 def _read(writer: Writer, target: Target, survey: Survey) -> Task:

@@ -88,12 +88,14 @@ def test_a_port_guid_that_another_node_shows_by_now_is_not_written(lab: Lab, sto
     lab.host(5).guid = lab.host(2).guid
     before = lab.image()
     with opened(lab, stores) as fabric:
-        with pytest.raises(Refused, match="its port GUID 0x0002c903000a1021 is shown by 'node05 mlx4_0'") as refused:
+        with pytest.raises(
+            Refused, match="its port GUID 0x0002c903000a1021 is also reported by 'node05 mlx4_0'"
+        ) as refused:
             apply(fabric, plan)
         assert refused.value.interlock == "stale"
         assert lab.image() == before
         work = apply(fabric, plan, "stale")
-        left_out = [text for _, text in work.failed if "is shown by 'node05 mlx4_0'" in text]
+        left_out = [text for _, text in work.failed if "is also reported by 'node05 mlx4_0'" in text]
         assert len(left_out) == 3  # two tables, and the bits of the leaf port
     now = lab.image()
     left = {str(lab.host(2)), str(lab.leaf(2)), str(lab.host(5)), str(lab.leaf(5))}

@@ -111,5 +111,5 @@ def test_a_folder_with_too_few_of_them_or_none_is_said(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is no such folder"):
         SnapshotFolder(tmp_path / "no").snapshots()
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match="is no directory"):
+    with pytest.raises(StoreError, match="is not a directory"):
         SnapshotFolder(tmp_path / "file").check()

@@ -66,8 +66,8 @@ def test_files_that_others_may_read_or_replace(tmp_path: Path) -> None:
     found = list(check_key_files(key_files_in([tmp_path / name for name in "abcde"])))
     assert [check.ok for check in found] == [False, False, True, False]
     assert "other users may read it (mode 0640)" in found[0].detail
-    assert "put another file in its place" in found[1].detail
-    assert "cannot be told" in found[3].detail
+    assert "other users can replace it" in found[1].detail
+    assert "it is not known whether it holds a key" in found[3].detail
 
 
 def test_devices_that_everybody_may_open_and_the_kernels_switch(tmp_path: Path) -> None:

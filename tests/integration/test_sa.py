@@ -82,7 +82,7 @@ result = {
     assert result["groups"][0]["mgid"] == "0xff12401bffff000000000000ffffffff"
     kind, message = result["all"]
     assert kind == "TransferFailed"
-    assert "did not arrive whole" in message
+    assert "is incomplete" in message
 
 
 @pytest.mark.parametrize(
