@@ -246,7 +246,7 @@ def test_a_refusal_names_all_interlocks_that_are_set_off() -> None:
     net.set_sm("node03 mlx4_0")
     with tool(net) as fabric, writer(fabric) as w:
         plan = plan_remove(w, fabric.find_port(2), [PKey(0xFFFF)])
-        with pytest.raises(Refused, match=r"index-0.*also set off: default-pkey .*active-sm \(--force\)"):
+        with pytest.raises(Refused, match=r"index-0.*also triggered: default-pkey .*active-sm \(--force\)"):
             w.check(plan)
 
 

@@ -141,7 +141,7 @@ def test_what_opensm_set_is_imported_and_opens_every_port(served: Subnet) -> Non
         done = served.ibkeys("mkey-import", served.folder, "--opensm-conf", served.folder / "opensm.conf")
         assert done.returncode == 0, done.stderr
         assert done.stdout.splitlines() == [
-            "8 ports: no key was known",
+            "8 ports: no key was known before",
             "8 keys, 8 links, 8 LIDs read",
             "m_key of opensm.conf: kept for ports without a key of their own",
         ]

@@ -51,7 +51,7 @@ def test_it_says_through_whom_and_in_which_steps(opensm: KeyedOpensm) -> None:
     done = opensm.served.ibkeys(*asked)
     assert done.returncode == 1, done.stdout + done.stderr
     first, *_ = done.stdout.splitlines()
-    assert first == "8 ports in change, OpenSM sets all of them"
+    assert first == "8 ports to change, OpenSM sets all of them"
     assert f"  through the master, OpenSM (process {opensm.running.process.pid}): {opensm.conf}\n" in done.stdout
     assert "step 4 of 4: level 2" in done.stderr
     done = opensm.served.ibkeys(*asked, "-f", "json")
