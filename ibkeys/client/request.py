@@ -1,8 +1,8 @@
 """What the scheduler moves: a request for one answer, and what requests to one agent have in common.
 
 A sweep asks one agent for many attributes, and makes many thousands of requests. So a request holds only what is its
-own, eight bytes of the MAD; the rest of the MAD and the way to send it are in an `Envelope` that many share. The 256
-bytes are put together when they are sent, with the TransactionID of the attempt.
+own, eight bytes of the MAD; the rest of the MAD and the way to send it are in an `Envelope` that many share. The port
+puts the 256 bytes together when it sends them, with the TransactionID of the attempt.
 """
 
 from __future__ import annotations
@@ -16,15 +16,12 @@ from typing import Final
 from ibkeys.errors import EncodeError
 from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import Attribute
+from ibkeys.umad.requests import address_of, mad_of, make_record
 
 SMI: Final = (0, 0, 0, 0)
 """QPN, Q_Key, SL and P_Key index of an SMP."""
 
-_HEAD: Final = slice(0, at.TID.start)
-_TAIL: Final = slice(at.ASKED.stop, None)
-_KEY_IN_TAIL: Final = slice(at.M_KEY.start - at.ASKED.stop, at.M_KEY.stop - at.ASKED.stop)
 _NO_KEY: Final = bytes(8)
-_NO_TID: Final = bytes(4)
 # What of a MAD is asked: AttributeID, two bytes of nothing, AttributeModifier.
 _ASKS: Final = struct.Struct(">HxxI").pack
 
@@ -44,32 +41,37 @@ class Failure:
 class Envelope:
     """All of a MAD but its TransactionID and what it asks; and to whom it goes, and how.
 
-    ``node``: who is asked, as far as the sender knows; the bound for each node goes by it. ``head`` and ``tail``: bytes
-    0..11 and 24..255 of the MAD. ``address``: what `ibkeys.umad.port.Outgoing` has behind the MAD: LID, timeout in
-    milliseconds, QPN, Q_Key, SL, P_Key index. ``timeout`` in seconds for each attempt; ``retries``: attempts after the
-    first. ``is_smp``: it goes to QP0; ``is_keyed``: with an M_Key other than 0.
+    ``node``: who is asked, as far as the sender knows; the bound for each node goes by it. ``record``: the MAD with its
+    address (`ibkeys.umad.requests.make_record`). ``timeout`` in seconds for each attempt; ``retries``: attempts after
+    the first. ``is_smp``: it goes to QP0; ``is_keyed``: with an M_Key other than 0.
     """
 
-    __slots__ = ("address", "head", "is_keyed", "is_smp", "node", "retries", "tail", "timeout")
+    __slots__ = ("is_keyed", "is_smp", "method", "mgmt_class", "node", "record", "retries", "timeout")
 
     def __init__(
         self,
         node: Hashable,
-        head: bytes,
-        tail: bytes,
+        mad: bytes,
         lid: int,
         timeout: float,
         retries: int,
         to: tuple[int, int, int, int] = SMI,
     ) -> None:
+        """*mad*: 256 bytes, whatever the TransactionID's lower half is and what it asks. Raises EncodeError."""
         self.node = node
-        self.head = head
-        self.tail = tail
-        self.address = (lid, int(timeout * 1000), *to)
+        self.record = make_record(mad, (lid, int(timeout * 1000), *to))
+        self.mgmt_class = mad[at.MGMT_CLASS]
+        self.method = mad[at.METHOD]
         self.timeout = timeout
         self.retries = retries
         self.is_smp = to == SMI
-        self.is_keyed = self.is_smp and tail[_KEY_IN_TAIL] != _NO_KEY
+        self.is_keyed = self.is_smp and mad[at.M_KEY] != _NO_KEY
+
+    @property
+    def address(self) -> tuple[int, int, int, int, int, int]:
+        """What `ibkeys.umad.port.Outgoing` has behind the MAD: LID, timeout in milliseconds, QPN, Q_Key, SL, P_Key
+        index."""
+        return address_of(self.record)
 
     @property
     def lid(self) -> int:
@@ -141,13 +143,12 @@ class Request:
 
         The other arguments are those of `Envelope`; *to*: QPN, Q_Key, SL and P_Key index.
         """
-        envelope = Envelope(node, mad[_HEAD], mad[_TAIL], lid, timeout, retries, to)
-        return cls(envelope, mad[at.ASKED])
+        return cls(Envelope(node, mad, lid, timeout, retries, to), mad[at.ASKED])
 
     @property
     def mad(self) -> bytes:
         """The 256 bytes, with 0 for the TransactionID's lower half."""
-        return b"".join((self.envelope.head, _NO_TID, self.asks, self.envelope.tail))
+        return mad_of(self.envelope.record, asks=self.asks)
 
 
 class NodeState:

@@ -25,8 +25,8 @@ from ibkeys.mad.const import MAD_SIZE, PERMISSIVE_LID, Method, MgmtClass, descri
 from ibkeys.mad.decode import attribute_name
 from ibkeys.mad.performance import PortCounters
 from ibkeys.mad.sa import SA_HEADER_SIZE, SaHeader
-from ibkeys.mad.smp import DATA_OFFSET, HEADER_SIZE, DirectedRouteSmp, Mad, build_smp, get_parts
-from ibkeys.umad.port import ETIMEDOUT, Outgoing, UmadPort
+from ibkeys.mad.smp import DATA_OFFSET, HEADER_SIZE, DirectedRouteSmp, Mad, build_smp, get_template
+from ibkeys.umad.port import ETIMEDOUT, Incoming, Outgoing, UmadPort, receiver
 
 Route = DirectedAddress | LidAddress
 Outcome = bytes | IbkeysError
@@ -139,8 +139,8 @@ class SmpClient:
         *node* and *m_key* are those of `request`. Raises EncodeError.
         """
         timing = self.timing
-        head, tail = get_parts(path, m_key.reveal())
-        return Envelope(path if node is None else node, head, tail, PERMISSIVE_LID, timing.timeout, timing.retries)
+        mad = get_template(path, m_key.reveal())
+        return Envelope(path if node is None else node, mad, PERMISSIVE_LID, timing.timeout, timing.retries)
 
     def run(self, tasks: Iterable[Task], between: Callable[[], None] = lambda: None, *, probing: bool = False) -> None:
         """Run tasks to their end. A task may start others with `start`. Raises what a task lets escape.
@@ -235,8 +235,7 @@ class SmpClient:
 
     def _drive(self, between: Callable[[], None]) -> None:
         scheduler, port = self._scheduler, self.port
-        received, hand_over, to_int = scheduler.received, self._hand_over, int.from_bytes
-        own_id, status_at, data_at = at.TID, at.STATUS, at.DATA
+        receive, answered, hand_over = receiver(port), scheduler.answered, self._hand_over
         while True:
             if scheduler.finished:
                 self._hand_out_failures()
@@ -245,26 +244,36 @@ class SmpClient:
                 return
             now = port.now()
             batch = scheduler.to_send(now)
-            if batch:
+            if batch.tids:
                 for failure in port.send(batch):
-                    scheduler.not_sent(to_int(batch[failure.index].mad[own_id]), failure.errno, now)
-            came = port.recv(scheduler.next_deadline(now))
+                    scheduler.not_sent(batch.tids[failure.index], failure.errno, now)
+            answers, others = receive(scheduler.next_deadline(now))
             now = port.now()
-            for mad, status, _, _ in came:
-                if status == 0 and (len(mad) == MAD_SIZE or _is_short_answer(mad)):
-                    request = received(to_int(mad[own_id]), mad, now)
-                    if request is None:
-                        continue
-                    if request.envelope.is_smp:
-                        outcome = mad[data_at] if mad[status_at] in _OK_OF_SMP else _status_error(request, mad)
-                    else:
-                        outcome = mad if mad[status_at] == _OK else _status_error(request, mad)
-                    hand_over(request, outcome)
-                elif status == ETIMEDOUT:
-                    scheduler.timed_out(to_int(mad[own_id]), now)
-                else:
-                    scheduler.statistics.strays += 1
+            for request, data in answered(answers, now):
+                hand_over(request, data)
+            if others:
+                self._take(others, now)
             scheduler.expire(now)
+
+    def _take(self, came: Iterable[Incoming], now: float) -> None:
+        """Take what the port did not match itself."""
+        scheduler = self._scheduler
+        received, hand_over, to_int = scheduler.received, self._hand_over, int.from_bytes
+        own_id, status_at, data_at = at.TID, at.STATUS, at.DATA
+        for mad, status, _, _ in came:
+            if status == 0 and (len(mad) == MAD_SIZE or _is_short_answer(mad)):
+                request = received(to_int(mad[own_id]), mad, now)
+                if request is None:
+                    continue
+                if request.envelope.is_smp:
+                    outcome = mad[data_at] if mad[status_at] in _OK_OF_SMP else _status_error(request, mad)
+                else:
+                    outcome = mad if mad[status_at] == _OK else _status_error(request, mad)
+                hand_over(request, outcome)
+            elif status == ETIMEDOUT:
+                scheduler.timed_out(to_int(mad[own_id]), now)
+            else:
+                scheduler.statistics.strays += 1
 
     def _hand_out_failures(self) -> None:
         finished = self._scheduler.finished
@@ -334,11 +343,7 @@ def describe_request(request: Request) -> str:
 
 def _status_error(request: Request, reply: bytes) -> MadStatusError:
     status = Mad(reply.ljust(MAD_SIZE, b"\0")).status
-    hint = (
-        "; the agent may have applied part of it: read it again"
-        if request.envelope.head[at.METHOD] == Method.SET
-        else ""
-    )
+    hint = "; the agent may have applied part of it: read it again" if request.envelope.method == Method.SET else ""
     return MadStatusError(f"{describe_request(request)}: status {describe_status(status)}{hint}", status)
 
 

@@ -7,7 +7,6 @@ import os
 import struct
 import time
 import weakref
-from array import array
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import repeat
@@ -19,7 +18,6 @@ from ibkeys.errors import (
     AgentRefused,
     ClosedError,
     DeviceGone,
-    EncodeError,
     ModuleMissing,
     NoDevice,
     SmpsNotAllowed,
@@ -29,7 +27,8 @@ from ibkeys.errors import (
 from ibkeys.mad import offsets as at
 from ibkeys.umad import devices
 from ibkeys.umad.devices import binding, list_cas
-from ibkeys.umad.port import Incoming, LocalPort, Outgoing, SendFailure
+from ibkeys.umad.port import Answer, Incoming, LocalPort, Outgoing, SendFailure
+from ibkeys.umad.requests import Requests
 
 __all__ = ["LibibumadPort", "list_cas", "open_port"]
 
@@ -40,6 +39,8 @@ SUBN_LID_ROUTED, SUBN_DIRECTED_ROUTE = 0x01, 0x81
 # half while these are looked at and the next ones are sent.
 _SLOTS = 32
 _SLOT_BYTES = [struct.Struct(f"{MAD_SIZE}s" * count).unpack for count in range(_SLOTS + 1)]
+_DATA_SIZE = 64
+_DATA_BYTES = [struct.Struct(f"{_DATA_SIZE}s" * count).unpack for count in range(_SLOTS + 1)]
 # With this many requests on the way, sending waits a moment for replies. A peer that stops reading while its own
 # replies are not read never ends: ibsim with its preload library does so with some 500.
 _MUCH, _CHUNK = 256, 64
@@ -135,6 +136,12 @@ class LibibumadPort:
         self._early: list[Incoming] = []  # taken while sending
         self._on_the_way = 0  # requests without a reply so far, or nearly: unsolicited MADs count as replies
         self._rows = self._ffi.new("int32_t[]", _SLOTS * self._lib.IBKEYS_RECV_COLUMNS)
+        self._errors = self._ffi.new("int32_t[]", _CHUNK)
+        self._asked = self._ffi.new("struct ibkeys_asked[]", self._lib.IBKEYS_ASKED)
+        self._tids = self._ffi.new("uint32_t[]", _SLOTS)
+        self._data = self._ffi.new("uint8_t[]", _SLOTS * _DATA_SIZE)
+        self._data_buffer = self._ffi.buffer(self._data)
+        self._answers = self._ffi.new("struct ibkeys_answers *", (self._asked, self._tids, self._data, 0))
         try:
             for mgmt_class in (SUBN_LID_ROUTED, SUBN_DIRECTED_ROUTE):
                 self._smi.register(mgmt_class, 1, ())
@@ -158,7 +165,7 @@ class LibibumadPort:
         if self._smi is not None:
             # libumad2sim crashes on a reply for a descriptor that was just closed: let the last ones come in
             with suppress(TransportError):
-                while self._on_the_way and self._take(self._smi, _MOMENT_MS):
+                while self._on_the_way and any(self._take(self._smi, _MOMENT_MS) or ()):
                     pass
         for device in (self._smi, self._gsi):
             if device is not None:
@@ -203,48 +210,38 @@ class LibibumadPort:
         Raises DeviceGone, ClosedError; UsageError for a class without an agent; EncodeError for a value out of range.
         """
         smi = self._device()
+        requests = batch if isinstance(batch, Requests) else Requests.of(batch)
         failures: list[SendFailure] = []
-        for start in range(0, len(batch), _CHUNK):
-            while self._on_the_way >= _MUCH and (came := self._take(smi, _MOMENT_MS)):
-                self._early += came
-            places = range(start, min(start + _CHUNK, len(batch)))
+        for start in range(0, len(requests), _CHUNK):
+            while self._on_the_way >= _MUCH and any(came := self._take(smi, _MOMENT_MS) or ([], [])):
+                self._early += came[1]
+            places = range(start, min(start + _CHUNK, len(requests)))
             if self._gsi is None:
-                unsent = self._send(smi, batch[start : start + _CHUNK], places)
+                unsent = self._send(smi, requests, places)
             else:
-                unsent = self._send_both(smi, self._gsi, batch, places)
+                unsent = self._send_both(smi, self._gsi, requests, places)
             self._on_the_way += len(places) - len(unsent)
             failures += unsent
         return failures
 
-    def _send_both(
-        self, smi: _Device, gsi: _Device, batch: Sequence[Outgoing], places: Sequence[int]
-    ) -> list[SendFailure]:
+    def _send_both(self, smi: _Device, gsi: _Device, requests: Requests, places: Sequence[int]) -> list[SendFailure]:
         failures = []
         for device, qp in ((smi, 0), (gsi, 1)):
-            mine = [place for place in places if (batch[place].qpn != 0) == qp]
-            failures += self._send(device, [batch[place] for place in mine], mine) if mine else []
+            mine = [place for place in places if (requests[place].qpn != 0) == qp]
+            failures += self._send(device, requests, mine) if mine else []
         return sorted(failures)
 
-    def _send(self, device: _Device, batch: Sequence[Outgoing], places: Sequence[int]) -> list[SendFailure]:
-        ffi, count = self._ffi, len(batch)
-        mads, lids, timeouts, qpns, qkeys, sls, pkey_indexes = zip(*batch, strict=True)
-        try:
-            # one flat array, column by column as batch.h numbers them
-            columns = array("I", [*map(len, mads), *lids, *timeouts, *qpns, *qkeys, *sls, *pkey_indexes])
-        except (OverflowError, TypeError) as error:
-            raise EncodeError(f"a MAD's address or timeout is no 32-bit number: {error}") from None
-        errors = ffi.new("int32_t[]", count)
-        unsent = self._lib.ibkeys_send_batch(
-            device.fd, device.agents, b"".join(mads), ffi.from_buffer("uint32_t[]", columns), count, errors
-        )
+    def _send(self, device: _Device, requests: Requests, places: Sequence[int]) -> list[SendFailure]:
+        ffi, count = self._ffi, len(places)
+        records, tids, asks = requests.joined(places)
+        with ffi.from_buffer("uint32_t[]", tids) as c_tids, ffi.from_buffer("uint8_t[]", asks) as c_asks:
+            parts = ffi.new("struct ibkeys_requests *", (c_tids, c_asks, self._asked))
+            unsent = self._lib.ibkeys_send_batch(device.fd, device.agents, records, parts, count, self._errors)
         if not unsent:
             return []
-        codes = ffi.unpack(errors, count)
+        codes = ffi.unpack(self._errors, count)
         if errno.EPROTONOSUPPORT in codes:
-            mad = mads[codes.index(errno.EPROTONOSUPPORT)]
-            if not 2 <= len(mad) <= MAD_SIZE:
-                raise EncodeError(f"a MAD has at most {MAD_SIZE} bytes, this one {len(mad)}")
-            mgmt_class = mad[at.MGMT_CLASS]
+            mgmt_class = requests[places[codes.index(errno.EPROTONOSUPPORT)]].mad[at.MGMT_CLASS]
             if device.agents[mgmt_class] < 0:
                 raise UsageError(f"no agent is registered for management class {mgmt_class:#04x}")
         if not _GONE.isdisjoint(codes):
@@ -253,7 +250,7 @@ class LibibumadPort:
             # the signal's handlers have run by now; go on with what it kept from being sent
             rest = codes.index(errno.EINTR)
             failures = [SendFailure(places[n], code) for n, code in enumerate(codes[:rest]) if code]
-            return failures + self._send(device, batch[rest:], places[rest:])
+            return failures + self._send(device, requests, places[rest:])
         return [SendFailure(places[n], code) for n, code in enumerate(codes) if code]
 
     def recv(self, timeout: float) -> list[Incoming]:
@@ -262,43 +259,69 @@ class LibibumadPort:
         [] when nothing came in time. A signal does not end the wait unless its handler raises.
         Raises DeviceGone, ClosedError.
         """
+        return self._wait(timeout, self._ffi.NULL)[1]
+
+    def recv_answers(self, timeout: float) -> tuple[list[Answer], list[Incoming]]:
+        """Receive as `recv`; see `ibkeys.umad.port.MatchingPort`. Raises DeviceGone, ClosedError."""
+        return self._wait(timeout, self._answers)
+
+    def _wait(self, timeout: float, answers: Any) -> tuple[list[Answer], list[Incoming]]:
         smi = self._device()
         if self._early:
             early, self._early = self._early, []
-            return early
+            return [], early
         deadline = time.monotonic() + timeout
         while True:
             # rounded up: a wait that ends too early would be asked for again at once
             milliseconds = min(-int(-timeout * 1000 // 1), 0x7FFFFFFF) if timeout > 0 else 0
-            got = self._take(smi, milliseconds) if self._gsi is None else self._take_both(smi, self._gsi, milliseconds)
+            if self._gsi is None:
+                got = self._take(smi, milliseconds, answers)
+            else:
+                got = self._take_both(smi, self._gsi, milliseconds, answers)
             if got is not None:
                 return got
             timeout = deadline - time.monotonic()
 
-    def _take_both(self, smi: _Device, gsi: _Device, milliseconds: int) -> list[Incoming] | None:
+    def _take_both(
+        self, smi: _Device, gsi: _Device, milliseconds: int, answers: Any
+    ) -> tuple[list[Answer], list[Incoming]] | None:
         result = self._lib.ibkeys_poll_pair(smi.fd, gsi.fd, milliseconds)
-        got = (self._take(smi, 0) or []) + (self._take(gsi, 0) or [])
-        return None if result == -errno.EINTR and not got else got
+        smps = self._take(smi, 0, answers) or ([], [])
+        gmps = self._take(gsi, 0) or ([], [])
+        got = smps[0], smps[1] + gmps[1]
+        return None if result == -errno.EINTR and not any(got) else got
 
-    def _take(self, device: _Device, milliseconds: int) -> list[Incoming] | None:
-        """Return what came, or None when a signal ended the wait."""
-        count = self._lib.ibkeys_recv_batch(device.fd, self._mads, self._rows, _SLOTS, milliseconds)
+    def _take(
+        self, device: _Device, milliseconds: int, answers: Any = None
+    ) -> tuple[list[Answer], list[Incoming]] | None:
+        """Return what came, with the answers that C matched where there is room for them; None when a signal ended the
+        wait."""
+        ffi = self._ffi
+        answers = answers or ffi.NULL
+        count = self._lib.ibkeys_recv_batch(device.fd, self._mads, self._rows, answers, _SLOTS, milliseconds)
         if count > 0:
             self._on_the_way = max(0, self._on_the_way - count)
-            rows = self._ffi.unpack(self._rows, count * 4)
-            lengths = rows[0::4]
-            mads: Sequence[bytes] = _SLOT_BYTES[count](self._mads_buffer[: count * MAD_SIZE])
-            if min(lengths) < MAD_SIZE:
-                mads = [mad[:length] for mad, length in zip(mads, lengths, strict=True)]
-            # Incoming(...) for each, without a call in Python for each
-            return list(
-                map(tuple.__new__, repeat(Incoming), zip(mads, rows[1::4], rows[2::4], rows[3::4], strict=True))
-            )
+            if not answers:
+                return [], self._incoming(count)
+            matched = answers.count
+            data = _DATA_BYTES[matched](self._data_buffer[: matched * _DATA_SIZE])
+            pairs = list(zip(ffi.unpack(self._tids, matched), data, strict=True)) if matched else []
+            return pairs, self._incoming(count - matched) if matched < count else []
         if count == 0:
-            return []
+            return [], []
         if count == -errno.EINTR:
             return None
         raise _failed(device.where, "umad_recv", -count)
+
+    def _incoming(self, count: int) -> list[Incoming]:
+        """Return the first *count* MADs that were received as they came."""
+        rows = self._ffi.unpack(self._rows, count * self._lib.IBKEYS_RECV_COLUMNS)
+        lengths = rows[0::4]
+        mads: Sequence[bytes] = _SLOT_BYTES[count](self._mads_buffer[: count * MAD_SIZE])
+        if min(lengths) < MAD_SIZE:
+            mads = [mad[:length] for mad, length in zip(mads, lengths, strict=True)]
+        # Incoming(...) for each, without a call in Python for each
+        return list(map(tuple.__new__, repeat(Incoming), zip(mads, rows[1::4], rows[2::4], rows[3::4], strict=True)))
 
     def _device(self) -> _Device:
         if self._smi is None:

@@ -53,7 +53,7 @@ def lib(mocker: MockerFixture) -> Any:
     """libibumad as a mock that opens descriptor 5 and gives agents 0, 1, 2, ...; sends all and receives nothing."""
     ffi = devices.binding().ffi
     lib = mocker.Mock(name="libibumad")
-    lib.UMAD_CA_MAX_PORTS, lib.IBKEYS_NAME_LEN, lib.IBKEYS_RECV_COLUMNS = 10, 20, 4
+    lib.UMAD_CA_MAX_PORTS, lib.IBKEYS_NAME_LEN, lib.IBKEYS_RECV_COLUMNS, lib.IBKEYS_ASKED = 10, 20, 4, 1024
     lib.umad_open_port.return_value = 5
     lib.umad_close_port.return_value = 0
     lib.umad_register.side_effect = range(100)
