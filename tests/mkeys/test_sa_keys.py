@@ -21,6 +21,7 @@ from ibkeys.mad.records import LinkRecord, PortInfoRecord, SaRecord
 from ibkeys.mkeys.sa_keys import SaKeys, read_sa_keys
 from ibkeys.sim.subnet import Subnet
 from tests.client.sasim import SA_KEY, recorded, with_sm
+from tests.corpus import files, label
 from tests.fabricsim import tool
 
 Lie = Callable[[type[SaRecord], list[Any]], list[Any]]
@@ -63,9 +64,22 @@ def violations(net: Subnet) -> int:
     return sum(port.m_key_violations for node in net.nodes for port in node.ports)
 
 
-@pytest.mark.parametrize("name", ["dual-home", "two-switch", "ring-router", "dualport64"])
-def test_a_protected_fabric_is_read_with_the_keys_of_its_sa(name: str) -> None:
-    net, keys = protected(name)
+def is_long(file: Path) -> bool:
+    return file.stat().st_size > 100_000
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param(file, id=label(file), marks=[pytest.mark.soak] if is_long(file) else [])
+        for file in files("fabrics/*.net")
+    ],
+)
+def test_a_protected_fabric_is_read_with_the_keys_of_its_sa(file: Path) -> None:
+    net = Subnet.from_file(file)
+    net.set_sm(net.nodes[0])
+    net.sa_of(net.nodes[0]).sa_key = SA_KEY
+    keys = protect(net)
     with ibkeys.open(net, keys=ibkeys.Keys(from_sa=ibkeys.SaAccess(SA_KEY))) as fabric:
         assert not fabric.warnings
         found = fabric.sweep(p_keys=True)
