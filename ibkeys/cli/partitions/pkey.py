@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import options
@@ -74,16 +75,19 @@ def _read(handle: ReadablePort) -> None:
 
 
 def _values(port: Port) -> dict[str, Any]:
-    keys = port.occupied
-    return {
-        "capacity": port.capacity,
-        "pkeys": None
-        if keys is None
-        else [
-            {"index": index, "pkey": str(key), "partition": f"0x{key.partition:04x}", "membership": key.membership}
-            for index, key in keys
-        ],
-    }
+    raw = port.p_key_raw
+    return {"capacity": port.capacity, "pkeys": None if raw is None else _listed_entries(raw)}
+
+
+@cache
+def _listed_entries(raw: bytes) -> list[dict[str, Any]]:
+    """Return the entries of a table as the contract has them; very many ports may have one and the same table."""
+    from ibkeys.topology.model import occupied_entries
+
+    return [
+        {"index": index, "pkey": str(key), "partition": f"0x{key.partition:04x}", "membership": key.membership}
+        for index, key in occupied_entries(raw)
+    ]
 
 
 def _entries(sheet: Sheet) -> list[dict[str, Any]]:
