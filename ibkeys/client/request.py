@@ -16,12 +16,15 @@ from typing import Final
 from ibkeys.errors import EncodeError
 from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import Attribute
-from ibkeys.umad.requests import address_of, mad_of, make_record
+from ibkeys.umad.requests import address_of, mad_of, way_of
 
 SMI: Final = (0, 0, 0, 0)
 """QPN, Q_Key, SL and P_Key index of an SMP."""
 
 _NO_KEY: Final = bytes(8)
+_MGMT_CLASS: Final = at.MGMT_CLASS
+_METHOD: Final = at.METHOD
+_M_KEY: Final = at.M_KEY
 # What of a MAD is asked: AttributeID, two bytes of nothing, AttributeModifier.
 _ASKS: Final = struct.Struct(">HxxI").pack
 
@@ -38,34 +41,42 @@ class Failure:
     limit: str = ""
 
 
+class Way:
+    """How MADs go to one LID. ``head``: LID, timeout and *to*, as a record begins (`ibkeys.umad.requests.way_of`).
+
+    ``timeout`` in seconds for each attempt; ``retries``: attempts after the first. ``is_smp``: to QP0.
+    """
+
+    __slots__ = ("head", "is_smp", "retries", "timeout")
+
+    def __init__(self, lid: int, timeout: float, retries: int, to: tuple[int, int, int, int] = SMI) -> None:
+        """*to*: QPN, Q_Key, SL and P_Key index. Raises EncodeError."""
+        self.head = way_of((lid, int(timeout * 1000), *to))
+        self.timeout = timeout
+        self.retries = retries
+        self.is_smp = to == SMI
+
+
 class Envelope:
     """All of a MAD but its TransactionID and what it asks; and to whom it goes, and how.
 
-    ``node``: who is asked, as far as the sender knows; the bound for each node goes by it. ``record``: the MAD with its
-    address (`ibkeys.umad.requests.make_record`). ``timeout`` in seconds for each attempt; ``retries``: attempts after
-    the first. ``is_smp``: it goes to QP0; ``is_keyed``: with an M_Key other than 0.
+    ``node``: who is asked, as far as the sender knows; the bound for each node goes by it. ``record``: its way and the
+    MAD, as a port takes it (`ibkeys.umad.requests`). ``timeout``, ``retries`` and ``is_smp`` are those of its `Way`;
+    ``is_keyed``: it carries an M_Key other than 0.
     """
 
     __slots__ = ("is_keyed", "is_smp", "method", "mgmt_class", "node", "record", "retries", "timeout")
 
-    def __init__(
-        self,
-        node: Hashable,
-        mad: bytes,
-        lid: int,
-        timeout: float,
-        retries: int,
-        to: tuple[int, int, int, int] = SMI,
-    ) -> None:
-        """*mad*: 256 bytes, whatever the TransactionID's lower half is and what it asks. Raises EncodeError."""
+    def __init__(self, node: Hashable, mad: bytes, way: Way) -> None:
+        """*mad*: 256 bytes, whatever the TransactionID's lower half is and what it asks."""
         self.node = node
-        self.record = make_record(mad, (lid, int(timeout * 1000), *to))
-        self.mgmt_class = mad[at.MGMT_CLASS]
-        self.method = mad[at.METHOD]
-        self.timeout = timeout
-        self.retries = retries
-        self.is_smp = to == SMI
-        self.is_keyed = self.is_smp and mad[at.M_KEY] != _NO_KEY
+        self.record = way.head + mad
+        self.mgmt_class = mad[_MGMT_CLASS]
+        self.method = mad[_METHOD]
+        self.timeout = way.timeout
+        self.retries = way.retries
+        self.is_smp = way.is_smp
+        self.is_keyed = way.is_smp and mad[_M_KEY] != _NO_KEY
 
     @property
     def address(self) -> tuple[int, int, int, int, int, int]:
@@ -141,9 +152,9 @@ class Request:
     ) -> Request:
         """Return a request with an envelope of its own. *mad*: 256 bytes, whatever the TransactionID's lower half is.
 
-        The other arguments are those of `Envelope`; *to*: QPN, Q_Key, SL and P_Key index.
+        *node* is that of `Envelope`, the others are those of `Way`. Raises EncodeError.
         """
-        return cls(Envelope(node, mad, lid, timeout, retries, to), mad[at.ASKED])
+        return cls(Envelope(node, mad, Way(lid, timeout, retries, to)), mad[at.ASKED])
 
     @property
     def mad(self) -> bytes:

@@ -194,7 +194,7 @@ class Scheduler:
                 self._finish(request, self._why_not(request))
                 continue
             room -= 1
-            tid = (tid + 1) & _TID_MASK or 1
+            tid = tid + 1 if tid < _TID_MASK else 1
             flying[tid] = request
             request.sent = now
             if not request.attempts:
@@ -205,7 +205,10 @@ class Scheduler:
             tids.append(tid)
             asked.append(asks)
             attribute = asks[_ATTRIBUTE] if envelope.is_smp else bytes((envelope.mgmt_class,)) + asks[_ATTRIBUTE]
-            by_attribute[attribute] = by_attribute.get(attribute, 0) + 1
+            try:
+                by_attribute[attribute] += 1
+            except KeyError:
+                by_attribute[attribute] = 1
             if envelope.is_keyed:
                 statistics.keyed += 1
         self._tid = tid
@@ -247,7 +250,7 @@ class Scheduler:
                 continue
             done.append((request, data))
             sent = request.sent
-            smoothed = 0.9 * smoothed + 0.1 * (now - sent) if smoothed else now - sent
+            smoothed += 0.1 * (now - sent - smoothed) if smoothed else now - sent
             node = request.state
             node.alive_at = now
             node.limit = per_node

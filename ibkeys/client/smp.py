@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ibkeys.client.address import DirectedAddress, LidAddress
 from ibkeys.client.limits import Limits
-from ibkeys.client.request import Envelope, Failure, Request
+from ibkeys.client.request import Envelope, Failure, Request, Way
 from ibkeys.client.scheduler import MAX_WINDOW, NO_ROOM, Scheduler, Statistics
 from ibkeys.errors import IbkeysError, LimitReached, MadStatusError, NoReply, SendRefused
 from ibkeys.keys.mkey import NO_MKEY, MKey
@@ -68,6 +68,7 @@ class SmpClient:
     def __init__(self, port: UmadPort, timing: Timing | None = None, limits: Limits | None = None) -> None:
         self.port = port
         self.timing = timing or Timing()
+        self._directed = Way(PERMISSIVE_LID, self.timing.timeout, self.timing.retries)
         self.limits = limits or Limits()
         self._scheduler = self._new_scheduler()
         self._reached: dict[str, str] = {}
@@ -138,9 +139,8 @@ class SmpClient:
 
         *node* and *m_key* are those of `request`. Raises EncodeError.
         """
-        timing = self.timing
         mad = get_template(path, m_key.reveal())
-        return Envelope(path if node is None else node, mad, PERMISSIVE_LID, timing.timeout, timing.retries)
+        return Envelope(path if node is None else node, mad, self._directed)
 
     def run(self, tasks: Iterable[Task], between: Callable[[], None] = lambda: None, *, probing: bool = False) -> None:
         """Run tasks to their end. A task may start others with `start`. Raises what a task lets escape.
@@ -224,14 +224,17 @@ class SmpClient:
         if type(wanted) is Request:
             wanted.owner = task
             self._scheduler.submit(wanted)
-        elif wanted:
-            waiting = _Waiting(task, wanted)
-            submit = self._scheduler.submit
-            for slot, request in enumerate(wanted):
-                request.owner, request.slot = waiting, slot
-                submit(request)
         else:
+            self._submit_all(task, wanted)
+
+    def _submit_all(self, task: Any, wanted: Sequence[Request]) -> None:
+        if not wanted:
             self._step(task, [])
+            return
+        waiting = _Waiting(task, wanted)
+        for slot, request in enumerate(wanted):
+            request.owner, request.slot = waiting, slot
+            self._scheduler.submit(request)
 
     def _drive(self, between: Callable[[], None]) -> None:
         scheduler, port = self._scheduler, self.port

@@ -200,13 +200,12 @@ def build_smp(
         raise EncodeError(f"a header field or path entry does not fit: {error}") from error
 
 
-# A Get along a directed route, with nothing for the TransactionID and what is asked:
-#                        base class version method status hop pointer, hops
-_GET: Final = struct.Struct(
-    ">BBBBHBB16x"
-    # M_Key DrSLID DrDLID reserved data entry 0 InitialPath ReturnPath
-    "QHH28x64xx63s64x"
-).pack
+# A Get along a directed route, with nothing for the TransactionID and what is asked: BaseVersion to hop pointer, hops,
+# TransactionID to AttributeModifier, M_Key, DrSLID and DrDLID, reserved, data, entry 0 of InitialPath, the rest of it,
+# ReturnPath
+_GET_HEAD: Final = bytes((1, MgmtClass.SUBN_DIRECTED_ROUTE, 1, Method.GET, 0, 0, 0))
+_PERMISSIVE_LIDS: Final = PERMISSIVE_LID << 16 | PERMISSIVE_LID
+_GET: Final = struct.Struct(">7sB16xQI28x64xx63s64x").pack
 
 
 def get_template(path: Sequence[int], m_key: int) -> bytes:
@@ -219,18 +218,6 @@ def get_template(path: Sequence[int], m_key: int) -> bytes:
     if hops > MAX_HOPS:
         raise EncodeError(f"a directed route of {hops} hops; {MAX_HOPS} is the most")
     try:
-        return _GET(
-            1,
-            MgmtClass.SUBN_DIRECTED_ROUTE,
-            1,
-            Method.GET,
-            0,
-            0,
-            hops,
-            m_key,
-            PERMISSIVE_LID,
-            PERMISSIVE_LID,
-            bytes(path),
-        )
+        return _GET(_GET_HEAD, hops, m_key, _PERMISSIVE_LIDS, bytes(path))
     except (struct.error, ValueError) as error:
         raise EncodeError(f"a header field or path entry does not fit: {error}") from error

@@ -16,29 +16,29 @@ from ibkeys.mad import offsets as at
 from ibkeys.mad.const import MAD_SIZE
 from ibkeys.umad.port import Outgoing
 
-# As `struct ibkeys_record` in native/batch.h: length, then the columns of `Outgoing` behind its MAD, then the MAD.
-_RECORD: Final = struct.Struct(f"=7I{MAD_SIZE}s")
+# The beginning of `struct ibkeys_record` in native/batch.h: length, then what `Outgoing` has behind its MAD. The MAD
+# follows.
+_WAY: Final = struct.Struct("=7I")
 _ADDRESS: Final = struct.Struct("=6I")
-_LENGTH_SIZE: Final = 4
-_MAD_AT: Final = _LENGTH_SIZE + _ADDRESS.size
+_LENGTH_SIZE: Final = _WAY.size - _ADDRESS.size
+_MAD_AT: Final = _WAY.size
 _TID: Final = struct.Struct(">I").pack
 
 
-def make_record(mad: bytes, address: Sequence[int]) -> bytes:
-    """Return a MAD of at most 256 bytes with its way, as C takes it. *address*: `Outgoing` without its MAD.
+def way_of(address: Sequence[int], length: int = MAD_SIZE) -> bytes:
+    """Return the way of a MAD of *length* bytes as C takes it: its record is this and 256 bytes. *address*: `Outgoing`
+    without its MAD.
 
-    Raises EncodeError for a MAD that is too long, and for a number of more than 32 bits.
+    Raises EncodeError for a number of more than 32 bits.
     """
-    if not 2 <= len(mad) <= MAD_SIZE:
-        raise EncodeError(f"a MAD has at most {MAD_SIZE} bytes, this one {len(mad)}")
     try:
-        return _RECORD.pack(len(mad), *address, mad)
+        return _WAY.pack(length, *address)
     except struct.error as error:
         raise EncodeError(f"a MAD's address or timeout is no 32-bit number: {error}") from None
 
 
 def address_of(record: bytes) -> tuple[int, int, int, int, int, int]:
-    """Return what *record* was made of: LID, timeout in milliseconds, QPN, Q_Key, SL, P_Key index."""
+    """Return what the way of *record* was made of: LID, timeout in milliseconds, QPN, Q_Key, SL, P_Key index."""
     return _ADDRESS.unpack_from(record, _LENGTH_SIZE)
 
 
@@ -49,7 +49,7 @@ def mad_of(record: bytes, tid: int = 0, asks: bytes = bytes(8)) -> bytes:
 
 
 class Requests(Sequence[Outgoing]):
-    """A batch of MADs, each in parts: a record of `make_record`, the TransactionID's lower half, and bytes 16..23
+    """A batch of MADs, each in parts: a record (`way_of` and the MAD), the TransactionID's lower half, and bytes 16..23
     (AttributeID, AttributeModifier). What the record's MAD has in their places is not sent."""
 
     __slots__ = ("asks", "records", "tids")
@@ -61,10 +61,12 @@ class Requests(Sequence[Outgoing]):
 
     @classmethod
     def of(cls, batch: Sequence[Outgoing]) -> Self:
-        """Return a batch in parts. Raises EncodeError as `make_record`."""
+        """Return a batch in parts. Raises EncodeError for one that is too long, and as `way_of`."""
         requests = cls()
         for mad, *address in batch:
-            requests.records.append(make_record(mad, address))
+            if not 2 <= len(mad) <= MAD_SIZE:
+                raise EncodeError(f"a MAD has at most {MAD_SIZE} bytes, this one {len(mad)}")
+            requests.records.append(way_of(address, len(mad)) + mad.ljust(MAD_SIZE, b"\0"))
             requests.tids.append(int.from_bytes(mad[at.TID]))
             requests.asks.append(mad[at.ASKED].ljust(8, b"\0"))
         return requests
