@@ -106,9 +106,6 @@ class DirectedRouteSmp(Mad):
         return tuple(self.raw[192 : 193 + self.hop_count])
 
 
-Smp = LidRoutedSmp | DirectedRouteSmp
-
-
 def parse(raw: bytes) -> Mad:
     """Return *raw* as a `LidRoutedSmp`, a `DirectedRouteSmp`, or a plain `Mad` of another class.
 

@@ -127,7 +127,6 @@ def test_four_keys_of_random_holes_among_few_are_low_and_among_many_are_chance()
 
 def test_the_exit_code_depends_on_the_worst_failure_only() -> None:
     report = audit(look(protected(1)))  # MK003 medium, PK001 and SE001 high
-    assert report.worst_failure() == "high"
     assert report.fails_at("high")
     assert not report.fails_at("critical")
 

@@ -44,7 +44,7 @@ def test_import_takes_keys_links_and_lids(store: KeyStore, tmp_path: Path) -> No
     done = import_key_files(store, folder(tmp_path, KeyFiles({1: A, 2: B}, {near: far, far: near}, {1: (4, 5)})))
     assert (done.results, done.links, done.lids) == ({1: "new", 2: "new"}, 1, 1)
     assert (done.warnings, done.one_key_for_changed) == ([], False)
-    assert (store.keys_for(1), store.keys_for(2)) == ([A], [B])
+    assert (store.all_keys().get(1, []), store.all_keys().get(2, [])) == ([A], [B])
     assert (store.links(), store.lids()) == ({near: far, far: near}, {1: (4, 5)})
 
 
@@ -53,10 +53,10 @@ def test_import_after_a_subnet_manager_has_set_its_own_key_tells_it(store: KeySt
         store.promote(store.put_pending(guid, guid, 0, key, 2, 60, None))
     done = import_key_files(store, folder(tmp_path / "new", KeyFiles({1: C, 2: C, 3: C}), written=60))
     assert (done.ports("changed"), done.ports("known"), done.one_key_for_changed) == ([1, 2], [3], True)
-    assert (store.keys_for(1), store.keys_for(2)) == ([C, A], [C, B])
+    assert (store.all_keys().get(1, []), store.all_keys().get(2, [])) == ([C, A], [C, B])
     done = import_key_files(store, folder(tmp_path / "old", KeyFiles({3: A}), written=-60))
     assert (done.ports("older"), done.one_key_for_changed) == ([3], False)
-    assert store.keys_for(3) == [C, A]
+    assert store.all_keys().get(3, []) == [C, A]
 
 
 def test_import_warns_of_files_that_others_read(store: KeyStore, tmp_path: Path) -> None:

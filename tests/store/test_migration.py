@@ -54,9 +54,9 @@ def test_the_migrated_store_works_on_and_is_what_a_new_one_is(path: Path, tmp_pa
         ref = store.put_pending(1, PORT, 1, A, 2, 60, C)
         assert ref == 8  # the former current key got 7: no number is used twice
         store.promote(ref)
-        assert store.keys_for(PORT) == [A, C, B]
+        assert store.all_keys().get(PORT, []) == [A, C, B]
         store.encrypt(Passphrase(lambda: "x"), Cost(n=4))
-        assert store.keys_for(PORT) == [A, C, B]
+        assert store.all_keys().get(PORT, []) == [A, C, B]
     with KeyStore(tmp_path / "new.db"):
         pass
 

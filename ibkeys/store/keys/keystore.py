@@ -138,15 +138,11 @@ class KeyStore(SealedStore):
         """Return one row. Raises StoreError when there is none."""
         return self._stored(self._row(ref))
 
-    def keys_for(self, port_guid: int) -> list[MKey]:
-        """Return the keys to try on a port, none twice, in `TRY_ORDER`, the newest of each state first."""
-        query = f"SELECT {_COLUMNS} FROM keys WHERE port_guid = ?"
-        return _in_try_order(map(self._stored, self.database.query(query, (guid_text(port_guid),), of="keys")))
-
     # --- all ports -----------------------------------------------------------------------------------------------
 
     def all_keys(self) -> dict[int, list[MKey]]:
-        """Return what `keys_for` returns, for every port by its GUID, with one query."""
+        """Return the keys to try on every port, by its GUID: none twice, in `TRY_ORDER`, the newest of each state
+        first."""
         by_port: dict[int, list[StoredKey]] = {}
         for row in self.rows():
             by_port.setdefault(row.port_guid, []).append(row)
