@@ -120,11 +120,10 @@ def watch(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked) -> int:
     from ibkeys.watch.watching import Settings
 
     words = split_command(asked.command) if asked.command is not None else None
-    read = (
-        read_accepted(asked.policy, ufm) if asked.policy is not None else None
-    )  # mistakes show before anything is sent
-    sm_key = sm_key_of(where, sa)
-    if asked.opensm_log is not None and (sa.smkey is not None or asked.all_traps):
+    # Mistakes show before anything is sent.
+    read = read_accepted(asked.policy, ufm) if asked.policy is not None else None
+    sm_key = sm_key_of(where)
+    if asked.opensm_log is not None and (where.smkey is not None or asked.all_traps):
         raise UsageError("--opensm-log replaces Reports: leave --smkey and --all-traps out")
     settings = Settings(
         float(asked.interval), float(asked.repeats), asked.count, asked.seconds and float(asked.seconds), sa.pkey_idx
