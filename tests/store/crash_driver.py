@@ -13,6 +13,7 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
+from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import SMKey
 from ibkeys.store import sqlite
@@ -52,13 +53,13 @@ def promise(directory: Path, text: str) -> None:
 
 def use_key_store(directory: Path) -> None:
     store = KeyStore(directory / "made" / "keys.db")
-    first = store.put_pending(1, PORT_GUID, 1, KEYS["B"], 2, 60, KEYS["A"])
+    first = store.put_pending(1, PORT_GUID, 1, KeySetting(KEYS["B"], 2, 60), KeySetting(KEYS["A"], 2, 60))
     promise(directory, "AB")
     store.promote(first)
-    second = store.put_pending(1, PORT_GUID, 1, KEYS["C"], 2, 60, KEYS["B"])
+    second = store.put_pending(1, PORT_GUID, 1, KeySetting(KEYS["C"], 2, 60), KeySetting(KEYS["B"], 2, 60))
     promise(directory, "C")
     store.abandon(second)
-    store.put_pending(1, PORT_GUID, 1, KEYS["D"], 2, 60, None)
+    store.put_pending(1, PORT_GUID, 1, KeySetting(KEYS["D"], 2, 60), None)
     promise(directory, "D")
     store.close()
 

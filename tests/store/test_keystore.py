@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.errors import StoreError
+from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MASK, MKey
 from ibkeys.store.keys.keystore import KeyStore
 
@@ -29,7 +30,7 @@ def store() -> KeyStore:
 
 
 def put(store: KeyStore, new: MKey, old: MKey | None = None, port_guid: int = PORT_GUID) -> int:
-    return store.put_pending(NODE, port_guid, PORT, new, 2, 60, old)
+    return store.put_pending(NODE, port_guid, PORT, KeySetting(new, 2, 60), old and KeySetting(old, 2, 60))
 
 
 def states(store: KeyStore) -> list[tuple[str, MKey]]:
@@ -65,7 +66,7 @@ def test_new_key_says_which_row_it_replaces(store: KeyStore) -> None:
 
 
 def test_old_key_from_elsewhere_becomes_current_with_its_bits(store: KeyStore) -> None:
-    ref = store.put_pending(NODE, PORT_GUID, PORT, B, 2, 60, A, old_protect_bits=1, old_lease_period=30)
+    ref = store.put_pending(NODE, PORT_GUID, PORT, KeySetting(B, 2, 60), KeySetting(A, 1, 30))
     assert states(store) == [("current", A), ("pending", B)]
     old = store.get(store.get(ref).replaces or 0)
     assert (old.m_key, old.m_key_protect_bits, old.m_key_lease_period) == (A, 1, 30)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import StoreError, StoreSealed
+from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sealing import SEALED_BYTES, Cost, Passphrase, Seal
@@ -35,8 +36,8 @@ def path(tmp_path: Path) -> Path:
     """A store with three keys of a port, the key of the subnet, a link and a LID, encrypted."""
     path = tmp_path / "keys.db"
     with KeyStore(path) as store:
-        store.promote(store.put_pending(1, PORT, 1, A, 2, 60, None))
-        store.put_pending(1, PORT, 1, B, 2, 60, A)
+        store.promote(store.put_pending(1, PORT, 1, KeySetting(A, 2, 60), None))
+        store.put_pending(1, PORT, 1, KeySetting(B, 2, 60), KeySetting(A, 2, 60))
         store.put_imported(2, C)
         store.put_subnet_key(C, "from opensm.conf")
         store.put_links([(1, 1, 2, 2)])
@@ -53,7 +54,7 @@ def test_keys_are_read_with_the_passphrase_and_written_with_it(path: Path) -> No
         assert store.all_keys() == {2: [C], PORT: [A, B]}
         assert store.subnet_keys() == [C]
         added = MKey(0xD1D2D3D4D5D6D7D8)
-        store.promote(store.put_pending(1, PORT, 1, added, 2, 60, A))
+        store.promote(store.put_pending(1, PORT, 1, KeySetting(added, 2, 60), KeySetting(A, 2, 60)))
         store.put_all_imported({3: added}, utc_now())
         store.put_subnet_key(added)
         assert (store.current()[PORT], store.subnet_keys()) == (added, [added, C])
@@ -92,7 +93,7 @@ def test_without_it_or_with_another_there_is_no_key_and_one_line(path: Path, pas
             lambda: store.all_keys().get(PORT, []),
             lambda: store.get(1),
             lambda: store.put_imported(5, A),
-            lambda: store.put_pending(1, 5, 1, A, 2, 60, None),
+            lambda: store.put_pending(1, 5, 1, KeySetting(A, 2, 60), None),
             lambda: store.put_subnet_key(A),
             store.decrypt,
             lambda: store.encrypt(phrase("mine"), CHEAP),
