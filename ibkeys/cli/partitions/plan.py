@@ -136,7 +136,8 @@ def plan(where: Where, ufm: UfmOptions, asked: _Asked, by_hand: _ByHand, folding
     from ibkeys.discovery.wanted import Wanted
     from ibkeys.plan.document import check_place, write_plan
     from ibkeys.plan.model import Options
-    from ibkeys.plan.planner import enforcement_as_is, make_plan
+    from ibkeys.plan.planner import make_plan
+    from ibkeys.plan.tables.leaf_ports import enforcement_as_is
     from ibkeys.topology.subnet_manager import shown_subnet_manager
 
     folded = is_folded(folding, format)
