@@ -7,7 +7,6 @@ import signal
 import socket
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -17,6 +16,7 @@ from ibkeys import files
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import CommandGroup
+from ibkeys.cli.tools.sim_mads import Traced, traced_options, watching
 from ibkeys.cli.types import Number
 from ibkeys.errors import IbkeysError, UsageError
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ibkeys.keys.pkey import InboundCheck
-    from ibkeys.sim.server.outbox import Seen
     from ibkeys.sim.server.server import Server
     from ibkeys.sim.steering.script import Script
     from ibkeys.sim.subnet import Subnet
@@ -70,15 +69,6 @@ class _Attaching:
     allow_others: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Traced:
-    """What is shown and kept of the MADs."""
-
-    verbose: int
-    pcap: str | None
-    show_keys: bool
-
-
 _made: Final = options.group(
     "made",
     _Made,
@@ -121,15 +111,6 @@ _attaching: Final = options.group(
     ),
     click.option("--allow-others", is_flag=True, help="Let programs of other users attach; required with -r."),
 )
-_traced: Final = options.group(
-    "traced",
-    _Traced,
-    click.option("-v", "--verbose", envvar="IBKEYS_VERBOSE", count=True, help="Print each MAD in one line."),
-    click.option(
-        "--pcap", envvar="IBKEYS_PCAP", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."
-    ),
-    options.show_keys,
-)
 
 
 @sim.command("serve")
@@ -142,7 +123,7 @@ _traced: Final = options.group(
     "--script", envvar="IBKEYS_SCRIPT", metavar="FILE", help="File of events: lines as for 'sim ctl', with times."
 )
 @_attaching
-@_traced
+@traced_options
 @options.common
 def serve(
     file: str | None,
@@ -152,7 +133,7 @@ def serve(
     state: str | None,
     script: str | None,
     attaching: _Attaching,
-    traced: _Traced,
+    traced: Traced,
 ) -> int:
     """Serve a simulated subnet to any libibumad program.
 
@@ -178,7 +159,7 @@ def serve(
                 listen=where,
                 allow_others=attaching.allow_others,
                 home=home,
-                watch=_watch(stack, traced),
+                watch=watching(stack, traced),
                 save=None if keeper is None else lambda: _ending(server, failures, keeper.save_if_changed),
                 log=_say,
                 log_clients=_say if traced.verbose else None,
@@ -287,25 +268,6 @@ def _stop_on_signals(stack: ExitStack, server: Server) -> None:
         stack.callback(signal.signal, number, before)
 
 
-def _watch(stack: ExitStack, traced: _Traced) -> Callable[[Seen], None] | None:
-    """Return what shows and captures every MAD, as far as it was asked for; None if it was not."""
-    watchers: list[Callable[[Seen], None]] = [_print_mad] if traced.verbose else []
-    if traced.pcap:
-        watchers.append(_capture(stack, Path(traced.pcap), traced.show_keys))
-    return (lambda seen: _all(watchers, seen)) if watchers else None
-
-
-def _all(watchers: list[Callable[[Seen], None]], seen: Seen) -> None:
-    """Show one MAD to every watcher. One that fails (a closed pipe, a full disk) is dropped: programs hang when the
-    server goes, so it serves on."""
-    for watcher in tuple(watchers):
-        try:
-            watcher(seen)
-        except (OSError, ValueError, IbkeysError, exits.StdoutFailed) as error:
-            watchers.remove(watcher)
-            _say(f"what was shown or captured ends here: {error}")
-
-
 def _keep_names(server: Server, stack: ExitStack) -> None:
     """Keep what nodes are called for the completion of `sim ctl`, until the server ends."""
     from ibkeys.cli.completing import names
@@ -317,34 +279,6 @@ def _keep_names(server: Server, stack: ExitStack) -> None:
         _say(f"names of nodes are not kept for completion: {error}")
     else:
         stack.callback(names.forget, which)
-
-
-def _print_mad(seen: Seen) -> None:
-    from ibkeys.mad.decode import summary
-
-    lids = "" if seen.dlid == 0xFFFF else f" LID {seen.slid} to {seen.dlid}"
-    note = f" ({seen.note})" if seen.note else ""
-    write(exits.clean(f"{seen.client.slot} {'>' if seen.out else '<'} {summary(seen.mad)}{lids}{note}"))
-    exits.flush()
-    failure = exits.stdout_failure()
-    if failure is not None:
-        raise exits.StdoutFailed(str(failure))
-
-
-def _capture(stack: ExitStack, path: Path, show_keys: bool) -> Callable[[Seen], None]:
-    from ibkeys.umad.pcap import PcapFile
-
-    class Capture(PcapFile):
-        """A capture file of MADs between any two ports."""
-
-        def seen(self, seen: Seen) -> None:
-            """Write one MAD; what came back unanswered was on the wire once."""
-            if not seen.note:
-                self._write(seen.mad, seen.slid, seen.dlid, seen.qpn, 0)
-
-    capture = Capture(path, show_keys=show_keys)
-    stack.callback(capture.close)
-    return capture.seen
 
 
 def _welcome(server: Server, what: str, where: tuple[str, int] | None) -> None:
