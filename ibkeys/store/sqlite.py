@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
+from ibkeys.closing import Closing
 from ibkeys.errors import ClosedError, StoreError
 from ibkeys.files import MIB, STATE, NoRegularFile, refuse_what_is_no_file
 from ibkeys.store.columns import first_wrong
@@ -262,7 +263,7 @@ class Database:
         return _SQLITE_ADVICE.get(code, "{what}: {error}").format(what=self._what, error=error)
 
 
-class Store:
+class Store(Closing):
     """What journal and key store have in common: a file of one `Schema`, closed once, and a clock.
 
     ``path`` None keeps it in memory. ``create=False``: a file that is not there reads as an empty store.
@@ -294,12 +295,6 @@ class Store:
     def close(self) -> None:
         """Close the file. May be called twice."""
         self.database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 # Primary result codes of SQLite (sqlite3.h); the module's constants would need it imported here.
