@@ -7,10 +7,8 @@ steps there are.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 
 from ibkeys.keys.key_setting import KeySetting
@@ -23,8 +21,8 @@ from ibkeys.store.keys.sealing import Cost, Passphrase
 from ibkeys.store.keys.sm_keys import SmKeys
 from ibkeys.store.opensm import KEY_FILES, KeyFiles, write_key_files
 from ibkeys.store.snapshot import write_snapshot
+from tests.dying import at_each_step, crash
 
-CRASHED = 77
 KEYS = {name: MKey(0x1111111111111111 * number) for number, name in enumerate("ABCD", 1)}
 PORT_GUID = 0x0002C90300A1B2C3
 
@@ -34,7 +32,7 @@ steps_left = -1  # negative: not counting
 def step(*_: object) -> None:
     global steps_left
     if steps_left == 0:
-        os._exit(CRASHED)
+        crash()
     steps_left -= 1
 
 
@@ -133,7 +131,6 @@ USES = {
 
 
 def crash_everywhere(directory: Path, work: Callable[[Path], None]) -> None:
-    global steps_left
     connect = sqlite.connect
 
     def traced(path: Path | None, read_only: bool) -> object:
@@ -145,20 +142,13 @@ def crash_everywhere(directory: Path, work: Callable[[Path], None]) -> None:
     sys.addaudithook(audit)
     import sqlite3  # noqa: F401  (its own files are not steps)
 
-    for number in count():
-        place = directory / str(number)
-        place.mkdir()
-        child = os.fork()
-        if child == 0:
-            steps_left = number
-            work(place)
-            os._exit(0)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        if code == 0:
-            (directory / "end").write_text(str(number))
-            return
-        if code != CRASHED:
-            raise SystemExit(f"step {number} ended with {code}")
+    at_each_step(directory, lambda place, number: die_in(work, place, number))
+
+
+def die_in(work: Callable[[Path], None], place: Path, steps: int) -> None:
+    global steps_left
+    steps_left = steps
+    work(place)
 
 
 if __name__ == "__main__":
