@@ -24,6 +24,7 @@ _P_KEY: Final = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,4})")
 _GUID: Final = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,16})")
 _RUNNING: Final = ("", "pending", "running", "started", "created", "queued", "scheduled", "in progress")
 _SUMMARIES: Final = ("summary", "description")
+QOS: Final = ("mtu_limit", "service_level", "rate_limit")
 _TRUTHS: Final = {True: True, False: False, "true": True, "false": False}
 
 
@@ -40,13 +41,14 @@ class UfmPartition:
     """A partition as UFM stores it. ``members``: by GUID, of ports or virtual ports; None: UFM does not say who is in
     it (a list without GUIDs, an empty one, the default partition). ``is_untold``: it lists GUIDs, and not what the
     membership of each is: then somebody is in it, and no call keeps them as they are. ``ip_over_ib``: None where it is
-    not said."""
+    not said. ``qos``: mtu_limit, service_level and rate_limit of its multicast group, as far as they are said."""
 
     base: int
     name: str | None = None
     members: Mapping[int, Member] | None = None
     ip_over_ib: bool | None = None
     is_untold: bool = False
+    qos: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def words(self) -> Mapping[int, Word]:
@@ -128,6 +130,7 @@ def partition_in(base: int, entry: object) -> UfmPartition:
         members,
         _truth(entry.get("ip_over_ib")),
         is_untold=members is None and bool(guids),
+        qos=_qos(entry),
     )
 
 
@@ -197,6 +200,13 @@ def _once(partitions: Iterable[UfmPartition]) -> dict[int, UfmPartition]:
             raise EncodeError(f"partition {each.base:#x} is there twice, and the two differ")
         found[each.base] = each
     return found
+
+
+def _qos(entry: Mapping[str, object]) -> dict[str, str]:
+    """Return the QoS values of an entry: below ``qos_conf``, or flat, as one client expects them."""
+    below = entry.get("qos_conf")
+    told: Mapping[str, object] = below if isinstance(below, dict) else entry
+    return {name: clean(str(each))[:20] for name in QOS if isinstance(each := told.get(name), (str, int, float))}
 
 
 def _is_entry(value: object) -> bool:
