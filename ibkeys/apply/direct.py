@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from ibkeys.apply.carrier import Carried, FabricChange, Failed, OnStep, Written
+from ibkeys.apply.carrier import Carried, FabricChange, Failed, NobodyElsewhere, OnStep, Written
 from ibkeys.apply.going_back import go_back_by_plan
 from ibkeys.apply.remaining import Former, Remaining, remaining_of, remaining_of_undo
 from ibkeys.apply.survey import Survey, look, read_others, read_partners
@@ -29,7 +29,7 @@ from ibkeys.store.journal import Operation
 from ibkeys.topology.port_id import PortKey
 
 
-class DirectCarrier:
+class DirectCarrier(NobodyElsewhere):
     """Makes changes by the engine. *command*: what the user typed, to be told how to go through OpenSM instead."""
 
     name = "direct"
@@ -95,17 +95,6 @@ class DirectCarrier:
     def kept(self) -> Mapping[str, Any]:
         """Nothing: what was set is in the journal."""
         return {}
-
-    def arm(self, operation: Operation, seconds: float) -> None:
-        """Nobody on another host."""
-
-    def let_time_run(self) -> list[str]:
-        """Nobody on another host."""
-        return []
-
-    def disarm(self, confirmed: bool) -> list[str]:
-        """Nobody on another host."""
-        return []
 
     def carry_out(
         self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: OnStep | None

@@ -11,7 +11,7 @@ from ibkeys.apply.opensm.images import images_as_found, images_of
 from ibkeys.apply.opensm.steps import PolicyStep, Prediction, expectations
 from ibkeys.apply.opensm.watch import Watch, Watched
 from ibkeys.apply.ufm.course import UfmCourse
-from ibkeys.apply.ufm.stored import Words, differing
+from ibkeys.apply.ufm.stored import Stored, Words, differing
 from ibkeys.change.clock import Clock, ProgressTimeout
 from ibkeys.change.writer import Writer
 from ibkeys.errors import NotStored, Refused, UfmRefused
@@ -75,23 +75,23 @@ class Run:
             calls = self.course.stored[base].calls_to(words)
             if not calls:
                 continue
-            self._verify(base)
-            stored = self.course.stored[base]
+            stored = self._verify(base)
             entry = self.operation.record_file(stored.image(self.ufm.url, words))
             written.append(entry)
             for at, call in enumerate(calls):
                 self._make(call, entry, is_first=at == 0)
-            lost = self._read_back(base, words)
+            found, lost = self._read_back(base, words)
             if lost:
                 return written, lost
-            self.course.stored[base] = stored.becoming(words)
+            self._note_lost_settings(stored, found)
+            self.course.stored[base] = stored.becoming(words).with_settings(found)
         return written, {}
 
-    def _verify(self, base: int) -> None:
-        """Read a partition again. Raises Refused (``stale``) where somebody else has changed it."""
+    def _verify(self, base: int) -> Stored:
+        """Read a partition again, and return it. Raises Refused (``stale``) where somebody else has changed it."""
         stored, entry = self.course.stored[base], self.ufm.partition(base)
         if stored.is_as(entry):
-            return
+            return stored.with_settings(entry)
         if entry is not None and entry.is_untold:
             raise Refused(
                 f"refused by interlock stale, which nothing overrides: {self.ufm.url}{resource(base)}: it now lists "
@@ -114,6 +114,8 @@ class Run:
         try:
             job = self.ufm.make(call)
         except UfmRefused as error:
+            if call.method == "DELETE" and error.status == 404:
+                return  # somebody else took one of them out meanwhile: what is there now is read back
             if is_first and 400 <= error.status < 500:  # it said no; of other answers it is not known what came of it
                 entry.failed()
             raise
@@ -132,16 +134,25 @@ class Run:
                     f"{self.ufm.url}{call.path}: job {job} of UFM is not at its end after {self.wait:g} s", 202
                 )
 
-    def _read_back(self, base: int, words: Words) -> dict[PortKey | None, str]:
-        """Return what UFM has not stored of *words*, by port; None for what is no port of the fabric. It is read again
-        for a while: clients of UFM have seen it show a change a moment after its answer."""
+    def _read_back(self, base: int, words: Words) -> tuple[UfmPartition | None, dict[PortKey | None, str]]:
+        """Return what UFM has, and what it has not stored of *words*, by port; None for what is no port of the fabric.
+        It is read again for a while: clients of UFM have seen it show a change a moment after its answer."""
         patience = ProgressTimeout(self.clock, min(self.wait, _SHOWS_WITHIN))
         while True:
             entry = self.ufm.partition(base)
             lost = self._lost(base, words, entry)
             if not lost or not patience.lasts(1):
-                return lost
+                return entry, lost
             self.check()
+
+    def _note_lost_settings(self, stored: Stored, entry: UfmPartition | None) -> None:
+        """Tell what UFM lost of a partition besides its members: no call carries all of it."""
+        lost = stored.lost_settings(entry) if entry is not None else []
+        if lost:
+            self.carried.notes.append(
+                f"{self.ufm.url}{resource(stored.base)}: UFM made the change and now has {', '.join(lost)}: give that "
+                "back in UFM"
+            )
 
     def _lost(self, base: int, words: Words, entry: UfmPartition | None) -> dict[PortKey | None, str]:
         if entry is not None and entry.is_untold:
