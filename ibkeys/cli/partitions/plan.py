@@ -19,7 +19,7 @@ from ibkeys.cli.partitions.changed_ports import changed_ports
 from ibkeys.cli.render import IDENTITY, write_csv
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
-from ibkeys.cli.sm.policy import master_policy, read_accepted
+from ibkeys.cli.sm.policy import master_policy, read_accepted, require_file
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.cli.types import GUID, PKEY
 from ibkeys.errors import UsageError
@@ -114,7 +114,7 @@ def plan(
         raise UsageError("--present and --allow-break go with --script")
     if script is not None and format != "table":
         raise UsageError(f"--script writes steps for a person, and -f {format} is for programs")
-    copy = read_accepted(present) if present is not None else None
+    copy = _copy_of(present)
     policy = read_accepted(policy_file, ufm)  # before anything is asked
     if out is not None:
         check_place(Path(out))
@@ -159,6 +159,14 @@ def _write_script(made: PartitionPlan, way: str, present: Policy | None, sm_port
         exits.warn(clean(problem.message if problem.port is None else f"{problem.port}: {problem.message}"), "problem")
     script = ufm_script(made, gaps) if way == "ufm" else opensm_script(made, present, sm_port_guid, gaps)
     write_as_is("\n".join(script.lines()) + "\n")
+
+
+def _copy_of(present: str | None) -> Policy | None:
+    """Return OpenSM's present policy from the copy that the user has. Raises UsageError, FileFormatError."""
+    if present is None:
+        return None
+    require_file(present, "--present takes a file: a copy of the policy that OpenSM reads on its own host")
+    return read_accepted(present)
 
 
 def _is_given(name: str) -> bool:
