@@ -27,6 +27,7 @@ from ibkeys.plan.order import EnforcementStep, Phase, Step, order_of, sets_of, s
 from ibkeys.plan.stages import reuses_partitions
 from ibkeys.store.journal import Operation
 from ibkeys.topology.port_id import PortKey
+from ibkeys.ufm.access import is_ufm, via_of
 
 
 class DirectCarrier(NobodyElsewhere):
@@ -39,7 +40,7 @@ class DirectCarrier(NobodyElsewhere):
 
     def __init__(self, writer: Writer, command: str = "") -> None:
         self._writer, self._command = writer, command
-        self._goes_back = False
+        self._goes_back, self._policy = False, ""
 
     def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
         """Look at the ports that are to be written, and at no other."""
@@ -54,14 +55,17 @@ class DirectCarrier(NobodyElsewhere):
         manager = self._writer.ask_subnet_manager()
         if not self._command or manager.presence != "active":
             return ""
+        if is_ufm(self._policy):
+            return f": `{self._command} {via_of(self._policy)}`"
         is_here = manager.port_guid == self._writer.fabric.own_guid
-        return f": `{self._command} --via opensm{'' if is_here else ' --sm-host HOST'}`"
+        return f": `{self._command} {via_of(self._policy)}{'' if is_here else ' --sm-host HOST'}`"
 
     def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:
         """What is left is what the tables show: nothing else holds a part of the change."""
         self._goes_back = isinstance(wanted, Former)
         if isinstance(wanted, Former):
             return remaining_of_undo(wanted, survey)
+        self._policy = wanted.policy.file
         return remaining_of(wanted, survey, former)
 
     def phases(self, remaining: Remaining, survey: Survey) -> list[Phase]:

@@ -39,6 +39,7 @@ from ibkeys.topology.model import Node, Port, Topology
 from ibkeys.topology.port_id import PortKey
 from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids
 from ibkeys.topology.subnet_manager import SubnetManager, shown_subnet_manager
+from ibkeys.ufm.access import via_of
 
 _KINDS: Final = ("ca", "switch", "router")
 _Table = dict[int, PKey]
@@ -373,8 +374,8 @@ class _Planner:
             self.report(
                 port,
                 "active-sm",
-                f"{self.manager.evidence or 'a subnet manager is master'}; {BESIDE_SM}: `ibkeys apply PLAN --via "
-                f"opensm` puts it there{undo}",
+                f"{self.manager.evidence or 'a subnet manager is master'}; {BESIDE_SM}: `ibkeys apply PLAN "
+                f"{via_of(self.policy.path)}` puts it there{undo}",
             )
 
 

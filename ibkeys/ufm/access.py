@@ -134,6 +134,11 @@ def is_ufm(name: str | None) -> bool:
     return name is not None and name.startswith(PREFIX)
 
 
+def via_of(policy: str) -> str:
+    """Return the option by which a plan of the *policy* of this name lasts: through the UFM that it is, or OpenSM."""
+    return f"--via {policy if is_ufm(policy) else 'opensm'}"
+
+
 def _split(text: str, what: str, form: str) -> SplitResult:
     """Take a URL of the *form* apart. Raises UsageError, which repeats none of it: there may be a password in it."""
     if "@" in text:

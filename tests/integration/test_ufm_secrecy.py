@@ -95,7 +95,7 @@ def test_a_whole_story(tmp_path: Path) -> None:
         over.mock.page, over.mock.answer = False, redirect
         said = watched.run(3, "plan", "--policy", over.url)
         assert (
-            "receive_response_headers.complete return_value=(b'HTTP/1.0', 302, b'Found', <headers not shown>)" in said
+            "receive_response_headers.complete return_value=(b'HTTP/1.1', 302, b'Found', <headers not shown>)" in said
         )
         assert "a redirect, which is not followed" in said
         over.mock.answer = None

@@ -63,6 +63,7 @@ def test_a_ufm_that_says_yes_and_never_syncs_ends_with_exit_3_and_names_the_port
         assert done.returncode == 3
         assert ": node[02-03] mlx4_0, MF0;switch-a:IS5023/U1 port 2-3\n" in done.stderr
         assert "1 s without progress, though UFM has it stored" in done.stderr
+        assert "look whether UFM's SM runs, is master, and took over the partitions" in done.stderr
         assert "node04" not in done.stderr
         assert (stored(over.mock), sets(over)) == ({0x10: {2: "full", 3: "full"}}, before)
         over.mock.syncs = True
@@ -148,6 +149,10 @@ def test_what_ufm_has_and_its_sm_never_wrote_is_drift() -> None:
         plan = over.served.folder / "plan.json"
         done = over.ibkeys("plan", "--policy", over.url, "--out", plan)
         assert done.returncode == 1, done.stdout + done.stderr
+        lasts = f"--via {over.url}/ufmRestV3`"
+        assert f"`ibkeys apply PLAN {lasts}" in done.stdout
+        done = over.served.ibkeys("apply", plan, "--yes")
+        assert (done.returncode, f"`ibkeys apply {plan} {lasts}" in done.stderr) == (4, True), done.stderr
         done = over.apply()
         assert done.returncode == 4
         assert "refused by interlock drift" in done.stderr

@@ -194,6 +194,11 @@ class Run:
                 "most ports became full members of the default partition, as OpenSM makes it where it finds no policy "
                 f"that it takes: `ibkeys undo {self.operation.id}`, and look into UFM's log"
             )
+        else:
+            self.carried.notes.append(
+                f"UFM at {self.ufm.url} has the change stored, and the ports do not show it: look whether UFM's SM "
+                "runs, is master, and took over the partitions"
+            )
         self._stop(wrong, entries, phase)
         self.carried.failed.update(seen.silent)
 
