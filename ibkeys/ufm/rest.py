@@ -144,7 +144,8 @@ class Ufm:
         document = self._client.read(P_KEYS, _GUIDS)
         if document is None:
             raise UfmNotReached(
-                f"{self.url}{P_KEYS}: answered with status 404: no list of partitions; without a path in the URL the usual one is taken",
+                f"{self.url}{P_KEYS}: answered with status 404: no list of partitions; without a "
+                "path in the URL the usual one is taken",
                 self.url,
             )
         found = self._parsed(P_KEYS, document, partitions_in)
