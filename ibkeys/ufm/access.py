@@ -114,7 +114,9 @@ class UfmAccess:
 
     def tls(self) -> ssl.SSLContext:
         """Return the context of TLS. Raises UsageError for a certificate or key that cannot be used."""
-        context = ssl.create_default_context()
+        # Not create_default_context: it writes to SSLKEYLOGFILE what decrypts the token on its way.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_default_certs()
         try:
             if self.trusted is not None:
                 context.load_verify_locations(self.trusted)

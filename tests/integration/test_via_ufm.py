@@ -354,11 +354,10 @@ def leaves(*nodes: int) -> Callable[[Mock], None]:
     return before_change
 
 
-@pytest.mark.parametrize("status", [200, 404])
-def test_one_that_left_already_is_no_error(status: int) -> None:
+def test_one_that_left_already_is_no_error() -> None:
     with ufmed({0x10: {2: "full", 3: "full"}}) as over:
         over.plan(policy({0x10: {2: "full"}}))
-        over.mock.absent_guid, over.mock.before_change = status, leaves(3)
+        over.mock.absent_guid, over.mock.before_change = 404, leaves(3)
         done = over.apply()
         assert (done.returncode, stored(over.mock)) == (0, {0x10: {2: "full"}}), done.stderr
         assert over.mock.changes == 1
@@ -376,8 +375,8 @@ def test_of_several_one_that_left_already_stops_no_other() -> None:
         assert (done.returncode, stored(over.mock)) == (0, {0x10: {2: "full"}}), done.stderr
 
 
-@pytest.mark.parametrize("version", ["6.23.1-6", "6.20.0", None])
-def test_what_put_does_not_carry_is_told_before_and_what_it_loses_afterwards(version: str | None) -> None:
+@pytest.mark.parametrize("version", ["6.23.1-6", "6.20.0"])
+def test_what_put_does_not_carry_is_told_before_and_what_it_loses_afterwards(version: str) -> None:
     with ufmed({0x10: {2: "full"}}) as over:
         over.plan(policy({0x10: {2: "full", 3: "limited"}}))
         kept = over.mock.partitions[0x10]

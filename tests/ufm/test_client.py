@@ -290,6 +290,16 @@ def test_a_certificate_that_the_user_trusts_is_taken(secured: Mock, certificate:
     assert set(Ufm(blind).partitions()) == {0x10, 0x7FFF}
 
 
+def test_no_file_has_what_decrypts_the_token(
+    secured: Mock, certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "keys.log"
+    monkeypatch.setenv("SSLKEYLOGFILE", str(log))
+    Ufm(UfmAccess.of(secured.url, UfmToken(TOKEN), trusted=certificate)).partitions()
+    assert secured.log
+    assert not log.exists() or "CLIENT" not in log.read_text()
+
+
 def test_a_certificate_of_another_name_is_refused(secured: Mock, certificate: Path) -> None:
     other = secured.url.replace("127.0.0.1", "localhost")
     with pytest.raises(UfmNotReached, match=r"(?i)certificate"):
