@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
 from ibkeys.errors import EncodeError
-from ibkeys.keys.pkey import PARTITION_MASK
+from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.printable import clean
 
 DEFAULT_PARTITION: Final = PARTITION_MASK
@@ -89,6 +89,12 @@ def guid_number(text: object) -> int:
     if not number:
         raise EncodeError(f"{_shown(text)} is no GUID")
     return number
+
+
+def word_of(keys: Iterable[PKey], base: int) -> Word | None:
+    """Return the membership in a partition that the P_Keys of a table are in UFM; None: no member."""
+    found = [key.is_full for key in keys if key.partition == base]
+    return None if not found else "full" if any(found) else "limited"
 
 
 def partitions_in(document: object) -> Partitions:

@@ -22,18 +22,16 @@ from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import FULL_BIT, PKey
 from ibkeys.partitions.explicit import explicit_policy
 from ibkeys.partitions.model import Policy
-from ibkeys.plan.kinds import levels
 from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.order import PhaseName
 from ibkeys.plan.steps import one_partition_at_a_time, steps_between
 from ibkeys.printable import counted, named
 from ibkeys.topology.port_id import PortKey
-from ibkeys.ufm.answers import UfmPartition, Word
-from ibkeys.ufm.limits import refuse_impossible
+from ibkeys.ufm.answers import UfmPartition, Word, word_of
+from ibkeys.ufm.limits import refuse_impossible, without_room
 
 State = Mapping[int, frozenset[PKey]]
 """Port GUID → P_Keys."""
-_LEVELS: dict[int, Word | None] = {0: None, 1: "limited", 2: "full"}
 
 
 @dataclass(slots=True)
@@ -202,9 +200,7 @@ class Planning:
     def _changes(
         self, base: int, state: State, pairs: Collection[tuple[int, int]], is_last: bool
     ) -> dict[int, Word | None]:
-        found = {
-            guid: _LEVELS[levels(state[guid]).get(base, 0)] for each, guid in pairs if each == base and guid in state
-        }
+        found = {guid: word_of(state[guid], base) for each, guid in pairs if each == base and guid in state}
         return found | (self.extra.get(base, {}) if is_last else {})
 
     def _states_between(self, course: UfmCourse, had: State, gets: State) -> list[tuple[PhaseName, State]]:
@@ -224,11 +220,7 @@ class Planning:
         return states
 
     def _refuse_no_room(self, before: State, state: State, rooms: Mapping[int, int]) -> None:
-        tight = [
-            guid
-            for guid, keys in state.items()
-            if keys != before[guid] and len(keys) > max(rooms.get(guid, len(keys)), len(before[guid]))
-        ]
+        tight = without_room(before, state, rooms)
         if tight:
             raise UsageError(
                 f"{named(self._names(tight))}: its P_Key table has no room for what comes beside what goes, and UFM "
@@ -250,13 +242,13 @@ class Planning:
             if entry.members is None:
                 continue
             for guid in had:
-                says, has = entry.words.get(guid), _LEVELS[levels(had[guid]).get(base, 0)]
+                says, has = entry.words.get(guid), word_of(had[guid], base)
                 if says == has or (base, guid) in earlier:
                     continue
                 text = (
                     f"{self._name(guid)} is {says or 'no member'} of {base:#x} in UFM and {has or 'none'} on the wire"
                 )
-                if base in changed.get(guid, ()) and says != _LEVELS[levels(gets[guid]).get(base, 0)]:
+                if base in changed.get(guid, ()) and says != word_of(gets[guid], base):
                     foreign.append(text)
                 else:
                     drifted.setdefault(guid, []).append(text)

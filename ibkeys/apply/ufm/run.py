@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from ibkeys.apply.carrier import Carried, OnStep, Written
-from ibkeys.apply.opensm.images import images_as_found, images_of
-from ibkeys.apply.opensm.steps import PolicyStep, Prediction, expectations
+from ibkeys.apply.opensm.images import images_of
+from ibkeys.apply.opensm.stepped_run import SteppedRun
+from ibkeys.apply.opensm.steps import Prediction, expectations
 from ibkeys.apply.opensm.watch import Watch, Watched
 from ibkeys.apply.ufm.course import UfmCourse
 from ibkeys.apply.ufm.stored import Stored, Words, differing
@@ -18,7 +19,7 @@ from ibkeys.errors import NotStored, Refused, UfmRefused
 from ibkeys.plan.order import Phase
 from ibkeys.printable import named
 from ibkeys.store.journal import Entry, FileEntry, Operation
-from ibkeys.topology.port_id import PortId, PortKey
+from ibkeys.topology.port_id import PortKey
 from ibkeys.ufm.answers import UfmPartition
 from ibkeys.ufm.rest import Call, Ufm, resource
 
@@ -27,7 +28,7 @@ _SHOWS_WITHIN: Final = 10.0
 
 
 @dataclass(slots=True)
-class Run:
+class Run(SteppedRun):
     """One run. ``phases``: what each step changes, port by port; ``check``: called often, raises to stop; ``wait``:
     seconds without progress after which a job, or the wire, is given up."""
 
@@ -57,8 +58,8 @@ class Run:
             if seen.wrong:
                 self._stop_at_wire(seen, entries, phase)
                 return
-            self._note_silent(seen, is_last=number == len(course.steps) - 1)
-            self._settle(number, entries, written)
+            self.note_silent(seen, is_last=number == len(course.steps) - 1)
+            self.settle(course, number, entries, written)
         for phase in self.phases:
             for each in phase.steps:
                 key, target = each.port.key, targets[each.port.key]
@@ -177,12 +178,8 @@ class Run:
         """Return how the wire ends up."""
         step, survey = self.course.steps[number], self.prediction.survey
         expected = expectations(step, self.course.before(number), (), self.prediction)
-        watch = Watch(self.writer, survey.targets, self.clock, self.check, self._report(step))
+        watch = Watch(self.writer, survey.targets, self.clock, self.check, self.report_of(step))
         return watch.until(expected, list({each.port.key: None for each in self.phases[number].steps}), self.wait)
-
-    def _report(self, step: PolicyStep) -> Callable[[int, int], None]:
-        progress = self.progress
-        return (lambda done, whole: None) if progress is None else lambda done, whole: progress(step.name, done, whole)
 
     # --- how a step ended --------------------------------------------------------------------------------------------
 
@@ -211,28 +208,3 @@ class Run:
         self.carried.stopped = phase
         if None in wrong and len(wrong) == 1:
             raise NotStored(wrong[None])
-
-    def _note_silent(self, seen: Watched, is_last: bool) -> None:
-        if is_last:
-            self.carried.failed.update(seen.silent)
-        elif seen.silent:
-            names = named([str(self._id(key)) for key in seen.silent])
-            self.carried.notes.append(f"silent while a step came into force: {names}")
-
-    def _id(self, key: PortKey) -> PortId:
-        return self.prediction.survey.targets[key].id
-
-    def _counts(self, key: PortKey) -> bool:
-        return key not in self.carried.failed and not self.prediction.is_aside(key)
-
-    def _settle(self, number: int, entries: list[Entry], written: list[FileEntry]) -> None:
-        """Note in the journal that a step is proven, and each table as it came out."""
-        step, before = self.course.steps[number], self.course.before(number)
-        targets = self.prediction.survey.targets
-        late = images_as_found(step.tables, before, targets, self._counts)
-        entries += self.operation.record_all(late)
-        self.operation.record_all((), done=entries)
-        for entry in written:
-            entry.done()
-        # What comes next begins at what is there.
-        self.course.steps[number] = replace(step, tables={key: targets[key].table for key in before})

@@ -20,12 +20,11 @@ from ibkeys.plan.by_hand.script import (
     states_of,
 )
 from ibkeys.plan.digest import plan_digest
-from ibkeys.plan.kinds import levels
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.plan.steps import one_partition_at_a_time, steps_between
 from ibkeys.printable import counted, named
-from ibkeys.ufm.answers import QOS, Word
-from ibkeys.ufm.limits import refuse_impossible
+from ibkeys.ufm.answers import QOS, Word, word_of
+from ibkeys.ufm.limits import refuse_impossible, without_room
 from ibkeys.ufm.rest import Call, changing, resource
 
 _CURL: Final = 'curl --fail --silent --show-error --header @"$HEADER"'
@@ -60,7 +59,7 @@ def ufm_script(plan: PartitionPlan, gaps: bool) -> HandScript:
     policy, steps = plan.policy.parsed(), []
     before: State = had
     for is_adding, state in one_partition_at_a_time(had, found.states):
-        tight = [str(ports[guid]) for guid in state if len(state[guid]) > max(rooms[guid], len(before[guid]))]
+        tight = [str(ports[guid]) for guid in without_room(before, state, rooms)]
         if tight:
             raise UsageError(f"{named(tight)}: its P_Key table has no room for what comes beside what goes")
         title = "members come" if is_adding else "members go"
@@ -96,6 +95,4 @@ def _typed(call: Call) -> str:
 
 
 def _words(state: State, base: int) -> Mapping[int, Word]:
-    names: dict[int, Word] = {1: "limited", 2: "full"}
-    found = ((guid, levels(keys).get(base, 0)) for guid, keys in state.items())
-    return {guid: names[level] for guid, level in found if level}
+    return {guid: word for guid, keys in state.items() if (word := word_of(keys, base)) is not None}
