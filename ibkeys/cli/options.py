@@ -47,6 +47,14 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
+class LocalPorts:
+    """Which ports of this host to look at; None: all."""
+
+    ca: str | None
+    port: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Store:
     """Which key store, for a command that needs no fabric."""
 
@@ -316,6 +324,14 @@ reading: Final = group(
     *_fabric_options,
 )
 """For commands that only read: a fabric, or a snapshot of one."""
+
+local_ports: Final = group(
+    "local",
+    LocalPorts,
+    option("-C", "--Ca", "ca", metavar="NAME", help="Only this channel adapter.  [default: all]"),
+    option("-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Only ports with this number."),
+)
+"""For a command that shows the ports of this host without a fabric."""
 
 sm_port: Final = option(
     "-s", "--sm_port", type=Number(1, 0xBFFF), metavar="LID", help="LID of the SA.  [default: the master SM's]"
