@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.conftest import KEY, TWO_SWITCH, run
+from tests.host.kernel.trees import mlx4_sriov
 
 SA_KEY = "0x5a5a000012340001"
 _LEVEL_2 = ("--protect", 2, "--lease", 60)
@@ -138,6 +139,7 @@ class _Place:
         yield "qkey-explain", _plain("qkey-explain", "0x80010000")
         yield "decode", _plain("decode", "--attribute", "P_KeyTable", "ffff8001" + "0" * 120)
         yield "doctor", at("doctor")
+        yield "host-show", _plain("host-show", "--sysfs", mlx4_sriov(self.folder / "sys").root)
 
     def _at(self, *words: object) -> Callable[..., Any]:
         stores = ("--keystore", self.folder / "keys.db")

@@ -32,7 +32,7 @@ def document_of(
         "settings": [_setting(each) for each in settings],
         "selinux": {
             "mode": view.selinux.mode,
-            "checks_p_keys": view.selinux.checks_p_keys,
+            "checks_pkeys": view.selinux.checks_p_keys,
             "checks_smps": view.selinux.checks_smps,
         },
         "netlink_error": view.netlink_error,
