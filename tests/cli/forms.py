@@ -106,6 +106,7 @@ class _Place:
         yield "audit explain", at("audit", "--explain", "MK001")
         yield "compare", at("compare", "--policy", self.policy, "--smkey", self.sa_key, "--full")
         yield "ipoib-check", at("ipoib-check", self.policy)
+        yield "ipoib-check members", at("ipoib-check", self.policy, "--members")
         yield "policy-check", _plain("policy-check", self.policy)
         yield "policy-check bad", _plain("policy-check", self._file("bad.conf", "x=0x21 : nonsense ;\n"))
         yield "policy-from", at("policy-from")
