@@ -5,7 +5,8 @@ but any member may have one made by the SA. A group that the subnet manager itse
 member's link has, is there already and lets nobody in.
 
 Source: opensm osm_sa_mcmember_record.c (validate_port_caps: a join is refused where the port's rate or MTU is below the
-group's). Its versions compare NeighborMTU or MTUCap, so what lies between the two is unknown. Pure.
+group's; observed with 3.3.23: status 0x0200). Its versions compare NeighborMTU or MTUCap, so what lies between the two
+is unknown. Pure.
 """
 
 from __future__ import annotations
