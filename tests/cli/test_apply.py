@@ -25,16 +25,12 @@ to be done, in this order:
   removals, end ports: 1 port, 1 Set
   removals, leaf ports: 1 port, 1 Set
   enforcement on: 1 port, 1 Set
-Ports  Kind       Entries
-    1  ca         1: - -> 0x8001
+Ports  Kind           Entries
+    2  ca, leaf port  1: - -> 0x8001
     node02 mlx4_0
-    1  ca         0: 0xffff -> 0x7fff
-                  1: - -> 0x8001
-    node03 mlx4_0
-    1  leaf port  1: - -> 0x8001
     MF0;switch-a:IS5023/U1 port 2
-    1  leaf port  0: 0xffff -> 0x7fff
-                  1: - -> 0x8001
+    2  ca, leaf port  0: 0xffff -> 0x7fff, 1: - -> 0x8001
+    node03 mlx4_0
     MF0;switch-a:IS5023/U1 port 3
 
 Ports  Enforces  Planned
@@ -47,7 +43,7 @@ P_Keys to be removed, full to limited included: 2
 
 def shown(plan: Path) -> str:
     """What `apply` says that it will do: first which plan it is."""
-    return f"digest of the plan: {json.loads(plan.read_text())['digest']}\n{STEPS}"
+    return f"plan digest: {json.loads(plan.read_text())['digest']}\n{STEPS}"
 
 
 def test_apply_shows_writes_and_verifies(cli: Cli, plan: Path) -> None:
@@ -173,8 +169,8 @@ def test_plan_and_apply_and_resume_show_the_same_digest(cli: Cli, tmp_path: Path
     policy, plan = tmp_path / "p.conf", tmp_path / "plan.json"
     policy.write_text("Default=0x7fff : ALL=full ;\nBlue=0x10 : ALL_CAS=full ;\n")
     told = cli("plan", "--policy", policy, "--out", plan).out
-    line = next(line for line in told.splitlines() if line.startswith("digest of the plan: "))
-    assert line == f"digest of the plan: {json.loads(plan.read_text())['digest']}"
+    line = next(line for line in told.splitlines() if line.startswith("plan digest: "))
+    assert line == f"plan digest: {json.loads(plan.read_text())['digest']}"
     assert line in cli("apply", plan, "--dry-run").out
     assert line in cli("apply", plan, "--first", 1, "--yes").out
     assert line in cli("apply", plan, "--resume", "--yes", "--dry-run").out

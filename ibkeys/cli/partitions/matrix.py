@@ -191,7 +191,7 @@ def _write_table(
 ) -> None:
     titles = ("Partition", "Name", "Members", "Full", "Limited", "Both", "Stopped")
     rows, below = [], []
-    called = FoldedNames(port.identity() for port in found.ports())
+    called = FoldedNames((port.identity() for port in found.ports()), found)
     for each in memberships:
         both = len(each.full) + len(each.limited) - len(each.members)
         stopped = len({stop.port for stop in reach.stops_in(each)})
