@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     _Said = tuple[TableChange, str, tuple[str, ...]]
 
 STAYS = "stays as it is"
-_KINDS: Final = ("ca", "router", "leaf port", "switch")
+_BOTH: Final = ("ca", "leaf port")
 _PER_LINE: Final = 3
 """Entries of a table on one line: as many as mostly fit beside the other columns on a terminal of 80 columns."""
 
@@ -44,16 +44,16 @@ def changed_ports(
 
 
 def _together(said: Sequence[_Said]) -> list[_Said]:
-    """Return what is *said* of each table, with all the kinds of port that have the same entries in place of its own:
-    hosts and their leaf ports, which often change alike, are one row."""
+    """Return what is *said* of each table, with ``ca, leaf port`` for both kinds where they have the same entries: hosts
+    and their leaf ports often change alike, and are one row then."""
     kinds: dict[tuple[str, ...], set[str]] = {}
     for _, kind, changes in said:
         kinds.setdefault(changes, set()).add(kind)
-    return [(table, ", ".join(sorted(kinds[changes], key=_place_of)), changes) for table, _, changes in said]
-
-
-def _place_of(kind: str) -> tuple[int, str]:
-    return _KINDS.index(kind) if kind in _KINDS else len(_KINDS), kind
+    both = {changes for changes, found in kinds.items() if found.issuperset(_BOTH)}
+    return [
+        (table, ", ".join(_BOTH) if kind in _BOTH and changes in both else kind, changes)
+        for table, kind, changes in said
+    ]
 
 
 def _painted(entries: Sequence[str], each: bool) -> list[Painted] | list[OneLine]:
