@@ -44,7 +44,7 @@ def changed_ports(
 
 
 def _together(said: Sequence[_Said]) -> list[_Said]:
-    """Return what is *said* of each table, with ``ca, leaf port`` for both kinds where they have the same entries: hosts
+    """Return what is *said* of each table, with ``ca, leaf port`` for both kinds that have the same entries: hosts
     and their leaf ports often change alike, and are one row then."""
     kinds: dict[tuple[str, ...], set[str]] = {}
     for _, kind, changes in said:
