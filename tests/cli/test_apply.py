@@ -15,7 +15,7 @@ from ibkeys.apply.carrier import Carried
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.errors import IbkeysError, StoreError
 from tests.apply.lab import Lab
-from tests.cli.conftest import Cli, pkeys, written
+from tests.cli.conftest import DUAL_HOME, Cli, pkeys, run, written
 from tests.plan.plans import entries
 
 STEPS = """\
@@ -80,6 +80,21 @@ def test_a_dry_run_names_what_would_be_refused_and_exits_4(cli: Cli, plan: Path,
     assert pkeys(cli, 2) == {0: "0xffff"}
     assert not list(tmp_path.glob("*.journal*"))
     assert cli("apply", plan, "--dry-run", "--allow-removals").code == 1
+
+
+def test_ports_that_are_not_on_the_fabric_are_one_line(plan: Path) -> None:
+    result = run("apply", plan, "--backend", DUAL_HOME, "--dry-run", "--fold")
+    assert result.code == 4
+    [line] = [line for line in result.err.splitlines() if "not written" in line]
+    assert line == "ibkeys: not written: 4 ports: not found on the fabric: node[02-03] mlx4_0, " + (
+        "MF0;switch-a:IS5023/U1 port 2-3"
+    )
+    errors = run("apply", plan, "--backend", DUAL_HOME, "--dry-run", "-f", "json").json["errors"]
+    assert {(each["node_desc"], each["error"]) for each in errors} == {
+        ("node02 mlx4_0", "not found on the fabric"),
+        ("node03 mlx4_0", "not found on the fabric"),
+        ("MF0;switch-a:IS5023/U1", "not found on the fabric"),
+    }
 
 
 def test_removals_without_permission_are_refused(cli: Cli, plan: Path) -> None:
