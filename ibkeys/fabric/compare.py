@@ -98,8 +98,13 @@ class Comparison:
     @property
     def differs(self) -> bool:
         """Whether anything changed."""
+        return self.is_recabled or bool(self.changes)
+
+    @property
+    def is_recabled(self) -> bool:
+        """Whether nodes or links came, went, moved, or have another name."""
         cabling = (self.nodes_added, self.nodes_removed, self.links_added, self.links_removed, self.moves.moved)
-        return any((*cabling, self.changes))
+        return any(cabling)
 
     def only(self, wanted: Collection[MatchKey]) -> Comparison:
         """Return what of it is about the ports *wanted*: of a link or a move one port of it has to be wanted."""
