@@ -36,6 +36,7 @@ from ibkeys.reach.count import count_reach
 from ibkeys.topology.model import Node, Port, Topology
 from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids
 from ibkeys.topology.subnet_manager import SubnetManager, shown_subnet_manager
+from ibkeys.ufm.access import via_of
 
 _KINDS: Final = ("ca", "switch", "router")
 
@@ -266,8 +267,8 @@ class _Planner:
             self.draft.report(
                 port,
                 "active-sm",
-                f"{self.manager.evidence or 'a subnet manager is master'}; {BESIDE_SM}: `ibkeys apply PLAN --via "
-                f"opensm` puts it there{undo}",
+                f"{self.manager.evidence or 'a subnet manager is master'}; {BESIDE_SM}: `ibkeys apply PLAN "
+                f"{via_of(self.policy.path)}` puts it there{undo}",
             )
 
 

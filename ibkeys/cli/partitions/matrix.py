@@ -18,6 +18,8 @@ from ibkeys.cli.options import Filters, Where
 from ibkeys.cli.partitions.matrix_pairs import Part, looked_at, missing, write_pairs
 from ibkeys.cli.render import IDENTITY, table_lines, write_csv, write_json
 from ibkeys.cli.showing import errors_of, finish, note_enforcing_between_switches, stop_document, sweep_for
+from ibkeys.cli.sm.policy import is_opensm, master_policy, refuse_url
+from ibkeys.cli.sm.ufm import UfmOptions, ufm_names, ufm_options
 from ibkeys.errors import UsageError
 from ibkeys.topology.folded_names import FoldedNames
 from ibkeys.topology.port_id import LookedAt
@@ -25,6 +27,7 @@ from ibkeys.topology.port_id import LookedAt
 if TYPE_CHECKING:
     from ibkeys.audit.pictures.fabric_map import Colouring
     from ibkeys.keys.pkey import InboundCheck
+    from ibkeys.partitions.model import Policy
     from ibkeys.reach.reach import Membership, Reach
     from ibkeys.topology.model import Topology
 
@@ -49,7 +52,11 @@ class _Shown:
 @command("matrix")
 @click.option("--partition", "partitions", metavar="P_KEY", multiple=True, help="Only this partition; repeatable.")
 @click.option("--pairs", is_flag=True, help="List every pair of ports that can talk, or one way, and by which P_Keys.")
-@options.option("--policy", metavar="FILE", help="Take the partitions' names from a partitions.conf.")
+@options.option(
+    "--policy",
+    metavar="FILE|opensm|ufm:URL",
+    help="Take partition names from this partitions.conf; opensm: that of the master here; ufm:URL: from UFM.",
+)
 @options.inbound_check
 @options.option(
     "-f",
@@ -66,9 +73,11 @@ class _Shown:
     help="What the colours of -f map say: P_Keys, or M_Key and ProtectBits.  [default: partition]",
 )
 @options.filters_but_partition
+@ufm_options
 @options.reading
 def matrix(
     where: Where,
+    ufm: UfmOptions,
     filters: Filters,
     partitions: tuple[str, ...],
     pairs: bool,
@@ -92,9 +101,11 @@ def matrix(
         raise UsageError(f"--pairs is a list; -f {format} is a picture")
     if filter.is_given and format in _PICTURES:
         raise UsageError(f"-f {format} is a picture of all ports: a filter goes with table, json and csv")
-    names = _names_of(policy)
+    names = _names_of(policy, ufm)
     chosen = {_partition(text) for text in partitions}
     with open_source(where) as source:
+        if is_opensm(policy):
+            names = _names_in(master_policy(source).policy)
         found = sweep_for(source, where, filter, Wanted(p_keys=True))
     reach = Reach(found, inbound_check=inbound_check)
     part = _part(found, filter)
@@ -142,14 +153,21 @@ def _partition(text: str) -> int:
     return parse_p_key(text).partition
 
 
-def _names_of(policy: str | None) -> Mapping[int, str]:
-    if policy is None:
-        return {}
-    from pathlib import Path
-
+def _names_of(policy: str | None, ufm: UfmOptions) -> Mapping[int, str]:
+    """Return the names of partitions in a file or a UFM; none of the master's policy: it needs the fabric."""
     from ibkeys.partitions.reader import read_policy
+    from ibkeys.ufm.access import is_ufm
 
-    return {partition.base: partition.name for partition in read_policy(Path(policy)).partitions if partition.name}
+    if policy is None or is_opensm(policy):
+        return {}
+    if is_ufm(policy):
+        return ufm_names(policy, ufm)
+    refuse_url(policy)
+    return _names_in(read_policy(policy))
+
+
+def _names_in(policy: Policy) -> Mapping[int, str]:
+    return {partition.base: partition.name for partition in policy.partitions if partition.name}
 
 
 # --- members ---------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from ibkeys.cli.partitions.changed_ports import changed_ports
 from ibkeys.cli.render import IDENTITY, write_csv
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
-from ibkeys.cli.sm.policy import master_policy, read_accepted
+from ibkeys.cli.sm.policy import master_policy, read_accepted, require_file
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.cli.types import GUID, PKEY
 from ibkeys.errors import UsageError
@@ -142,7 +142,7 @@ def plan(where: Where, ufm: UfmOptions, asked: _Asked, by_hand: _ByHand, folding
 
     folded = is_folded(folding, format)
     _check(by_hand, format)
-    copy = read_accepted(by_hand.present) if by_hand.present is not None else None
+    copy = _copy_of(by_hand.present)
     policy = read_accepted(asked.policy_file, ufm)  # before anything is asked
     if asked.out is not None:
         check_place(Path(asked.out))
@@ -207,6 +207,14 @@ def _write_script(made: PartitionPlan, by_hand: _ByHand, present: Policy | None,
     gaps = by_hand.allow_break
     script = ufm_script(made, gaps) if by_hand.script == "ufm" else opensm_script(made, present, sm_port_guid, gaps)
     write_as_is("\n".join(script.lines()) + "\n")
+
+
+def _copy_of(present: str | None) -> Policy | None:
+    """Return OpenSM's present policy from the copy that the user has. Raises UsageError, FileFormatError."""
+    if present is None:
+        return None
+    require_file(present, "--present takes a file: a copy of the policy that OpenSM reads on its own host")
+    return read_accepted(present)
 
 
 def _is_given(name: str) -> bool:

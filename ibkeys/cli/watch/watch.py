@@ -78,8 +78,8 @@ _asked: Final = options.group(
     ),
     options.option(
         "--policy",
-        metavar="FILE",
-        help="Take partition names from this partitions.conf; opensm: that of the master on this host.",
+        metavar="FILE|opensm|ufm:URL",
+        help="Take partition names from this partitions.conf; opensm: that of the master here; ufm:URL: from UFM.",
     ),
     options.option("--opensm-log", metavar="FILE", help="Follow OpenSM's log instead of Reports: needs no SM_Key."),
     options.option(
