@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pytest_mock import MockerFixture
 
-from ibkeys.umad import devices, libibumad
+from ibkeys.umad import descriptor, devices, libibumad
 from ibkeys.umad.port import LocalCa, LocalPort
 
 PORT = LocalPort(
@@ -63,6 +63,7 @@ def lib(mocker: MockerFixture) -> Any:
     binding = mocker.Mock(return_value=devices.Binding(ffi, lib))
     mocker.patch.object(devices, "binding", binding)
     mocker.patch.object(libibumad, "binding", binding)
+    mocker.patch.object(descriptor, "binding", binding)
     return lib
 
 

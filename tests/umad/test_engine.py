@@ -19,7 +19,7 @@ from pytest_mock import MockerFixture
 from ibkeys.client.request import Request
 from ibkeys.client.scheduler import Scheduler
 from ibkeys.mad.smp import build_smp
-from ibkeys.umad import devices, libibumad
+from ibkeys.umad import descriptor, devices
 from ibkeys.umad.libibumad import LibibumadPort
 from ibkeys.umad.port import ETIMEDOUT, Answer, Incoming, Outgoing
 
@@ -62,7 +62,7 @@ def wire(mocker: MockerFixture) -> Iterator[Wire]:
         def __getattr__(self, name: str) -> Any:
             return getattr(real.lib, name)
 
-    mocker.patch.object(libibumad, "binding", return_value=devices.Binding(real.ffi, Lib()))
+    mocker.patch.object(descriptor, "binding", return_value=devices.Binding(real.ffi, Lib()))
     ours.setblocking(False)
     with ours, kernel, LibibumadPort("mlx5_0", 1) as port:
         port.register(0x04)
