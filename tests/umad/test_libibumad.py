@@ -14,6 +14,8 @@ import pytest
 from pytest_mock import MockerFixture
 
 from ibkeys import errors
+from ibkeys.client.request import Request
+from ibkeys.client.scheduler import Scheduler
 from ibkeys.errors import LibraryMissing
 from ibkeys.umad import devices, libibumad
 from ibkeys.umad.libibumad import LibibumadPort, open_port
@@ -332,6 +334,27 @@ def test_gmps_go_through_the_partner_device(lib: Any) -> None:
     lib.ibkeys_recv_batch.side_effect = None
     port.close()
     assert [call.args for call in lib.umad_close_port.call_args_list] == [(5,), (6,)]
+
+
+def test_requests_in_parts_go_through_their_device_each(lib: Any) -> None:
+    lib.umad_open_port.side_effect = [5, 6]
+    port = LibibumadPort("smi0", 1, gsi_ca=("mlx5_0", 2))
+    port.register(0x04)
+    gmp = bytes([1, 4]) + bytes(254)
+    scheduler = Scheduler(first_tid=40)
+    for node, (mad, to) in enumerate([(gmp, (1, 0x80010000, 0, 0)), (SMP, (0, 0, 0, 0)), (gmp, (1, 0x80010000, 0, 0))]):
+        scheduler.submit(Request.of_mad(node, mad, 1, to=to))
+    sent = {}
+
+    def send(fd: int, _agents: Any, records: bytes, requests: Any, count: int, _errors: Any) -> int:
+        sent[fd] = (list(requests.tids[0:count]), [records[284 * n + 28 + 1] for n in range(count)])
+        return 0
+
+    lib.ibkeys_send_batch.side_effect = send
+    assert port.send(scheduler.to_send(0.0)) == []
+    assert sent == {5: ([42], [0x81]), 6: ([41, 43], [4, 4])}
+    lib.ibkeys_poll_pair.return_value = 0
+    port.close()
 
 
 def test_pair_is_found_by_the_port_guid_when_libibumad_is_too_old(lib: Any) -> None:
