@@ -33,9 +33,9 @@ IbkeysError
  |    +-- AgentRefused                  somebody else owns the class, or the port may not have it
  |    +-- PortDown                      the local port has no link
  |    +-- DeviceGone                    the device went away while it was open
- +-- HostNotReached                     another host could not be asked through ssh, or its answer makes no sense; .host
+ +-- HostNotReached                     another host could not be asked through ssh, or its answer is invalid; .host
  +-- HostRefused                        a host will not: signal a process, start a unit or a guard; .host
- +-- UfmNotReached                      UFM could not be asked, or its answer makes no sense; .url
+ +-- UfmNotReached                      UFM could not be asked, or its answer is invalid; .url
  +-- UfmRefused                         UFM answered with an error, a redirect, or a job that failed; .status
  +-- ClosedError                        used after close()
 

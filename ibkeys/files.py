@@ -159,7 +159,7 @@ def refuse_mode(mode: int) -> None:
 
 def _too_large(limit: int) -> OSError:
     size = f"{limit // MIB} MiB" if limit >= MIB else f"{limit} bytes"
-    return OSError(errno.EFBIG, f"more than {size}, which no such file has")
+    return OSError(errno.EFBIG, f"more than {size}, the limit for such a file")
 
 
 _KINDS: Final = (
@@ -172,7 +172,7 @@ _KINDS: Final = (
 
 def _no_file(mode: int) -> NoRegularFile:
     kind = next((name for test, name in _KINDS if test(mode)), "a device")
-    return NoRegularFile(errno.EISDIR if kind == "a directory" else errno.EINVAL, f"is {kind}, no regular file")
+    return NoRegularFile(errno.EISDIR if kind == "a directory" else errno.EINVAL, f"is {kind}, not a regular file")
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

@@ -146,7 +146,7 @@ def _add_enforcement(remaining: Remaining, change: EnforcementChange, survey: Su
         return
     now = target.enforcement
     if now != change.before and not resuming:
-        remaining.foreign.append(f"{change.port} (its enforcement bits are not as the plan found them)")
+        remaining.foreign.append(f"{change.port} (its enforcement bits changed since the plan was made)")
     remaining.enforcement.append(replace(change, port=target.id, before=now))
 
 

@@ -43,7 +43,7 @@ def plan_undo(
             operation = found[-1]
         record = journal.find(operation)
         if record.state == "undone":
-            by = f" by operation {record.undone_by}; `ibkeys undo {record.undone_by}` brings it back"
+            by = f" by operation {record.undone_by}; `ibkeys undo {record.undone_by}` repeats it"
             raise StoreError(
                 f"operation {operation} ({record.command}) was undone already{by if record.undone_by else ''}"
             )

@@ -49,7 +49,7 @@ class Plan:
     the code that shows the plan, and are notes to a user who said yes beforehand. ``troubles``: ports of a change to
     many that were left out or failed, and why. ``stages``: the Sets, each stage begun when all of the one before are
     finished. ``looks_itself``: it looks at the links of each port again before a key goes out, and leaves out those
-    that cannot be looked at.
+    that cannot be examined.
     """
 
     command: str

@@ -43,7 +43,7 @@ class Planned(Protocol):
 
     @property
     def looks_itself(self) -> bool:
-        """Whether it leaves out ports whose links cannot be looked at again, instead of being refused."""
+        """Whether it leaves out ports whose links cannot be examined again, instead of being refused."""
         ...
 
     def ports(self) -> list[Port]:

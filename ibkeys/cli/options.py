@@ -256,7 +256,7 @@ _fabric_options: Final[tuple[Callable[..., Any], ...]] = (
         "--outstanding_smps",
         type=Number(1, 1024),
         metavar="N",
-        help="Most SMPs in flight.  [default: adaptive, up to 64]",
+        help="Maximum number of SMPs in flight.  [default: adaptive, up to 64]",
     ),
     shared(
         TIMING,
@@ -438,7 +438,7 @@ wait_for_sm: Final = option(
     type=Number(1, 86_400),
     default=60,
     metavar="S",
-    help="Seconds without progress before OpenSM is signalled again; then OpenSM or UFM is given up.  [default: 60]",
+    help="Seconds without progress before OpenSM is signalled again, then before it is given up.  [default: 60]",
 )
 opensm: Final = group(
     "through",
@@ -449,20 +449,25 @@ opensm: Final = group(
         type=Way(),
         default=None,
         metavar="direct|opensm|ufm:URL",
-        help="direct: ibkeys sends the Sets; else by the master's policy file, or UFM.  [default: direct, or as begun]",
+        help="direct: by Sets of ibkeys; opensm: by the policy file; ufm:URL: by UFM.  "
+        "[default: direct, or as the run was started]",
     ),
     wait_for_sm,
 )
 """For commands that may go through OpenSM or UFM."""
 
 topology: Final = option(
-    "--topology", metavar="SNAPSHOT", help="Snapshot whose links lead to nodes behind closed switches."
+    "--topology", metavar="SNAPSHOT", help="Snapshot whose links lead to nodes behind protected switches."
 )
 try_keys: Final = option(
     "--try-keys", env=False, multiple=True, metavar="FILE", help="File of keys to try, one per line; repeatable."
 )
 tries: Final = option(
-    "--tries", type=Number(0, 1000), default=8, metavar="N", help="Most keys to try on one port.  [default: 8]"
+    "--tries",
+    type=Number(0, 1000),
+    default=8,
+    metavar="N",
+    help="Maximum number of keys to try on one port.  [default: 8]",
 )
 wait: Final = option(
     "--wait", type=Number(1, 1_000_000), metavar="SECONDS", help="Give up on a silent port after this time."

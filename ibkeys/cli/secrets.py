@@ -123,7 +123,7 @@ def read_ufm_token(path: str, option: str) -> str:
     """Return the token in the first line of a file, which UFM has made. Raises UsageError, which does not repeat it."""
     token = _token_in(path, option)
     if not token or not _fits_a_header(token):
-        raise UsageError(f"{option}: {path}: the first line is no token: printable ASCII characters without blanks")
+        raise UsageError(f"{option}: {path}: the first line is not a token: printable ASCII characters without blanks")
     return token.decode("ascii")
 
 

@@ -63,7 +63,7 @@ class Limits:
             if field is None or not equals:
                 raise UsageError(f"--limit {word!r}: write NAME=N; the limits are {', '.join(fields)}")
             if not (text.isascii() and text.isdigit() and len(text) <= 12):
-                raise UsageError(f"--limit {word!r}: {text!r} is no decimal number")
+                raise UsageError(f"--limit {word!r}: {text!r} is not a decimal number")
             values[field.name] = int(text)
         return cls(**values)  # type: ignore[arg-type]
 

@@ -168,7 +168,7 @@ class Receiver:
         self._acknowledged = len(self._in_order)
         return _reply(mad, RmppType.ACK, 0, self._acknowledged, self._window_last)
 
-    def _abort(self, mad: bytes, status: RmppStatus, by: str = "it was no honest transfer, so this side") -> bytes:
+    def _abort(self, mad: bytes, status: RmppStatus, by: str = "it was not a valid transfer, so this side") -> bytes:
         self._fail(f"{by} aborted it: RMPPStatus {describe_rmpp_status(status)}", status)
         return _reply(mad, RmppType.ABORT, status)
 

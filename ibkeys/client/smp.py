@@ -347,7 +347,7 @@ def _error(request: Request) -> IbkeysError:
     what = describe_request(request)
     if failure.errno in NO_ROOM:
         return SendRefused(
-            f"{what}: the device had no room for it (errno {failure.errno}) for as long as it was tried", failure.errno
+            f"{what}: the device had no room for it (errno {failure.errno}) in all attempts", failure.errno
         )
     if failure.errno:
         if request.mad[at.MGMT_CLASS] == MgmtClass.SUBN_DIRECTED_ROUTE and not request.mad[at.HOP_COUNT]:

@@ -62,7 +62,7 @@ class LinkCheck:
         return any(near in self.changed for near in self._links_to(port))
 
     def at_way(self, port: Port) -> Task:
-        """Task: look at each link to *port* that was not looked at within the last second; return what changed, ""
+        """Task: look at each link to *port* that was not examined within the last second; return what changed, ""
         for nothing."""
         if (port.node.guid, port.node.path) not in self._routes:
             return ""

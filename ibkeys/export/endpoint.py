@@ -59,7 +59,7 @@ def parse_listen(text: str) -> Listen:
     try:
         found = socket.getaddrinfo(host, int(number), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
-        raise UsageError(f"--listen {text}: {host} is no address of this host: {error.strerror}") from None
+        raise UsageError(f"--listen {text}: {host} is not an address of this host: {error.strerror}") from None
     family, _, _, _, address = found[0]
     return Listen(host, int(number), family, address)
 

@@ -149,7 +149,7 @@ class Fabric(OpenPort):
 
     def find_changed_links(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
         """Look at the links to *ports* again, before a key goes over them; return the ports to which one changed since
-        the last sweep of this run, or cannot be looked at, with the reason. A look holds for *max_age* seconds.
+        the last sweep of this run, or cannot be examined, with the reason. A look holds for *max_age* seconds.
 
         A port that this sweep did not find, and every port when the topology is trusted, is not looked at.
         """

@@ -84,7 +84,7 @@ def _subscribe_and_end(client: SaClient) -> str:
     try:
         client.set_inform_info(end)
     except IbkeysError as error:
-        return f"a subscription to all traps, of which the end was not confirmed: {error}"
+        return f"a subscription to all traps; cancelling it was not confirmed: {error}"
     return "a subscription to all traps, ended again"
 
 

@@ -67,7 +67,7 @@ class FileStep(Step):
             except FileNotFoundError:
                 continue
             except OSError as error:
-                raise FileError(f"{file.path}: cannot be looked at: {error.strerror or error}") from None
+                raise FileError(f"{file.path}: cannot be examined: {error.strerror or error}") from None
             user = running.read_user()
             if role == "cache" and (hindrance := hindrance_to_closing(file.path, fact, user)):
                 raise Refused(f"{running.instance.name}: {hindrance}; nothing was changed", REFUSAL)
@@ -120,7 +120,7 @@ KEY_FILES: Final = FileStep(
     "key-files",
     "files with keys closed to others",
     ("options", "keys"),
-    ("guid2mkey and options files, as they are then: mode 0600",),
+    ("guid2mkey and the options files that exist at that step: mode 0600",),
 )
 
 
@@ -154,5 +154,6 @@ def _of_umask(running: Running) -> Iterator[str]:
     if umask is None or umask & _UMASK != _UMASK:
         yield (
             f"{running.instance.name} re-creates guid2mkey readable for others at each later change of a key; its "
-            "closed folder keeps them out, and so does UMask=0077 in its unit after its next start"
+            "folder is closed to others, which protects the file; UMask=0077 in its unit protects it too, after the "
+            "next start"
         )

@@ -121,7 +121,8 @@ def export_key_files(
     notes = _notes(store, files)
     if found is not None and found.troubles:
         notes.append(
-            f"{LID_FILE} was not written: what the sweep could not read may have a LID that OpenSM must not give"
+            f"{LID_FILE} was not written: a port that the sweep could not read may have a LID, which OpenSM must "
+            f"not give to another"
         )
     lids = len(files.lids) if LID_FILE in names else None
     return Exported(len(files.m_keys), _count_links(files), lids, notes)
@@ -196,7 +197,7 @@ def _notes(store: KeyStore, files: KeyFiles) -> list[str]:
     elif keys:
         notes.append(
             "keys differ from port to port: stock OpenSM reaches all ports with these files, and sets its own m_key on "
-            "them at its first sweep: all keys are gone where its opensm.conf sets none"
+            "them at its first sweep, which removes all keys if its opensm.conf sets none"
         )
     return notes
 

@@ -160,7 +160,7 @@ def _read_to_replace(path: Path) -> tuple[bytes, os.stat_result]:
         raise FileFormatError(str(error.strerror), str(path)) from error
     except OSError as error:
         if error.errno == errno.EFBIG:
-            message = f"is longer than {files.SETTINGS} bytes, so it is no configuration of OpenSM"
+            message = f"is longer than {files.SETTINGS} bytes, so it is not a configuration of OpenSM"
             raise FileFormatError(message, str(path)) from error
         raise os_error(path, "configuration of OpenSM", error) from error
     if status.st_nlink > 1:

@@ -124,7 +124,7 @@ def parse(raw: bytes) -> Mad:
     if raw[1] != MgmtClass.SUBN_DIRECTED_ROUTE:
         return Mad(raw)
     if raw[7] > MAX_HOPS:
-        raise MalformedMad(f"a directed route of {raw[7]} hops; {MAX_HOPS} is the most")
+        raise MalformedMad(f"a directed route of {raw[7]} hops; {MAX_HOPS} is the maximum")
     return DirectedRouteSmp(raw)
 
 
@@ -176,7 +176,7 @@ def build_smp(
             return b"".join((head, data, _LID_ROUTED_TAIL))
         hops = len(path)
         if hops > MAX_HOPS:
-            raise EncodeError(f"a directed route of {hops} hops; {MAX_HOPS} is the most")
+            raise EncodeError(f"a directed route of {hops} hops; {MAX_HOPS} is the maximum")
         head = _SMP_HEAD.pack(
             1,
             MgmtClass.SUBN_DIRECTED_ROUTE,
@@ -215,7 +215,7 @@ def get_parts(path: Sequence[int], m_key: int) -> tuple[bytes, bytes]:
     """
     hops = len(path)
     if hops > MAX_HOPS:
-        raise EncodeError(f"a directed route of {hops} hops; {MAX_HOPS} is the most")
+        raise EncodeError(f"a directed route of {hops} hops; {MAX_HOPS} is the maximum")
     try:
         head = _GET_HEAD(1, MgmtClass.SUBN_DIRECTED_ROUTE, 1, Method.GET, 0, 0, hops, 0)
         return head, _GET_TAIL(m_key, PERMISSIVE_LID, PERMISSIVE_LID, bytes(path))

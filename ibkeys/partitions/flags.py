@@ -81,7 +81,7 @@ def read_group_flag(remarks: Remarks, flags: GroupFlags, pair: Pair) -> GroupFla
         return replace(flags, scopes=flags.scopes | {value})
     if not clean or not value:
         taken = value or ("0" if name in ("Q_Key", "TClass") else "the default")
-        remarks.warn(column, "bad-value", f"{name}={pair.value.text} is no value for it; OpenSM takes {taken}")
+        remarks.warn(column, "bad-value", f"{name}={pair.value.text} is not a valid value; OpenSM takes {taken}")
     match name:
         case "mtu":
             if value and value not in MTU_BYTES:
@@ -89,7 +89,9 @@ def read_group_flag(remarks: Remarks, flags: GroupFlags, pair: Pair) -> GroupFla
             return replace(flags, mtu=value)
         case "rate":
             if value and value not in RATE_GBPS:
-                remarks.warn(column, "bad-value", f"rate is a code (3 is 10 Gb/s, 7 is 40 Gb/s), and {value} is none")
+                remarks.warn(
+                    column, "bad-value", f"rate is a code (3 is 10 Gb/s, 7 is 40 Gb/s), and {value} is not one"
+                )
             return replace(flags, rate=value)
         case "Q_Key":
             return replace(flags, q_key=value)

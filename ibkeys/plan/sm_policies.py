@@ -125,7 +125,8 @@ class _Way:
         self.ports += [port for port in others if port.guid not in self.tables]
         if sm_port_guid not in {port.guid for port in self.ports}:
             raise UsageError(
-                f"the subnet manager's port 0x{sm_port_guid:016x} is no end port that the plan's fabric has; plan again"
+                f"the subnet manager's port 0x{sm_port_guid:016x} is not an end port that the plan's fabric has; "
+                f"plan again"
             )
         self.present, self.planned = self.resolve(self.old, self.ports), self.resolve(new, self.ports)
         self.had = {port.guid: self.as_opensm_has(port.guid) for port in self.ports}
@@ -242,7 +243,9 @@ class _Way:
         made = self.resolve(parse_policy(to_conf(policy)), self.ports).by_port
         wrong = next((guid for guid, keys in state.items() if keys != frozenset(made.get(guid, ()))), None)
         if wrong is not None:
-            raise FileFormatError(f"no policy gives port 0x{wrong:016x} what it must have in between", self.new.path)
+            raise FileFormatError(
+                f"no policy gives port 0x{wrong:016x} what it needs in an intermediate step", self.new.path
+            )
         return policy
 
     def heads(self, base: int, stays: bool) -> Iterator[Definition]:
@@ -344,5 +347,5 @@ def _level(entries: Entries, base: int) -> int:
 def _comment(number: int, count: int, digest: str) -> bytes:
     return (
         f"# Step {number} of {count} of a change that ibkeys makes; digest of its plan: {digest}\n"
-        "# A state in between, for the ports that the fabric had when it began: the policy itself follows.\n"
+        "# An intermediate state, for the ports of the fabric when the change began: the policy itself follows.\n"
     ).encode("ascii", "replace")

@@ -85,7 +85,7 @@ def look_at_host(host: HostFiles, named: Named = NOTHING_NAMED, socket: str = ""
     except (OSError, ValueError, ArithmeticError):
         if not host.name:
             raise
-        return HostReport(host.name, error="it answered what no host answers")
+        return HostReport(host.name, error="its answer is impossible")
 
 
 def not_reached(error: HostNotReached) -> HostReport:

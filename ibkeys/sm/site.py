@@ -31,7 +31,7 @@ KEPT_HOSTS: Final = "sm_hosts"
 """Under this name the journal keeps the hosts of an operation."""
 MASTER: Final = "master"
 """What `Refused.interlock` is where there is no one master to go through; nothing overrides that."""
-_NO_PROGRAM: Final = "whether it is an OpenSM cannot be seen; run as root"
+_NO_PROGRAM: Final = "it cannot be verified that it is an OpenSM; run as root"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class Running:
             raise UsageError(f"{_WORDS[role]} of {self.instance.name} {where}{file.problem}")
         if file.place != file.path and not self._is_the_hosts_own(file):
             raise FileError(
-                f"{file.path}: {self.instance.name} sees another file of that name than its host: run ibkeys in there, "
-                "or change the file where it comes from"
+                f"{file.path}: {self.instance.name} sees a different file of that name than its host: run ibkeys in "
+                "its container, or change the file where it comes from"
             ).explained("It is in a container, or has mounts of its own.")
         return file.path, file.place
 
@@ -98,7 +98,8 @@ class Running:
             )
         in_file = options.file.values if options.file is not None else {}
         notes = [
-            f"{each} is taken as {_shown(setting.shown)}, as the options file says now; it is not known whether {name} "
+            f"{each} is assumed to be {_shown(setting.shown)}, as the options file says now; it is not known "
+            f"whether {name} "
             "has read it"
             for each, setting in settings.items()
             if not setting.is_certain and each in in_file
@@ -263,7 +264,7 @@ def _not_seen(report: Report, manager: Manager) -> IbkeysError:
     seen = [each.name for each in report.instances()]
     text = (
         f"the master is the SM at {manager.port} (port GUID 0x{manager.guid:016x}), and it is not known to be one of "
-        f"the OpenSMs that were seen ({named(seen) if seen else 'none'})"
+        f"the OpenSMs that were found ({named(seen) if seen else 'none'})"
         f"{'; ' + '; '.join(problems) if problems else ''}; run on its host as root, or name it: --sm-host HOST"
     )
     return HostNotReached(text, silent[0].name) if silent else Refused(text, MASTER)

@@ -121,7 +121,7 @@ def _fit(running: Running) -> Running:
     """Return an OpenSM whose keys can be changed by its options file. Raises Refused, UsageError."""
     instance = running.instance
     if not instance.process.program_known:
-        raise UsageError(f"{instance.name}: whether it is an OpenSM cannot be seen; run as root")
+        raise UsageError(f"{instance.name}: it cannot be verified that it is an OpenSM; run as root")
     told = [kind for kind in KINDS if instance.options.setting(kind).source == "command line"]
     if told:
         raise Refused(

@@ -35,7 +35,7 @@ from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
 from ibkeys.store.origin import Origin
 
 COMMAND: Final = "smkey-rotate"
-_FORMER_AGAIN: Final = "that OpenSM would have its former keys again, and ignore the others"
+_FORMER_AGAIN: Final = "that OpenSM would keep its former keys, and ignore the others"
 
 
 @dataclass(slots=True)
@@ -136,7 +136,7 @@ def plan_change(
     the SMs without a common key, or could not be proven; FileError, HostNotReached, StoreError, StoreSealed.
     """
     if writer.fabric.is_simulated:
-        raise UsageError("a simulated subnet has no OpenSM on any host, whose files could be changed")
+        raise UsageError("a simulated subnet has no OpenSM on any host, so there is no file to change")
     rows = _stored(writer)
     pending: dict[Kind, SMKey] = {
         row.kind: row.sm_key for row in rows if row.state == "pending" and row.kind != "other"
@@ -198,7 +198,7 @@ def _new_keys(given: Mapping[Kind, SMKey], pending: Mapping[Kind, SMKey]) -> dic
             )
     new: dict[Kind, SMKey] = {kind: pending.get(kind) or given.get(kind) or SMKey.generate() for kind in KINDS}
     if new["sm_key"] == new["sa_key"]:
-        raise UsageError("the new sm_key and sa_key are the same: whoever asks the SA would know what SMs trust")
+        raise UsageError("the new sm_key and sa_key are the same: whoever knows the sa_key would also know the sm_key")
     return new
 
 
@@ -250,8 +250,8 @@ def _unread_edits(change: KeyChange) -> Iterator[Objection]:
     if edits:
         yield Objection(
             "stale",
-            f"{'; '.join(edits)}: let OpenSM read it first, or take it back",
-            "The signal of this change would bring that edit into force too.",
+            f"{'; '.join(edits)}: let OpenSM read it first, or revert it",
+            "The signal of this change would also activate that edit.",
         )
 
 

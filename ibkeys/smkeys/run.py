@@ -110,8 +110,8 @@ class Run:
         log = opensm.instance.files["log"]
         if log.place is not None and log.fact is not None and close(opensm.hands, log.place, user):
             self.notes.append(
-                f"{opensm.instance.name}: only its owner may read {log.path} from now on; where logrotate makes it "
-                "anew, its mode counts (create 0600)"
+                f"{opensm.instance.name}: only its owner may read {log.path} from now on; if logrotate re-creates "
+                "it, set the mode there (create 0600)"
             )
 
     @property
@@ -189,7 +189,7 @@ class Run:
             if proof.is_trusted(key):
                 raise Incomplete("the SA still answers to a former sa_key")
         if self.managers.longest:
-            self.say(f"watching for {self.managers.longest:g} s and more whether there is one master")
+            self.say(f"watching for at least {self.managers.longest:g} s whether there is one master")
         if wrong := proof.until_steady(self.managers.longest):
             raise Incomplete(wrong)
 
@@ -275,7 +275,7 @@ class Run:
         keys = SmKeys(self._keystore)
         with self._keystore.in_one_transaction():
             for ref in self._refs:
-                keys.abandon(ref, "its change went back")
+                keys.abandon(ref, "its change was rolled back")
 
     def _what_stands(self) -> str:
         has = [file.conf.name for file in self.managers.files if file.keys == dict(self.new)]

@@ -308,7 +308,7 @@ class Journal(Store):
             try:
                 origin = Origin(user, host, _texts(overrides), _texts(options))
             except (FileFormatError, TypeError):
-                raise self.database.damage("what a change was started with cannot be read") from None
+                raise self.database.damage("the options of a change cannot be read") from None
             found.setdefault(operation, []).append(Start(started, origin))
         return found
 

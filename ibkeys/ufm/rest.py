@@ -139,7 +139,7 @@ class Ufm:
         path = f"/jobs/{identity}"
         found = self._client.read(path)
         if found is None:
-            raise UfmRefused(f"{self.url}{path}: UFM does not know the job that it began", 404)
+            raise UfmRefused(f"{self.url}{path}: UFM does not know the job that it started", 404)
         return self._parsed(path, found, lambda document: job_in(identity, document))
 
     def sm_settings(self) -> Mapping[str, Any]:
@@ -147,7 +147,7 @@ class Ufm:
         path = "/app/smconf"
         found = self._client.read(path, holds_keys=True)
         if not isinstance(found, dict):
-            raise UfmNotReached(f"{self.url}{path}: its answer is no list of settings", self.url)
+            raise UfmNotReached(f"{self.url}{path}: its answer is not a list of settings", self.url)
         return found
 
     def _job_begun(self, path: str, answer: Answer) -> str | None:
@@ -158,7 +158,9 @@ class Ufm:
             document = jsonfile.loads(answer.body)
         job = self._parsed(path, document, lambda each: job_of(answer.location, each))
         if job is None:
-            raise UfmNotReached(f"{self.url}{path}: status 202 names no job: whether it is made is not known", self.url)
+            raise UfmNotReached(
+                f"{self.url}{path}: status 202 names no job: it is not known whether the change is made", self.url
+            )
         return job
 
     def _parsed(self, path: str, document: Any, parse: Callable[[Any], T]) -> T:

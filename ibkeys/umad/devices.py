@@ -170,7 +170,7 @@ def choose_port(cas: Sequence[LocalCa], ca: str | None, port: int | None) -> Loc
                 errno.ENODEV,
             )
         raise NoDevice(
-            "this host has no InfiniBand device: look whether there is an HCA and its driver is loaded "
+            "this host has no InfiniBand device: check that there is an HCA and that its driver is loaded "
             "(ibkeys doctor), or use the simulated one (--backend sim:)",
             errno.ENODEV,
         ).explained(f"{SYS_INFINIBAND} is empty or not there.")

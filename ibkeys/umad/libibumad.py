@@ -232,7 +232,7 @@ class LibibumadPort:
             # one flat array, column by column as batch.h numbers them
             columns = array("I", [*map(len, mads), *lids, *timeouts, *qpns, *qkeys, *sls, *pkey_indexes])
         except (OverflowError, TypeError) as error:
-            raise EncodeError(f"a MAD's address or timeout is no 32-bit number: {error}") from None
+            raise EncodeError(f"a MAD's address or timeout is not a 32-bit number: {error}") from None
         errors = ffi.new("int32_t[]", count)
         unsent = self._lib.ibkeys_send_batch(
             device.fd, device.agents, b"".join(mads), ffi.from_buffer("uint32_t[]", columns), count, errors

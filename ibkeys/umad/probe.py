@@ -86,7 +86,7 @@ def _device_files(root: Path) -> Check:
     umads = [name for name in _listdir(root, folder) or [] if name.startswith("umad")]
     if not umads:
         if "umad2sim" in os.environ.get("LD_PRELOAD", ""):
-            return Check("device files", None, "simulated by libumad2sim: there are no files to look at")
+            return Check("device files", None, "simulated by libumad2sim: there are no files to check")
         return Check(
             "device files", False, f"no {folder}/umad*", "modprobe ib_umad; in a container, pass the devices on"
         )

@@ -23,7 +23,7 @@ from ibkeys.mad.const import SECURITY_TRAPS, TrapNumber
 FROM_BUFFER: Final = (
     "OpenSM's log has named only the reporter so far: the rest is missing in it, or still in its buffer"
 )
-ALREADY_TOLD: Final = "an event that named only the reporter may have told of it before"
+ALREADY_TOLD: Final = "an earlier event that named only the reporter may be the same"
 NO_SENDER: Final = "OpenSM's log does not say who sent it"
 _MOST_WAITING: Final = 64
 _MOST_TOLD: Final = 1024

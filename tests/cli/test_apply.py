@@ -157,7 +157,7 @@ def test_a_file_that_is_no_plan_is_named_with_the_place(cli: Cli, tmp_path: Path
     path.write_text('{"schema": ')
     result = cli("apply", path, "--yes")
     assert result.code == 2
-    assert result.error.startswith(f"{path}:1:12: is no JSON")
+    assert result.error.startswith(f"{path}:1:12: is not JSON")
 
 
 def test_an_edited_plan_is_refused(cli: Cli, plan: Path) -> None:
@@ -194,7 +194,7 @@ def test_canary_then_resume_then_undo(cli: Cli, tmp_path: Path) -> None:
     result = cli("apply", "--resume", "--yes")
     assert (result.code, pkeys(cli, 5)[1]) == (0, "0x8001")
     result = cli("undo", "--yes")
-    assert result.out.endswith("done, verified by a fresh read; `ibkeys undo 2` brings it back\n")
+    assert result.out.endswith("done, verified by a fresh read; `ibkeys undo 2` repeats it\n")
     assert [pkeys(cli, lid) for lid in (2, 5)] == [{0: "0xffff"}] * 2
 
 

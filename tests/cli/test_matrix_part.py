@@ -134,4 +134,4 @@ def test_a_picture_takes_no_filter(taken: Path, format: str) -> None:
 def test_a_name_that_is_not_there_is_said(taken: Path) -> None:
     result = run("matrix", "--from", taken, "--node", "node7")
     assert result.code == 2
-    assert "nothing that was read is called so" in result.error
+    assert "nothing that was read has this name" in result.error

@@ -92,7 +92,7 @@ def test_on_a_terminal_the_open_fabric_is_a_question_of_its_own(
 def test_the_first_then_the_others_then_back(cli: Cli) -> None:
     result = cli("mkey-remove", "--first", 2, "--yes")
     assert result.code == 0
-    assert "next: look at the ports, then `ibkeys mkey-remove --continue` for the others, or" in result.out
+    assert "next: check the ports, then `ibkeys mkey-remove --continue` for the others, or" in result.out
     assert cli("mkey-remove", "--yes").code == 4
     assert cli("mkey-remove", "--continue", "--yes").code == 0
     assert shown(cli) == {("zero", 0, 0)}

@@ -119,7 +119,7 @@ def test_the_first_then_the_others_then_back(cli: Cli) -> None:
     result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--first", 2, "--yes")
     assert result.code == 0
     assert "  6 ports wait for --continue\n" in result.out
-    assert "run 1: 2 ports done, 0 failed, 0 left alone, 6 waiting\nnext: look at the ports" in result.out
+    assert "run 1: 2 ports done, 0 failed, 0 left alone, 6 waiting\nnext: check the ports" in result.out
     refused = cli("mkey-rotate", "--per-port", "--yes")
     assert refused.code == 4
     assert "is not finished" in refused.error

@@ -150,7 +150,7 @@ def test_an_interlock_that_came_meanwhile_refuses_the_step(fabric: Fabric) -> No
     step = Made("m-keys", [])
     plan = planned(fabric, step)
     step.objections = [DRIFT]
-    with pytest.raises(Refused, match=r"step 1 of 1 .*interlock drift.*nothing was made before it"):
+    with pytest.raises(Refused, match=r"step 1 of 1 .*interlock drift.*no step was done before it"):
         make(fabric, Consent(), Asked(()), plan, (), lambda text: None)
     make(fabric, Consent(overrides=frozenset({"drift"})), Asked(()), plan, (), lambda text: None)
     assert step.is_done

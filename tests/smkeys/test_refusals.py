@@ -120,7 +120,7 @@ def test_an_edit_that_nobody_read_is_refused_but_not_our_own(three: MadeUpSite, 
     now = swept.stat().st_mtime
     host.started = now - 200
     os.utime(swept, (now - 100, now - 100))
-    with pytest.raises(Refused, match=r"(?s)stale: .*opensm.conf on sm1.*bring that edit into force too"):
+    with pytest.raises(Refused, match=r"(?s)stale: .*opensm.conf on sm1.*activate that edit"):
         three.run(monkeypatch)
 
     kill_at(three, monkeypatch, "put node06", ["stale"])

@@ -74,7 +74,7 @@ def test_a_file_that_is_not_there_is_waited_for_and_read_from_its_start(tmp_path
 def test_what_is_no_file_is_refused_without_being_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for name in ("fifo", "."):
-        with pytest.raises(OSError, match="no regular file"):
+        with pytest.raises(OSError, match="not a regular file"):
             FollowedFile(tmp_path / name)
 
 

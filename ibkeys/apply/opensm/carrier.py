@@ -40,7 +40,7 @@ class OpensmCarrier:
 
     name = "opensm"
     sends_sets = False
-    way_back = "in one step, which may briefly cut or connect pairs"
+    way_back = "in one step, which may briefly disconnect or connect pairs"
 
     def __init__(
         self, writer: Writer, reached: Sequence[Reached], settings: Settings | None = None, clock: Clock = REAL_TIME
@@ -234,7 +234,7 @@ class OpensmCarrier:
             try:
                 file.seen = file.hands.look(file.path)
                 if file.key != key:
-                    raise FileChanged(f"{file.path}: leads to {file.name} now, and no more to {key[1]}")
+                    raise FileChanged(f"{file.path}: leads to {file.name} now, no longer to {key[1]}")
                 for content in steps_back([file], ways, at_once=True):
                     entry = file.put(undo, content[file.key])
                     entries += [entry] if entry is not None else []

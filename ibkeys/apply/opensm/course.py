@@ -84,7 +84,7 @@ class Course:
 
 
 _AGAIN: Final = (
-    "the operation used --allow-break, so rolling back through the same policies may briefly cut the same pairs"
+    "the operation used --allow-break, so rolling back through the same policies may briefly disconnect the same pairs"
 )
 
 
@@ -154,8 +154,8 @@ class Planning:
             made, planned = ({*each.values()} for each in (last[target.port.guid].entries, table.after))
             if made != planned:
                 raise UsageError(
-                    f"{target.id}: the policy has more P_Keys for it than its table has entries, and OpenSM leaves out "
-                    f"different ones from the plan ({named(sorted(made ^ planned))}); give it fewer"
+                    f"{target.id}: the policy has more P_Keys for it than its table has entries, and OpenSM would "
+                    f"leave out different ones than the plan does ({named(sorted(made ^ planned))}); give it fewer"
                 )
 
     def _take_on(self, goal: dict[PortKey, Entries], plan: PartitionPlan, new: Policy) -> None:
@@ -190,7 +190,7 @@ class Planning:
         if drift.mended:
             self.site.notes.append(
                 f"{counted(drift.mended, 'port')} {'does' if drift.mended == 1 else 'do'} not match OpenSM's present "
-                "policy; this change rewrites that, or the new policy already says the same"
+                "policy; this change rewrites them, or the new policy already matches"
             )
         # Where the user does not say that they may stay as they are, they are a part of what is to be done.
         may_stay = self.site.writer.consent.covers("drift")
@@ -208,8 +208,8 @@ class Planning:
             "and OpenSM does not let such a port enforce partitions"
         )
         if losing:
-            raise UsageError(f"{text}, but it enforces now and the plan does not say that this will end")
-        self.site.notes.append(f"{text}, which is so already")
+            raise UsageError(f"{text}, but it enforces now, and the plan does not say that this changes")
+        self.site.notes.append(f"{text}, and it does not enforce now")
 
     def _lay_out(self, course: Course, texts: Sequence[bytes]) -> None:
         """Set the steps of an apply; none where files and tables are as the last policy says."""
@@ -254,7 +254,8 @@ class Planning:
             course.objections.append(
                 Objection(
                     "drift",
-                    f"{counted(len(others), 'port')} would not have what it had before the operation: {named(others)}",
+                    f"{counted(len(others), 'port')} would not return to its state before the operation: "
+                    f"{named(others)}",
                     "The former policy says otherwise, and the port had drifted from it, or is new. A port that the "
                     "operation did not change would not keep what it has now.",
                 )

@@ -111,8 +111,8 @@ def where_it_is(file: PolicyFile, way: Way) -> int:
         if way[number] == file.seen.data:
             return number
     raise FileChanged(
-        f"{file.name}: is not what that operation wrote: it was {'removed' if file.seen.data is None else 'changed'} "
-        "since; it stays as it is",
+        f"{file.name}: is not what that operation wrote: it has since been "
+        "{'removed' if file.seen.data is None else 'changed'}; it stays as it is",
         difference(way[-1], file.seen.data, WITHOUT_KEYS),
     )
 

@@ -42,7 +42,7 @@ class UfmCarrier:
 
     name = "ufm"
     sends_sets = False
-    way_back = "in one step, which may briefly cut or connect pairs"
+    way_back = "in one step, which may briefly disconnect or connect pairs"
 
     def __init__(self, writer: Writer, ufm: Ufm, settings: Settings | None = None, clock: Clock = REAL_TIME) -> None:
         self._writer, self._ufm = writer, ufm

@@ -94,7 +94,7 @@ class Run:
             return
         if entry is not None and entry.is_untold:
             raise Refused(
-                f"refused by interlock stale, which nothing overrides: {self.ufm.url}{resource(base)}: it now lists "
+                f"refused by interlock stale, which cannot be overridden: {self.ufm.url}{resource(base)}: it now lists "
                 "members without their membership; it was left as it is",
                 "stale",
             )
@@ -104,7 +104,7 @@ class Run:
             for guid in differing(stored.words, now)
         ]
         raise Refused(
-            f"refused by interlock stale, which nothing overrides: {self.ufm.url}{resource(stored.base)}: somebody "
+            f"refused by interlock stale, which cannot be overridden: {self.ufm.url}{resource(stored.base)}: somebody "
             f"else changed it meanwhile ({named(texts)}); it was left as it is",
             "stale",
         )
@@ -129,7 +129,7 @@ class Run:
                 raise UfmRefused(f"{self.ufm.url}{call.path}: job {job} of UFM failed: {found.summary}", 202)
             if not patience.lasts(1):
                 raise UfmRefused(
-                    f"{self.ufm.url}{call.path}: job {job} of UFM is not at its end after {self.wait:g} s", 202
+                    f"{self.ufm.url}{call.path}: job {job} of UFM has not ended after {self.wait:g} s", 202
                 )
 
     def _read_back(self, base: int, words: Words) -> dict[PortKey | None, str]:
@@ -145,7 +145,7 @@ class Run:
 
     def _lost(self, base: int, words: Words, entry: UfmPartition | None) -> dict[PortKey | None, str]:
         if entry is not None and entry.is_untold:
-            return {None: f"UFM answered with success and lists members of {base:#x} without their membership"}
+            return {None: f"UFM reported success, but lists members of {base:#x} without their membership"}
         now = entry.words if entry is not None else {}
         ports = {
             target.port.guid: key
@@ -154,7 +154,7 @@ class Run:
         }
         lost: dict[PortKey | None, str] = {}
         for guid in differing(words, now):
-            text = f"UFM answered with success and has GUID {guid:016x} as {now.get(guid) or 'no member'} of {base:#x}"
+            text = f"UFM reported success, but has GUID {guid:016x} as {now.get(guid) or 'no member'} of {base:#x}"
             text += f", not as {words.get(guid) or 'no member'}"
             key = ports.get(guid)
             lost[key] = f"{lost[key]}; {text}" if key in lost else text
@@ -176,12 +176,12 @@ class Run:
     # --- how a step ended --------------------------------------------------------------------------------------------
 
     def _stop_at_wire(self, seen: Watched, entries: list[Entry], phase: Phase) -> None:
-        why = f"{self.wait:g} s without progress, though UFM has it stored"
+        why = f"{self.wait:g} s without progress, although UFM has stored it"
         wrong: dict[PortKey | None, str] = {key: f"{text} ({why})" for key, text in seen.wrong.items()}
         if seen.fell_back:
             self.carried.notes.append(
-                "most ports became full members of the default partition, as OpenSM makes it where it finds no policy "
-                f"that it takes: `ibkeys undo {self.operation.id}`, and look into UFM's log"
+                "most ports became full members of the default partition, as OpenSM does when it accepts no "
+                f"policy: `ibkeys undo {self.operation.id}`, and check UFM's log"
             )
         self._stop(wrong, entries, phase)
         self.carried.failed.update(seen.silent)
@@ -201,7 +201,7 @@ class Run:
             self.carried.failed.update(seen.silent)
         elif seen.silent:
             names = named([str(self._id(key)) for key in seen.silent])
-            self.carried.notes.append(f"silent while a step came into force: {names}")
+            self.carried.notes.append(f"no answer while a step took effect: {names}")
 
     def _id(self, key: PortKey) -> PortId:
         return self.prediction.survey.targets[key].id

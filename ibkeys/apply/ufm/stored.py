@@ -71,7 +71,7 @@ class Stored:
         if self.index0 is None and any(call.method == "PUT" for call in calls):
             raise UsageError(
                 f"UFM has members with and without index0 in partition {self.base:#x}, and the only call that sets "
-                "memberships gives all the same: make them equal in UFM first"
+                "memberships gives all members the same index0: make them equal in UFM first"
             )
         return calls
 
@@ -129,4 +129,4 @@ def _words_in(text: bytes | None) -> dict[int, Word]:
         members = jsonfile.loads(text)[_MEMBERS]
         return {int(guid, 16): cast(Word, str(word)) for guid, word in members.items()}
     except (FileFormatError, LookupError, TypeError, ValueError, AttributeError):
-        raise StoreError("the journal is damaged: what UFM had of a partition cannot be read") from None
+        raise StoreError("the journal is damaged: the former members of a partition in UFM cannot be read") from None

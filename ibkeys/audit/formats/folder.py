@@ -42,7 +42,7 @@ def check_folder(place: Path) -> None:
     try:
         parent = place.absolute().parent
         if not parent.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, "there is no such directory to put it in", str(parent))
+            raise NotADirectoryError(errno.ENOTDIR, "the folder above it does not exist", str(parent))
         if not os.access(parent, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, f"no permission to write in {parent}")
         if os.path.lexists(place) and not _may_be_replaced(place):

@@ -115,7 +115,7 @@ def _in_words(outlook: Outlook, wanted: RecoveryOptions) -> Iterator[str]:
     if outlook.shown:
         yield f"{_ports(outlook.shown)} show an unknown key: it is read and stored"
     if outlook.hidden:
-        never = f"; {outlook.never} of them never, their lease is 0" if outlook.never else ""
+        never = f"; {outlook.never} of them never open, because their lease is 0" if outlook.never else ""
         yield (
             f"{_ports(outlook.hidden)} at level 1 hide their key: their leases are started, then the command "
             f"waits{never}"

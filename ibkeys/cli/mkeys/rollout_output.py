@@ -189,7 +189,7 @@ class RunOutput:
         elif account.failed or account.stopped or (account.waiting and not run.later):
             yield f"next: `{again} --resume` finishes the run, `{again} --abort` rolls it back"
         elif run.later:
-            yield f"next: look at the ports, then `{again} --continue` for the others, or `{again} --abort`"
+            yield f"next: check the ports, then `{again} --continue` for the others, or `{again} --abort`"
 
     def exit_code(self) -> int:
         """Return the exit code, and say on standard error what is missing."""

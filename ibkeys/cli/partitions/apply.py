@@ -48,7 +48,11 @@ if TYPE_CHECKING:
     help="Allow a temporary loss of connectivity for the pairs that the plan names.",
 )
 @options.option(
-    "--first", env=False, type=Number(1, 65535), metavar="N", help="At most N leaf switches now; --resume goes on."
+    "--first",
+    env=False,
+    type=Number(1, 65535),
+    metavar="N",
+    help="Change only the next N leaf switches; --resume continues.",
 )
 @options.option("--resume", env=False, is_flag=True, help="Finish the last apply that was interrupted or stopped.")
 @options.option(

@@ -95,7 +95,9 @@ def _recorded(where: Where, name: str | None, policy: Policy | None, allow_both:
     from ibkeys.discovery.sweep import Wanted
 
     if is_opensm(name):
-        raise UsageError("--policy opensm asks who is master, and --from asks nobody: name the policy file")
+        raise UsageError(
+            "--policy opensm needs the fabric to find the master, and --from reads a file: name the policy file"
+        )
     for option in ("wait", "smkey"):
         if click.get_current_context().get_parameter_source(option) == ParameterSource.COMMANDLINE:
             raise UsageError(f"--from reads a file, not the fabric: leave --{option} out")

@@ -49,7 +49,7 @@ _LISTED: Final = 8
     "--color-by",
     type=click.Choice(["partition", "level"]),
     default="partition",
-    help="What the colours of -f map say: P_Keys, or M_Key and ProtectBits.  [default: partition]",
+    help="What the colours of -f map show: P_Keys, or M_Key and ProtectBits.  [default: partition]",
 )
 @options.filters_but_partition
 @options.reading

@@ -52,7 +52,10 @@ if TYPE_CHECKING:
     "--allow-both-pkeys", env=False, is_flag=True, help="A port may have the full and the limited P_Key of a partition."
 )
 @options.option(
-    "--disconnect-unconfigured", env=False, is_flag=True, help="Take the default P_Key from CA ports in no partition."
+    "--disconnect-unconfigured",
+    env=False,
+    is_flag=True,
+    help="Remove the default P_Key from CA ports in no other partition.",
 )
 @options.option(
     "--allow-index-moves",
@@ -64,16 +67,18 @@ if TYPE_CHECKING:
 @options.option("--sm-guid", env=False, type=GUID, metavar="GUID", help="Port GUID of the subnet manager, for SELF.")
 @options.option("--full", env=False, is_flag=True, help="Also list the tables that stay as they are.")
 @options.option(
-    "--force", env=False, is_flag=True, help="Plan the disconnection although a subnet manager may be master."
+    "--force", env=False, is_flag=True, help="Plan the disconnection even if a subnet manager may be master."
 )
 @options.option(
     "--script",
     env=False,
     type=click.Choice(["opensm", "ufm"]),
-    help="Write the steps for a person instead: on OpenSM's host, or at UFM by curl.",
+    help="Write the steps as a script to run by hand: on OpenSM's host, or with curl at UFM.",
 )
 @options.option("--present", env=False, metavar="FILE", help="With --script opensm: a copy of its present policy.")
-@options.option("--allow-break", env=False, is_flag=True, help="With --script: allow steps that cut pairs temporarily.")
+@options.option(
+    "--allow-break", env=False, is_flag=True, help="With --script: allow steps that temporarily disconnect pairs."
+)
 @ufm_options
 @options.folding
 @options.format
@@ -226,7 +231,7 @@ def _write_words(made: PartitionPlan, policy: Policy, each: bool) -> None:
         f"{changed} P_Key table{'s' if changed != 1 else ''} and the enforcement of {len(made.enforcement)} leaf "
         f"port{'s' if len(made.enforcement) != 1 else ''} would change"
         if made.pending
-        else "nothing to change: the fabric is as the policy says"
+        else "nothing to change: the fabric matches the policy"
     )
 
 

@@ -27,7 +27,7 @@ from ibkeys.cli.types import Number
     "--at-once",
     env=False,
     is_flag=True,
-    help="Through OpenSM or UFM: restore the former policy in one step, even if pairs are briefly cut or connected.",
+    help="Through OpenSM or UFM: restore the former policy in one step, even if that briefly disconnects pairs.",
 )
 @options.wait_for_sm
 @options.sm_hosts

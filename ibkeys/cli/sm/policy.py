@@ -43,7 +43,9 @@ def read_accepted(name: str, ufm: UfmOptions | None = None) -> Policy | None:
 def refuse_url(name: str) -> None:
     """Raise UsageError for a URL in the place of a policy file, which it does not repeat: there may be a password."""
     if "://" in name:
-        raise UsageError("the policy is a URL: only ufm:URL is one, in lower case, for commands that can ask UFM")
+        raise UsageError(
+            "the policy is a URL: write ufm:URL, with ufm in lower case, and only for commands that can query UFM"
+        )
 
 
 def master_policy(source: Source) -> MasterPolicy:

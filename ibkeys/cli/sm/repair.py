@@ -245,7 +245,7 @@ def _how_to_start(done: Repaired, confs: list[ConfAdvice], directory: Path) -> I
             yield f"  {each.path}: its m_key is on {each.holds} of {_ports(each.ports)}, {own}"
             if each.holds < each.ports:
                 most = "the key that most ports have" if each.is_most else "not the key that most ports have"
-                yield f"    it is {most}; OpenSM sets it on all of them in its first sweep: right if it is the new one"
+                yield f"    it is {most}; OpenSM sets it on all ports in its first sweep: right if it is the new key"
     yield "  1. the master on this host: now, with this cache folder, before anything else changes a key"
     yield (
         "  2. when every port shows that key (ibkeys mkey-show --all), import its files: "

@@ -101,7 +101,7 @@ def _restored(data: bytes, store: KeyStore) -> bytes:
         if len(signs) > 1:
             return found[0][1:]
         if ref is None:
-            raise FileFormatError("the journal's copy of an opensm.conf has a reference that says no key")
+            raise FileFormatError("the journal's copy of an opensm.conf has a reference that names no key")
         return _written(refs.value(kind.decode(), int(ref)), spelling.decode())
 
     return _REFERENCE.sub(of_one, data)
@@ -253,7 +253,7 @@ def _written(value: int, spelling: str) -> bytes:
     """Return *value* spelled so. Raises FileFormatError where *spelling* says nothing."""
     found = _SPELLING.fullmatch(spelling)
     if found is None:
-        raise FileFormatError("the journal's copy of an opensm.conf has a reference whose spelling says nothing")
+        raise FileFormatError("the journal's copy of an opensm.conf has a reference with an invalid spelling")
     sign, base, width, prefix, case = found.groups()
     magnitude = (1 << 64) - value if sign == "-" and value else value
     digits = _FORMS[base](magnitude).zfill(int(width))

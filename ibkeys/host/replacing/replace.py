@@ -70,7 +70,7 @@ def replace(
 
 
 def _of_new(place: Path, mode: int, owner: int | None) -> Metadata:
-    """Return what a file gets that was not there. Raises FileError where its folder cannot be looked at."""
+    """Return what a file gets that was not there. Raises FileError where its folder cannot be examined."""
     if owner in (None, os.geteuid()):
         return Metadata(mode)
     with opened_folder(place) as folder:

@@ -115,7 +115,7 @@ def found_in(folder: int, place: Path, name: str, limit: int = files.LIST) -> Fo
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
         if not stat.S_ISREG(status.st_mode):
-            raise FileError(f"{place}: is no regular file")
+            raise FileError(f"{place}: is not a regular file")
         descriptor = os.open(name, _READ, dir_fd=folder)
     except FileNotFoundError:
         return None
@@ -138,7 +138,7 @@ def read_metadata(descriptor: int) -> Metadata:
 def _found(descriptor: int, place: Path, limit: int) -> FoundFile:
     before = os.fstat(descriptor)
     if not stat.S_ISREG(before.st_mode):
-        raise FileError(f"{place}: is no regular file")
+        raise FileError(f"{place}: is not a regular file")
     data = files.read_descriptor(descriptor, limit)
     metadata = read_metadata(descriptor)
     status = os.fstat(descriptor)

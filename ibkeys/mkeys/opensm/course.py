@@ -50,7 +50,7 @@ class KeyStep:
             or step.key not in ("none", "former", "wanted")
             or not 0 <= step.protect <= 3
         ):
-            raise StoreError("the key store is damaged: a step of the run makes no sense")
+            raise StoreError("the key store is damaged: a step of the run is invalid")
         return step
 
 

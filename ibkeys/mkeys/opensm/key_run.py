@@ -262,9 +262,9 @@ class KeyRun:
                 "it: continue with --resume and a longer --wait"
             ).explained(
                 f"The ports: {ports}.",
-                f"Either it does not read {master.conf.name}, which has its former values again: one that was not "
-                "there when OpenSM started is never read.",
-                "Or its sweep takes longer, and it may set it yet.",
+                f"Either it does not read {master.conf.name}, which has its former values again: OpenSM never "
+                "reads an options file that did not exist when it started.",
+                "Or its sweep takes longer, and it may still set it.",
             )
         return NotStored(
             f"{words}: {counted(len(seen.wrong), 'port')} did not take it within {around.wait:g} s, although OpenSM "

@@ -40,13 +40,13 @@ KEY_OPTIONS: Final = (
     *("polling_retry_number", "sminfo_polling_timeout"),
 )
 """Those that a change of the M_Key depends on."""
-AFTER_REPAIR: Final = "that says how to start it, and when it is master again, --resume or --abort goes on"
+AFTER_REPAIR: Final = "that prints how to start it; when it is master again, continue with --resume or --abort"
 """Advice that follows sm-repair."""
 MIXED: Final = "mixed-keys"
 """What `Refused.interlock` is where ports have different keys; nothing overrides that."""
 
 
-_WOULD: Final = "an SM that goes on with the former M_Key becomes a second master, or is lost"
+_WOULD: Final = "an SM that keeps the former M_Key becomes a second master, or is lost"
 
 
 @dataclass(slots=True)
@@ -151,7 +151,7 @@ def refuse_newcomers(
     new = [str(each) for each in sms if each.guid not in known]
     if new:
         raise Refused(
-            f"an SM has come meanwhile at {named(new)}: stop it, or let its host be reached (--sm-host HOST), then "
+            f"an unknown SM has appeared at {named(new)}: stop it, or name its host (--sm-host HOST), then "
             "continue with --resume; nothing more was done",
             REFUSAL,
         )
@@ -195,8 +195,8 @@ def _problems(manager: KeyManager, wanted: KeySetting) -> Iterator[str]:
     interval = options["sweep_interval"].value
     if wanted.lease and not wanted.key.is_zero and interval == 0:
         yield (
-            f"sweep_interval is 0 in {manager.conf.name}: nobody would stop a lease, and a running OpenSM does not "
-            "begin to sweep: set it above 0 and restart that OpenSM, or ask for --lease 0"
+            f"sweep_interval is 0 in {manager.conf.name}: nothing would stop a lease, and a running OpenSM does "
+            "not start to sweep again: set it above 0 and restart that OpenSM, or ask for --lease 0"
         )
     if wanted.lease and not wanted.key.is_zero and isinstance(interval, int) and wanted.lease <= interval:
         yield (

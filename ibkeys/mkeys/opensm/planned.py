@@ -281,7 +281,7 @@ def _describe(writer: Writer, run: PlannedRun, way: OpensmMethod) -> None:
         plan.objections += objections_to_lease(f"each of {counted(len(jobs), 'port')}", wanted, None)
         plan.notes.append(f"level {wanted.protect}: {PROTECTION_TEXT[wanted.protect]}")
     plan.objections += objections_to_owners(
-        [each.conf for each in managers.all], "the M_Key would be taken from every port"
+        [each.conf for each in managers.all], "the M_Key would be removed from every port"
     )
     left, whole = record.steps[record.at :], len(record.steps)
     plan.notes += [f"step {number + 1} of {whole}: {record.words(number)}" for number in range(record.at, whole)]

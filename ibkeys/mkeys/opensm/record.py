@@ -75,7 +75,7 @@ class RunRecord:
         """Return what was kept. Raises StoreError for what is no such run."""
         try:
             if kept["name"] != NAME:
-                raise StoreError(f"the run was made by way of {str(kept['name'])!r}, which this ibkeys does not know")
+                raise StoreError(f"the run was made through {str(kept['name'])!r}, which this ibkeys does not know")
             return cls(
                 Keys(_setting(store, kept["former"]), _setting(store, kept["wanted"])),
                 [KeyStep.of_json(each) for each in kept["steps"]],

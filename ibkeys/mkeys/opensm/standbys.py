@@ -155,8 +155,9 @@ class Standbys:
         self._start(standby, hands, bool(early))
         if not opensms_with(hands, standby.cache):
             raise HostRefused(
-                f"{standby.name} was started with other key files than those in {standby.cache}, which fit (see "
-                f"OSM_CACHE_DIR): end it, and continue with --resume; the command is: {standby.command}",
+                f"{standby.name} was started with other key files than those in {standby.cache}, which are the "
+                f"right ones (see OSM_CACHE_DIR): end it, and continue with --resume; the command is: "
+                f"{standby.command}",
                 standby.host,
             )
 

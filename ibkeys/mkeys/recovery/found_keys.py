@@ -125,7 +125,7 @@ class FoundKeys:
     def unchanged(self) -> Iterator[RecoveryResult]:
         """Yield the ports that were to be changed when the run was interrupted."""
         for port in self.to_change:
-            reason = "its key is in the key store; what was to be set was not, the run was interrupted"
+            reason = "its key is in the key store; the requested values were not set, because the run was interrupted"
             yield RecoveryResult(port.identity(), "failed", reason)
 
 

@@ -74,7 +74,7 @@ class Recovery:
         return {row.m_key_lease_period for row in self.writer.keystore.rows() if row.m_key_lease_period}
 
     def limits_reached(self) -> list[str]:
-        """Return a note for each limit that was reached so far: what it left out was not looked at."""
+        """Return a note for each limit that was reached so far: what it left out was not examined."""
         return limit_notes(self.search.found, self.writer.fabric.client.limits)
 
     def outlook(self) -> Outlook:

@@ -118,7 +118,7 @@ def plan_repair(
     repair = Repair(writer, store, directory, processes)
     if not repair.candidates:
         raise UsageError(
-            f"{store.path or 'the key store'} has no M_Key of any port, so there is none to ask with: "
+            f"{store.path or 'the key store'} has no M_Key of any port, so there is no key to query with: "
             f"`ibkeys mkey-import {directory} --opensm-conf FILE` first"
         )
     return repair

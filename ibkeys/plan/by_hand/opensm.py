@@ -32,18 +32,18 @@ def opensm_script(plan: PartitionPlan, present: Policy | None, sm_port_guid: int
     if found.circles and not gaps:
         raise UsageError(
             "ports wait for each other in a circle, so that no order keeps all of them connected: --allow-break "
-            "briefly cuts some of them; or first apply a policy that reuses no partition"
+            "briefly disconnects some of them; or first apply a policy that reuses no partition"
         )
     if len(found.texts) > 1 and present is None:
         raise UsageError(
-            f"{len(found.texts) - 1} policies in between are needed, and they keep the groups of the policy that "
+            f"{len(found.texts) - 1} intermediate policies are needed, and they keep the groups of the policy that "
             "OpenSM uses now: give a copy of that with --present FILE"
         )
     ports, steps = ports_by_guid(plan), []
     before: State = states_of(plan)[0]
     for number, (text, state) in enumerate(zip(found.texts, found.states, strict=True), 1):
         is_last = number == len(found.texts)
-        title = "the policy of the plan" if is_last else "a policy in between"
+        title = "the policy of the plan" if is_last else "an intermediate policy"
         steps.append(HandStep(title, tuple(_put(text)), shown_after(ports, before, state)))
         before = state
     return HandScript(heading(plan, digest, _HEAD), tuple(steps), _BACK)
@@ -56,7 +56,8 @@ _HEAD: Final = (
     'cp -p "$POLICY" "$POLICY.before"',
 )
 _BACK: Final = (
-    "# in one step, which may briefly cut or connect pairs; `ibkeys plan` from the former policy makes better steps:",
+    "# in one step, which may briefly disconnect or connect pairs; `ibkeys plan` from the former policy makes "
+    "better steps:",
     '#   cp -p "$POLICY.before" "$POLICY.ibkeys" && mv "$POLICY.ibkeys" "$POLICY" && kill -HUP "$OPENSM"',
 )
 

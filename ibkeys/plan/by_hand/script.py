@@ -76,9 +76,9 @@ def shown_after(
 def heading(plan: PartitionPlan, digest: str, how: Iterable[str]) -> tuple[str, ...]:
     """Return how every script begins."""
     return (
-        "# Steps by hand, made by `ibkeys plan --script`. Go to the next step only when the check after a step holds.",
+        "# Steps by hand, made by `ibkeys plan --script`. Go to the next step only when the check after a step passes.",
         clean(f"# policy: {plan.policy.file}; digest of the plan: {digest}"),
-        "# What is on the fabric has to be as it was when this was made: plan again if anything changed since.",
+        "# The fabric must not have changed since this was made: otherwise plan again.",
         *how,
     )
 
@@ -86,7 +86,7 @@ def heading(plan: PartitionPlan, digest: str, how: Iterable[str]) -> tuple[str, 
 def _check(step: HandStep) -> Iterator[str]:
     yield "# check, from a host that can ask the fabric; the order of the P_Keys does not count:"
     if not step.shows:
-        yield "#   no port changes; what the ports have stays as it is"
+        yield "#   no port changes"
         return
     for port, keys in step.shows:
         yield clean(f"#   ibkeys pkey-show -G 0x{port.port_guid or 0:016x}   # {port}: {', '.join(map(str, keys))}")

@@ -51,14 +51,14 @@ def ufm_script(plan: PartitionPlan, gaps: bool) -> HandScript:
     if found.circles and not gaps:
         raise UsageError(
             "ports wait for each other in a circle, so that no order keeps all of them connected: --allow-break "
-            "briefly cuts some of them; or first apply a policy that reuses no partition"
+            "briefly disconnects some of them; or first apply a policy that reuses no partition"
         )
     policy, steps = _policy_of(plan), []
     before: State = had
     for is_adding, state in one_partition_at_a_time(had, found.states):
         tight = [str(ports[guid]) for guid in state if len(state[guid]) > max(rooms[guid], len(before[guid]))]
         if tight:
-            raise UsageError(f"{named(tight)}: its P_Key table has no room for what comes beside what goes")
+            raise UsageError(f"{named(tight)}: its P_Key table has no room for the new P_Keys beside the old ones")
         title = "members come" if is_adding else "members go"
         steps.append(HandStep(title, tuple(_calls(before, state, policy)), shown_after(ports, before, state)))
         before = state
@@ -69,7 +69,7 @@ def _calls(before: State, after: State, policy: Policy | None) -> Iterator[str]:
     bases = sorted({key.partition for guid in after for key in before[guid] ^ after[guid]})
     for base in bases:
         was, will = _words(before, base), _words(after, base)
-        yield f"# partition {base:#x}: first see who is in it, as UFM has it"
+        yield f"# partition {base:#x}: first read its present members from UFM"
         yield f'{_CURL} "$UFM{resource(base)}?guids_data=true"'
         flags = {"ip_over_ib": True, "index0": False}
         planned = policy.partition(base) if policy is not None else None
@@ -79,9 +79,9 @@ def _calls(before: State, after: State, policy: Policy | None) -> Iterator[str]:
         if any(call.method == "PUT" for call in calls):
             listed = ", ".join(f"{guid:016x} {word}" for guid, word in sorted(was.items())) or "nobody"
             yield f"# that has to be: {listed}"
-            yield "# others there, as hosts to come: put them into guids and memberships below, or PUT takes them out"
+            yield "# if it shows others too, add them to guids and memberships below, or PUT removes them"
         if any(call.body is not None for call in calls):
-            yield "# where it is there already: put its ip_over_ib and index0 into the place of those below"
+            yield "# if it exists already: replace ip_over_ib and index0 below with its values"
         yield from map(_typed, calls)
 
 

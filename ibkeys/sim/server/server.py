@@ -61,7 +61,7 @@ class Server:
         self.subnet = subnet
         self.name = protocol.check_name(name)
         if listen is not None and not allow_others:
-            raise UsageError("over UDP nobody can tell whose a program is: serve with --allow-others, or locally")
+            raise UsageError("over UDP the user of a program is not known: serve with --allow-others, or locally")
         self.home = home or subnet.nodes[0]
         self._users = own_users() if users is None else users
         self.clients = Clients(name, listen)
@@ -125,7 +125,7 @@ class Server:
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
         place = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}" if trace else "?"
-        self._log(f"internal error ({type(error).__name__} at {place}): a bug in ibkeys; going on")
+        self._log(f"internal error ({type(error).__name__} at {place}): a bug in ibkeys; the server continues")
 
     def stop(self) -> None:
         """Let `serve` return. May be called from a signal handler or another thread."""

@@ -41,7 +41,7 @@ class ProcessesThere:
     def start_unit(self, unit: str) -> None:
         """Start a unit."""
         if not is_unit(unit):
-            raise HostRefused(f"{self.name}: {unit!r} is no name of a service", self.name)
+            raise HostRefused(f"{self.name}: {unit!r} is not a valid name of a service", self.name)
         try:
             self.writer.ask("start", unit)
         except WriterRefused as no:

@@ -48,7 +48,7 @@ class OtherGuard:
         try:
             token = self._writer.one("make_room")
             if not _TOKEN.fullmatch(token):
-                talk.end("its answer makes no sense (a guard)")
+                talk.end("its answer is invalid (a guard)")
             self._writer.send("keep", program_there.program().encode(), token, "program")
             if seen.data is not None:
                 self._writer.send("keep", seen.data, token, "former")
@@ -86,17 +86,17 @@ class OtherGuard:
             self._writer.ask(question, self.token, *words)
         except WriterRefused as no:
             why = no.reason or "it is not there any more"
-            raise HostRefused(f"{self._host}: the guard cannot be told: {why}", self._host) from None
+            raise HostRefused(f"{self._host}: the guard cannot be reached: {why}", self._host) from None
 
 
 def confirm_guard(host: str, writer: Writer, token: str) -> bool:
     """End a guard; False when it is going back already, or is there no more. Raises HostRefused, HostNotReached."""
     if not _TOKEN.fullmatch(token):
-        raise HostRefused(f"{host}: {token!r} is no guard", host)
+        raise HostRefused(f"{host}: {token!r} is not a guard", host)
     try:
         writer.ask("over", token)
     except WriterRefused as no:
         if no.kind == "gone":
             return False
-        raise HostRefused(f"{host}: the guard cannot be told: {no.reason or no.kind}", host) from None
+        raise HostRefused(f"{host}: the guard cannot be reached: {no.reason or no.kind}", host) from None
     return True

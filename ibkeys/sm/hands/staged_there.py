@@ -71,7 +71,7 @@ def not_replaced(host: str, entry: FileEntry, no: WriterRefused, what: str) -> F
     failed(entry)
     if no.kind == "changed":
         return FileChanged(f"{path}: somebody else changed it in the meantime; their version is in place")
-    return FileError(f"{path}: cannot be {what}: {no.reason or no.kind}; it is as it was")
+    return FileError(f"{path}: cannot be {what}: {no.reason or no.kind}; it is unchanged")
 
 
 def failed(entry: FileEntry) -> None:

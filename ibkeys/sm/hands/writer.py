@@ -70,21 +70,21 @@ class Writer:
             return lines
         found = _LAST.fullmatch(os.fsdecode(last))
         if found is None:
-            self.conversation.end("its answer makes no sense")
+            self.conversation.end("its answer is invalid")
         raise WriterRefused(found[1], clean((found[2] or "").strip())[:_MOST_REASON])
 
     def one(self, question: str, *words: str, path: Path = Path("/")) -> str:
         """Return an answer that is one line. Raises No, FileError."""
         lines = self.ask(question, *words, path=path)
         if len(lines) != 1:
-            self.conversation.end(f"its answer makes no sense ({question})")
+            self.conversation.end(f"its answer is invalid ({question})")
         return lines[0]
 
     def name(self, question: str, path: Path) -> Path:
         """Return an answer that is a name. Raises No, FileError."""
         data = self.conversation.hex(self.ask(question, path=path))
         if not data or b"\0" in data:
-            self.conversation.end(f"its answer makes no sense ({question})")
+            self.conversation.end(f"its answer is invalid ({question})")
         return Path(os.fsdecode(data))
 
     def send(self, question: str, data: bytes, *words: str, path: Path = Path("/")) -> None:

@@ -51,8 +51,8 @@ def test_any_name_is_a_name_and_nothing_else(host: OtherHost, journal: Journal, 
     [
         (lambda file: file.symlink_to("none"), "a symbolic link to .*none, which does not exist"),
         (lambda file: file.symlink_to(file.name), "a loop of symbolic links"),
-        (lambda file: file.mkdir(), "no regular file"),
-        (os.mkfifo, "no regular file"),
+        (lambda file: file.mkdir(), "not a regular file"),
+        (os.mkfifo, "not a regular file"),
     ],
 )
 def test_what_cannot_be_a_policy_is_refused(
@@ -66,7 +66,7 @@ def test_what_cannot_be_a_policy_is_refused(
 
 def test_names_that_cannot_be_asked_for(host: OtherHost, file: Path) -> None:
     for path, words in (
-        (Path("relative"), "relative to nothing"),
+        (Path("relative"), "is a relative path"),
         (file.parent / "no" / "file", "is not there"),
         (file.parent / "new\nline", "cannot be asked for"),
     ):
@@ -132,7 +132,7 @@ def test_a_plain_file_can_be_replaced_and_nothing_is_written_to_find_that_out(ho
     os.link(file, file.with_name("other"))
     assert "2 names (hard links)" in str(host.hindrance(host.look(file)))
     assert "too long" in str(host.hindrance(host.look(file.with_name("n" * 230))))
-    assert "no UTF-8" in str(host.hindrance(host.look(file.with_name(os.fsdecode(b"\xff")))))
+    assert "not UTF-8" in str(host.hindrance(host.look(file.with_name(os.fsdecode(b"\xff")))))
 
 
 GOOD = FolderFacts(
@@ -147,12 +147,12 @@ GOOD = FolderFacts(
         (replace(GOOD, own_mount="28"), 0, "is a mount point itself"),
         (replace(GOOD, own_mount="", device=2), 0, "is a mount point itself"),
         (replace(GOOD, own_mount=""), 0, None),
-        (replace(GOOD, system="1 0:9 / / rw - overlay overlay rw"), 0, "lies in an overlay"),
+        (replace(GOOD, system="1 0:9 / / rw - overlay overlay rw"), 0, "is on an overlay file system"),
         (replace(GOOD, system="1 0:9 / / ro - ext4 x rw"), 0, "read-only file system"),
         (replace(GOOD, system="1 0:9 / / rw shared:1 - ext4 x ro,discard"), 0, "read-only file system"),
-        (replace(GOOD, folder_flags="----i---"), 0, "no file may be replaced in /etc"),
+        (replace(GOOD, folder_flags="----i---"), 0, "no file can be replaced in /etc"),
         (replace(GOOD, flags="-----a--"), 0, "is marked as immutable or append-only"),
-        (replace(GOOD, may_write=False), 5, "no file may be made in /etc by this user"),
+        (replace(GOOD, may_write=False), 5, "no file can be created in /etc by this user"),
         (GOOD, 5, "only root can make a file that belongs to another user"),
         (replace(GOOD, mode=0o41777), 5, "lets only that user replace it"),
     ],

@@ -104,7 +104,7 @@ def test_what_is_no_unit_is_not_given_to_systemctl(
     assert not hands.can_start(named)
     hands.signal(named)
     assert heard(process) == b"hup\n"
-    with pytest.raises(HostRefused, match="is no name of a service") as caught:
+    with pytest.raises(HostRefused, match="is not a valid name of a service") as caught:
         hands.start_unit(unit)
     assert caught.value.host == side.name
     assert log.read_text() == ""

@@ -274,7 +274,7 @@ def test_what_was_not_begun_cannot_be_told(there: There, file: Path) -> None:
     "token", ["", "x", "../etc", "ibkeys-guard-", "ibkeys-guard-../../x", "ibkeys-guard-a b c d e"]
 )
 def test_what_is_no_token_is_not_sent_there(there: There, token: str) -> None:
-    with there.hands() as host, pytest.raises(HostRefused, match="is no guard"):
+    with there.hands() as host, pytest.raises(HostRefused, match="is not a guard"):
         host.confirm_guard(token)
 
 

@@ -76,7 +76,7 @@ def linked(file: Path) -> None:
     file.symlink_to("real")
 
 
-CHANGED, GONE = "somebody else changed it", "somebody else changed it|cannot be looked at"
+CHANGED, GONE = "somebody else changed it", "somebody else changed it|cannot be examined"
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,9 @@ def test_what_is_not_as_it_was_seen_keeps_its_mode(hands: SmHands, file: Path, c
     seen = hands.files.stat(file)
     change(file)
     before = {each.name: mode_of(each) for each in file.parent.iterdir()}
-    with pytest.raises(FileError, match=f"^{hands.name or '/'}.*(is not what was looked at|neither a regular file)"):
+    with pytest.raises(
+        FileError, match=f"^{hands.name or '/'}.*(is not the file that was examined|neither a regular file)"
+    ):
         hands.set_mode(file, seen, 0o600)
     assert {each.name: mode_of(each) for each in file.parent.iterdir()} == before
 

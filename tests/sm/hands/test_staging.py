@@ -92,7 +92,7 @@ def test_two_files_may_wait_on_this_host_and_one_on_another(hands: SmHands, jour
     with journal.operation("test") as operation, hands.stage(operation, hands.look(file), NEW) as first:
         if hands.name:
             with (
-                pytest.raises(FileError, match="only one can at a time"),
+                pytest.raises(FileError, match="only one file of that host can wait"),
                 hands.stage(operation, hands.look(other), NEW),
             ):
                 pass
