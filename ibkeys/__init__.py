@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ibkeys.change.plan import Change, Plan
     from ibkeys.client.limits import Limits
     from ibkeys.client.smp import Timing
-    from ibkeys.discovery.sweep import Wanted
+    from ibkeys.discovery.wanted import Wanted
     from ibkeys.fabric.compare import Comparison, compare
     from ibkeys.fabric.handle import PortHandle
     from ibkeys.fabric.recorded import RecordedFabric, RecordedPort
@@ -93,7 +93,7 @@ _EXPORTED = {
     "Plan": "change.plan",
     "Limits": "client.limits",
     "Timing": "client.smp",
-    "Wanted": "discovery.sweep",
+    "Wanted": "discovery.wanted",
     "Comparison": "fabric.compare",
     "compare": "fabric.compare",
     "PortHandle": "fabric.handle",

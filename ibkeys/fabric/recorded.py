@@ -9,7 +9,7 @@ from typing import Final, Self
 
 from ibkeys.client.address import AddressLike, as_address
 from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError
-from ibkeys.discovery.sweep import OnFound, Wanted
+from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import NotRecorded
 from ibkeys.fabric.named_port import NamedPort
 from ibkeys.fabric.snapshot import Snapshot

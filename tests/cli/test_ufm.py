@@ -229,12 +229,12 @@ def test_the_steps_at_ufm_in_full(cli: Cli, tmp_path: Path) -> None:
         '{"pkey": "0x21", "guids": ["0002c903000a1021", "0002c903000a1031", "0002c903000a1051"], "index0": false, '
         '"ip_over_ib": false, "memberships": ["full", "limited", "full"]}'
     )
-    steps = result.out.partition("# === to go back")[0].split("# === ")[1:]
+    steps = result.out.partition("# === to roll back")[0].split("# === ")[1:]
     assert [step.splitlines()[0] for step in steps] == ["step 1 of 2: members come", "step 2 of 2: members go"]
     assert steps[1].splitlines()[1:-1] == [
         "# partition 0x21: first read its present members from UFM",
         f'{curl} "$UFM/resources/pkeys/0x21?guids_data=true"',
-        "# that has to be: 0002c903000a1021 full, 0002c903000a1031 full, 0002c903000a1051 full",
+        "# it must show: 0002c903000a1021 full, 0002c903000a1031 full, 0002c903000a1051 full",
         "# if it shows others too, add them to guids and memberships below, or PUT removes them",
         "# if it exists already: replace ip_over_ib and index0 below with its values",
         f"{curl} --request PUT --header 'Content-Type: application/json' --data '{body}' \"$UFM/resources/pkeys\"",

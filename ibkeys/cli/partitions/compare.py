@@ -92,7 +92,7 @@ def _only(seen: Agreement, chosen: PortFilter) -> Agreement:
 
 def _recorded(where: Where, name: str | None, policy: Policy | None, allow_both: bool) -> Agreement:
     from ibkeys.agreement.agreement import Inputs, agreement_of
-    from ibkeys.discovery.sweep import Wanted
+    from ibkeys.discovery.wanted import Wanted
 
     if is_opensm(name):
         raise UsageError(

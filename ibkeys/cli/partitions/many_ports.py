@@ -158,7 +158,7 @@ class ManyPortsChange(ShownChange):
             on = f"ibkeys undo {plan.undoes}" if plan.undoes is not None else "ibkeys apply --resume"
             write(f"done in part: operation {plan.operation_id} is open, `{on}` continues")
         elif applied:
-            back = "goes back" if plan.undoes is None else "brings it back"
+            back = "rolls it back" if plan.undoes is None else "repeats it"
             write(f"done, verified by a fresh read; `ibkeys undo {plan.operation_id}` {back}")
         elif dry_run and plan.phases:
             write("dry run: nothing was changed")

@@ -37,7 +37,7 @@ _USAGE = (UsageError, AddressError, EncodeError, FileFormatError)
 @options.option("--dry-run", env=False, is_flag=True, help="Show what would be queried where, and query nothing.")
 @options.reading
 def sm_show(where: Where, sm_hosts: SmHosts, dry_run: bool, format: str) -> int:
-    """Show the subnet managers, the files and options of each OpenSM, and their dangers.
+    """Show the subnet managers, each OpenSM's files and options, and dangerous settings.
 
     The master and every standby are found on the fabric (SMInfo), each OpenSM of this host among its processes, and
     those of other hosts by ssh (--sm-host). Data that cannot be read is named, never guessed. Changes nothing. Keys
@@ -77,7 +77,7 @@ def _look(where: Where, hosts: Sequence[SmHost]) -> tuple[Report, Topology | Non
 
 def _ask_fabric(where: Where) -> tuple[Topology | None, int, str]:
     """Return what a sweep found, the local port's GUID, and why there is no sweep."""
-    from ibkeys.discovery.sweep import Wanted
+    from ibkeys.discovery.wanted import Wanted
 
     try:
         with open_source(where) as source:

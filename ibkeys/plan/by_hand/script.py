@@ -45,7 +45,7 @@ class HandScript:
             yield from step.commands
             yield from _check(step)
         yield ""
-        yield "# === to go back"
+        yield "# === to roll back"
         yield from self.back
 
 

@@ -78,7 +78,7 @@ def _calls(before: State, after: State, policy: Policy | None) -> Iterator[str]:
         calls = changing(base, was, will, **flags)
         if any(call.method == "PUT" for call in calls):
             listed = ", ".join(f"{guid:016x} {word}" for guid, word in sorted(was.items())) or "nobody"
-            yield f"# that has to be: {listed}"
+            yield f"# it must show: {listed}"
             yield "# if it shows others too, add them to guids and memberships below, or PUT removes them"
         if any(call.body is not None for call in calls):
             yield "# if it exists already: replace ip_over_ib and index0 below with its values"
