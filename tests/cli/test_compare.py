@@ -173,7 +173,7 @@ def test_what_the_sa_did_not_tell_is_a_warning_and_in_the_file(cli: Cli, tmp_pat
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--policy", "opensm"], "--policy opensm asks who is master, and --from asks nobody"),
+        (["--policy", "opensm"], "--policy opensm needs the fabric to find the master"),
         (["--wait", "5"], "leave --wait out"),
         (["--smkey", "-"], "leave --smkey out"),
         (["--sm-host", "sm1"], "leave --sm-host out"),
