@@ -2,7 +2,7 @@
 
 IbkeysError
  +-- EncodeError        (ValueError)    the caller's value does not fit the field
- +-- MalformedMad       (ValueError)    bytes that are no valid MAD
+ +-- MalformedMad       (ValueError)    bytes that are not valid MAD
  +-- AddressError       (ValueError)    an address that no port can have, or that names several nodes
  +-- UsageError         (ValueError)    a request that makes no sense on any fabric (index past the table, ...)
  +-- FileFormatError    (ValueError)    a file with a mistake in it; .path .line .column
@@ -19,7 +19,7 @@ IbkeysError
  +-- NotStored                          a Set was answered with success, a fresh Get shows another value
  +-- Incomplete                         a change of many ports stopped half way; the journal has it
  +-- Refused                            a safety interlock said no; .interlock
- +-- FileError                          a file could not be replaced or given back; .is_replaced
+ +-- FileError                          a file could not be replaced or restored; .is_replaced
  |    +-- FileChanged                   somebody else changed it meanwhile; .difference
  +-- StoreError                         journal, key store or state file: damaged, locked, or not writable
  |    +-- StoreLocked                   another changing command holds the lock
@@ -70,7 +70,7 @@ class EncodeError(IbkeysError, ValueError):
 
 
 class MalformedMad(IbkeysError, ValueError):
-    """Bytes that are no valid MAD, SMP or attribute. The only error that parsing raises."""
+    """Bytes that are not valid MAD, SMP or attribute. The only error that parsing raises."""
 
 
 class AddressError(IbkeysError, ValueError):
@@ -131,7 +131,7 @@ class LimitReached(NoReply):
 
 
 class SendRefused(IbkeysError):
-    """The local driver refused one MAD. On the own port (hop count 0) that means: refused or not supported.
+    """The local driver refused one MAD. On the local port (hop count 0) that means: refused or not supported.
 
     Source: kernel mad.c, local SMPs are executed by the driver inside write().
     """
@@ -178,7 +178,7 @@ class Refused(IbkeysError):
 
 
 class FileError(IbkeysError):
-    """A file of a program on this host could not be read, replaced or given back.
+    """A file of a program on this host could not be read, replaced or restored.
 
     ``is_replaced``: whether the new file is in place all the same.
     """
@@ -255,7 +255,8 @@ class DeviceGone(TransportError):
 
 
 class HostNotReached(IbkeysError):
-    """Another host could not be asked through ssh, or what it answered is no answer. ``host``: as the user named it."""
+    """Another host could not be asked through ssh, or what it answered is not an answer. ``host``: as the user named
+    it."""
 
     def __init__(self, message: str, host: str) -> None:
         super().__init__(message)
@@ -271,7 +272,8 @@ class HostRefused(IbkeysError):
 
 
 class UfmNotReached(IbkeysError):
-    """UFM could not be asked over HTTP, or what it answered is no answer. ``url``: its base, without credentials."""
+    """UFM could not be asked over HTTP, or what it answered is not an answer. ``url``: its base, without
+    credentials."""
 
     def __init__(self, message: str, url: str) -> None:
         super().__init__(message)

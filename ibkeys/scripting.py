@@ -141,7 +141,7 @@ class ChangeRun:
     # --- checking and applying -----------------------------------------------------------------------------------
 
     def refusals(self, plan: Plan) -> list[Objection]:
-        """Return the interlocks that would refuse *plan*: those it sets off and the consent does not cover."""
+        """Return the interlocks that would refuse *plan*: those it triggers and the consent does not cover."""
         return self.writer.not_overridden(plan)
 
     def apply(self, plan: Plan) -> bool:

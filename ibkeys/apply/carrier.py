@@ -23,7 +23,7 @@ from ibkeys.store.journal import Operation
 from ibkeys.topology.port_id import PortId, PortKey
 
 Failed = tuple[PortId | None, str]
-"""A port that could not be written, None for what is no port, and why."""
+"""A port that could not be written, None for what is not a port, and why."""
 OnStep = Callable[[str, int, int], None]
 """Called with (phase, steps done, steps in all)."""
 
@@ -57,8 +57,8 @@ class Written:
 class Carried:
     """How far a carrier came. ``written``: the ports that it was at, also in vain; ``failed``: those that could not be
     written, and why; ``stopped``: the phase after which it did not go on, None where all were made; ``problem``: what
-    stopped it before its end: an interrupt, a store that cannot be written. ``gone_back``: why the carrier went back by
-    itself, "" where it did not; what could not be given back then is in ``not_given_back``. ``notes``: what its user
+    stopped it before its end: an interrupt, a store that cannot be written. ``gone_back``: why the carrier rolled back
+    by itself, "" where it did not; what could not be restored then is in ``not_given_back``. ``notes``: what its user
     should hear at the end."""
 
     written: dict[PortKey, Written] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class Carrier(Protocol):
         ...
 
     def check(self, change: FabricChange) -> list[Objection]:
-        """Return the interlocks that going this way sets off, whatever the change is. Sends only Gets."""
+        """Return the interlocks that going this way triggers, whatever the change is. Sends only Gets."""
         ...
 
     def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:
@@ -113,7 +113,7 @@ class Carrier(Protocol):
         ...
 
     def breaks(self, wanted: PartitionPlan | Former, remaining: Remaining) -> tuple[Break, ...]:
-        """Return who is cut for a moment."""
+        """Return who temporarily loses connectivity."""
         ...
 
     def kept(self) -> Mapping[str, Any]:
@@ -121,8 +121,8 @@ class Carrier(Protocol):
         ...
 
     def arm(self, operation: Operation, seconds: float) -> None:
-        """Let those wait who go back when this process cannot, *seconds* after `wait_for_word`. Called before anything
-        is written."""
+        """Let those wait who roll back when this process cannot, *seconds* after `wait_for_word`. Called before
+        anything is written."""
         ...
 
     def let_time_run(self) -> list[str]:
@@ -142,5 +142,5 @@ class Carrier(Protocol):
 
     def go_back(self, operation: Operation) -> list[Failed]:
         """Give back what *operation*, which is still open, overwrote, in one go: nothing is asked, and no interlock
-        stops it. Return what could not be given back. Raises IbkeysError where nothing could be tried."""
+        stops it. Return what could not be restored. Raises IbkeysError where nothing could be tried."""
         ...

@@ -167,7 +167,7 @@ class _Phases(EngineHooks):
                 break
 
     def _stages(self, phase: Phase) -> Iterator[Sequence[Step]]:
-        """Divide a phase: the SM's port and the own port with their leaf ports come last. Swaps go one by one and as
+        """Divide a phase: the SM's port and the local port with their leaf ports come last. Swaps go one by one and as
         they stand: in another order they could cut a pair that the plan does not name."""
         targets = self._change.targets
         if phase.name == "swap":

@@ -1,7 +1,7 @@
 """From what a plan says and what is on the fabric to what there is to do: for apply, for resume, for undo.
 
 Each time the same: the tables as they are, the tables as they shall be, and what is *foreign*: entries that are neither
-what the plan found nor what it may have written. Foreign entries set off ``stale``.
+what the plan found nor what it may have written. Foreign entries trigger ``stale``.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def remaining_of(plan: PartitionPlan, survey: Survey, former: Former | None = No
     """Return what is left to do of *plan*.
 
     Without *former* the fabric must be as the plan found it; with it, what an earlier run of the plan read or wrote is
-    no surprise either, and a table that was written for a while, though the plan leaves it alone, is given back. An
+    no surprise either, and a table that was written for a while, though the plan leaves it alone, is restored. An
     entry that is foreign becomes what the plan says where the plan changes it, else it stays.
     """
     remaining = Remaining()
@@ -157,7 +157,7 @@ def _put(table: dict[int, PKey], index: int, key: PKey) -> None:
         table.pop(index, None)
 
 
-# --- going back ------------------------------------------------------------------------------------------------------
+# --- rolling back -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -178,7 +178,7 @@ class Former:
 
     @property
     def ports(self) -> list[PortKey]:
-        """The ports that something can be given back to."""
+        """The ports that something can be restored to."""
         return list(dict.fromkeys([*self.values, *self.bits]))
 
     @property
@@ -192,7 +192,7 @@ def former_in(journal: Journal, record: OperationRecord) -> Former:
     """Read from the journal what was there before the first Set of an operation, and what any Set may have left: of its
     own, and of the operations that undid it, or that it undid.
 
-    Counters that were cleared cannot be given back, and are only counted. Raises UsageError for an operation that
+    Counters that were cleared cannot be restored, and are only counted. Raises UsageError for an operation that
     changed M_Keys: they belong to the key store and its own commands; StoreError.
     """
     former = former_of(record.command, journal.entries(record.id))

@@ -1,4 +1,4 @@
-"""Going back: what an operation of the journal overwrote is given back, wherever it stopped.
+"""Rolling back: what an operation of the journal overwrote is restored, wherever it stopped.
 
 An undo is an operation of its own, which says what it undid, and a change as any other: it meets the interlocks that a
 fresh change would meet. What was there before may cut a port off today. To undo an undo is to redo.
@@ -25,11 +25,11 @@ def plan_undo(
     *,
     breaks: bool = False,
 ) -> ApplyPlan:
-    """Plan to give back what an operation overwrote: P_Key tables byte for byte, and enforcement bits.
+    """Plan to restore what an operation overwrote: P_Key tables byte for byte, and enforcement bits.
 
-    *operation*: by default the last one that was not undone and is no undo itself. *carrier*: how it goes back, by
-    default as it went, as *via* asks of it. *breaks*: pairs may be cut for a moment, where there is no other way; what
-    was permitted on the way there does not count.
+    *operation*: by default the last one that was not undone and is not an undo itself. *carrier*: how it is rolled
+    back, by default as it went, as *via* asks of it. *breaks*: pairs may temporarily lose connectivity, where there is
+    no other way; what was permitted on the way there does not count.
 
     Raises StoreError when there is no such operation, UsageError for one that changed M_Keys, options files with keys,
     or only cleared counters, Refused for breaks that are not permitted.

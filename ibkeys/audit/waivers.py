@@ -15,8 +15,8 @@ A TOML file::
     expires = 2027-01-31
 
 A port is a node or port GUID or a node's name, ``*`` and ``?`` stand for any letters, ``/N`` at the end for port N
-alone. A subject that is no port goes by its path (a file) or partition (``0x0010``). A waiver that has run out, or has
-a mistake, waives nothing, and is said.
+alone. A subject that is not a port goes by its path (a file) or partition (``0x0010``). A waiver that has run out, or
+has a mistake, waives nothing, and is said.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Waivers:
 def read_waivers(path: Path, today: date) -> Waivers:
     """Read a waiver file; *today* (UTC) decides which have run out. The last day counts.
 
-    Raises FileFormatError for a file that is no TOML, and StoreError for one that cannot be read.
+    Raises FileFormatError for a file that is not TOML, and StoreError for one that cannot be read.
     """
     try:
         text = files.read_text(path, files.LIST)

@@ -60,7 +60,7 @@ class Consent:
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """An interlock that a change sets off. ``message`` says what would happen, ``more`` why, or how to avoid it;
+    """An interlock that a change triggers. ``message`` says what would happen, ``more`` why, or how to avoid it;
     `refusal` adds the option that overrides it.
     """
 
@@ -74,7 +74,7 @@ class Objection:
         return "--force" if self.interlock == "active-sm" else f"--override {self.interlock}"
 
     def refusal(self, others: Sequence[Objection] = ()) -> Refused:
-        """Return the error to be raised; *others* are set off too and named with it."""
+        """Return the error to be raised; *others* are triggered too and named with it."""
         also = (
             "; also triggered: " + ", ".join(f"{o.interlock} ({o.how_to_override})" for o in others) if others else ""
         )

@@ -272,7 +272,7 @@ class Engine:
     def _look(self, target: Target) -> Task:
         """Task: look at the links to a port again where that is a second ago: M_Keys go over them.
 
-        Raises Unreachable if one changed, NoReply if it could not be looked at.
+        Raises Unreachable if one changed, NoReply if it could not be examined.
         """
         writer = self._writer
         why = (yield from writer.fabric.look_at_way(target.port)) if writer.looks_at_links else ""

@@ -92,7 +92,7 @@ class Plan:
                 raise failed[0].error
 
     def to_json(self) -> dict[str, Any]:
-        """Return the changes by port, the notes, and the names of the interlocks set off. No M_Key is in it."""
+        """Return the changes by port, the notes, and the names of the interlocks triggered. No M_Key is in it."""
         return {
             "ports": [
                 {

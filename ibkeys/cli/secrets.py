@@ -149,7 +149,7 @@ def _from_file(kind: type[_K], path: Path, option: str) -> _K:
 
 
 def _lines_of(path: Path, option: str) -> list[str]:
-    """Return the lines of a key file that are no comments. Raises UsageError when there is none."""
+    """Return the lines of a key file that are not comments. Raises UsageError when there is none."""
     lines = [line.strip() for line in _read_secret_file(path, option).decode("ascii", "replace").splitlines()]
     keys = [line for line in lines if line and not line.startswith("#")]
     if not keys:

@@ -114,7 +114,7 @@ class Receiver:
     # --- segments ------------------------------------------------------------------------------------------------
 
     def _take_data(self, mad: bytes, number: int, length: int, flags: int) -> bytes | None:
-        # a sender that is no RMPP sender at all shows here: number 0, or a first segment without First
+        # a sender that is not an RMPP sender at all shows here: number 0, or a first segment without First
         if number == 0 or (number == 1) != bool(flags & FIRST):
             return self._abort(mad, RmppStatus.BAD_SEGMENT_NUMBER)
         if number > self._window_last:

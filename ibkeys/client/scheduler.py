@@ -174,7 +174,7 @@ class Scheduler:
             node.queue.append(request)
 
     def forget_nodes(self) -> None:
-        """Forget which nodes were silent: the next run asks them anew. Does nothing while requests are open."""
+        """Forget which nodes were silent: the next run asks them again. Does nothing while requests are open."""
         if not self._open:
             self._nodes.clear()
 
@@ -269,7 +269,7 @@ class Scheduler:
     def not_sent(self, tid: int, errno: int, now: float = 0.0) -> None:
         """Take the kernel's refusal to send an attempt.
 
-        One for want of room (`NO_ROOM`) left nothing on the wire: it goes again a little later, for as long as an
+        One for lack of room (`NO_ROOM`) left nothing on the wire: it goes again a little later, for as long as an
         attempt may take. Any other is not tried again: the answer would be the same.
         """
         request = self._land(tid & _TID_MASK)

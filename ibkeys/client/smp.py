@@ -352,7 +352,7 @@ def _error(request: Request) -> IbkeysError:
     if failure.errno:
         if request.mad[at.MGMT_CLASS] == MgmtClass.SUBN_DIRECTED_ROUTE and not request.mad[at.HOP_COUNT]:
             return SendRefused(
-                f"{what} (the own port): the local driver refused it (errno {failure.errno}): "
+                f"{what} (the local port): the local driver refused it (errno {failure.errno}): "
                 "a wrong M_Key, or an attribute that it does not support",
                 failure.errno,
             )

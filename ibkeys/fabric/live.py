@@ -140,7 +140,7 @@ class Fabric(OpenPort):
         return self._by_route(wanted, portnum, retries)
 
     def adopt(self, found: Topology) -> None:
-        """Take *found* for the last sweep: its links are looked at again before an M_Key goes over them."""
+        """Take *found* for the last sweep: its links are checked again before an M_Key goes over them."""
         self.swept = found
         self._look = LinkCheck(self.client, self.ring, found)
 
@@ -152,17 +152,17 @@ class Fabric(OpenPort):
         """Look at the links to *ports* again, before a key goes over them; return the ports to which one changed since
         the last sweep of this run, or cannot be examined, with the reason. A look holds for *max_age* seconds.
 
-        A port that this sweep did not find, and every port when the topology is trusted, is not looked at.
+        A port that this sweep did not find, and every port when the topology is trusted, is not examined.
         """
         look = self._look
         return look.at_links_to(ports, max_age) if look is not None and not self.ring.trust_topology else {}
 
     def has_changed(self, port: Port) -> bool:
-        """Whether a link to *port* is not as the last sweep saw it, by what was looked at so far. Sends nothing."""
+        """Whether a link to *port* is not as the last sweep saw it, by what was examined so far. Sends nothing."""
         return self._look is not None and self._look.has_changed(port)
 
     def look_at_way(self, port: Port) -> Task:
-        """Task: as `find_changed_links` for one port, except for links that were looked at within the last second.
+        """Task: as `find_changed_links` for one port, except for links that were examined within the last second.
 
         Return what changed, "" for nothing.
         """

@@ -30,7 +30,8 @@ REFUSALS: Final = frozenset({0x0200, 0x0700})
 
 @dataclass(frozen=True, slots=True)
 class SaProbe:
-    """What the SA did with a question that a stranger may ask: ``answered``, ``refused``, ``silent`` or ``failed``."""
+    """What the SA did with a question that an untrusted requester may ask: ``answered``, ``refused``, ``silent`` or
+    ``failed``."""
 
     answer: str
     detail: str

@@ -91,7 +91,7 @@ class EnforcementPlan(Plan):
         return is_open or any(each.differs for each in self.files) or any(leaf.difference() for leaf in self.leaves)
 
     def begin(self, journal: Journal, origin: Origin) -> Operation | None:
-        """Return the operation that was cut off, open again; None for a new one."""
+        """Return the operation that was interrupted, open again; None for a new one."""
         return None if self.cut_off is None else journal.reopen(self.cut_off, origin)
 
     def perform(self, writer: Writer, operation: Operation) -> None:

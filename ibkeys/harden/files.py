@@ -86,7 +86,7 @@ class FileStep(Step):
 @dataclass(frozen=True, slots=True)
 class _OpenFile:
     """A file on which others have rights. ``path``: as its host names it; ``place``: as it is reached there, which ends
-    with the process of its OpenSM where that has mounts of its own; ``fact``: as it was looked at."""
+    with the process of its OpenSM where that has mounts of its own; ``fact``: as it was examined."""
 
     running: Running
     role: Role
@@ -106,7 +106,7 @@ class _OpenFile:
 
     @property
     def way_back(self) -> str:
-        """The command that gives the rights back."""
+        """The command that restores the rights."""
         return f"chmod {self.fact.mode:04o} {self._name}"
 
     @property

@@ -46,7 +46,7 @@ class PartitionStep(Step):
         return asked.policy is not None
 
     def draft(self, writer: Writer, asked: Asked) -> Draft | None:
-        """Return what the policy changes, or the rest of the apply that was cut off. Raises what `plan_apply` and
+        """Return what the policy changes, or the rest of the apply that was interrupted. Raises what `plan_apply` and
         `plan_resume` raise."""
         interrupts = Interrupts()
         hooks = ApplyHooks(interrupts.check, asked.telling.progress)

@@ -144,10 +144,10 @@ def check_steps(store: KeyStore, folders: Iterable[Path]) -> Iterator[Check]:
 
 
 def check_run(store: KeyStore) -> Iterator[Check]:
-    """Yield a check for a run of mkey-deploy, mkey-rotate or mkey-remove that is not finished, or whose level goes back
-    unless somebody confirms it, if there is one.
+    """Yield a check for a run of mkey-deploy, mkey-rotate or mkey-remove that is not finished, or whose level is rolled
+    back unless somebody confirms it, if there is one.
 
-    One that waits after its first ports, as it was told to, is no problem.
+    One that waits after its first ports, as it was told to, is not a problem.
     """
     runs = Runs(store)
     run = runs.last()

@@ -72,7 +72,7 @@ def stat_file(path: Path) -> FileFact:
     """Return what can be told of a file or directory from outside. Raises OSError."""
     status = path.stat()
     real = Path(os.path.realpath(path))
-    if not real.exists() or not real.samefile(path):  # below /proc/PID/root, which is no plain symbolic link
+    if not real.exists() or not real.samefile(path):  # below /proc/PID/root, which is not a plain symbolic link
         real = path.absolute()
     return fact_of(path, status, [(parent, parent.stat()) for parent in real.parents])
 

@@ -81,7 +81,7 @@ def import_key_files(store: KeyStore, directory: Path) -> Imported:
 def import_opensm_config(store: KeyStore, path: Path) -> bool:
     """Put the ``m_key`` of an opensm.conf into the key store: the key of every port that has none of its own.
 
-    Returns whether there is one. Raises FileFormatError when the file cannot be read, or its m_key is no number.
+    Returns whether there is one. Raises FileFormatError when the file cannot be read, or its m_key is not a number.
     """
     config = read_given_config(path)
     if config is None:

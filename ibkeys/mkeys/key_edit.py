@@ -195,7 +195,7 @@ class KeyEdit:
         try:
             return PortInfo((yield request))
         except (NoReply, MadStatusError, SendRefused):
-            return None  # a busy status is no answer either
+            return None  # a busy status is not an answer either
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def read_flag(remarks: Remarks, header: Header, pair: Pair) -> None:
 
 
 def read_group_flag(remarks: Remarks, flags: GroupFlags, pair: Pair) -> GroupFlags | None:
-    """Return *flags* with this one in it, None when it is no flag of a group."""
+    """Return *flags* with this one in it, None when it is not a flag of a group."""
     name = next((flag for flag in _GROUP_FLAGS if abbreviates(pair.name.text, flag)), None)
     if name is None:
         return None
@@ -69,7 +69,7 @@ def read_group_flag(remarks: Remarks, flags: GroupFlags, pair: Pair) -> GroupFla
         remarks.warn(column, "octal", f"{name}={pair.value.text} begins with 0 and is octal: {value}")
     if name in ("sl", "FlowLabel"):
         highest = 15 if name == "sl" else 0xFFFFF
-        # An empty value is refused; a word that is no number counts as 0 only where nothing is left over.
+        # An empty value is refused; a word that is not a number counts as 0 only where nothing is left over.
         if not clean or value > highest:
             remarks.warn(column, "bad-value", f"{name} is a number from 0 to {highest}; OpenSM ignores this one")
             return flags

@@ -35,7 +35,7 @@ _PERMISSIVE: Final = PERMISSIVE_LID.to_bytes(2)
 class MadCarrier:
     """Carries the MADs of one subnet, with its *faults*, *history*, *receivers*, *traps* and subnet *managers*.
 
-    ``sa_data_limit``: the longest answer of an SA in bytes, longer ones are refused for want of resources.
+    ``sa_data_limit``: the longest answer of an SA in bytes, longer ones are refused for lack of resources.
     """
 
     def __init__(

@@ -35,7 +35,7 @@ _DESCRIPTOR: Final = re.compile(
 )
 """Names that mean a descriptor of whoever uses them."""
 _DEVICES: Final = Path("/dev")
-"""A log that is thrown away goes to /dev/null, which is no file that anybody could read it in, or close."""
+"""A log that is thrown away goes to /dev/null, which is not a file that anybody could read it in, or close."""
 _NO_FILE: Final = frozenset({"stdout", "stderr", "-", "syslog"})
 
 
@@ -122,7 +122,7 @@ class Named:
 
 @dataclass(slots=True)
 class _Look:
-    """How one process' files are looked at."""
+    """How one process' files are examined."""
 
     host: HostFiles
     process: OpensmProcess

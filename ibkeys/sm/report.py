@@ -29,7 +29,7 @@ MOST_OPENSMS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class HostReport:
-    """One host. ``name``: "" for this one. ``error``: why it could not be looked at; "" if it could."""
+    """One host. ``name``: "" for this one. ``error``: why it could not be examined; "" if it could."""
 
     name: str
     instances: tuple[Instance, ...] = ()

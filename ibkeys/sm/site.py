@@ -166,7 +166,7 @@ class Seen:
     master: Running
 
     def others(self) -> Iterator[tuple[Manager, Running | None]]:
-        """Yield the other SMs that take part, each with its OpenSM; None if that is on no host that was looked at.
+        """Yield the other SMs that take part, each with its OpenSM; None if that is on no host that was examined.
 
         A port whose IsSM bit is set and whose SMInfo was not answered takes part.
         """
@@ -177,7 +177,7 @@ class Seen:
 
 def taking_part(report: Report, reached: Sequence[Reached]) -> Iterator[tuple[Manager, Running | None]]:
     """Yield every SM of the fabric that is or may become master, each with its OpenSM; None if that is on no host that
-    was looked at.
+    was examined.
     """
     seen = {each.port_guid: each for each in report.instances() if each.port_guid is not None}
     for manager in report.managers or ():

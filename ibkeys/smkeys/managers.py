@@ -84,8 +84,8 @@ class KeyManagers:
 
 
 def find_key_managers(writer: Writer, reached: Sequence[Reached], found: Topology, goes_on: bool) -> KeyManagers:
-    """Return the OpenSMs of the fabric that a sweep with SMInfo *found*. *goes_on*: a change that was cut off goes on,
-    so that there may be several masters by now.
+    """Return the OpenSMs of the fabric that a sweep with SMInfo *found*. *goes_on*: a change that was interrupted goes
+    on, so that there may be several masters by now.
 
     Raises Refused (``master``, `REFUSAL`, ``file``, ``signal``) if there is no one master, if an SM is on no host that
     was reached, or an OpenSM could not be given a key; UsageError if an option is not known, FileError if a file is not

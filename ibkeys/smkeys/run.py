@@ -46,8 +46,8 @@ class Placed:
 @dataclass(slots=True)
 class Run:
     """``new``: the keys that all files get; ``former``: SA_Keys that must be refused afterwards; ``goes_on``: it is an
-    earlier change that was cut off, so that some files may have the new keys already. ``check``: called often, raises
-    to stop; ``say``: told what is being done. ``notes``: what the user should know at the end.
+    earlier change that was interrupted, so that some files may have the new keys already. ``check``: called often,
+    raises to stop; ``say``: told what is being done. ``notes``: what the user should know at the end.
     """
 
     writer: Writer

@@ -150,7 +150,7 @@ def job_in(identity: str, document: object) -> Job:
 def job_of(location: str | None, document: object) -> str | None:
     """Return the id of the job that an answer began: the last part of its ``Location``, or ``ID`` in it; else None.
 
-    The host in a ``Location`` does not count. Raises EncodeError for what is no id.
+    The host in a ``Location`` does not count. Raises EncodeError for what is not an id.
     """
     found: object = location.rstrip("/").rpartition("/")[2] if location else None
     if found is None and isinstance(document, dict):

@@ -1,6 +1,6 @@
 """The channel adapters of this host, as libibumad knows them, and the choice among their ports.
 
-Everything here goes through libibumad, and directories are looked at with os.listdir() only: libumad2sim, which puts
+Everything here goes through libibumad, and directories are examined with os.listdir() only: libumad2sim, which puts
 ibsim's simulated device under unmodified programs, sees neither Python's own open() nor its stat().
 """
 

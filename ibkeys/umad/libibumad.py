@@ -37,7 +37,7 @@ MAD_SIZE = 256
 SUBN_LID_ROUTED, SUBN_DIRECTED_ROUTE = 0x01, 0x81
 
 # MADs that one receive call brings at most. Half of what a scheduler has on the way: the fabric is busy with the other
-# half while these are looked at and the next ones are sent.
+# half while these are examined and the next ones are sent.
 _SLOTS = 32
 _SLOT_BYTES = [struct.Struct(f"{MAD_SIZE}s" * count).unpack for count in range(_SLOTS + 1)]
 # With this many requests on the way, sending waits a moment for replies. A peer that stops reading while its own

@@ -84,7 +84,7 @@ def parse_spec(text: str) -> SimSpec:
     sa-wildcards=accepted|refused, drop=PCT, duplicate=PCT, delay=PCT, inbound-check=partition|membership.
 
     ``sim:`` alone is the packaged demo fabric. File names with commas cannot be written here.
-    Raises UsageError; EncodeError for an sa-key that is no number.
+    Raises UsageError; EncodeError for an sa-key that is not a number.
     """
     path, values = _split(text)
     if "sm" not in values and values.keys() & {"sa-key", "sa-trust", "sa-wildcards"}:

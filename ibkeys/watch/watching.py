@@ -38,7 +38,7 @@ NAMES_AGAIN: Final = 60.0
 LOOK_AGAIN: Final = 5.0
 """Seconds between two looks whether another command still changes keys."""
 AT_ONCE: Final = 1000
-"""Reports that are told of before the port is looked at again: a few hundredths of a second."""
+"""Reports that are told of before the port is checked again: a few hundredths of a second."""
 
 
 class EventSink(Protocol):

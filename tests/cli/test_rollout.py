@@ -34,7 +34,7 @@ def test_deploy_as_a_person_sees_it(cli: Cli) -> None:
         "  M_Key, each its own: zero -> set on 8 ports\n"
         "  M_KeyProtectBits: 0 -> 2 on 8 ports\n"
         "  M_KeyLeasePeriod: 0 -> 60 on 8 ports\n"
-        "  last of all, the own port: node01 mlx4_0 (ca 0x0002c903000a1010) port 1, LID 1\n"
+        "  last of all, the local port: node01 mlx4_0 (ca 0x0002c903000a1010) port 1, LID 1\n"
         "run 1: 8 ports done, 0 failed, 0 left alone, 0 waiting\n"
     )
     assert all(line.startswith("ibkeys: note: ") for line in result.err.splitlines())

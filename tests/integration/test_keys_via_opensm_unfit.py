@@ -72,7 +72,7 @@ def test_keys_that_only_opensm_has_are_taken_over_first_as_the_error_says(level:
 
 
 def test_keys_of_an_opensm_of_another_subnet_are_not_asked_for() -> None:
-    """Its guid2mkey does not name the own port."""
+    """Its guid2mkey does not name the local port."""
     with keyed(NET, CONF + "m_key_protection_level 2\n") as opensm:
         (opensm.served.folder / "guid2mkey").write_text(f"0x0000000000000777 0x{FOREIGN:016x}\n\n")
         code, said = opensm.ibkeys(*DEPLOY)

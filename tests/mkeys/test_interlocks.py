@@ -217,7 +217,7 @@ def test_over_links_in_initialize_no_level_beyond_1(level: int | None, refused: 
     initialize(net)
     found = said(planned(net, RunOptions(protect=level, lease=60)), "links-initialize")
     assert bool(found) == refused
-    assert all(line.startswith(f"7 ports get level {level} over links") for line in found)  # the own port needs none
+    assert all(line.startswith(f"7 ports get level {level} over links") for line in found)  # the local port needs none
     with tool(net) as fabric, writer(fabric) as w:
         for route in ("0,1", "0,1,3"):  # a switch, a host
             name = "links-initialize"

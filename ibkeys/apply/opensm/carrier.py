@@ -2,7 +2,7 @@
 
 One step: the former bytes are in the journal; the new file is beside the old one, complete and on disk, and takes its
 place, at the standbys first; SIGHUP; the wire is read until it is as predicted. Before each file and each signal it is
-looked at again whether it is the same process, the same one master, and nobody else has written a file meanwhile.
+checked again whether it is the same process, the same one master, and nobody else has written a file meanwhile.
 Source: osm_state_mgr.c, osm_pkey_mgr.c, osm_prtn_config.c; a running OpenSM, observed.
 """
 
@@ -36,7 +36,7 @@ from ibkeys.topology.port_id import PortKey
 
 
 class OpensmCarrier:
-    """Makes changes through the master OpenSM. *reached*: the hosts that may be looked at and written to."""
+    """Makes changes through the master OpenSM. *reached*: the hosts that may be examined and written to."""
 
     name = "opensm"
     sends_sets = False
@@ -139,7 +139,7 @@ class OpensmCarrier:
     def carry_out(
         self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: OnStep | None
     ) -> Carried:
-        """Give OpenSM one policy after the other, each proven on the wire before the next."""
+        """Give OpenSM one policy after the other, each verified on the ports before the next."""
         run = Run(
             self._site,
             self._course,
@@ -248,7 +248,7 @@ class OpensmCarrier:
 
     def _prove_back(self, read: Policy | None, former: Policy | None, touched: Collection[PortKey]) -> Iterator[Failed]:
         """Yield the ports that do not become what the *former* policy says. *touched*: the ports that the operation was
-        at; what has drifted elsewhere, from the policy that OpenSM has *read*, is not looked at."""
+        at; what has drifted elsewhere, from the policy that OpenSM has *read*, is not examined."""
         survey = self._prediction.survey
         silent = read_again(self._writer, survey.targets.values())
         prediction = Prediction(survey, self._site.options, self._site.manager.guid)

@@ -42,9 +42,9 @@ WAIT: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the user asks of the carrier. ``wait``: see `WAIT`; ``gaps``: pairs may be cut for a moment; ``rewrite``:
-    OpenSM writes every table anew first; ``at_once``: an undo goes back in one step. ``had_gaps``: what is undone was
-    made with ``gaps``."""
+    """What the user asks of the carrier. ``wait``: see `WAIT`; ``gaps``: pairs may temporarily lose connectivity;
+    ``rewrite``: OpenSM writes every table again first; ``at_once``: an undo goes back in one step. ``had_gaps``: what
+    is undone was made with ``gaps``."""
 
     wait: float = WAIT
     gaps: bool = False
@@ -57,7 +57,7 @@ class Settings:
 class Course:
     """What is done, step by step. ``contents``: what each file holds in each step; ``enforcement``: what the last step
     changes; ``start``: the tables before the first step; ``files``: those that are replaced, the master's last;
-    ``breaks``: who is cut; ``objections``: the interlocks that are set off; ``remaining``: what is not as the
+    ``breaks``: who is cut; ``objections``: the interlocks that are triggered; ``remaining``: what is not as the
     plan found it."""
 
     start: Mapping[PortKey, Entries] = field(default_factory=dict)
@@ -291,8 +291,8 @@ class Planning:
         ).explained("The file or the master has changed since.", f"So the change would stay: {named(others)}.")
 
     def _ways(self, former: Former) -> dict[FileKey, Way]:
-        """Return the way of each file that goes back; that of the master may have none, if the operation stopped before
-        it. A file that no SM reads any more goes back too."""
+        """Return the way of each file that is rolled back; that of the master may have none, if the operation stopped
+        before it. A file that no SM reads any more goes back too."""
         ways = ways_in(former.files)
         read = {file.key for file in self.files}
         hands = {each.hands.name: each.hands for each in self.site.reached}

@@ -1,4 +1,4 @@
-"""Those who go back on other hosts when nobody confirms a change: one for each file that is replaced there.
+"""Those who roll back on other hosts when nobody confirms a change: one for each file that is replaced there.
 
 A guard needs neither the connection nor this process. Whoever is left of the two goes back: this process at the end of
 the time, a guard a little later (`MARGIN`). Both do nothing where the former bytes are in place already.
@@ -64,7 +64,7 @@ class Guards:
         return problems
 
     def end(self, confirmed: bool) -> list[str]:
-        """End them; return what is wrong, in words: a guard that goes back although the change is *confirmed*."""
+        """End them; return what is wrong, in words: a guard that rolls back although the change is *confirmed*."""
         problems = []
         for (host, path), guard in self.by_file.items():
             try:

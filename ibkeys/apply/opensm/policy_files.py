@@ -25,7 +25,7 @@ Way = tuple[bytes | None, ...]
 
 @dataclass(slots=True)
 class PolicyFile:
-    """One file and the hands that replace it. ``place``: as OpenSM sees it; None where that is not looked at."""
+    """One file and the hands that replace it. ``place``: as OpenSM sees it; None where that is not examined."""
 
     hands: SmHands
     path: Path

@@ -76,7 +76,7 @@ class Run:
         return written
 
     def _tell(self) -> None:
-        """Send SIGHUP to the very process that was looked at, while the files are as they were left."""
+        """Send SIGHUP to the very process that was examined, while the files are as they were left."""
         self.site.verify()
         self._verify_files("OpenSM was not told to read it")
         master = self.site.master

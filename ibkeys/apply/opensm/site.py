@@ -1,6 +1,6 @@
 """The master OpenSM as a change of partitions needs it: its policy, the options it makes tables with, its standbys.
 
-Everything is looked at once when a change is planned, and the parts that could turn a right change into a wrong one
+Everything is examined once when a change is planned, and the parts that could turn a right change into a wrong one
 again before each step: the process, the master, the options file.
 """
 

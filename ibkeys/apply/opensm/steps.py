@@ -23,7 +23,7 @@ from ibkeys.plan.order import EnforcementStep, Phase, PhaseName, Step, TableStep
 from ibkeys.topology.port_id import PortKey
 
 _REWRITING: Final = range(0x7001, 0x7FFF)
-"""Partition numbers, of which the first free one makes OpenSM write every table anew."""
+"""Partition numbers, of which the first free one makes OpenSM write every table again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class Prediction:
 
 
 def unused_partition(taken: Collection[int]) -> int:
-    """Return the number of a partition in which nobody is, for a policy by which OpenSM writes every table anew.
+    """Return the number of a partition in which nobody is, for a policy by which OpenSM writes every table again.
 
     *taken*: partition numbers in use. Raises UsageError. Source: opensm osm_pkey_mgr.c, which writes a block where it
     differs from what it remembers of it.

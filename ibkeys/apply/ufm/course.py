@@ -2,7 +2,7 @@
 
 The states on the way are those of `ibkeys.plan.steps`, as through OpenSM: nobody is cut and nobody is joined. UFM
 takes one partition at a time, so each state is made in two steps, first all that lets more talk, then all that lets
-fewer; each is proven on the wire before the next.
+fewer; each is verified on the ports before the next.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class Run:
 
     def _ask_for(self, number: int) -> tuple[list[FileEntry], dict[PortKey | None, str]]:
         """Change the partitions of one step. Return what the journal keeps of it, and what UFM did not store, by port;
-        None for what is no port of the fabric."""
+        None for what is not a port of the fabric."""
         written: list[FileEntry] = []
         for base, words in self.course.words[number].items():
             calls = self.course.stored[base].calls_to(words)
@@ -133,8 +133,8 @@ class Run:
                 )
 
     def _read_back(self, base: int, words: Words) -> dict[PortKey | None, str]:
-        """Return what UFM has not stored of *words*, by port; None for what is no port of the fabric. It is read again
-        for a while: clients of UFM have seen it show a change a moment after its answer."""
+        """Return what UFM has not stored of *words*, by port; None for what is not a port of the fabric. It is read
+        again for a while: clients of UFM have seen it show a change a moment after its answer."""
         patience = ProgressTimeout(self.clock, min(self.wait, _SHOWS_WITHIN))
         while True:
             entry = self.ufm.partition(base)

@@ -78,7 +78,7 @@ class Stored:
     # --- the journal -------------------------------------------------------------------------------------------------
 
     def image(self, url: str, words: Words) -> FileImage:
-        """Return what the journal keeps of a change to *words*: UFM stands in the place of a host, the partition in
+        """Return what the journal keeps of a change to *words*: UFM stands in place of a host, the partition in
         that of a file."""
         before = _text(self.words) if self.exists else None
         return FileImage(resource(self.base), before, _text(words), host=host_of(url))

@@ -99,7 +99,7 @@ def exchange(one: Path, other: Path) -> None:
 
 
 def exchange_in_steps(made: Path, place: Path) -> None:
-    """As `exchange`, on NFS and the like: briefly there is no *place*; an error gives the earlier one back."""
+    """As `exchange`, on NFS and the like: briefly there is no *place*; an error restores the earlier one."""
     aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.absolute().parent))
     os.rename(place, aside)
     try:

@@ -132,7 +132,7 @@ def _waived(subject: Subject) -> str:
     return clean(f"{words.place(subject.identity)}: {subject.message} ({subject.waiver or 'waived'})")
 
 
-# --- what is no finding -----------------------------------------------------------------------------------------------
+# --- what is not a finding --------------------------------------------------------------------------------------------
 
 
 def _invocation(report: Report, exit_code: int, left_out: int) -> dict[str, Any]:

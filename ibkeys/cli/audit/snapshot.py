@@ -77,7 +77,7 @@ def snapshot(
 
 
 def _folder(file: str | None, into: str | None, keep: timedelta | None) -> SnapshotFolder | None:
-    """Return the folder of --into, looked at before the sweep; None where FILE is given."""
+    """Return the folder of --into, examined before the sweep; None where FILE is given."""
     from ibkeys.fabric.snapshot_folder import SnapshotFolder
 
     if file is not None:

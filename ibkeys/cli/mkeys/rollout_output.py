@@ -50,7 +50,9 @@ class RunOutput:
         self._write_kinds(put)
         for line in run.way.in_words() if run.way is not None else ():
             put(f"  through {line}")
-        for stage, what in zip(run.stages[1:], ("last, the port of an SM", "last of all, the own port"), strict=False):
+        for stage, what in zip(
+            run.stages[1:], ("last, the port of an SM", "last of all, the local port"), strict=False
+        ):
             for job in stage:
                 put(f"  {what}: {heading_of(job.port.identity())}")
         if run.later:

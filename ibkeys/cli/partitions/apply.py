@@ -223,7 +223,7 @@ def _plan(asked: _Asked, writer: Writer, document: PartitionPlan | None, run: Ap
 
 
 def _guardian(asked: _Asked, seconds: int) -> Guardian | None:
-    """Start the process that goes back when this one dies; a journal in memory dies with it, so there is none."""
+    """Start the process that rolls back when this one dies; a journal in memory dies with it, so there is none."""
     from ibkeys.apply.confirm import is_unconfirmed, may_go_back
     from ibkeys.change.confirming.guardian import Guardian
 

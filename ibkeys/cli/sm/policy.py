@@ -41,7 +41,7 @@ def read_accepted(name: str, ufm: UfmOptions | None = None) -> Policy | None:
 
 
 def refuse_url(name: str) -> None:
-    """Raise UsageError for a URL in the place of a policy file, which it does not repeat: there may be a password."""
+    """Raise UsageError for a URL in place of a policy file, which it does not repeat: there may be a password."""
     if "://" in name:
         raise UsageError(
             "the policy is a URL: write ufm:URL, with ufm in lower case, and only for commands that can query UFM"

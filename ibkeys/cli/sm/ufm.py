@@ -1,4 +1,4 @@
-"""Options that say how UFM is asked, and the policy that it is: ``ufm:URL`` in the place of a policy's file name."""
+"""Options that say how UFM is asked, and the policy that it is: ``ufm:URL`` in place of a policy's file name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An options file of OpenSM as the journal keeps it: a reference to the key store in the place of each key.
+"""An options file of OpenSM as the journal keeps it: a reference to the key store in place of each key.
 
 A reference is ``@KIND:ROW:SPELLING``: what key it is, its row of the key store, and how the number was written, so that
 it comes back byte for byte. The kind ``m_key`` is that of the line that OpenSM obeys, ``sm_key`` and ``sa_key`` are
@@ -29,7 +29,7 @@ Kind = Literal["m_key", "sm_key", "sa_key", "other"]
 MASK: Final = b"(not shown)"
 _KINDS: Final[dict[bytes, Kind]] = {b"m_key": "m_key", b"sm_key": "sm_key", b"sa_key": "sa_key", b"cc_key": "other"}
 _NO_KEY: Final[dict[Kind, int]] = {"m_key": 0, "sm_key": 1, "sa_key": 1, "other": 0}
-"""The highest value that is no key."""
+"""The highest value that is not a key."""
 _LONG: Final = 1 << 16
 """From here on a number on a line that OpenSM does not read may be a key."""
 _VERY_LONG: Final = 1 << 32

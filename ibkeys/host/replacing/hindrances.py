@@ -23,7 +23,7 @@ _FIXED: Final = 0x10 | 0x20
 
 
 def hindrance(seen: SeenFile, rights: int | None = None) -> str | None:
-    """Return why a file that was looked at cannot be replaced, None when nothing is known to stand in the way.
+    """Return why a file that was examined cannot be replaced, None when nothing is known to stand in the way.
 
     *rights*: the permission bits that the new one shall have, None for those of the old one. Raises FileError when its
     folder cannot be read.

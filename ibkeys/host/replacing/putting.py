@@ -1,4 +1,4 @@
-"""Putting a new file in the place of an old one, so that an edit of somebody else is never lost unread.
+"""Putting a new file in place of an old one, so that an edit of somebody else is never lost unread.
 
 The new file is complete and on disk beside the old one before it takes its place. Then both change places in one step.
 What came out is compared with what was seen before. Where it is something else, both change places again, and the

@@ -19,7 +19,7 @@ from ibkeys.keys.mkey import NO_MKEY
 KeyName = Literal["none", "former", "wanted"]
 """Which key a step sets: 0, the former key of the ports, or the new one. The key itself is in the key store."""
 Kind = Literal["key", "level", "lease", "lowered"]
-"""``lowered``: a level that goes back because nobody confirmed the run."""
+"""``lowered``: a level that is rolled back because nobody confirmed the run."""
 
 
 @dataclass(frozen=True, slots=True)

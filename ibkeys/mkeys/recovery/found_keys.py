@@ -88,7 +88,7 @@ class FoundKeys:
 
     def change(self, operation: Operation) -> Iterator[RecoveryResult]:
         """Set what the user wants on the ports that came back: the farthest first, the local port last. Leases took
-        their time, so the way to each is looked at again.
+        their time, so the way to each is checked again.
 
         Yields the outcome for each.
         """

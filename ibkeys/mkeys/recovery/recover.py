@@ -83,7 +83,7 @@ class Recovery:
         return outlook_of(self.search, self.options, self._keys.count_new(), spares)
 
     def objections(self) -> list[Objection]:
-        """Return the interlocks that it sets off: none while no lease is needed and nothing is set."""
+        """Return the interlocks that it triggers: none while no lease is needed and nothing is set."""
         waiting, writer = self.search.waiting, self.writer
         if not (waiting.silent or waiting.hiding or (self.options.sets_something and not self.outlook().is_empty)):
             return []

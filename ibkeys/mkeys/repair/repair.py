@@ -60,7 +60,7 @@ class Repair:
         return outlook_of(self._store, self._ring, self.candidates, conf_leases)
 
     def objections(self) -> list[Objection]:
-        """Return the interlocks that it sets off. Asks the SA; no SMP is sent."""
+        """Return the interlocks that it triggers. Asks the SA; no SMP is sent."""
         return objections_to_key_files_under_sm(find_master(self.writer.fabric))
 
     def run(self, progress: OnFound | None = None) -> Repaired:
@@ -84,7 +84,7 @@ class Repair:
         return done
 
     def check(self) -> None:
-        """Raise Refused for the first interlock that it sets off and the user has not overridden."""
+        """Raise Refused for the first interlock that it triggers and the user has not overridden."""
         self._check(self.objections())
 
     def _check(self, objections: list[Objection]) -> None:

@@ -189,7 +189,7 @@ def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
 
     Raises Refused, StoreError (nothing was sent whose key is not safe, and all that was sent is proven as far as it
     answers), what *report* raised, and KeyboardInterrupt: a signal ends the run after the ports in change, a second
-    SIGINT at once. After any of these the run can be resumed or go back.
+    SIGINT at once. After any of these the run can be resumed or rolled back.
     """
     writer.sends_keys = True
     plan = RunPlan(run, report)
@@ -211,7 +211,7 @@ class RunPlan:
 
     @property
     def objections(self) -> list[Objection]:
-        """The interlocks that the run sets off."""
+        """The interlocks that the run triggers."""
         return self._run.plan.objections
 
     @property
@@ -255,8 +255,8 @@ class RunPlan:
             self._close_cut_off(writer, operation)
 
     def _close_cut_off(self, writer: Writer, operation: Operation) -> None:
-        """Let the journal say of the operations that were cut off in this run how they ended. They began after it, and
-        no other run began since."""
+        """Let the journal say of the operations that were interrupted in this run how they ended. They began after it,
+        and no other run began since."""
         last = Runs(writer.keystore).last()
         assert last is not None  # this one
         state: OperationState = "undone" if self._run.goes_back else "done"

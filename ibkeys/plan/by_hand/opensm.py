@@ -18,7 +18,7 @@ _END: Final = "END-OF-POLICY"
 
 def opensm_script(plan: PartitionPlan, present: Policy | None, sm_port_guid: int | None, gaps: bool) -> HandScript:
     """Return the steps of a *plan* that lists all tables. *present*: a copy of the policy that OpenSM uses now, None if
-    nobody has one; *gaps*: pairs may be cut for a moment.
+    nobody has one; *gaps*: pairs may temporarily lose connectivity.
 
     Raises UsageError if policies in between are needed and *present* is None, if a pair would be cut, and what
     `policies_between` raises.
@@ -63,7 +63,7 @@ _BACK: Final = (
 
 
 def _put(text: bytes) -> Iterator[str]:
-    """Yield the lines that put a policy in the place of the last one at one stroke, with its mode and owner."""
+    """Yield the lines that put a policy in place of the last one in one step, with its mode and owner."""
     lines = text.decode("utf-8", "surrogateescape").split("\n")
     end = _END
     while end in lines:

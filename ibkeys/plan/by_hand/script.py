@@ -30,7 +30,7 @@ class HandStep:
 
 @dataclass(frozen=True, slots=True)
 class HandScript:
-    """All of it. ``head``: what comes before the first step; ``back``: how to go back."""
+    """All of it. ``head``: what comes before the first step; ``back``: how to roll back."""
 
     head: tuple[str, ...]
     steps: tuple[HandStep, ...]

@@ -33,7 +33,7 @@ _BACK: Final = (
 
 
 def ufm_script(plan: PartitionPlan, gaps: bool) -> HandScript:
-    """Return the steps of a *plan* that lists all tables. *gaps*: pairs may be cut for a moment.
+    """Return the steps of a *plan* that lists all tables. *gaps*: pairs may temporarily lose connectivity.
 
     Raises UsageError for what no call of UFM's REST interface changes, for a table without room, and where a pair would
     be cut.

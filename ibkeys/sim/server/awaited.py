@@ -71,7 +71,7 @@ class PendingRequests:
     def answered_by(self, mad: bytes, port: Port) -> Request | None:
         """Return the request from *port* that *mad* answers, and let it wait no longer; None when nobody waits for it.
 
-        Bits 47 to 32 of a TransactionID are the requester's agent. Those of a TrapRepress are not looked at:
+        Bits 47 to 32 of a TransactionID are the requester's agent. Those of a TrapRepress are not examined:
         libumad2sim puts the agent of the program that sends it there (umad2sim.c: umad2sim_write), where a kernel
         leaves them.
         """

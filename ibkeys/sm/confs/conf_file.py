@@ -78,7 +78,7 @@ class ConfFile:
         """Replace its contents by *new*; None when they are equal already.
 
         The journal gets references to the key store in place of keys. Raises FileChanged if somebody else changed it,
-        FileFormatError for a key that the journal could not give back, FileError, HostNotReached, StoreError.
+        FileFormatError for a key that the journal could not restore, FileError, HostNotReached, StoreError.
         """
         if new == self.data or self._has_become(new):
             return None

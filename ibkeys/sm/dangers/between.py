@@ -54,7 +54,7 @@ def _silent(report: Report) -> Iterator[Found]:
 def _not_seen(report: Report) -> Iterator[Found]:
     seen = {each.port_guid for each in report.instances()}
     if not report.hosts or any(each.port_guid is None for each in report.instances()):
-        return  # no host was looked at, or it may be one of these
+        return  # no host was examined, or it may be one of these
     for each in report.managers or ():
         if each.guid not in seen and (each.state or "") not in ("", "not active"):
             yield Found(

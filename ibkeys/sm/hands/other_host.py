@@ -180,7 +180,8 @@ class OtherHost(ProcessControl):
         return seen.mode
 
     def clean_up(self, entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS) -> LeftOvers:
-        """Remove what runs that were cut off left beside the files of this host. Raises FileError, HostNotReached."""
+        """Remove what runs that were interrupted left beside the files of this host. Raises FileError,
+        HostNotReached."""
         known: dict[Path, set[str]] = {}
         for entry in entries:
             if entry.image.host == self.name:

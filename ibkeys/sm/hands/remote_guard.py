@@ -1,8 +1,8 @@
 """A guard process on another host that rolls back by itself: it needs neither the connection nor the fabric.
 
 It has a directory of its own (mode 0700, below /tmp of that host) with the former bytes, the sums of the texts that it
-may take back, and the program that it runs. The directory's name is its token. Of "confirmed" and "going back" exactly
-one happens: both make the same symbolic link in there.
+may take back, and the program that it runs. The directory's name is its token. Of "confirmed" and "rolling back"
+exactly one happens: both make the same symbolic link in there.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class OtherGuard:
         self._say("waiting")
 
     def over(self) -> bool:
-        """End it: everything was given back by this process. Raises HostRefused, HostNotReached."""
+        """End it: everything was restored by this process. Raises HostRefused, HostNotReached."""
         return bool(self.token) and confirm_guard(self._host, self._writer, self.token)
 
     def confirm(self) -> bool:
@@ -90,7 +90,7 @@ class OtherGuard:
 
 
 def confirm_guard(host: str, writer: Writer, token: str) -> bool:
-    """End a guard; False when it is going back already, or is there no more. Raises HostRefused, HostNotReached."""
+    """End a guard; False when it is rolling back already, or is there no more. Raises HostRefused, HostNotReached."""
     if not _TOKEN.fullmatch(token):
         raise HostRefused(f"{host}: {token!r} is not a guard", host)
     try:

@@ -86,11 +86,11 @@ class ThisHost(ProcessControl):
         return set_mode(place, seen, mode)
 
     def clean_up(self, entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS) -> LeftOvers:
-        """Remove what runs that were cut off left beside the files of this host. Raises FileError."""
+        """Remove what runs that were interrupted left beside the files of this host. Raises FileError."""
         return replacing.clean_up((entry for entry in entries if not entry.image.host), contents)
 
     def guard(self, seconds: float) -> RemoteGuard | None:
-        """None: who goes back on this host is `ibkeys.change.confirming.guardian`."""
+        """None: who rolls back on this host is `ibkeys.change.confirming.guardian`."""
         return None
 
     def confirm_guard(self, token: str) -> bool:
