@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ibkeys.keys.mkey import MKey
     from ibkeys.keys.pkey import PKey
     from ibkeys.keys.smkey import SMKey
-    from ibkeys.opening import Keys, Local, NodeNames, Stores, open_port
+    from ibkeys.opening import Keys, Local, NodeNames, SaAccess, Stores, open_port
     from ibkeys.reach.reach import Reach
     from ibkeys.scripting import ChangeRun, Fabric
     from ibkeys.sim.subnet import Subnet
@@ -65,6 +65,7 @@ __all__ = [
     "RecordedFabric",
     "RecordedPort",
     "SMKey",
+    "SaAccess",
     "Snapshot",
     "Source",
     "Stores",
@@ -107,6 +108,7 @@ _EXPORTED = {
     "SMKey": "keys.smkey",
     "Keys": "opening",
     "Local": "opening",
+    "SaAccess": "opening",
     "Stores": "opening",
     "open_port": "opening",
     "Reach": "reach.reach",

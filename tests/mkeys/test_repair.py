@@ -26,6 +26,7 @@ from tests.fabricsim import subnet, tool, writer
 from tests.fattree import fat_tree
 from tests.mkeys.rollout import deploy, go_on, rotate, site_of
 from tests.protectedsim import end_ports, keep_counters, listen, ring_of, store_of, violations
+from tests.sample import SOAK
 
 A, B, C = (MKey(0xA94F13D02E7C5B68 + number) for number in range(3))
 LEASE = 60
@@ -310,7 +311,7 @@ def test_a_store_without_keys_has_nothing_to_ask_with(tmp_path: Path) -> None:
 # --- any mixture ------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100 if SOAK else 12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_mixture_of_keys_and_levels(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     folder = tmp_path_factory.mktemp("mixture")

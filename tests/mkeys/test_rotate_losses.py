@@ -76,7 +76,8 @@ def test_a_port_that_falls_silent_keeps_both_keys_and_holds_up_nobody(tmp_path: 
     assert not set(before.values()) & set(site.keys().values())
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.soak), pytest.param(3, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_under_losses_a_fabric_of_2048_hosts_completes_with_a_whole_account(seed: int, tmp_path: Path) -> None:
     site = Site(Subnet.from_text(fat_tree(64, 32, 8), seed=seed), tmp_path)
     everything = len(site.ports())

@@ -14,7 +14,6 @@ class AskSa:
     """How to ask subnet administration (the SA), and other agents behind QP1."""
 
     sm_port: int | None
-    smkey: str | None
     pkey_idx: int | None
 
 
@@ -38,7 +37,6 @@ sa: Final = group(
     "sa",
     AskSa,
     sm_port,
-    option("--smkey", metavar="KEY", help="SM_Key to send to the SA: '-' asks without echo, @FILE reads it."),
     pkey_idx,
 )
-"""For commands that ask the SA."""
+"""For commands that ask the SA. Its SM_Key is one of the options of every command that talks to a fabric."""

@@ -29,6 +29,8 @@ class Where:
     limit: tuple[str, ...]
     m_key: str | None
     security_keys: str | None
+    sa_keys: bool
+    smkey: str | None
     keystore: str | None
     keystore_passphrase: str | None
     journal: str | None
@@ -119,6 +121,8 @@ _fabric_options: Final[tuple[Callable[..., Any], ...]] = (
     ),
     shared(KEYS, "-y", "--m_key", metavar="KEY", help="M_Key to send: '-' asks without echo, @FILE reads it."),
     shared(KEYS, "--security-keys", metavar="DIR", help="Directory with OpenSM's guid2mkey, neighbors and guid2lid."),
+    shared(KEYS, "--sa-keys", is_flag=True, help="Ask the SA for all M_Keys and links; needs --smkey."),
+    shared(KEYS, "--smkey", metavar="KEY", help="SM_Key to send to the SA: '-' asks without echo, @FILE reads it."),
     _keystore,
     _passphrase,
     shared(

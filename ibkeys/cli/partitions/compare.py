@@ -98,9 +98,8 @@ def _recorded(where: Where, name: str | None, policy: Policy | None, allow_both:
         raise UsageError(
             "--policy opensm needs the fabric to find the master, and --from reads a file: name the policy file"
         )
-    for option in ("wait", "smkey"):
-        if click.get_current_context().get_parameter_source(option) == ParameterSource.COMMANDLINE:
-            raise UsageError(f"--from reads a file, not the fabric: leave --{option} out")
+    if click.get_current_context().get_parameter_source("wait") == ParameterSource.COMMANDLINE:
+        raise UsageError("--from reads a file, not the fabric: leave --wait out")
     recorded = open_recorded(where)
     found = recorded.sweep(wanted=Wanted(p_keys=True, sm_info=True))
     view = recorded.snapshot.sa_view
