@@ -129,7 +129,7 @@ class EnforcementPlan(Plan):
         for each in self.files:
             each.conf.verify("OpenSM was not told to read it")
         for opensm in [opensm for each in self.files for opensm in each.opensms]:
-            opensm.hands.signal(opensm.instance.process)
+            opensm.machine.signal(opensm.instance.process)
         waiting = ProgressTimeout(self.clock, self.wait)
         while True:
             interrupts.check()

@@ -63,7 +63,7 @@ class FileStep(Step):
             if file.path is None or file.place is None:
                 continue
             try:
-                fact = running.hands.files.stat(file.place)
+                fact = running.machine.files.stat(file.place)
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -76,10 +76,10 @@ class FileStep(Step):
 
     def _close(self, found: Sequence[_OpenFile]) -> Sequence[str]:
         for each in found:
-            close(each.running.hands, each.place)
+            close(each.running.machine, each.place)
         for each in found:
             if each.role == "options":  # a new mode looks like an edit that nobody has read
-                each.running.hands.signal(each.running.instance.process)
+                each.running.machine.signal(each.running.instance.process)
         return ()
 
 
@@ -111,7 +111,7 @@ class _OpenFile:
 
     @property
     def _name(self) -> str:
-        host = self.running.hands.name
+        host = self.running.machine.name
         return f"{self.path} on {host}" if host else str(self.path)
 
 
@@ -138,14 +138,14 @@ def _name_on_host(running: Running, file: InstanceFile, fact: FileFact) -> Path:
     """
     assert file.path is not None
     try:
-        is_same = running.hands.files.stat(file.path).identity == fact.identity
+        is_same = running.machine.files.stat(file.path).identity == fact.identity
     except OSError:
         is_same = False
     return file.path if is_same else running.place_of(file.role)[0]
 
 
 def _has_key(running: Running, fact: FileFact) -> bool:
-    seen = running.hands.look(running.place_of("options")[0])
+    seen = running.machine.look(running.place_of("options")[0])
     return seen.data is not None and opensm_config(fact, seen.data).holds_key
 
 

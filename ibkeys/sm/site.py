@@ -19,10 +19,10 @@ from ibkeys.host.file_access import FileFact
 from ibkeys.host.opensm_here import own_socket
 from ibkeys.printable import named
 from ibkeys.sm.elsewhere.ssh import SshHost
-from ibkeys.sm.hands.opening import open_hands
-from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import Instance, InstanceFile, Role
+from ibkeys.sm.machines.machine import Machine
+from ibkeys.sm.machines.opening import open_machine
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Setting
 from ibkeys.sm.report import Report, join, look_at_host
@@ -36,24 +36,24 @@ _NO_PROGRAM: Final = "it cannot be verified that it is an OpenSM; run as root"
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A host with OpenSMs: what the user said of it, and the hands there."""
+    """A host with OpenSMs: what the user said of it, and the way to change it."""
 
     host: SmHost
-    hands: SmHands
+    machine: Machine
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """An OpenSM that runs, the hands on its host, and the SM of the fabric that it is; None if that is not known."""
+    """An OpenSM that runs, its host, and the SM of the fabric that it is; None if that is not known."""
 
     instance: Instance
-    hands: SmHands
+    machine: Machine
     manager: Manager | None
 
     def read_user(self) -> int:
         """Return the user ID that it runs as. Raises Refused (``stale``) if it runs no more, HostNotReached."""
         try:
-            return self.hands.files.stat(self.instance.process.folder).uid
+            return self.machine.files.stat(self.instance.process.folder).uid
         except OSError:
             raise stale(f"{self.instance.name} no longer runs, or was restarted") from None
 
@@ -78,7 +78,7 @@ class Running:
         """Whether the file is the same by the name that its host has for it: a service may have mounts of its own."""
         assert file.path is not None
         try:
-            return file.fact is not None and self.hands.files.stat(file.path).identity == file.fact.identity
+            return file.fact is not None and self.machine.files.stat(file.path).identity == file.fact.identity
         except OSError:
             return False
 
@@ -108,13 +108,13 @@ class Running:
 
     def verify_process(self) -> None:
         """Check that the process is still running. Raises Refused (``stale``), HostNotReached."""
-        if not self.hands.is_running(self.instance.process):
+        if not self.machine.is_running(self.instance.process):
             raise stale(f"{self.instance.name} no longer runs, or was restarted")
 
     def verify_options(self) -> None:
         """Check that the options file has not changed. Raises Refused (``stale``), HostNotReached."""
         file = self.instance.files["options"]
-        if file.place is not None and _state(file.fact) != _state(_fact_now(self.hands, file.place)):
+        if file.place is not None and _state(file.fact) != _state(_fact_now(self.machine, file.place)):
             raise stale(f"{file.path}, the options file of {self.instance.name}, was changed in the meantime")
 
 
@@ -129,9 +129,9 @@ _WORDS: Final[Mapping[Role, str]] = {
 }
 
 
-def reach(enter: Callable[[AbstractContextManager[SmHands]], SmHands], hosts: Iterable[SmHost]) -> list[Reached]:
+def reach(enter: Callable[[AbstractContextManager[Machine]], Machine], hosts: Iterable[SmHost]) -> list[Reached]:
     """Open *hosts*; *enter* closes them again, as an ExitStack does. Raises HostNotReached."""
-    return [Reached(host, enter(open_hands(host))) for host in hosts]
+    return [Reached(host, enter(open_machine(host))) for host in hosts]
 
 
 def to_json(reached: Iterable[Reached]) -> list[dict[str, Any]]:
@@ -184,12 +184,12 @@ def taking_part(report: Report, reached: Sequence[Reached]) -> Iterator[tuple[Ma
         if manager.state == "not active":
             continue
         instance = seen.get(manager.guid)
-        yield manager, None if instance is None else Running(instance, hands_of(reached, instance), manager)
+        yield manager, None if instance is None else Running(instance, machine_of(reached, instance), manager)
 
 
 def look_around(managers: Sequence[Manager], reached: Sequence[Reached], own_guid: int) -> Report:
     """Return the *managers* of the fabric with the OpenSMs of the hosts *reached*; see `find_master`."""
-    looked = [look_at_host(each.hands.files, each.host.named, own_socket()) for each in reached]
+    looked = [look_at_host(each.machine.files, each.host.named, own_socket()) for each in reached]
     return join(managers, looked, [own_guid])
 
 
@@ -202,7 +202,7 @@ def find_master(managers: Sequence[Manager], reached: Sequence[Reached], own_gui
     """
     report = look_around(managers, reached, own_guid)
     manager, instance = master_in(report)
-    return Seen(report, reached, manager, Running(instance, hands_of(reached, instance), manager))
+    return Seen(report, reached, manager, Running(instance, machine_of(reached, instance), manager))
 
 
 def master_in(report: Report) -> tuple[Manager, Instance]:
@@ -216,9 +216,9 @@ def master_in(report: Report) -> tuple[Manager, Instance]:
     return manager, instance
 
 
-def hands_of(reached: Sequence[Reached], instance: Instance) -> SmHands:
+def machine_of(reached: Sequence[Reached], instance: Instance) -> Machine:
     """Return the host of an OpenSM, opened for changes."""
-    return next(each.hands for each in reached if each.hands.name == instance.host)
+    return next(each.machine for each in reached if each.machine.name == instance.host)
 
 
 def verify_master(fabric: Fabric, manager: Manager, lids: Sequence[int]) -> None:
@@ -274,9 +274,9 @@ def _shown(value: object) -> str:
     return str(value).upper() if isinstance(value, bool) else str(value)
 
 
-def _fact_now(hands: SmHands, place: Path) -> FileFact | None:
+def _fact_now(machine: Machine, place: Path) -> FileFact | None:
     try:
-        return hands.files.stat(place)
+        return machine.files.stat(place)
     except OSError:
         return None
 

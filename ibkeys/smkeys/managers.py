@@ -158,7 +158,7 @@ def _refuse_one_file_of_several_hosts(files: Sequence[KeyFile]) -> None:
         if found is None:
             continue
         other = seen.setdefault((found.inode, found.modified_ns, found.data), file)
-        if other is not file and other.conf.hands.name != file.conf.hands.name:
+        if other is not file and other.conf.machine.name != file.conf.machine.name:
             raise Refused(
                 f"{other.conf.name} and {file.conf.name} are one file, which both hosts have from one server: give "
                 "each host its own options file; nothing was changed",
@@ -167,11 +167,11 @@ def _refuse_one_file_of_several_hosts(files: Sequence[KeyFile]) -> None:
 
 
 def _refuse_several_files_of_another_host(files: Sequence[KeyFile]) -> None:
-    """Raise Refused if two files of one other host would have to wait beside each other: its hands hold one."""
+    """Raise Refused if two files of one other host would have to wait beside each other: it holds one."""
     seen: dict[str, KeyFile] = {}
     for file in files:
-        other = seen.setdefault(file.conf.hands.name, file)
-        if file.conf.hands.name and other is not file:
+        other = seen.setdefault(file.conf.machine.name, file)
+        if file.conf.machine.name and other is not file:
             raise Refused(
                 f"{other.conf.name} and {file.conf.name} belong to two OpenSMs of one host; nothing was changed: stop "
                 "one of them, or run ibkeys on that host",

@@ -104,7 +104,7 @@ class KeyChange(Plan):
             "goes_on": self.goes_on,
             "files": [
                 {
-                    "host": file.conf.hands.name or None,
+                    "host": file.conf.machine.name or None,
                     "path": str(file.conf.seen.path),
                     "opensms": [each.instance.name for each in file.opensms],
                     "changes": {kind: self.state(kind, file.keys[kind]) for kind in KINDS},

@@ -108,7 +108,7 @@ class Run:
 
     def _close_log(self, opensm: Running, user: int) -> None:
         log = opensm.instance.files["log"]
-        if log.place is not None and log.fact is not None and close(opensm.hands, log.place, user):
+        if log.place is not None and log.fact is not None and close(opensm.machine, log.place, user):
             self.notes.append(
                 f"{opensm.instance.name}: only its owner may read {log.path} from now on; if logrotate re-creates "
                 "it, set the mode there (create 0600)"
@@ -127,7 +127,9 @@ class Run:
             after = with_options(conf.data, values)
             if after != conf.data:
                 self.say(f"writing beside {conf.name}")
-                staged = conf.hands.stage(self.operation, conf.seen, after, contents=self._contents, rights=conf.rights)
+                staged = conf.machine.stage(
+                    self.operation, conf.seen, after, contents=self._contents, rights=conf.rights
+                )
                 ready.append((file, after, stack.enter_context(staged)))
         return ready
 
@@ -144,7 +146,7 @@ class Run:
                 if not error.is_replaced:
                     self._placed.pop()
                 raise
-            file.conf.seen = file.conf.hands.look(file.conf.path)
+            file.conf.seen = file.conf.machine.look(file.conf.path)
             self._refuse_unseen(file, after)
         self._refuse_late(began)
 
@@ -165,7 +167,7 @@ class Run:
             if place is None or place == conf.path:
                 continue
             try:
-                sees_it = conf.hands.files.read(place, len(after) + 1) == after
+                sees_it = conf.machine.files.read(place, len(after) + 1) == after
             except OSError:
                 sees_it = False
             if not sees_it:
@@ -174,7 +176,7 @@ class Run:
     def _signal(self, opensms: Iterable[Running]) -> None:
         """Send SIGHUP to every OpenSM, even where the file had the keys already: it may not have been signalled."""
         for each in opensms:
-            each.hands.signal(each.instance.process)
+            each.machine.signal(each.instance.process)
 
     def _prove(self) -> None:
         """Raise Incomplete unless the new keys are in force, and the SMs know each other."""
@@ -243,11 +245,11 @@ class Run:
         for each in reversed(self._placed):
             try:
                 conf = each.file.conf
-                seen = conf.hands.look(conf.path)
+                seen = conf.machine.look(conf.path)
                 if seen.data != each.former:
                     if seen.data != each.after:
                         raise FileChanged(f"{conf.name}: somebody else changed it meanwhile; it stays as it is")
-                    entry = conf.hands.replace(self.operation, seen, each.former, contents=self._contents)
+                    entry = conf.machine.replace(self.operation, seen, each.former, contents=self._contents)
                     entry.failed()
                 each.entry.failed()
                 back.append(each.file)

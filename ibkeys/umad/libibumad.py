@@ -100,7 +100,7 @@ class _Device:
         for method in methods:
             words[method // bits] |= 1 << method % bits
         ffi.errno = 0
-        # RMPP version 0: the kernel hands up the segments of a long answer as they come (see ibkeys.client.rmpp)
+        # RMPP version 0: the kernel machine up the segments of a long answer as they come (see ibkeys.client.rmpp)
         agent = lib.umad_register(self.fd, mgmt_class, class_version, 0, mask)
         reason = ffi.errno
         if agent < 0:

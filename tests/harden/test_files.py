@@ -12,8 +12,8 @@ import pytest
 from ibkeys.errors import FileError
 from ibkeys.harden.files import FOLDERS
 from ibkeys.host.opensm_process import OpensmProcess
-from ibkeys.sm.hands.this_host import THIS
 from ibkeys.sm.instance import Instance, InstanceFile, Role, describe
+from ibkeys.sm.machines.this_host import THIS
 from ibkeys.sm.site import Running
 
 INSIDE = Path(f"/proc/{os.getpid()}/root")

@@ -25,7 +25,7 @@ def manager(guid: int, state: str) -> Manager:
 def ask(monkeypatch: pytest.MonkeyPatch, managers: list[Manager], host: HostReport) -> Any:
     monkeypatch.setattr(site, "look_at_host", lambda files, named, socket: host)
     monkeypatch.setattr(site, "join", lambda managers, hosts, own: Report(tuple(managers), tuple(hosts)))
-    reached = SimpleNamespace(hands=SimpleNamespace(files=None), host=SmHost())
+    reached = SimpleNamespace(machine=SimpleNamespace(files=None), host=SmHost())
     return site.find_master(managers, [cast(Any, reached)], 1)
 
 

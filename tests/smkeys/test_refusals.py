@@ -96,7 +96,7 @@ def test_a_file_that_another_program_writes_is_refused(three: MadeUpSite, monkey
 def test_an_options_file_that_others_can_read_afterwards_is_named(three: MadeUpSite, monkeypatch: Patch) -> None:
     host = three.hosts[1]
     mode = host.conf.stat().st_mode & 0o777
-    monkeypatch.setattr(Running, "read_user", lambda running: os.geteuid() + (running.hands is host))
+    monkeypatch.setattr(Running, "read_user", lambda running: os.geteuid() + (running.machine is host))
     change = three.run(monkeypatch)
     assert [note for note in change.notes if "keeps its mode" in note] == [
         f"{host.conf} on sm1 holds keys and keeps its mode, {mode:04o}: it belongs to UID {os.geteuid()}, and its "

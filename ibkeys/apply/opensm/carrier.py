@@ -90,11 +90,11 @@ class OpensmCarrier:
     def _refuse_hindered(self, files: Sequence[PolicyFile]) -> None:
         """Raise Refused for what would stop the change later."""
         for file in files:
-            reason = file.hands.hindrance(file.seen)
+            reason = file.machine.hindrance(file.seen)
             if reason is not None:
                 raise Refused(f"{reason}; nothing was changed", "file")
         master = self._site.master
-        reason = master.hands.may_signal(master.instance.process)
+        reason = master.machine.may_signal(master.instance.process)
         if reason is not None:
             raise Refused(f"{reason}; nothing was changed", "signal")
 
@@ -175,9 +175,9 @@ class OpensmCarrier:
             for entry in journal.files(record.id)
             if (entry.image.host, entry.image.path) in places
         ]
-        for hands in {file.hands.name: file.hands for file in self._course.files}.values():
+        for machine in {file.machine.name: file.machine for file in self._course.files}.values():
             try:
-                left = hands.clean_up([entry for entry in entries if entry.image.host == hands.name])
+                left = machine.clean_up([entry for entry in entries if entry.image.host == machine.name])
             except FileError as error:
                 yield str(error)
                 continue
@@ -210,7 +210,7 @@ class OpensmCarrier:
             try:
                 if may_tell:
                     master = self._site.master
-                    master.hands.signal(master.instance.process)
+                    master.machine.signal(master.instance.process)
                     failed += self._prove_back(read, parsed(self._course.files[-1].seen.data), touched)
             except IbkeysError as error:
                 failed.append((None, str(error)))
@@ -232,7 +232,7 @@ class OpensmCarrier:
             key = file.key
             may_tell = False
             try:
-                file.seen = file.hands.look(file.path)
+                file.seen = file.machine.look(file.path)
                 if file.key != key:
                     raise FileChanged(f"{file.path}: leads to {file.name} now, no longer to {key[1]}")
                 for content in steps_back([file], ways, at_once=True):

@@ -295,14 +295,14 @@ class Planning:
         before it. A file that no SM reads any more goes back too."""
         ways = ways_in(former.files)
         read = {file.key for file in self.files}
-        hands = {each.hands.name: each.hands for each in self.site.reached}
+        machine = {each.machine.name: each.machine for each in self.site.reached}
         left = []
         for host, path in sorted(ways.keys() - read):
-            if host not in hands:
+            if host not in machine:
                 raise UsageError(
                     f"{path} on {host} was replaced too, and that host was not reached: add --sm-host {host}"
                 )
-            left.append(PolicyFile(hands[host], Path(path), hands[host].look(Path(path))))
+            left.append(PolicyFile(machine[host], Path(path), machine[host].look(Path(path))))
         *standbys, master = self.files
         self.files = [*left, *(file for file in standbys if file.key in ways), master]
         ways.setdefault(master.key, (master.seen.data,))

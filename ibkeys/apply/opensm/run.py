@@ -80,12 +80,12 @@ class Run:
         self.site.verify()
         self._verify_files("OpenSM was not told to read it")
         master = self.site.master
-        master.hands.signal(master.instance.process)
+        master.machine.signal(master.instance.process)
 
     def _verify_files(self, otherwise: str) -> None:
         """Raise FileChanged where a file is not as it was left."""
         for file in self.course.files:
-            if file.hands.look(file.path) != file.seen:
+            if file.machine.look(file.path) != file.seen:
                 raise FileChanged(f"{file.name}: somebody else changed it meanwhile; {otherwise}")
 
     def _watch(self, number: int) -> Watched:

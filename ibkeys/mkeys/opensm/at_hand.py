@@ -67,7 +67,7 @@ def read_key_files(reached: Sequence[Reached], own_guid: int) -> list[KeyFile]:
     """
     found: list[KeyFile] = []
     for each in reached:
-        host = look_at_host(each.hands.files, each.host.named, own_socket())
+        host = look_at_host(each.machine.files, each.host.named, own_socket())
         host = with_ports(host, {}, () if host.name else [own_guid])
         for instance in host.instances:
             try:
@@ -87,13 +87,13 @@ def _may_be_of_another_subnet(host: HostReport, instance: Instance, own_guid: in
 
 def _key_file(reached: Reached, instance: Instance) -> Iterator[KeyFile]:
     """Yield the guid2mkey of an OpenSM, if there is one. Raises as `read_key_files`."""
-    _, cache = Running(instance, reached.hands, None).place_of("cache")
+    _, cache = Running(instance, reached.machine, None).place_of("cache")
     path = cache / MKEY_FILE
     try:
-        data = reached.hands.files.read(path, files.LIST)
+        data = reached.machine.files.read(path, files.LIST)
     except OSError:
         return  # it is not there before the first key; that a file of the master can be read is seen to later
-    yield KeyFile(reached.hands.name, instance, cache, parse_m_keys(data, str(path)))
+    yield KeyFile(reached.machine.name, instance, cache, parse_m_keys(data, str(path)))
 
 
 def take_keys_that_opensm_gave(writer: Writer, key_files: Sequence[KeyFile]) -> None:

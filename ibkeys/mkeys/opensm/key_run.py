@@ -190,7 +190,7 @@ class KeyRun:
     def _files(self) -> list[KeyConf]:
         """Return the options files, also those of standbys that are stopped; that of the master last."""
         reached = self.around.reached
-        stopped = [KeyConf.at(each.hands_among(reached), each.conf, each.user) for each in self.record.stopped]
+        stopped = [KeyConf.at(each.machine_among(reached), each.conf, each.user) for each in self.record.stopped]
         return [*stopped, *(each.conf for each in self._running), self.around.managers.master.conf]
 
     def _tell(self) -> None:
@@ -198,7 +198,7 @@ class KeyRun:
         self._verify()
         for manager in [*self._running, self.around.managers.master]:
             manager.conf.verify("OpenSM was not told to read it")
-            manager.hands.signal(manager.running.instance.process)
+            manager.machine.signal(manager.running.instance.process)
 
     def _verify(self) -> None:
         managers, writer = self.around.managers, self.around.writer
@@ -277,7 +277,7 @@ class KeyRun:
         """Count every OpenSM that was seen before and is not seen now as stopped."""
         around = self.around
         there = [Standby.of(each) for each in around.managers.all]
-        for standby in self.record.take_stock(there, {each.hands.name for each in around.reached}):
+        for standby in self.record.take_stock(there, {each.machine.name for each in around.reached}):
             around.say(f"before you start {standby.name} again: copy the options file and key files of the master")
         around.note(self.record)
 
@@ -296,9 +296,9 @@ class KeyRun:
         around, helper = self.around, self._standbys()
         master = around.managers.master
         for standby in self.record.stopped:
-            hands = standby.hands_among(around.reached)
+            machine = standby.machine_among(around.reached)
             around.progress(f"starting {standby.name}", 0, 1)
-            helper.start_anew(standby, hands, partial(copy_key_files, master, standby, hands, around.operation))
+            helper.start_anew(standby, machine, partial(copy_key_files, master, standby, machine, around.operation))
             around.progress(f"starting {standby.name}", 1, 1)
         if self.record.stopped:
             made = (

@@ -25,7 +25,7 @@ from ibkeys.printable import named
 from ibkeys.sm.confs.listeners import hindrance_to_closing
 from ibkeys.sm.confs.opensms import REFUSAL, notes_on_idle_hosts, options_file, refuse_strangers
 from ibkeys.sm.confs.proven import is_proven
-from ibkeys.sm.hands.sm_hands import SmHands
+from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Setting
 from ibkeys.sm.report import HostReport, shared_files
@@ -60,9 +60,9 @@ class KeyManager:
     options: Mapping[str, Setting]
 
     @property
-    def hands(self) -> SmHands:
-        """The hands on its host."""
-        return self.running.hands
+    def machine(self) -> Machine:
+        """Its host."""
+        return self.running.machine
 
     @property
     def name(self) -> str:
@@ -80,13 +80,13 @@ class KeyManager:
 
     def verify_process(self) -> None:
         """Ask whether its process is still there. Raises Refused (``stale``), HostNotReached."""
-        if not self.hands.is_running(self.running.instance.process):
+        if not self.machine.is_running(self.running.instance.process):
             raise stale(f"{self.name} no longer runs, or was restarted; {self._way_on()}")
 
     def _way_on(self) -> str:
         """Return what to do when it died: its key files may say other keys than the ports have."""
         repair = f"ibkeys sm-repair --cache-dir {quote(str(self.cache))} --opensm-conf {quote(str(self.conf.path))}"
-        where = f" on {self.hands.name}" if self.hands.name else ""
+        where = f" on {self.machine.name}" if self.machine.name else ""
         return f"if it died, type{where}: {repair}; {AFTER_REPAIR}"
 
 
@@ -111,7 +111,7 @@ class KeyManagers:
 
     def _which(self) -> tuple[object, ...]:
         process = self.master.running.instance.process
-        return self.master.hands.name, process.pid, process.ticks, self.seen.manager.guid
+        return self.master.machine.name, process.pid, process.ticks, self.seen.manager.guid
 
 
 def find_key_managers(

@@ -67,7 +67,7 @@ def close(manager: KeyManager) -> None:
     for role in ("cache", "log"):
         path = manager.cache if role == "cache" else files["log"].place
         if path is not None and not (role == "log" and files["log"].fact is None):
-            close_to_others(manager.hands, path, manager.conf.user)
+            close_to_others(manager.machine, path, manager.conf.user)
 
 
 def _is_closed_next(fact: FileFact | None, user: int) -> bool:

@@ -14,10 +14,10 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm import at_hand
 from ibkeys.mkeys.opensm.at_hand import read_key_files
 from ibkeys.sm.elsewhere.ssh import SshHost
-from ibkeys.sm.hands.this_host import THIS
 from ibkeys.sm.host_ports import HostPort
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import Instance, describe
+from ibkeys.sm.machines.this_host import THIS
 from ibkeys.sm.report import HostReport
 from ibkeys.sm.site import Reached
 

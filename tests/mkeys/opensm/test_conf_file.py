@@ -13,7 +13,7 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.sm.confs.proven import is_proven
-from ibkeys.sm.hands.this_host import THIS
+from ibkeys.sm.machines.this_host import THIS
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.origin import this_process

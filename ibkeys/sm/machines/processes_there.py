@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ibkeys.errors import HostRefused
 from ibkeys.host.opensm_process import OpensmProcess
-from ibkeys.sm.hands.systemd import is_unit
-from ibkeys.sm.hands.writer import NOTHING, Writer, WriterRefused
+from ibkeys.sm.machines.systemd import is_unit
+from ibkeys.sm.machines.writer import NOTHING, Writer, WriterRefused
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from ibkeys import files
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.replacing.seen import FoundFile, Metadata, SeenFile
 from ibkeys.sm.elsewhere.remote import RemoteFiles
-from ibkeys.sm.hands.other_root import refuse_other_root
-from ibkeys.sm.hands.writer import NOTHING, Writer, WriterRefused
+from ibkeys.sm.machines.other_root import refuse_other_root
+from ibkeys.sm.machines.writer import NOTHING, Writer, WriterRefused
 
 _LINKS: Final = 40
 _SECOND: Final = 1_000_000_000

@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 
 from ibkeys.errors import FileChanged, FileError, HostNotReached, StoreError
 from ibkeys.host.replacing.seen import SeenFile
-from ibkeys.sm.hands.looking_there import marks
-from ibkeys.sm.hands.writer import NOTHING, Writer, WriterRefused, sum_of
+from ibkeys.sm.machines.looking_there import marks
+from ibkeys.sm.machines.writer import NOTHING, Writer, WriterRefused, sum_of
 from ibkeys.store.journal import FileEntry
 
 

@@ -12,14 +12,14 @@ import pytest
 
 from ibkeys.errors import FileError
 from ibkeys.host.replacing.seen import look
-from ibkeys.sm.hands.ground import FolderFacts, hindrance_of
-from ibkeys.sm.hands.other_host import OtherHost
-from ibkeys.sm.hands.other_root import refuse_other_root
-from ibkeys.sm.hands.sm_hands import SmHands
-from ibkeys.sm.hands.this_host import THIS
+from ibkeys.sm.machines.ground import FolderFacts, hindrance_of
+from ibkeys.sm.machines.machine import Machine
+from ibkeys.sm.machines.other_host import OtherHost
+from ibkeys.sm.machines.other_root import refuse_other_root
+from ibkeys.sm.machines.this_host import THIS
 from ibkeys.store.journal import Journal
-from tests.sm.hands.there import NEW, OLD, names, put
 from tests.sm.hosts import MadeUpHost
+from tests.sm.machines.there import NEW, OLD, names, put
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="as root only")
 
@@ -90,10 +90,10 @@ def test_a_file_on_mounts_of_a_process_is_not_taken_for_one_of_the_host(
     host: OtherHost, file: Path, tmp_path: Path, where: str
 ) -> None:
     """/proc/PID/root reads like a link to /: the name leads to a file of the host, with the same path or none."""
-    hands: SmHands = THIS if where == "here" else host
+    machine: Machine = THIS if where == "here" else host
     plain = Path(f"/proc/{os.getpid()}/root") / str(file)[1:]
-    assert hands.look(plain).path == file
-    assert hands.look(plain.with_name("none")).path == file.with_name("none")
+    assert machine.look(plain).path == file
+    assert machine.look(plain.with_name("none")).path == file.with_name("none")
     script = f"mount -t tmpfs none {file.parent} && echo theirs >{file} && echo ready && exec cat"
     with subprocess.Popen(
         ["unshare", "-m", "sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -103,7 +103,7 @@ def test_a_file_on_mounts_of_a_process_is_not_taken_for_one_of_the_host(
         inside = Path(f"/proc/{process.pid}/root") / str(file)[1:]
         for path in (inside, inside.with_name("none")):
             with pytest.raises(FileError, match="on mounts of its own"):
-                hands.look(path)
+                machine.look(path)
         assert process.stdin is not None
         process.stdin.close()
     assert file.read_bytes() == OLD

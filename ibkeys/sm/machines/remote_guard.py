@@ -15,8 +15,8 @@ from typing import Final
 from ibkeys.errors import HostRefused
 from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.host.replacing.seen import SeenFile
-from ibkeys.sm.hands import writer as program_there
-from ibkeys.sm.hands.writer import Writer, WriterRefused, sum_of
+from ibkeys.sm.machines import writer as program_there
+from ibkeys.sm.machines.writer import Writer, WriterRefused, sum_of
 
 QUIET_SECONDS: Final = 900
 """After so many seconds without a keep-alive the guard treats the connection as cut. The program has the same number.

@@ -30,13 +30,13 @@ from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.host.replacing.staging import Staged
 from ibkeys.sm.elsewhere.channel import Channel
 from ibkeys.sm.elsewhere.remote import RemoteFiles
-from ibkeys.sm.hands.ground import hindrance_of, read_folder_facts
-from ibkeys.sm.hands.looking_there import LookingThere, marks
-from ibkeys.sm.hands.processes_there import ProcessesThere
-from ibkeys.sm.hands.remote_guard import OtherGuard, confirm_guard
-from ibkeys.sm.hands.staged_there import StagedThere, failed, not_replaced
-from ibkeys.sm.hands.telling import ProcessControl
-from ibkeys.sm.hands.writer import NOTHING, Writer, WriterRefused, sum_of
+from ibkeys.sm.machines.ground import hindrance_of, read_folder_facts
+from ibkeys.sm.machines.looking_there import LookingThere, marks
+from ibkeys.sm.machines.processes_there import ProcessesThere
+from ibkeys.sm.machines.remote_guard import OtherGuard, confirm_guard
+from ibkeys.sm.machines.staged_there import StagedThere, failed, not_replaced
+from ibkeys.sm.machines.telling import ProcessControl
+from ibkeys.sm.machines.writer import NOTHING, Writer, WriterRefused, sum_of
 from ibkeys.store.journal import FileEntry, Operation
 
 OWN_SESSION: Final = partial(Channel, own_session=True)
@@ -45,7 +45,7 @@ _LEFT: Final = re.compile(r"(\d{1,20}-[0-9a-f]{16}(\.part)?) ([0-9a-f]{64})")
 
 
 class OtherHost(ProcessControl):
-    """Changes on another host: an `SmHands`."""
+    """Changes on another host: an `Machine`."""
 
     def __init__(self, reader: RemoteFiles, writer: Writer) -> None:
         self._reader = reader

@@ -31,7 +31,7 @@ _WORD: Final = re.compile(r"[A-Za-z0-9:_.@\\+=-]+")
 
 def program() -> str:
     """Return the program that runs on the other host: the parts in `host_writer/`, in the order of their names."""
-    folder = resources.files("ibkeys.sm.hands").joinpath("host_writer")
+    folder = resources.files("ibkeys.sm.machines").joinpath("host_writer")
     parts = {each.name: each.read_text() for each in folder.iterdir() if each.name.endswith(".sh")}
     return "\n".join(parts[name] for name in sorted(parts))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ibkeys.host.replacing.seen import SeenFile
-from ibkeys.sm.hands.writer import Writer
+from ibkeys.sm.machines.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)

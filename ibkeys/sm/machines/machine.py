@@ -1,7 +1,7 @@
 """Changes on the host of an OpenSM: files and their permissions, its process, and a guard that rolls back by itself.
 
-`open_hands` (`ibkeys.sm.hands.opening`) opens this host or another one. Reading goes through ``files``, which change
-nothing.
+`open_machine` (`ibkeys.sm.machines.opening`) opens this host or another one. Reading goes through ``files``, which
+change nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RemoteGuard(Protocol):
 
     @property
     def token(self) -> str:
-        """By which another process of ibkeys reaches it: see `SmHands.confirm_guard`. "" before `began`."""
+        """By which another process of ibkeys reaches it: see `Machine.confirm_guard`. "" before `began`."""
 
     def began(self, seen: SeenFile, process: OpensmProcess) -> str:
         """Start it, and return its token. *seen*: what it restores; *process*: whom it tells.
@@ -47,7 +47,7 @@ class RemoteGuard(Protocol):
         """Tell it a text that is about to be written: it may take the place of that. Raises HostRefused."""
 
     def alive(self) -> None:
-        """Send it a keep-alive, at least every `ibkeys.sm.hands.remote_guard.QUIET_SECONDS` before `waiting`.
+        """Send it a keep-alive, at least every `ibkeys.sm.machines.remote_guard.QUIET_SECONDS` before `waiting`.
         Everything else that is asked of the same host is one too, but not what is read through ``files``.
         """
 
@@ -61,7 +61,7 @@ class RemoteGuard(Protocol):
         """End it: what was written stays. False when it is rolling back already, or has: then it was too late."""
 
 
-class SmHands(Protocol):
+class Machine(Protocol):
     """A host on which files of OpenSM may be replaced, and OpenSMs be told to read them, stopped and started.
 
     Paths are those of that host.
