@@ -53,7 +53,7 @@ def test_names_are_looked_at_once_each() -> None:
             return str.__eq__(self, other)
 
     pairs = [(Name(number), 0) for number in range(1000)]
-    with pytest.raises(FileFormatError, match="'999' stands twice"):
+    with pytest.raises(FileFormatError, match="'999' appears twice"):
         jsonfile.object_of([*pairs, (Name(999), 0)])
     assert hashed < 10 * len(pairs)
 

@@ -256,7 +256,7 @@ def _not_seen(report: Report, manager: Manager) -> IbkeysError:
     if len(doubles) > 1:
         return Refused(
             f"the master, the SM at {manager.port}, is seen as {named(doubles)}: name each host only once (this one is "
-            "always looked at), and stop what is not that SM",
+            "always examined), and stop what is not that SM",
             MASTER,
         )
     silent = [host for host in report.hosts if host.error]

@@ -40,7 +40,7 @@ class FollowedFile:
             files.refuse_what_is_no_file(self.path)  # before it is opened: opening alone makes some devices act
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
         except FileNotFoundError:
-            self.problem = "does not exist yet (waiting for it)"
+            self.problem = "does not exist (waiting for it)"
             return
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)

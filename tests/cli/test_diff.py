@@ -146,7 +146,7 @@ def test_a_filter_chooses_what_is_said_and_says_so(
     assert result.json["looked_at"] == {"ports": looked_at, "of": 24}
     table = run("diff", monday, tuesday, *words).out
     were = "was" if looked_at == 1 else "were"
-    assert table.startswith(f"only {looked_at} of 24 ports {were} looked at\n")
+    assert table.startswith(f"only {looked_at} of 24 ports {were} examined\n")
 
 
 def test_without_a_filter_all_was_looked_at(monday: Path, tuesday: Path) -> None:

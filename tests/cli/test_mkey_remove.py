@@ -143,7 +143,7 @@ def test_under_a_subnet_manager_it_says_how_opensm_does_it(key_file: Path, tmp_p
     result = run("mkey-remove", "--yes", *backend)
     assert result.code == 4
     said = [line for line in result.err.splitlines() if line.startswith("ibkeys: under a subnet manager: ")]
-    assert [line.split(": ")[2].split(" ")[0] for line in said] == ["runs", "where", "where"]
+    assert [line.split(": ")[2].split(" ")[0] for line in said] == ["runs", "if", "if"]
     assert "`ibkeys mkey-remove --via opensm`" in said[1]
     assert result.err.splitlines()[-1].startswith("ibkeys: error: refused by interlock mkey-under-sm: ")
 

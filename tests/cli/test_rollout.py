@@ -155,7 +155,7 @@ def test_under_a_subnet_manager_it_says_what_to_do_instead(key_file: Path, tmp_p
     result = run("mkey-deploy", "--same", "--new-m-key", f"@{key_file}", *LEVEL_2, "--yes", *backend)
     assert result.code == 4
     said = [line for line in result.err.splitlines() if line.startswith("ibkeys: under a subnet manager: ")]
-    assert [line.split(": ")[2].split(" ")[0] for line in said] == ["runs", "where", "where", "a"]
+    assert [line.split(": ")[2].split(" ")[0] for line in said] == ["runs", "if", "if", "a"]
     assert f"--via opensm --protect 2 --lease 60 --new-m-key @{key_file}" in result.err
     assert result.err.splitlines()[-1].startswith("ibkeys: error: refused by interlock mkey-under-sm: ")
     assert f"{KEY:x}" not in result.err + result.out

@@ -89,7 +89,7 @@ def test_it_says_what_it_may_cost_then_what_it_did_then_how_to_start(lab: Lab) -
     start = lines.index("to start OpenSM:")
     with_other = lab.count // 2
     assert f"guid2mkey with {lab.count} keys" in lines[start - 1]
-    assert f"its m_key is on {with_other} of {lab.count} ports, not the own port" in lines[start + 1]
+    assert f"its m_key is on {with_other} of {lab.count} ports, not the local port" in lines[start + 1]
     assert "OpenSM sets it on all ports in its first sweep" in lines[start + 2]
     assert [line.split(".")[0] for line in lines[start + 3 :]] == ["  1", "  2", "  3"]
     assert lines[start + 4].endswith(f"ibkeys mkey-import {lab.cache}")

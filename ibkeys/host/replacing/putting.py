@@ -125,7 +125,7 @@ class Put:
     def _what_holds(self) -> str:
         if self.is_replaced:
             return "the change was made, but a crash of this host may still undo it"
-        return "it is as it was"
+        return "it is unchanged"
 
     # --- a new file ---------------------------------------------------------------------------------------------------
 

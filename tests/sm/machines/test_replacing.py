@@ -138,7 +138,7 @@ def test_a_command_that_fails_leaves_the_old_file(there: There, journal: Journal
             host.replace(operation, seen, NEW)
         assert not caught.value.is_replaced
         assert str(caught.value).startswith(f"sm2: {file}: cannot be replaced: ")
-        assert str(caught.value).endswith("it is as it was")
+        assert str(caught.value).endswith("it is unchanged")
     assert (file.read_bytes(), names(file.parent)) == (OLD, [file.name])
 
 
