@@ -20,7 +20,7 @@ IbkeysError
  +-- Incomplete                         a change of many ports stopped half way; the journal has it
  +-- Refused                            a safety interlock said no; .interlock
  +-- FileError                          a file could not be replaced or restored; .is_replaced
- |    +-- FileChanged                   somebody else changed it meanwhile; .difference
+ |    +-- FileChanged                   somebody else changed it in the meantime; .difference
  +-- StoreError                         journal, key store or state file: damaged, locked, or not writable
  |    +-- StoreLocked                   another changing command holds the lock
  |    +-- StoreSealed                   the key store is encrypted: no passphrase, or not the right one

@@ -243,7 +243,7 @@ class Writer:
 def way_on(operation: Operation) -> str:
     """Return what the user can do about an operation that was left open."""
     if operation.undoes is not None:
-        return f"`ibkeys undo {operation.undoes}` finishes it, `ibkeys undo {operation.id}` takes it back"
+        return f"`ibkeys undo {operation.undoes}` finishes it, `ibkeys undo {operation.id}` reverses it"
     back = f"`ibkeys undo {operation.id}` rolls it back"
     is_planned = operation.id is not None and operation.journal.plan_of(operation.id) is not None
     return f"`ibkeys apply --resume` finishes it, {back}" if is_planned else back

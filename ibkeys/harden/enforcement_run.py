@@ -127,7 +127,7 @@ class EnforcementPlan(Plan):
         """Send SIGHUP, the master last, and return the leaf ports that are wrong when nothing comes nearer."""
         self._verify(writer)
         for each in self.files:
-            each.conf.verify("OpenSM was not told to read it")
+            each.conf.verify("OpenSM was not signalled to read it")
         for opensm in [opensm for each in self.files for opensm in each.opensms]:
             opensm.machine.signal(opensm.instance.process)
         waiting = ProgressTimeout(self.clock, self.wait)

@@ -70,7 +70,7 @@ class Running:
         if file.place != file.path and not self._is_the_hosts_own(file):
             raise FileError(
                 f"{file.path}: {self.instance.name} sees a different file of that name than its host: run ibkeys in "
-                "its container, or change the file where it comes from"
+                "its container, or change the file at its source"
             ).explained("It is in a container, or has mounts of its own.")
         return file.path, file.place
 

@@ -99,7 +99,7 @@ def find_key_managers(writer: Writer, reached: Sequence[Reached], found: Topolog
     else:
         report = find_master(managers_of(found), reached, own_guid).report
     managers = list(taking_part(report, reached))
-    refuse_strangers(managers, report.hosts, "an SM that goes on with the former sm_key becomes a second master")
+    refuse_strangers(managers, report.hosts, "an SM that keeps the former sm_key becomes a second master")
     # That of the master last.
     opensms = [_fit(each) for _, each in sorted(managers, key=lambda each: each[0].is_master) if each is not None]
     settings = [each.settings(_POLLING, "after how long a standby takes over")[0] for each in opensms]

@@ -106,11 +106,11 @@ def test_the_first_then_the_others_then_back(cli: Cli) -> None:
 def test_a_run_of_another_command_is_not_taken_up(cli: Cli) -> None:
     result = cli("mkey-remove", "--abort", "--yes")
     assert result.code == 2
-    assert "the last run is one of mkey-deploy: ibkeys mkey-deploy --abort" in result.error
+    assert "the last run was started by mkey-deploy; to continue it: ibkeys mkey-deploy --abort" in result.error
     assert cli("mkey-remove", "--first", 2, "--yes").code == 0
     result = cli("mkey-rotate", "--continue", "--yes")
     assert result.code == 2
-    assert "the last run is one of mkey-remove: ibkeys mkey-remove --continue" in result.error
+    assert "the last run was started by mkey-remove; to continue it: ibkeys mkey-remove --continue" in result.error
     assert ("set", 2, 60) in shown(cli)
 
 

@@ -61,7 +61,7 @@ def test_a_file_that_only_the_opensm_sees_stops_the_step_before_anything_is_done
     there.chmod(0o644)
     running = with_file(opensm, "log", tmp_path / "opensm.log", there)
     with pytest.raises(
-        FileError, match=r"(?s)sees another file of that name than its host: run ibkeys in there.*a container"
+        FileError, match=r"(?s)sees a different file of that name than its host: run ibkeys in its.*a container"
     ):
         open_files(running)
     assert there.stat().st_mode & 0o777 == 0o644

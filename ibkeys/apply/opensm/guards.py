@@ -70,7 +70,7 @@ class Guards:
             try:
                 is_late = not (guard.confirm() if confirmed else guard.over())
             except IbkeysError as error:
-                problems.append(f"{path} on {host}: the guard there could not be told ({error}); check the file")
+                problems.append(f"{path} on {host}: the guard there could not be reached ({error}); check the file")
                 continue
             if is_late and confirmed:
                 problems.append(f"{path} on {host}: too late, the guard there is rolling back or has rolled back")

@@ -26,7 +26,7 @@ def objections_to_edits(site: Site, prediction: Prediction, is_ours: bool) -> It
     edits = [site.unread_edit("options")]
     policy = "" if is_ours else site.unread_edit("policy")
     if policy and not site.policy_was_written and prediction.follow([site.policy])[0] == prediction.now:
-        site.notes.append(f"{policy}; its content is older than that, and its P_Keys are already in force")
+        site.notes.append(f"{policy}; only its mode or owner is new: its P_Keys are already in force")
     elif policy:
         edits.append(policy)
     edits = [edit for edit in edits if edit]

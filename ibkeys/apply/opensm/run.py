@@ -78,7 +78,7 @@ class Run:
     def _tell(self) -> None:
         """Send SIGHUP to the very process that was examined, while the files are as they were left."""
         self.site.verify()
-        self._verify_files("OpenSM was not told to read it")
+        self._verify_files("OpenSM was not signalled to read it")
         master = self.site.master
         master.machine.signal(master.instance.process)
 
@@ -86,7 +86,7 @@ class Run:
         """Raise FileChanged where a file is not as it was left."""
         for file in self.course.files:
             if file.machine.look(file.path) != file.seen:
-                raise FileChanged(f"{file.name}: somebody else changed it meanwhile; {otherwise}")
+                raise FileChanged(f"{file.name}: somebody else changed it in the meantime; {otherwise}")
 
     def _watch(self, number: int) -> Watched:
         """Return how the wire ends up; OpenSM is told once more when nothing comes nearer."""

@@ -105,7 +105,7 @@ class Run:
         ]
         raise Refused(
             f"refused by interlock stale, which cannot be overridden: {self.ufm.url}{resource(stored.base)}: somebody "
-            f"else changed it meanwhile ({named(texts)}); it was left as it is",
+            f"else changed it in the meantime ({named(texts)}); it was left as it is",
             "stale",
         )
 

@@ -146,7 +146,7 @@ def odd_entries(data: AuditInput) -> Verdict:
     title="index 0 surprise",
     severity="high",
     evidence="index 0 of the P_KeyTable is empty, or not the default partition although the policy has no indx0",
-    why="NCCL, NVSHMEM, IPoIB and SA queries take the P_Key at index 0 unless they are told otherwise.",
+    why="NCCL, NVSHMEM, IPoIB and SA queries take the P_Key at index 0 unless they are configured otherwise.",
     sources=("OSM", "NICO"),
     remedy="Move it with a plan, in a maintenance window: running QPs keep their index.",
     false_positives="Hosts whose driver needs the tenant's P_Key at index 0 (WinOF): indx0 in the policy says so.",

@@ -59,7 +59,7 @@ class PolicyFile:
     def write(self, data: bytes, like: PolicyFile | None = None) -> None:
         """Let *data* take the place of what was seen, at once; owner and mode stay, and a new file has those of *like*.
 
-        Raises FileChanged if somebody else changed it meanwhile, FileError.
+        Raises FileChanged if somebody else changed it in the meantime, FileError.
         """
         from ibkeys import files
         from ibkeys.host.replacing.putting import put

@@ -197,7 +197,7 @@ class KeyRun:
         """Send SIGHUP to every OpenSM that runs, the master last, while the files are as they were left."""
         self._verify()
         for manager in [*self._running, self.around.managers.master]:
-            manager.conf.verify("OpenSM was not told to read it")
+            manager.conf.verify("OpenSM was not signalled to read it")
             manager.machine.signal(manager.running.instance.process)
 
     def _verify(self) -> None:
@@ -267,7 +267,7 @@ class KeyRun:
                 "Or its sweep takes longer, and it may still set it.",
             )
         return NotStored(
-            f"{words}: {counted(len(seen.wrong), 'port')} did not take it within {around.wait:g} s, although OpenSM "
+            f"{words}: {counted(len(seen.wrong), 'port')} did not get it within {around.wait:g} s, although OpenSM "
             f"was signalled twice: {ports}; check OpenSM's log, then continue with --resume"
         )
 

@@ -130,7 +130,7 @@ class Standbys:
             self.check()
             if not waiting.lasts(1):
                 raise HostRefused(
-                    f"{name} was told to end and has not ended within {self.wait:g} s: end it, and continue with "
+                    f"{name} was asked to stop and has not stopped within {self.wait:g} s: end it, and continue with "
                     "--resume",
                     machine.name,
                 )
@@ -189,7 +189,7 @@ class Standbys:
             if state != STANDBY:
                 raise HostRefused(
                     f"{standby.name} was a standby and {'no longer answers' if state is None else f'is {state} now'}: "
-                    "look at its log; the level was not raised, --resume continues",
+                    "check its log; the level was not raised, --resume continues",
                     standby.host,
                 )
 

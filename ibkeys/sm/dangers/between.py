@@ -47,7 +47,7 @@ def _silent(report: Report) -> Iterator[Found]:
                 "its IsSM bit is set, and SMInfo was not answered",
                 "a subnet manager may run there, master or not; one with a different M_Key, or one that hangs, "
                 "looks the same",
-                "read it with its M_Key (--keystore, --security-keys), or look at that host",
+                "read it with its M_Key (--keystore, --security-keys), or check that host",
             )
 
 

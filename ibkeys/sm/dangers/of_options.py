@@ -145,7 +145,7 @@ OPTION_DANGERS: Final = (
     Danger(
         "no-newline",
         _line("no-newline", "the last line has no newline"),
-        "it may be half written, and a shortened value, even a key, is taken as it stands",
+        "it may be half written, and a shortened value, even a key, is used as it is",
         "write the file beside it and rename it",
     ),
     Danger(
