@@ -292,7 +292,7 @@ def test_a_file_without_a_token(cli: Cli, mock: Mock, tmp_path: Path, text: str)
     path.write_text(text)
     result = cli("plan", "--policy", f"ufm:{mock.url}", "--ufm-token", f"@{path}")
     assert result.code == 2
-    assert "no token" in result.err
+    assert "not a token" in result.err
     assert not mock.log
 
 

@@ -97,7 +97,7 @@ def test_a_ufm_that_loses_half_is_found_out_by_reading_back() -> None:
         done = over.apply()
         assert done.returncode == 3
         assert "node03 mlx4_0 (ca 0x0002c903000a1030) port 1" in done.stderr
-        assert "answered with success and has GUID 0002c903000a1031 as no member of 0x10, not as full" in done.stderr
+        assert "reported success, but has GUID 0002c903000a1031 as no member of 0x10, not as full" in done.stderr
         assert "node02" not in done.stderr
         over.mock.loses_half, over.wait = False, 60
         assert over.undo().returncode == 0
@@ -121,7 +121,7 @@ def test_somebody_who_is_faster_is_not_overwritten() -> None:
         over.mock.before_read = meddle(0x10, 5, over.mock.reads + 1)
         done = over.apply()
         assert done.returncode == 4
-        assert "interlock stale, which nothing overrides" in done.stderr
+        assert "interlock stale, which cannot be overridden" in done.stderr
         assert "0002c903000a1051 is full instead of no member" in done.stderr
         assert stored(over.mock) == {0x10: {2: "full", 5: "full"}}
         assert over.mock.changes == 0
