@@ -2,7 +2,7 @@
 
 IbkeysError
  +-- EncodeError        (ValueError)    the caller's value does not fit the field
- +-- MalformedMad       (ValueError)    bytes that are not valid MAD
+ +-- MalformedMad       (ValueError)    bytes that are not a valid MAD
  +-- AddressError       (ValueError)    an address that no port can have, or that names several nodes
  +-- UsageError         (ValueError)    a request that makes no sense on any fabric (index past the table, ...)
  +-- FileFormatError    (ValueError)    a file with a mistake in it; .path .line .column
@@ -51,8 +51,8 @@ from typing import Self
 class IbkeysError(Exception):
     """Base of all errors of this package. ``str()`` is one sentence: what was asked, where, what came back, what to do.
 
-    ``more``: what else there is to say, such as why it is so and other ways on: sentences, one on each line, "" for
-    none. A command shows it with -v; in a traceback it is a note of the error.
+    ``more``: an explanation, such as the reason and other ways to continue: one sentence on each line, "" for none. A
+    command shows it with -v; in a traceback it is a note of the error.
     """
 
     more: str = ""
@@ -70,7 +70,7 @@ class EncodeError(IbkeysError, ValueError):
 
 
 class MalformedMad(IbkeysError, ValueError):
-    """Bytes that are not valid MAD, SMP or attribute. The only error that parsing raises."""
+    """Bytes that are not a valid MAD, SMP or attribute. The only error that parsing raises."""
 
 
 class AddressError(IbkeysError, ValueError):
@@ -91,7 +91,7 @@ class FileFormatError(IbkeysError, ValueError):
 
 
 class ImpossibleValue(IbkeysError):
-    """A node says of itself what no node can be, so that it cannot be told which of its ports was asked."""
+    """A node reports impossible values about itself, so it is not known which of its ports answered."""
 
 
 class MadStatusError(IbkeysError):
@@ -103,9 +103,9 @@ class MadStatusError(IbkeysError):
 
 
 class TransferFailed(IbkeysError):
-    """An answer of many segments (RMPP) broke off, so there is no part of it that could be trusted to be the whole.
+    """An answer of many segments (RMPP) ended early, so it is incomplete and nothing of it is returned.
 
-    ``rmpp_status`` is the RMPPStatus that ended it, by whichever side (IBA 13.6.2.1).
+    ``rmpp_status`` is the RMPPStatus with which either side ended it (IBA 13.6.2.1).
     """
 
     def __init__(self, message: str, rmpp_status: int = 0) -> None:
@@ -166,7 +166,7 @@ class Incomplete(IbkeysError):
 
 
 class Refused(IbkeysError):
-    """A safety interlock said no. ``interlock`` is its name in the documentation (``active-sm``, ``index-0``, ...).
+    """An interlock refused a change. ``interlock`` is its name in the documentation (``active-sm``, ``index-0``, ...).
 
     ``details``: lines to be shown below the message, such as a unified diff; "" for none.
     """
@@ -212,7 +212,7 @@ class StoreSealed(StoreError):
 
 
 class TransportError(IbkeysError, OSError):
-    """libibumad or the kernel said no. ``errno`` is the reason."""
+    """libibumad or the kernel refused. ``errno`` is the reason."""
 
     def __init__(self, message: str, errno: int = 0) -> None:
         super().__init__(message)
@@ -255,7 +255,7 @@ class DeviceGone(TransportError):
 
 
 class HostNotReached(IbkeysError):
-    """Another host could not be asked through ssh, or what it answered is not an answer. ``host``: as the user named
+    """Another host could not be reached through ssh, or its answer is invalid. ``host``: as the user named
     it."""
 
     def __init__(self, message: str, host: str) -> None:
@@ -264,7 +264,7 @@ class HostNotReached(IbkeysError):
 
 
 class HostRefused(IbkeysError):
-    """A host answered, and will not do what was asked for. ``host``: as the user named it, "" for this one."""
+    """A host answered, but refused what was requested. ``host``: as the user named it, "" for this one."""
 
     def __init__(self, message: str, host: str) -> None:
         super().__init__(message)
@@ -272,7 +272,7 @@ class HostRefused(IbkeysError):
 
 
 class UfmNotReached(IbkeysError):
-    """UFM could not be asked over HTTP, or what it answered is not an answer. ``url``: its base, without
+    """UFM could not be reached over HTTP, or its answer is invalid. ``url``: its base, without
     credentials."""
 
     def __init__(self, message: str, url: str) -> None:
@@ -281,7 +281,7 @@ class UfmNotReached(IbkeysError):
 
 
 class UfmRefused(IbkeysError):
-    """UFM answered, and did not do it. ``status``: the HTTP status; 202 where a job failed that it had begun."""
+    """UFM answered, but refused. ``status``: the HTTP status; 202 if a job failed that it had started."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)

@@ -65,7 +65,7 @@ class ChangeRun:
 
     Inside it holds the lock of journal and key store, so that no other command changes anything meanwhile; entering
     raises StoreLocked when one does, and StoreError. Each method named after a change reads the port and returns a
-    `Plan`; nothing is changed before `apply`. A plan counts for the ports as they were read: make it, look at it, apply
+    `Plan`; nothing is changed before `apply`. A plan is valid for the ports as they were read: make it, check it, apply
     it.
 
     The reads raise NoReply, MadStatusError, SendRefused and Unreachable; a plan raises UsageError for what the port
@@ -147,7 +147,7 @@ class ChangeRun:
     def apply(self, plan: Plan) -> bool:
         """Make the change: what is overwritten goes to the journal, then it is set, then it is read back.
 
-        Return whether anything was changed: nothing is where the ports are as wanted, and in a dry run. Raises Refused
+        Return whether anything was changed: nothing is if the ports are as wanted, or in a dry run. Raises Refused
         for an interlock (in a dry run too), NotStored, NoReply, MadStatusError, SendRefused, StoreError.
         """
         self.writer.check(plan)

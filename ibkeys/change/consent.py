@@ -89,7 +89,7 @@ class Question:
     """A consequence that the user must be asked about, although no interlock refuses it. With ``--yes`` it is only
     noted.
 
-    ``text`` says what would be; ``answer`` is the option that means it: with that nothing is asked, and nothing noted.
+    ``text`` says what would happen; ``answer`` is the option that says yes: with it nothing is asked or noted.
     """
 
     text: str

@@ -46,7 +46,7 @@ class Fabric(OpenPort):
     """A subnet as seen from one open local port. Use it as a context manager; not thread-safe.
 
     ``stores``: the files that changing commands use (in memory unless `ibkeys.open` says otherwise). ``warnings``: what
-    the user should know about the files that were read. ``is_simulated``: nothing real can be hit. ``reload_keys``:
+    the user should know about the files that were read. ``is_simulated``: no real device is used. ``reload_keys``:
     reads the key store and key files again. ``last_sweep``: what the last `sweep` cost.
     """
 
@@ -220,7 +220,7 @@ class Fabric(OpenPort):
         return self.ring.for_unknown_port
 
     def _ask_own_port(self, key: MKey, retries: int | None) -> tuple[bytes, MKey]:
-        """Get NodeInfo of the local port; without a key once, for a protected port counts each question."""
+        """Get NodeInfo of the local port; without a key only once, because a protected port counts each request."""
         is_keyless = key.is_zero and self.ring.for_all is None
         try:
             return self._ask(LOCAL, key, 0 if is_keyless else retries)
