@@ -63,10 +63,10 @@ class ChangeRun:
     """Changes to the ports of one fabric, by one script; made by `Fabric.change`. Use it as a context manager; not
     thread-safe.
 
-    Inside it holds the lock of journal and key store, so that no other command changes anything meanwhile; entering
-    raises StoreLocked when one does, and StoreError. Each method named after a change reads the port and returns a
-    `Plan`; nothing is changed before `apply`. A plan is valid for the ports as they were read: make it, check it, apply
-    it.
+    Inside it holds the lock of journal and key store, so that no other command changes anything in the meantime;
+    entering raises StoreLocked when one does, and StoreError. Each method named after a change reads the port and
+    returns a `Plan`; nothing is changed before `apply`. A plan is valid for the ports as they were read: make it, check
+    it, apply it.
 
     The reads raise NoReply, MadStatusError, SendRefused and Unreachable; a plan raises UsageError for what the port
     cannot have and MKeyNeeded where the port hides a key that is not known.

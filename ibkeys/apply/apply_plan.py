@@ -1,4 +1,4 @@
-"""A change of many ports on its way: what it is, how it is made and proven, whether it applies a plan or goes back.
+"""A change of many ports on its way: what it is, how it is made and proven, whether it applies a plan or rolls back.
 
 All start from the tables as they are: look at the fabric, work out what is left (`ibkeys.apply.remaining`), order it
 (`ibkeys.plan.order`), let a carrier make it (`ibkeys.apply.carrier`), and prove it by a fresh read of every port
@@ -68,7 +68,7 @@ class ApplyPlan(Plan):
 
     ``carrier``: how it gets to the fabric; ``survey``: the ports as they were read. ``document`` and ``options``: of a
     new apply, its plan and what was permitted, for the journal. ``operation_id`` is known once it began, or where one
-    is gone on with. ``undoes``: the operation that it restores, None where it goes forward. ``gone_back``: it was
+    is continued. ``undoes``: the operation that it restores, None where it goes forward. ``gone_back``: it was
     undone because nobody confirmed it, or because the carrier saw that it had to be. ``digest``: that of the plan that
     is followed, if any. ``late_notes``: what is worth a word at the end.
     """
@@ -103,7 +103,7 @@ class ApplyPlan(Plan):
         return FabricChange(left.tables, left.enforcement, self.phases, self.survey.targets, left.empties)
 
     def begin(self, journal: Journal, origin: Origin) -> Operation | None:
-        """Return the operation of the journal: an undo, one that is gone on with, or a new one that keeps its plan."""
+        """Return the operation of the journal: an undo, one that is continued, or a new one that keeps its plan."""
         if self.undoes is not None:
             return journal.undo_of(self.undoes, origin)
         if self.operation_id is not None:

@@ -1,4 +1,4 @@
-"""The way on which a change of many ports gets to the fabric: by Sets of our own, or through a subnet manager.
+"""The way on which a change of many ports gets to the fabric: by Sets of ibkeys, or through a subnet manager.
 
 What is wanted, the permissions, the interlocks of tables, the journal, the confirmation and the last fresh read are the
 same on each way. A carrier is what differs.
@@ -35,7 +35,7 @@ IN_ONE_STEP: Final = "in one step, which may briefly cut or connect pairs"
 class FabricChange:
     """What a carrier is to make true.
 
-    ``tables`` and ``enforcement``: as is, as it shall be; ``phases``: in which order nobody is cut who may talk before
+    ``tables`` and ``enforcement``: as is, as it should be; ``phases``: in which order nobody is cut who may talk before
     and after; ``targets``: the ports, as they were read; ``empties``: index → value by port, where an entry without
     P_Key shall hold 0x8000 and not 0.
     """
@@ -145,7 +145,7 @@ class Carrier(Protocol):
         ...
 
     def arm(self, operation: Operation, seconds: float) -> None:
-        """Let those wait who roll back when this process cannot, *seconds* after `wait_for_word`. Called before
+        """Start those that wait and roll back when this process cannot, *seconds* after `wait_for_word`. Called before
         anything is written."""
         ...
 

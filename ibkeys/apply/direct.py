@@ -189,7 +189,7 @@ class _Phases(EngineHooks):
         self._check()
 
     def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:
-        """Keep what became of a Set."""
+        """Keep what happened to a Set."""
         key, edit = each.target.id.key, each.edit
         if each.error is not None:
             self._carried.failed.setdefault(key, each.error)

@@ -32,12 +32,12 @@ _BITS: Final = ("partition_enforcement_inbound", "partition_enforcement_outbound
 
 @dataclass(slots=True)
 class Remaining:
-    """What there is to do. ``tables`` and ``enforcement``: as is, as it shall be.
+    """What there is to do. ``tables`` and ``enforcement``: as is, as it should be.
 
     ``foreign``: ports that are not as expected; ``absent``: those of them that could not be found or read. ``empties``:
     index → value by port, where an entry without P_Key shall hold 0x8000 and not 0.
 
-    What stays is read only where it may matter who else is there: a partition is reused, and on the way back also where
+    What stays is read only where it may matter who else is there: a partition is reused, and in the rollback also where
     a table is too full. ``partners``: the tables at the other end of the
     links of what changes, where the leaf port enforces; ``others``: those of all other end ports, so that nobody is cut
     from them. ``standing``: enforcement of leaf ports that stays.

@@ -72,7 +72,7 @@ def plan_undo(
 
 
 def _refuse_key_files(journal: Journal, record: OperationRecord, former: Former) -> None:
-    """Raise UsageError for an operation that changed options files with keys, which follow no plan: put back without
+    """Raise UsageError for an operation that changed options files with keys, which follow no plan: restored without
     its key lines, such a file would take the M_Key of every port away when OpenSM starts again."""
     if former.files and record_of(journal, record) is None:
         way = f"`ibkeys {record.command}` changes it again"

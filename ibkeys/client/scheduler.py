@@ -15,7 +15,7 @@ The rules, each with its reason:
 * A node gets one request at a time until its first answer, so that a silent one costs few SMPs.
 * The window grows with every reply. It halves on a timeout of a node that has answered before: that may be
   congestion. The timeout of a node that never answered says nothing about the way there.
-* When a request to a node used up its attempts, and the node said nothing meanwhile, the node is silent: what is
+* When a request to a node used up its attempts, and the node said nothing in the meantime, the node is silent: what is
   queued for it fails at once, without being sent. The loss of a Set says nothing of the kind: it is tried once, and
   what is read back after it tells.
 * Late, duplicate and foreign replies are counted, never fatal.

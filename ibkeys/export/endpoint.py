@@ -22,7 +22,7 @@ LOOPBACK: Final = "127.0.0.1"
 SILENCE: Final = 10.0
 """Seconds for which a client may send nothing."""
 WHOLE: Final = 30.0
-"""Seconds that a client may take for everything; one that sends a byte now and then would stay for ever otherwise."""
+"""Seconds that a client may take for everything; one that sends a byte now and then would stay forever otherwise."""
 MOST_CLIENTS: Final = 16
 """At the same time; whoever comes then is sent away, so that slow clients take no memory."""
 

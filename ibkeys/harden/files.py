@@ -1,8 +1,8 @@
 """The steps for files: remove other users' access to files with keys, for every reachable OpenSM.
 
 OpenSM recreates guid2mkey at each key change with the permissions that its umask leaves. So its folder and log are
-closed before the first key, and files that it created meanwhile are closed at the end. An options file gets its rights
-together with its first key. Rights are only taken away; the way back is chmod. Source: opensm osm_db_files.c,
+closed before the first key, and files that it created in the meantime are closed at the end. An options file gets its
+rights together with its first key. Rights are only taken away; the rollback is chmod. Source: opensm osm_db_files.c,
 osm_log.c; a running OpenSM, observed.
 """
 
@@ -57,7 +57,7 @@ class FileStep(Step):
         )
 
     def open_files(self, running: Running) -> Iterator[_OpenFile]:
-        """Yield the files, or their folders, that give more rights than they should, with the way back of each."""
+        """Yield the files, or their folders, that give more rights than they should, with the rollback of each."""
         for role in self.roles:
             file = running.instance.files[role]
             if file.path is None or file.place is None:

@@ -34,7 +34,7 @@ class FileFact:
 
     @property
     def is_private(self) -> bool:
-        """Whether the mode alone keeps group and others out; directories above can change meanwhile."""
+        """Whether the mode alone keeps group and others out; directories above can change in the meantime."""
         return not self.mode & (stat.S_IRWXG | stat.S_IRWXO)
 
     @property

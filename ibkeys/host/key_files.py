@@ -136,7 +136,7 @@ def refuse_to_overwrite(store: KeyStore, directory: Path, processes: Iterable[Op
 
 
 def import_links(store: KeyStore, directory: Path) -> None:
-    """Put the links of the ``neighbors`` in *directory* into the key store, but for those that it knows from later.
+    """Put the links of the ``neighbors`` in *directory* into the key store, except for those that it knows from later.
 
     Nothing happens where there is no such file. Raises FileFormatError, StoreError.
     """

@@ -27,7 +27,7 @@ def own_socket() -> str:
 
 
 def running_here() -> list[OpensmProcess]:
-    """Return the OpenSM processes of this host, but for those on another simulated subnet than this process.
+    """Return the OpenSM processes of this host, except for those on another simulated subnet than this process.
 
     libumad2sim talks to the server that IBSIM_SOCKNAME names; on a real subnet nobody has that variable.
     """

@@ -8,8 +8,8 @@ A policy in between names every port by its GUID: also the subnet manager's, so 
 the IPoIB and other groups of the present policy, where a port is left that was in the partition, and those of the new
 one. What it cannot do:
 
-- A port that comes meanwhile and that no policy names by its GUID gets only the limited default P_Key, until the last
-  policy is read. One that both policies name gets what it has in both of them.
+- A port that comes in the meantime and that no policy names by its GUID gets only the limited default P_Key, until the
+  last policy is read. One that both policies name gets what it has in both of them.
 - OpenSM gives every port a P_Key of the default partition. A port that has none gets it with the first policy
   (``given_default``), whoever it meets there.
 - A P_Key that moves to another block of 32 entries is briefly absent between two Sets (``torn``). OpenSM moves one for
@@ -179,7 +179,7 @@ class _Way:
         found = steps_between(self.had, self.gets, rooms, gaps=gaps)
         states = found.states or (self.gets,)
         if rewrite is not None:
-            # Without room it is left out: a leaf port that is filled to the end would enforce nothing meanwhile.
+            # Without room it is left out: a leaf port that is filled to the end would enforce nothing in the meantime.
             more = {guid for guid, keys in self.had.items() if len(keys) < rooms.get(guid, 0)}
             first = {guid: keys | {PKey(rewrite)} if guid in more else keys for guid, keys in self.had.items()}
             states = (first, *states)

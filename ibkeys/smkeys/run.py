@@ -151,7 +151,7 @@ class Run:
         self._refuse_late(began)
 
     def _refuse_late(self, began: float) -> None:
-        """Raise Incomplete if there is only as much of the polling time left as the way back needs."""
+        """Raise Incomplete if there is only as much of the polling time left as the rollback needs."""
         window = self.managers.window
         taken = self.clock.now() - began
         if window is not None and taken > window / 2:

@@ -187,7 +187,7 @@ class UfmClient:
 
 
 class Deadline:
-    """Ends a connection when its time is over: timeouts of reads let a server send a byte now and then for ever. One
+    """Ends a connection when its time is over: timeouts of reads let a server send a byte now and then forever. One
     that comes later, after many addresses or a slow handshake, is ended when it comes."""
 
     def __init__(self) -> None:

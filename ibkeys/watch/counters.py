@@ -106,7 +106,7 @@ class Counters:
         return Event(time, "counters", kind, None, End.of(port), value=value, detail="; ".join(notes), count=rose)
 
     def _forget(self) -> None:
-        """Drop what was not read for long, so that nodes that come and go do not add up for ever; and the oldest of it
+        """Drop what was not read for long, so that nodes that come and go do not add up forever; and the oldest of it
         where that is more than what there is: a node may say that it is another one in each sweep."""
         oldest = self._round - KEPT_ROUNDS
         gone = sorted((last.round, counter) for counter, last in self.last.items() if last.round < self._round)

@@ -2,7 +2,7 @@
 
 One step: the former bytes are in the journal; the new file is beside the old one, complete and on disk, and takes its
 place, at the standbys first; SIGHUP; the wire is read until it is as predicted. Before each file and each signal it is
-checked again whether it is the same process, the same one master, and nobody else has written a file meanwhile.
+checked again whether it is the same process, the same one master, and nobody else has written a file in the meantime.
 Source: osm_state_mgr.c, osm_pkey_mgr.c, osm_prtn_config.c; a running OpenSM, observed.
 """
 
@@ -111,7 +111,7 @@ class OpensmCarrier:
         ]
 
     def breaks(self, wanted: PartitionPlan | Former, remaining: Remaining) -> tuple[Break, ...]:
-        """Return who is cut because ports wait for each other in a circle; of the way back only that it may cut."""
+        """Return who is cut because ports wait for each other in a circle; of the rollback only that it may cut."""
         return self._course.breaks
 
     def kept(self) -> Mapping[str, Any]:
@@ -185,7 +185,7 @@ class OpensmCarrier:
                 yield f"unknown files beside a policy were left in place: {named(left.foreign)}"
 
     def _go_back_from_fallback(self, operation: Operation, carried: Carried) -> None:
-        """Everybody is a full member of everything: the former policy goes back in one step, and nobody is asked."""
+        """Everybody is a full member of everything: the former policy is restored in one step, and nobody is asked."""
         carried.not_given_back = self._go_back(operation, read=None)  # OpenSM has read no policy
         again = f"it could not be restored everywhere; `ibkeys undo {operation.id}` tries again"
         result = again if carried.not_given_back else "the former policy is restored"
@@ -223,7 +223,7 @@ class OpensmCarrier:
     def _put_former(
         self, undo: Operation, ways: Mapping[FileKey, Way], failed: list[Failed]
     ) -> tuple[list[FileEntry], bool]:
-        """Put back what can be put back; return that, and whether OpenSM may be told: what somebody else wrote into the
+        """Put back what can be restored; return that, and whether OpenSM may be told: what somebody else wrote into the
         master's file would come into force."""
         entries, may_tell = [], True
         for file in self._course.files:

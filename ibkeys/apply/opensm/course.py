@@ -43,7 +43,7 @@ WAIT: Final = 60.0
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What the user asks of the carrier. ``wait``: see `WAIT`; ``gaps``: pairs may temporarily lose connectivity;
-    ``rewrite``: OpenSM writes every table again first; ``at_once``: an undo goes back in one step. ``had_gaps``: what
+    ``rewrite``: OpenSM writes every table again first; ``at_once``: an undo rolls back in one step. ``had_gaps``: what
     is undone was made with ``gaps``."""
 
     wait: float = WAIT
@@ -225,7 +225,7 @@ class Planning:
         course.contents = [{file.key: text for file in self.files} for text in texts]
 
     def back(self, former: Former) -> Course:
-        """Return the way back: the same policies in reverse, and at the end each file's own former bytes.
+        """Return the rollback: the same policies in reverse, and at the end each file's own former bytes.
 
         Raises Refused (``stale``) where a file holds what the operation did not write, UsageError where one is on a
         host that is not reached, FileError.
@@ -292,7 +292,7 @@ class Planning:
 
     def _ways(self, former: Former) -> dict[FileKey, Way]:
         """Return the way of each file that is rolled back; that of the master may have none, if the operation stopped
-        before it. A file that no SM reads any more goes back too."""
+        before it. A file that no SM reads any more is rolled back too."""
         ways = ways_in(former.files)
         read = {file.key for file in self.files}
         machine = {each.machine.name: each.machine for each in self.site.reached}

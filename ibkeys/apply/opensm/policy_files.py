@@ -1,6 +1,6 @@
 """The policy files that a change replaces, step by step: those of the standbys first, that of the master last.
 
-Each file goes its own way: from what it holds, through the texts of the steps. On the way back it takes the same texts
+Each file goes its own way: from what it holds, through the texts of the steps. In the rollback it takes the same texts
 in reverse, and ends with its own former bytes. A file that holds something else is nobody's to overwrite.
 """
 

@@ -57,7 +57,7 @@ class Prediction:
 
     @property
     def tables(self) -> list[TableChange]:
-        """All tables as they are, end ports with their leaf ports, but for those that are set aside."""
+        """All tables as they are, end ports with their leaf ports, except for those that are set aside."""
         return [each for each in self.changed_to(self.now) if not self.is_aside(each.port.key)]
 
     def is_aside(self, key: PortKey) -> bool:
@@ -192,7 +192,7 @@ def expectations(
     enforcement: Iterable[EnforcementChange],
     prediction: Prediction,
 ) -> dict[PortKey, Expected]:
-    """Return what each port should show after a step, but for those that are set aside.
+    """Return what each port should show after a step, except for those that are set aside.
 
     Where OpenSM keeps indexes, that of a new P_Key depends on what it remembers of the port, which nobody can ask. A
     leaf port's table has the order of its end port's.

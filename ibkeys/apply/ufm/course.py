@@ -102,7 +102,7 @@ class Planning:
         return course
 
     def back(self, former: Former) -> UfmCourse:
-        """Return the way back: those whose membership an operation changed get what they had. Others that came since
+        """Return the rollback: those whose membership an operation changed get what they had. Others that came since
         stay. Raises UsageError, StoreError."""
         course = UfmCourse(dict(self.prediction.now))
         had = self._states(self.prediction.now)

@@ -116,7 +116,7 @@ class Run(SteppedRun):
             job = self.ufm.make(call)
         except UfmRefused as error:
             if call.method == "DELETE" and error.status == 404:
-                return  # somebody else took one of them out meanwhile: what is there now is read back
+                return  # somebody else took one of them out in the meantime: what is there now is read back
             if is_first and 400 <= error.status < 500:  # it said no; of other answers it is not known what came of it
                 entry.failed()
             raise

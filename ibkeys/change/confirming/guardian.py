@@ -24,7 +24,7 @@ TRIES: Final = 60
 """How often that command is started, when another changing command holds the lock or the fabric does not answer: for
 about an hour, since one that waits for a confirmation of its own holds it as long as it waits."""
 LONGEST: Final = 1800.0
-"""Seconds that one attempt may take: a driver that does not answer must not block it for ever."""
+"""Seconds that one attempt may take: a driver that does not answer must not block it forever."""
 PAUSES: Final = 2.0, 60.0
 """Seconds between two of them: the first ones, doubled each time, and at most."""
 

@@ -1,8 +1,8 @@
 """Looking again at links that a sweep proved, before the next key goes over them.
 
 Time passes between a sweep and what is done with it: a user is asked, a long run goes its way. A cable that was moved
-meanwhile shows at the port before it. So each link on the way to a port is checked once more from its near side, the
-nearest first, and what lies behind a link that changed is not asked.
+in the meantime shows at the port before it. So each link on the way to a port is checked once more from its near side,
+the nearest first, and what lies behind a link that changed is not asked.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LinkCheck:
             self._gmps.start(own_port)
 
     def at_links_to(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
-        """Look at the links to *ports*, but for those that were examined within *max_age* seconds; return those of
+        """Look at the links to *ports*, except for those that were examined within *max_age* seconds; return those of
         the ports to which a link changed since the sweep, or could not be examined, with the reason.
 
         A port that the sweep did not find is not examined. Raises TransportError.

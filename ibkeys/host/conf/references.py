@@ -53,7 +53,7 @@ class _Place:
 def key_references(store: KeyStore) -> Contents:
     """Return how the journal keeps options files of OpenSM, with *store* for their keys.
 
-    ``record`` puts keys that the store does not have into it first. It raises FileFormatError where the way back would
+    ``record`` puts keys that the store does not have into it first. It raises FileFormatError where the rollback would
     not give the same bytes. ``restore`` raises FileFormatError for a reference that says nothing. Both raise StoreError
     and StoreSealed. ``mask`` needs no key store.
     """

@@ -24,7 +24,7 @@ def _as_it_is(data: bytes) -> bytes:
 class Contents:
     """How to treat the bytes of one kind of file. A file that may hold keys needs all three; another one none.
 
-    ``record``: the bytes as the journal keeps them, a reference in place of each key; ``restore``: the way back;
+    ``record``: the bytes as the journal keeps them, a reference in place of each key; ``restore``: the rollback;
     ``mask``: the bytes as a person may see them, no key in them. ``keeps_bytes``: whether there is a way back.
     """
 

@@ -157,8 +157,8 @@ class Put:
     def _give_back(self) -> None:
         """Let what came out of the place go back there, and raise FileChanged.
 
-        Somebody may have replaced the new file meanwhile. Then what they wrote comes out of the place now. It is later
-        than what went back, so it is put in place, and the earlier one stays beside it.
+        Somebody may have replaced the new file in the meantime. Then what they wrote comes out of the place now. It is
+        later than what went back, so it is put in place, and the earlier one stays beside it.
         """
         self._exchange_back()
         self.is_replaced = False

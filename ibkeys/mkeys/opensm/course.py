@@ -1,9 +1,9 @@
 """The sequence of steps from one M_Key, level and lease to another through OpenSM that loses no port.
 
-The key changes only while every port is at level 0 or 1. If OpenSM crashes meanwhile, restarting it with the new key in
-its options file repairs the fabric. The level rises step by step, the lease before level 2, and each step is proven on
-every port before the next. Source: opensm osm_lid_mgr.c, osm_state_mgr.c; a running OpenSM, observed (restarts in the
-middle of a sweep).
+The key changes only while every port is at level 0 or 1. If OpenSM crashes in the meantime, restarting it with the new
+key in its options file repairs the fabric. The level rises step by step, the lease before level 2, and each step is
+proven on every port before the next. Source: opensm osm_lid_mgr.c, osm_state_mgr.c; a running OpenSM, observed
+(restarts in the middle of a sweep).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Planning M_Key runs through OpenSM: a new run, the rest of a run, and the rollback.
 
 OpenSM knows one key for the whole subnet, so every port has to have the same now, and gets the same. A run is rolled
-back by the same steps as forward: the former options file, put back without its key lines, would take every key away
+back by the same steps as forward: the former options file, restored without its key lines, would take every key away
 when OpenSM starts again. While some ports have one key and some the other, it only goes forward.
 """
 

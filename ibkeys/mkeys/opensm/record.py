@@ -24,7 +24,7 @@ class RunRecord:
     """A run through OpenSM. ``keys``: what all ports had before it, and should have; ``steps``: its way; ``at``: the
     step that is being made, all of them when it is past the end; ``hosts``: the other hosts, as `ibkeys.sm.site` has
     them; ``stopped``: the standbys that were stopped and have not been started again; ``members``: all SMs that were
-    there, which are missed when one is not there any more; ``goes_back``: the way is the way back; ``stage``: of a run
+    there, which are missed when one is not there any more; ``goes_back``: the way is the rollback; ``stage``: of a run
     that is to be confirmed.
     """
 

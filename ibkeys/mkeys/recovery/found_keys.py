@@ -48,8 +48,8 @@ class FoundKeys:
         return was_locked or MKey(info.m_key) != known
 
     def store_new(self) -> Iterator[RecoveryResult]:
-        """Put the keys that were found into the key store, together and before anything else; then yield what became of
-        their ports, except for those that are to be changed.
+        """Put the keys that were found into the key store, together and before anything else; then yield what happened
+        to their ports, except for those that are to be changed.
         """
         self.collect()
         found, self._new = self._new, []
@@ -116,7 +116,7 @@ class FoundKeys:
 
     def _check_way(self, handle: PortHandle) -> None:
         """Raise Unreachable if the way to a port changed since it was found: a new key must not go to what was plugged
-        in there meanwhile, and it is not asked with the old one.
+        in there in the meantime, and it is not asked with the old one.
         """
         for why in self.writer.changed_links([handle.port], LOOK_HOLDS).values():
             raise Unreachable(f"{handle}: the way to it changed since it was found ({why}); nothing was sent to it")

@@ -89,7 +89,7 @@ class Recovery:
             return []
         for port in waiting.found.end_ports():
             writer.note_master_sm_lid(writer.fabric.handle(port))
-        # Asked but once or twice: leases run meanwhile.
+        # Asked but once or twice: leases run in the meantime.
         writer.ask_subnet_manager(own_answers=not self.search.own_is_silent, retries=1)
         managers = [port for port in waiting.found.end_ports() if port.is_sm]
         return objections_to_leases_under_sm(writer, managers)
@@ -133,7 +133,7 @@ class Recovery:
         return summary
 
     def pause(self, on_status: OnStatus | None) -> None:
-        """Wait until there is something to ask again; *on_status* is called meanwhile."""
+        """Wait until there is something to ask again; *on_status* is called in the meantime."""
         search = self.search
         until = max(search.next_time(), search.now + _LEAST_PAUSE)
         while (left := until - search.now) > 0:

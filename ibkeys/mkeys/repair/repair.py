@@ -66,8 +66,9 @@ class Repair:
     def run(self, progress: OnFound | None = None) -> Repaired:
         """Ask the ports, store their keys, write the files, and return the outcome for each port.
 
-        Raises Refused (an SM shows itself, an OpenSM was started meanwhile), NoReply or SendRefused where the local
-        port answers to none of its keys: nothing is written then. Raises TransportError, StoreError, FileFormatError.
+        Raises Refused (an SM shows itself, an OpenSM was started in the meantime), NoReply or SendRefused where the
+        local port answers to none of its keys: nothing is written then. Raises TransportError, StoreError,
+        FileFormatError.
         """
         fabric, store = self.writer.fabric, self._store
         kinds = {guid: {each.m_key: each.origin for each in keys} for guid, keys in self.candidates.items()}

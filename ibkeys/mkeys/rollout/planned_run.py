@@ -54,7 +54,7 @@ class RunMethod(Protocol):
     def carry_out(
         self, writer: Writer, operation: Operation, number: int, run: PlannedRun, report: Report, stop: Interrupts
     ) -> None:
-        """Carry out run *number* of the key store; what becomes of the ports is counted in ``run.account``."""
+        """Carry out run *number* of the key store; what happens to the ports is counted in ``run.account``."""
         ...
 
 
@@ -75,7 +75,7 @@ class PlannedRun:
     why. ``later``: ports of the run that come later (``--first``). ``procedure``: under a subnet manager, what to do
     instead. ``is_open``: the store does not know yet that the run has ended. ``account``: the outcome for the ports,
     while it is carried out and afterwards. ``beginning``: how it begins. ``away``: ports that have a key and were not
-    found, which get theirs later. ``way``: how it gets to the ports; None: by Sets of our own.
+    found, which get theirs later. ``way``: how it gets to the ports; None: by Sets of ibkeys.
     """
 
     plan: Plan

@@ -150,7 +150,7 @@ def _state_of(each: PendingSet, job: Job) -> PortState:
         return "undone" if job.goes_back else "done"
     if each.is_silent:
         return "sent"
-    # A port to which nothing was sent waits for another run. On the way back it has what the run gave it: it has not
+    # A port to which nothing was sent waits for another run. In the rollback it has what the run gave it: it has not
     # gone back, and must not pass for one that the run never came to.
     return "failed" if each.entries or job.goes_back else "waiting"
 

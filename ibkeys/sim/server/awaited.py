@@ -1,6 +1,6 @@
 """Pending requests: forwarded to another program and not answered yet.
 
-Whose an answer is, and what becomes of a request without one, the kernel decides under a real program (Linux mad.c:
+Whose an answer is, and what happens to a request without one, the kernel decides under a real program (Linux mad.c:
 ib_response_mad, ib_find_send_mad, timeout_sends; user_mad.c: ib_umad_write): R set or TrapRepress makes an answer, it
 goes to the agent that waits for its class and TransactionID, any other is dropped, and one that does not come in time
 is given up with ETIMEDOUT. libumad2sim has none of this.

@@ -1,7 +1,7 @@
 """The datagrams that libumad2sim and a simulator exchange: ibsim's client protocol, bytes only, no sockets.
 
 Control requests are 80 bytes in the host's byte order, data packets 288 bytes around a MAD. Whoever answers with
-anything else, or to the wrong name, makes the client wait for ever.
+anything else, or to the wrong name, makes the client wait forever.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class Server(Closing):
         self._loop.stop()
 
     def counts(self) -> dict[str, int]:
-        """Return how many packets there were, and what became of those that were not simply answered."""
+        """Return how many packets there were, and what happened to those that were not simply answered."""
         return {"packets": self._traffic.packets, **self._counts}
 
     def close(self) -> None:

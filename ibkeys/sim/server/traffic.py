@@ -66,7 +66,7 @@ class _Sent(NamedTuple):
 class Traffic:
     """Carries the packets of *clients*. *users* are those whose packets are taken, None: everybody's.
 
-    *watch* sees every MAD; ``packets`` is how many there were, *counts* what became of those not simply answered.
+    *watch* sees every MAD; ``packets`` is how many there were, *counts* what happened to those not simply answered.
     """
 
     def __init__(
