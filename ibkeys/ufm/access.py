@@ -95,7 +95,7 @@ class UfmAccess:
         """Return the access that ``ufm:URL`` or a URL means; without a path it gets the one that goes with the token or
         the certificate. Raises UsageError, which repeats no credential."""
         if token is None and certificate is None:
-            raise UsageError("UFM wants to know who asks: --ufm-token @FILE, or --ufm-cert FILE")
+            raise UsageError("UFM needs a login: give --ufm-token @FILE, or --ufm-cert FILE")
         if private_key is not None and certificate is None:
             raise UsageError("--ufm-key goes with --ufm-cert")
         parts = _split(text.removeprefix(PREFIX), "UFM's URL", f"{PREFIX}https://HOST[:PORT]")
@@ -124,7 +124,7 @@ class UfmAccess:
                 context.load_cert_chain(self.certificate, self.private_key, _no_passphrase)
         except (OSError, ssl.SSLError) as error:
             files = [str(each) for each in (self.trusted, self.certificate, self.private_key) if each is not None]
-            raise UsageError(f"{', '.join(files)}: not to be used for TLS: {error.strerror or error}") from None
+            raise UsageError(f"{', '.join(files)}: cannot be used for TLS: {error.strerror or error}") from None
         if not self.verifies:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
@@ -144,7 +144,7 @@ def via_of(policy: str) -> str:
 def _split(text: str, what: str, form: str) -> SplitResult:
     """Take a URL of the *form* apart. Raises UsageError, which repeats none of it: there may be a password in it."""
     if "@" in text:
-        raise UsageError(f"{what} must not hold a user name or password: the command line is no place for it")
+        raise UsageError(f"{what} must not hold a user name or password: the command line is not a safe place for it")
     try:
         parts = urlsplit(text)
         host, _ = parts.hostname or "", parts.port
@@ -174,4 +174,6 @@ def _is_loopback(host: str) -> bool:
 
 
 def _no_passphrase() -> str:
-    raise UsageError("--ufm-key is encrypted, and nobody is asked for its passphrase: give one that is not, mode 0600")
+    raise UsageError(
+        "--ufm-key is encrypted, and ibkeys does not ask for its passphrase: give a key file without one, mode 0600"
+    )

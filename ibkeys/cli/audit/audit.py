@@ -60,7 +60,7 @@ _choice: Final = options.group(
 @command("audit")
 @compare
 @_choice
-@click.option("--explain", metavar="ID", help="Explain a rule, and read no fabric.")
+@click.option("--explain", metavar="ID", help="Explain a rule; the fabric is not read.")
 @options.option(
     "-f",
     "--format",

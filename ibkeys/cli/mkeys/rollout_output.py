@@ -50,7 +50,9 @@ class RunOutput:
         self._write_kinds(put)
         for line in run.way.in_words() if run.way is not None else ():
             put(f"  through {line}")
-        for stage, what in zip(run.stages[1:], ("last, the port of an SM", "last of all, the own port"), strict=False):
+        for stage, what in zip(
+            run.stages[1:], ("last, the port of an SM", "last of all, the local port"), strict=False
+        ):
             for job in stage:
                 put(f"  {what}: {heading_of(job.port.identity())}")
         if run.later:
@@ -189,7 +191,7 @@ class RunOutput:
         elif account.failed or account.stopped or (account.waiting and not run.later):
             yield f"next: `{again} --resume` finishes the run, `{again} --abort` rolls it back"
         elif run.later:
-            yield f"next: look at the ports, then `{again} --continue` for the others, or `{again} --abort`"
+            yield f"next: check the ports, then `{again} --continue` for the others, or `{again} --abort`"
 
     def exit_code(self) -> int:
         """Return the exit code, and say on standard error what is missing."""

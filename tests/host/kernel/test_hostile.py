@@ -51,7 +51,7 @@ def make_garbage(place: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "why"),
     [
-        (make_huge, "more than 4096 bytes, which no such file has"),
+        (make_huge, "more than 4096 bytes, the limit for such a file"),
         (make_loop, "Too many levels of symbolic links"),
         (make_garbage, "is no number up to 0xffff"),
         (lambda place: place.write_text("0x10010"), "'0x10010' is no number up to 0xffff"),
