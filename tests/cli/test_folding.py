@@ -74,10 +74,11 @@ def node(guid: int, is_switch: bool, num_ports: int, name: str | None) -> Node:
 def fabrics(draw: st.DrawFn) -> Topology:
     """Switches and hosts, whose free ports were read or not; all vendors are two, so that GUIDs have much in common."""
     vendors = draw(st.lists(st.sampled_from([0x0002C90300480000, 0x78E7D10300220000]), min_size=1, max_size=2))
-    guids = draw(st.lists(st.builds(sum, st.tuples(st.sampled_from(vendors), st.integers(1, 40))), unique=True))
-    few = draw(st.lists(NAMES, min_size=1, max_size=4))
-    switches = [node(guid, True, draw(st.integers(1, 9)), draw(st.sampled_from(few))) for guid in guids[:3]]
-    hosts = [node(guid, False, draw(st.integers(1, 2)), draw(st.sampled_from(few) | NAMES)) for guid in guids[3:]]
+    guid = st.builds(sum, st.tuples(st.sampled_from(vendors), st.integers(1, 40)))
+    guids = draw(st.lists(guid, min_size=4, max_size=14, unique=True))
+    few = draw(st.lists(NAMES, min_size=1, max_size=2))
+    switches = [node(guid, True, draw(st.integers(1, 9)), draw(st.sampled_from(few))) for guid in guids[:2]]
+    hosts = [node(guid, False, draw(st.integers(1, 2)), draw(st.sampled_from(few) | NAMES)) for guid in guids[2:]]
     free = [port for each in hosts for port in each.ports.values()]
     for port in [port for each in switches for port in each.ports.values() if port.num]:
         others = [*free, *(other for each in switches for other in each.ports.values() if other.num)]
