@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.const import NodeType
 from ibkeys.topology.model import Port
 
 Direction = Literal["inbound", "outbound"]
@@ -25,12 +27,31 @@ def as_shown(name: str, number: int) -> int | bool:
     return bool(number) if name in _YES_OR_NO else number
 
 
+def is_enforcing(info: PortInfo) -> bool:
+    """Return whether a PortInfo shows enforcement in either direction, whatever else is known of the port."""
+    return any(getattr(info, name) for name in ENFORCEMENT_BITS)
+
+
+def may_enforce(port: Port) -> bool:
+    """Return whether a port has enforcement to show: an external port of a switch; or a router port that enforces, for
+    no other field says whether a router can."""
+    if port.is_external:
+        return True
+    info = port.port_info if port.node.type == NodeType.ROUTER else None
+    return info is not None and is_enforcing(info)
+
+
 @dataclass(frozen=True, slots=True)
 class Enforcement:
     """PartitionEnforcementInbound and -Outbound of an external port of a switch."""
 
     inbound: bool
     outbound: bool
+
+    @classmethod
+    def of(cls, info: PortInfo) -> Self:
+        """Return what a port enforces by its PortInfo."""
+        return cls(bool(info.partition_enforcement_inbound), bool(info.partition_enforcement_outbound))
 
     @property
     def bits(self) -> tuple[bool, bool]:

@@ -99,6 +99,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--pairs",
     "--only",
     "--limited",
+    "--members",
 }
 
 

@@ -213,13 +213,12 @@ def _lines(found: Comparison, names: FoldedNames, nodes: _Nodes, folded: bool) -
         yield "no difference" + (" in what was read" if found.unknown or found.keys_hidden else "")
         return
     yield from map(str, found.moves.moved)
-    yield from nodes.lines("added", [each for each in found.nodes_added if each not in found.moves.nodes], folded)
-    yield from nodes.lines("removed", [each for each in found.nodes_removed if each not in found.moves.nodes], folded)
-    for what, links in (("added", found.links_added), ("removed", found.links_removed)):
+    for what, some in found.unexplained_nodes():
+        yield from nodes.lines(what, some, folded)
+    for what, links in found.unexplained_links():
         for ends in links:
-            if not found.moves.explains(ends):
-                link = " - ".join(names.port(end.identity()) for end in ends)
-                yield f"{paint(f'link {what}', what)}: {link}"
+            link = " - ".join(names.port(end.identity()) for end in ends)
+            yield f"{paint(f'link {what}', what)}: {link}"
     yield from _folded(found, names) if folded else _each(found)
 
 

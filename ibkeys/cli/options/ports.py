@@ -1,0 +1,60 @@
+"""Which port a command is about: ADDR, and what it is; or ports of this host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import click
+
+from ibkeys.cli.options.declaring import F, group, option
+from ibkeys.cli.types import Number
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Which of -L, -D, -G, -N were given: what ADDR is."""
+
+    lid: bool
+    direct: bool
+    guid: bool
+    name: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPorts:
+    """Which ports of this host to look at; None: all."""
+
+    ca: str | None
+    port: int | None
+
+
+kind: Final = group(
+    "kind",
+    Kind,
+    option("-L", "--Lid", "lid", env=False, is_flag=True, help="ADDR is a LID (the default)."),
+    option("-D", "--Direct", "direct", env=False, is_flag=True, help="ADDR is a directed route, as 0,1,4."),
+    option("-G", "--Guid", "guid", env=False, is_flag=True, help="ADDR is a port or node GUID."),
+    option("-N", "--Name", "name", env=False, is_flag=True, help="ADDR is a node's name."),
+)
+
+
+def address(words: str = "[ADDR] [PORTNUM]", required: bool = False) -> Callable[[F], F]:
+    """Return the decorator for a command that names ports: ``kind`` and the words that follow, ``words``."""
+
+    def decorate(command: F) -> F:
+        return click.argument("words", nargs=-1, required=required, metavar=words)(kind(command))
+
+    return decorate
+
+
+every_port: Final = option("--all", "every_port", env=False, is_flag=True, help="Every port of the subnet.")
+
+local_ports: Final = group(
+    "local",
+    LocalPorts,
+    option("-C", "--Ca", "ca", metavar="NAME", help="Only this channel adapter.  [default: all]"),
+    option("-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Only ports with this number."),
+)
+"""For a command that shows the ports of this host without a fabric."""
