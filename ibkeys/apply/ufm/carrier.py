@@ -26,7 +26,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError
 from ibkeys.plan.model import Break, PartitionPlan, SmOptions
 from ibkeys.plan.order import Phase
-from ibkeys.plan.planner import enforcement_as_is
+from ibkeys.plan.tables.leaf_ports import enforcement_as_is
 from ibkeys.printable import counted, named
 from ibkeys.store.journal import Operation
 from ibkeys.topology.port_id import PortKey
