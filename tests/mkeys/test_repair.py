@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ibkeys.errors import NoReply, Refused, UsageError
 from ibkeys.host.opensm_process import OpensmConfig, OpensmProcess, read_opensm_config
+from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.repair.outlook import RepairOutlook
 from ibkeys.mkeys.repair.repair import plan_repair
@@ -47,7 +48,9 @@ class Lab:
         store_of(net, ring, folder / "keys.db", level)
         with KeyStore(folder / "keys.db") as store:
             for port in self.ports:
-                store.put_pending(port.node.guid, port.guid, port.number, B, level, LEASE, A)
+                store.put_pending(
+                    port.node.guid, port.guid, port.number, KeySetting(B, level, LEASE), KeySetting(A, level, LEASE)
+                )
         self.give([A] * len(self.ports), level)
         write_key_files(self.cache, KeyFiles(dict.fromkeys(ring.by_guid, A)), ["guid2mkey"])
 

@@ -108,7 +108,7 @@ def _indexed(row: Row) -> list[str]:
 
 def _write_folded(sheet: Sheet) -> None:
     """Write each table that there is once, then the ports that have it: tables may be long, and ports many."""
-    names = FoldedNames(sheet.ports)
+    names = FoldedNames(sheet.ports, sheet.fabric)
     width = width_of_output()
     for rows in fold_rows(sheet.ports, lambda row: (row["capacity"], row["pkeys"] and tuple(_indexed(row)))):
         first = rows[0]
