@@ -9,13 +9,15 @@ import base64
 import ipaddress
 import json
 import re
-import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import SplitResult, quote, urlsplit
 
 from ibkeys.errors import UsageError
+
+if TYPE_CHECKING:
+    import ssl
 
 PREFIX: Final = "ufm:"
 """What stands before the URL where a policy or a way is named."""
@@ -114,6 +116,8 @@ class UfmAccess:
 
     def tls(self) -> ssl.SSLContext:
         """Return the context of TLS. Raises UsageError for a certificate or key that cannot be used."""
+        import ssl  # late: commands that only look whether a name means a UFM do without
+
         # Not create_default_context: it writes to SSLKEYLOGFILE what decrypts the token on its way.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_default_certs()

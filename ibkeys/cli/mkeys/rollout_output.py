@@ -79,9 +79,13 @@ class RunOutput:
 
     def _name(self, ports: Iterable[Port], put: Callable[[str], None]) -> None:
         """Name every one of *ports*, hosts folded."""
-        names = FoldedNames(port.identity() for port in self._run.found.ports())
+        names = self._names()
         for line in indented(names, (port.identity() for port in ports)):
             put(line)
+
+    def _names(self) -> FoldedNames:
+        found = self._run.found
+        return FoldedNames((port.identity() for port in found.ports()), found)
 
     def _key_name(self) -> str:
         takes_away = all(job.wanted.key.is_zero for job in self._run.jobs)
@@ -131,8 +135,7 @@ class RunOutput:
     def _say_failed(self) -> None:
         """Say which ports have failed since this was last said, each cause once."""
         if self._failed and self._format == "table":
-            names = FoldedNames(port.identity() for port in self._run.found.ports())
-            say_by_cause(self._failed, "failed", self._format, names)
+            say_by_cause(self._failed, "failed", self._format, self._names())
         else:
             say_by_cause(self._failed, "failed", self._format)
         self._failed = []

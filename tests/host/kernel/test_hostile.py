@@ -112,6 +112,17 @@ def test_a_directory_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.
     assert MOST_NAMES > 0xFFFF - 1
 
 
+def test_a_tree_without_end_is_read_in_part_which_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = trees.connectx(tmp_path / "sys", ports=8)
+    monkeypatch.setattr("ibkeys.host.kernel.sysfs.MOST_READS", 300)
+    sysfs = Sysfs(tree.root)
+    first, *others = read_ports(sysfs)
+    assert first.unread == []
+    assert all(port.p_keys is None or port.unread for port in others[1:])
+    (trouble,) = sysfs.troubles
+    assert trouble.error == "more than 300 files and directories: this and what comes after is not read"
+
+
 def test_a_tree_that_is_not_there_is_an_empty_one(tmp_path: Path) -> None:
     view = read_host(Sysfs(tmp_path / "nowhere"))
     assert (view.ports, view.interfaces, view.selinux.mode) == ((), (), "off")
