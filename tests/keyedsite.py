@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ibkeys.change.writer import Writer
-from ibkeys.discovery.sweep import LINKS
+from ibkeys.discovery.wanted import LINKS
 from ibkeys.fabric.live import Fabric
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.places import Places, settle, survey

@@ -11,7 +11,7 @@ from ibkeys.classkeys.asking import Question
 from ibkeys.classkeys.reading import ClassKeyReading
 from ibkeys.client.address import AddressLike, as_address
 from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError
-from ibkeys.discovery.sweep import OnFound, Wanted
+from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import NotRecorded
 from ibkeys.fabric.named_port import NamedPort
 from ibkeys.fabric.snapshot import Snapshot

@@ -10,7 +10,7 @@ from ibkeys.classkeys.asking import Question
 from ibkeys.classkeys.reading import ClassKeyReading
 from ibkeys.client.address import AddressLike
 from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError
-from ibkeys.discovery.sweep import OnFound, Wanted
+from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import PortInfo, SwitchInfo

@@ -8,7 +8,7 @@ import pytest
 
 from ibkeys.apply.apply import Permissions, plan_apply
 from ibkeys.apply.undo import plan_undo
-from ibkeys.discovery.sweep import Wanted
+from ibkeys.discovery.wanted import Wanted
 from ibkeys.fabric.live import Fabric
 from ibkeys.partitions.model import Policy
 from ibkeys.plan.document import dumps

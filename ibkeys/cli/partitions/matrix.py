@@ -70,7 +70,7 @@ def matrix(
     lists and acts as a full member. A filter selects ports: it shows their partitions with all members, and the pairs
     that include one of them. Exits 1 when a partition named with --partition has no member.
     """
-    from ibkeys.discovery.sweep import Wanted
+    from ibkeys.discovery.wanted import Wanted
     from ibkeys.reach.reach import Reach
 
     filter = PortFilter(filters)

@@ -103,7 +103,7 @@ def plan(
     """
     from dataclasses import replace
 
-    from ibkeys.discovery.sweep import Wanted
+    from ibkeys.discovery.wanted import Wanted
     from ibkeys.plan.document import check_place, dumps, write_plan
     from ibkeys.plan.model import Options
     from ibkeys.plan.planner import enforcement_as_is, make_plan

@@ -203,7 +203,7 @@ def _carry_out(
     from ibkeys.cli.policies.edited import PolicyFile, refuse_what_objects, report
     from ibkeys.cli.policies.members import look_up
     from ibkeys.cli.showing import sweep
-    from ibkeys.discovery.sweep import Wanted
+    from ibkeys.discovery.wanted import Wanted
 
     given = PolicyFile.read(file)
     given.policy.require_accepted()

@@ -61,7 +61,7 @@ def policy_from(
     """
     from ibkeys.cli.policies.edited import PolicyFile, refuse_what_objects
     from ibkeys.cli.policies.members import known_ports
-    from ibkeys.discovery.sweep import Wanted
+    from ibkeys.discovery.wanted import Wanted
     from ibkeys.plan.policies.from_fabric import policy_from as made_from
     from ibkeys.topology.subnet_manager import shown_subnet_manager
 

@@ -109,8 +109,8 @@ def watch(
 
     words = split_command(command) if command is not None else None
     read = read_accepted(policy, ufm) if policy is not None else None  # mistakes show before anything is sent
-    sm_key = sm_key_of(where, sa)
-    if opensm_log is not None and (sa.smkey is not None or all_traps):
+    sm_key = sm_key_of(where)
+    if opensm_log is not None and (where.smkey is not None or all_traps):
         raise UsageError("--opensm-log replaces Reports: leave --smkey and --all-traps out")
     settings = Settings(float(interval), float(repeats), count, seconds and float(seconds), sa.pkey_idx)
     notifier = Notifier(os.environ, time.monotonic)

@@ -20,8 +20,9 @@ from ibkeys.change.interlocks.m_keys import objections_to_key_files_under_sm
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.bounds import limit_notes
+from ibkeys.discovery.discover import run_sweep
 from ibkeys.discovery.frugal_sweep import FrugalSweep
-from ibkeys.discovery.sweep import OnFound, Wanted, run_sweep
+from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import Refused, UsageError
 from ibkeys.host.file_access import stat_file
 from ibkeys.host.key_files import export_key_files, import_links, refuse_to_overwrite
