@@ -161,3 +161,21 @@ def test_the_trace_names_the_class_and_masks_the_key(place: Path) -> None:
     said = show(place, "--class", "b", 3, "-d").err
     assert "BKeyInfo" in said
     assert HEX not in said.lower()
+
+
+def test_snapshot_holds_them_and_classkey_show_reads_it(place: Path, tmp_path: Path) -> None:
+    steer(place, *EVERY, key("cc", f"key=0x{HEX} protect=1 lease=60"), "classrule n2n absent silence")
+    file = tmp_path / "a.db"
+    at = ("--backend", f"{TWO_SWITCH},state={place}", *FAST)
+    taken = run("snapshot", file, "--class-keys", "--ask-unkeyed", *at, "-f", "json")
+    assert taken.code == 0
+    assert taken.json["class_keys"] == 1
+    assert "once for each class" in taken.err
+    assert "8 ports did not answer for a class" in taken.err
+    ports = run("classkey-show", "--all", "--from", file, "-f", "json").json["ports"]
+    assert [row["lid"] for row in ports if row["class_key_state"] == "hidden"] == [3]
+    assert {row["class_key_state"] for row in ports if row["class"] == "n2n"} == {"silent"}
+    plain = run("snapshot", tmp_path / "b.db", *at, "-f", "json")
+    assert plain.json["class_keys"] is None
+    alone = run("snapshot", tmp_path / "c.db", "--ask-unkeyed", *at)
+    assert (alone.code, "goes with --class-keys" in alone.err) == (2, True)

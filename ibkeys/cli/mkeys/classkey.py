@@ -19,8 +19,10 @@ from ibkeys.printable import counted
 if TYPE_CHECKING:
     from ibkeys.classkeys.asking import Question
     from ibkeys.classkeys.reading import ClassKeyReading
+    from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.fabric.source import ReadablePort, Source
     from ibkeys.mad.classes.gmp import KeyClass
+    from ibkeys.scripting import Fabric
     from ibkeys.topology.model import Port
 
 _STATE_TEXT: Final = {
@@ -46,6 +48,10 @@ ASK_UNKEYED: Final = options.option(
     env=False,
     is_flag=True,
     help="Query once without a key where none is known: may add a violation and start a lease.",
+)
+
+CLASS_KEYS: Final = options.option(
+    "--class-keys", is_flag=True, help="Also query the ports for CC_Key, VS_Key, N2N manager key and B_Key."
 )
 
 
@@ -129,6 +135,28 @@ def _end_port(port: Port) -> Port:
     if not port.is_end_port:
         raise UsageError(f"{port} has no keys of its own: those of a switch are at port 0")
     return port
+
+
+def refuse_unkeyed_alone(class_keys: bool, ask_unkeyed: bool) -> None:
+    """Raise UsageError for --ask-unkeyed where no key of a class is asked for."""
+    if ask_unkeyed and not class_keys:
+        raise UsageError("--ask-unkeyed goes with --class-keys: without it no key of a class is queried")
+
+
+def ask_all_ports(fabric: Fabric, taken: Snapshot, ask_unkeyed: bool, pkey_index: int | None) -> None:
+    """Ask every end port of a snapshot that was just taken for its keys of all classes, and put the answers into it."""
+    questions = fabric.class_key_questions(taken.fabric.end_ports(), KEY_CLASSES.values(), ask_unkeyed=ask_unkeyed)
+    say_cost(questions)
+    taken.class_keys = fabric.ask_class_keys(questions, pkey_index)
+    _say_not_asked(taken.class_keys)
+    silent = [reading for reading in taken.class_keys if reading.state in _NOT_READ]
+    if silent:
+        ports = len({reading.port for reading in silent})
+        exits.warn(
+            f"{counted(ports, 'port')} did not answer for a class: nothing is known of these keys; "
+            f"{silent[0].port}: {silent[0].detail}",
+            "note",
+        )
 
 
 def say_cost(questions: Iterable[Question]) -> None:
