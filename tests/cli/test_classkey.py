@@ -179,3 +179,32 @@ def test_snapshot_holds_them_and_classkey_show_reads_it(place: Path, tmp_path: P
     assert plain.json["class_keys"] is None
     alone = run("snapshot", tmp_path / "c.db", "--ask-unkeyed", *at)
     assert (alone.code, "goes with --class-keys" in alone.err) == (2, True)
+
+
+def test_the_documents_of_sdn04(place: Path, tmp_path: Path) -> None:
+    steer(place, *EVERY, key("cc", f"key=0x{HEX} protect=1 lease=60"))
+    tenants = tmp_path / "tenants"
+    tenants.write_text("0x10 alpha\n")
+    at = ("--backend", f"{TWO_SWITCH},state={place}", *FAST, "--site-id", "lab", "--platform", "cloud")
+    keys = run("audit", "-f", "sdn04-05", "--class-keys", "--ask-unkeyed", *at)
+    assert keys.code == 0
+    document = keys.json
+    assert (document["platform"], document["site_id"]) == ("cloud", "lab")
+    assert document["keys"]["congestion_control_key"]["configured"] is True
+    assert document["keys"]["vendor_specific_key"]["detail"] == "no port has this class"
+    assert HEX not in keys.out
+    partitions = run("audit", "-f", "sdn04-04", "--tenants", tenants, *at)
+    assert [(each["tenant_id"], each["status"]) for each in partitions.json["partitions"]] == [("alpha", "missing")]
+    for words in (("--site-id", "x"), ("--tenants", tenants), ("--ask-unkeyed",), ("-f", "sdn04-05", "--hosts")):
+        assert run("audit", *words, "--backend", TWO_SWITCH).code == 2
+    file = tmp_path / "a.db"
+    run("snapshot", file, "--class-keys", "--ask-unkeyed", *at[:6])
+    again = run("audit", "-f", "sdn04-05", "--from", file, *at[-4:])
+    assert again.out == keys.out
+    assert run("audit", "--class-keys", "--from", file).code == 2
+
+
+def test_an_audit_without_class_keys_is_complete(place: Path) -> None:
+    result = run("audit", "--group", "CK", "--backend", TWO_SWITCH, "-f", "json")
+    assert result.code == 0
+    assert result.json["summary"]["unknown"] == 4

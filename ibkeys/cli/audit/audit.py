@@ -20,14 +20,25 @@ from ibkeys.cli.audit.compared import (
     waivers_of,
     words_of,
 )
-from ibkeys.cli.audit.formats import FOR_OTHERS, code_of, write_for_others
+from ibkeys.cli.audit.formats import (
+    FOR_CHECKS,
+    FOR_OTHERS,
+    ForChecks,
+    checked,
+    code_of,
+    for_checks_of,
+    write_for_checks,
+    write_for_others,
+)
 from ibkeys.cli.audit.shared_options import FAIL_ON, PROFILE, WAIVERS, fail_on_of
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import is_folded
+from ibkeys.cli.mkeys.classkey import ASK_UNKEYED, CLASS_KEYS, ask_all_ports, refuse_unkeyed_alone
 from ibkeys.cli.opening import load, open_fabric
 from ibkeys.cli.options import Listing, Where
 from ibkeys.cli.showing import errors_of, finish
+from ibkeys.errors import UsageError
 from ibkeys.printable import NAMED
 from ibkeys.topology.folded_names import FoldedNames
 
@@ -37,7 +48,7 @@ if TYPE_CHECKING:
     from ibkeys.audit.inputs import AuditInput
     from ibkeys.audit.rule import Rule
 
-FORMATS: Final = ("table", "json", "csv", *FOR_OTHERS)
+FORMATS: Final = ("table", "json", "csv", *FOR_OTHERS, *FOR_CHECKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +70,9 @@ _choice: Final = options.group(
     PROFILE,
     FAIL_ON,
     options.option("--check", multiple=True, metavar="ID[,ID...]", help="Only these rules; repeatable."),
-    options.option("--group", multiple=True, metavar="GROUP[,...]", help="Only rules of MK, KF, PK, SE, QK, SM, HY."),
+    options.option(
+        "--group", multiple=True, metavar="GROUP[,...]", help="Only rules of MK, KF, CK, PK, SE, QK, SM, HY."
+    ),
     options.option("--skip", multiple=True, metavar="ID[,ID...]", help="Not these rules; repeatable."),
     WAIVERS,
     options.option("--no-remedy", is_flag=True, help="Leave the remedies out."),
@@ -69,6 +82,9 @@ _choice: Final = options.group(
 @command("audit")
 @compare
 @_choice
+@checked
+@CLASS_KEYS
+@ASK_UNKEYED
 @click.option("--explain", metavar="ID", help="Explain a rule, and read no fabric.")
 @options.option(
     "-f",
@@ -80,7 +96,17 @@ _choice: Final = options.group(
 )
 @options.listing
 @options.reading
-def audit(where: Where, compared: Compare, choice: Choice, explain: str | None, listing: Listing, format: str) -> int:
+def audit(
+    where: Where,
+    compared: Compare,
+    choice: Choice,
+    for_checks: ForChecks,
+    class_keys: bool,
+    ask_unkeyed: bool,
+    explain: str | None,
+    listing: Listing,
+    format: str,
+) -> int:
     """Check the keys of a whole fabric, or of a snapshot, against a set of rules.
 
     Each rule passes, fails, is unknown, does not apply or is waived. Unknown never counts as a pass: data that
@@ -97,13 +123,21 @@ def audit(where: Where, compared: Compare, choice: Choice, explain: str | None, 
         return exits.DONE
     folded, chosen = is_folded(listing, format), PortFilter(listing)
     rules = select(words_of(choice.check), words_of(choice.group), words_of(choice.skip))
+    refuse_unkeyed_alone(class_keys, ask_unkeyed)
+    tenancies = for_checks_of(for_checks, format, chosen.is_given)
     given = read_given(compared)  # mistakes in files show before anything is sent
     if where.snapshot is not None:
         refuse_what_asks(compared)
+        if class_keys:
+            raise UsageError("--from reads a file, not the fabric: leave --class-keys out")
         data, source = recorded_input(where, given), where.snapshot
     else:
         with open_fabric(where) as fabric:
             data, source = input_of(fabric, where, given, compared)
+            if class_keys:
+                ask_all_ports(fabric, data.snapshot, ask_unkeyed, compared.pkey_idx)
+    if format in FOR_CHECKS:
+        return write_for_checks(data, format, for_checks, tenancies)
     part = _part_of(data, chosen)
     return _report(data, source, rules, choice, part, format, folded)
 
