@@ -16,7 +16,7 @@ from ibkeys.jsonfile import loads
 from ibkeys.keys import guid as guids
 from ibkeys.keys.number import quoted
 from ibkeys.keys.pkey import PKey
-from ibkeys.store.sqlite import os_error
+from ibkeys.store.private_files import os_error
 
 
 def read_registry(path: Path) -> dict[int, str]:

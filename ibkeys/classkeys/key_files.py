@@ -15,7 +15,7 @@ from ibkeys.files import LIST, read_bytes
 from ibkeys.keys.classkey import ClassKey
 from ibkeys.mad.classes.gmp import ClassName
 from ibkeys.store.opensm import MAX_LINE, c_number
-from ibkeys.store.sqlite import os_error
+from ibkeys.store.private_files import os_error
 
 CLASS_KEY_FILES: Final[Mapping[ClassName, str]] = {"vs": "guid2vskey", "cc": "guid2cckey", "n2n": "guid2_m2n_key"}
 """Class → the file with its keys. No program is known that writes one for B_Keys."""

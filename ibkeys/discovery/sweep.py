@@ -249,12 +249,9 @@ class Sweep:
         node = None if doubt else self._nodes.known(info, num, near)
         is_new = node is None
         if node is None:
-            twins = self._nodes.with_guid(arrival.node_guid)
-            limit = self.bounds.refuses_node(len(self.found.nodes), len(twins))
-            if limit:
-                self._leave_out(near or self.found.nodes[0].port(0), limit)
+            node = self._add_node(info, arrival.node_guid, path, near)
+            if node is None:
                 return
-            node = self._nodes.add(info, path)
         port = node.port(num)
         if near is not None:
             near.peer, port.peer = port, near
@@ -276,6 +273,14 @@ class Sweep:
         if doubt:
             self.found.doubtful[port.end_port] = doubt
             self.found.notes.append(f"{port}: {doubt}")
+
+    def _add_node(self, info: bytes, guid: int, path: tuple[int, ...], near: Port | None) -> Node | None:
+        """Return a new node, None where it would pass a limit: then *near* says that it was left out."""
+        limit = self.bounds.refuses_node(len(self.found.nodes), len(self._nodes.with_guid(guid)))
+        if limit:
+            self._leave_out(near or self.found.nodes[0].port(0), limit)
+            return None
+        return self._nodes.add(info, path)
 
     def _leave_out(self, near: Port, limit: str) -> None:
         text = self.bounds.left_out("what is behind it was not read", limit)

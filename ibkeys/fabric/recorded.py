@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from ibkeys.classkeys.asking import Question
 from ibkeys.classkeys.reading import ClassKeyReading
 from ibkeys.client.address import AddressLike, as_address
+from ibkeys.closing import Closing
 from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import NotRecorded
@@ -24,7 +24,7 @@ from ibkeys.topology.model import Port, Topology
 _IF_WANTED: Final = {"P_KeyTable": "p_keys", "GUIDInfo": "guid_info", "SMInfo": "sm_info"}
 
 
-class RecordedFabric:
+class RecordedFabric(Closing):
     """A `Source` made of *snapshot*: it answers as an open fabric does, from what was recorded. Nothing is sent.
 
     *node_names*: names by node GUID that take the place of the recorded ones. ``warnings``: what the user should know
@@ -95,14 +95,6 @@ class RecordedFabric:
 
     def close(self) -> None:
         """Nothing is open: the file was read as a whole."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 @dataclass(frozen=True, slots=True)

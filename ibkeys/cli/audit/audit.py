@@ -10,16 +10,7 @@ import click
 
 from ibkeys.audit.findings import Profile
 from ibkeys.cli import exits, options
-from ibkeys.cli.audit.compared import (
-    Compare,
-    compare,
-    input_of,
-    read_given,
-    recorded_input,
-    refuse_what_asks,
-    waivers_of,
-    words_of,
-)
+from ibkeys.cli.audit.compared import Compare, compare, read_input, waivers_of, words_of
 from ibkeys.cli.audit.formats import (
     FOR_CHECKS,
     FOR_OTHERS,
@@ -35,10 +26,9 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import is_folded
 from ibkeys.cli.mkeys.classkey import ASK_UNKEYED, CLASS_KEYS, ask_all_ports, refuse_unkeyed_alone
-from ibkeys.cli.opening import load, open_fabric
+from ibkeys.cli.opening import load
 from ibkeys.cli.options import Listing, Where
 from ibkeys.cli.showing import errors_of, finish
-from ibkeys.errors import UsageError
 from ibkeys.printable import NAMED
 from ibkeys.topology.folded_names import FoldedNames
 
@@ -47,6 +37,8 @@ if TYPE_CHECKING:
     from ibkeys.audit.findings import Report
     from ibkeys.audit.inputs import AuditInput
     from ibkeys.audit.rule import Rule
+    from ibkeys.fabric.snapshot import Snapshot
+    from ibkeys.scripting import Fabric
 
 FORMATS: Final = ("table", "json", "csv", *FOR_OTHERS, *FOR_CHECKS)
 
@@ -125,17 +117,11 @@ def audit(
     rules = select(words_of(choice.check), words_of(choice.group), words_of(choice.skip))
     refuse_unkeyed_alone(class_keys, ask_unkeyed)
     tenancies = for_checks_of(for_checks, format, chosen.is_given)
-    given = read_given(compared)  # mistakes in files show before anything is sent
-    if where.snapshot is not None:
-        refuse_what_asks(compared)
-        if class_keys:
-            raise UsageError("--from reads a file, not the fabric: leave --class-keys out")
-        data, source = recorded_input(where, given), where.snapshot
-    else:
-        with open_fabric(where) as fabric:
-            data, source = input_of(fabric, where, given, compared)
-            if class_keys:
-                ask_all_ports(fabric, data.snapshot, ask_unkeyed, compared.pkey_idx)
+
+    def ask_class_keys(fabric: Fabric, taken: Snapshot) -> None:
+        ask_all_ports(fabric, taken, ask_unkeyed, compared.pkey_idx)
+
+    data, source = read_input(where, compared, ask_class_keys if class_keys else None)
     if format in FOR_CHECKS:
         return write_for_checks(data, format, for_checks, tenancies)
     part = _part_of(data, chosen)

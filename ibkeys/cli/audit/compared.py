@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.audit.shared_options import SM_GUIDS
-from ibkeys.cli.opening import load, open_recorded, passphrase_of
+from ibkeys.cli.opening import load, open_fabric, open_recorded, passphrase_of
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import say_notes, take_snapshot
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
@@ -25,6 +25,7 @@ from ibkeys.errors import UsageError
 if TYPE_CHECKING:
     from ibkeys.audit.inputs import AuditInput, HostView, Thresholds
     from ibkeys.audit.waivers import Waivers
+    from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.keys.pkey import InboundCheck
     from ibkeys.partitions.model import Policy
     from ibkeys.scripting import Fabric
@@ -142,6 +143,27 @@ def _sm_guids(values: tuple[str, ...]) -> frozenset[int] | None:
     for guid in found:
         typed.is_a_guid(guid)
     return frozenset(found) if values else None
+
+
+def read_input(
+    where: Where, compare: Compare, ask_class_keys: Callable[[Fabric, Snapshot], None] | None = None
+) -> tuple[AuditInput, str]:
+    """Return the input made of the fabric, or of the snapshot of ``--from``, with the name of what it was made of.
+
+    Mistakes in files show before anything is sent. *ask_class_keys* puts into a snapshot that was just taken what ports
+    say of keys of other classes. Raises what `read_given` and a sweep raise.
+    """
+    given = read_given(compare)
+    if where.snapshot is not None:
+        refuse_what_asks(compare)
+        if ask_class_keys is not None:
+            raise UsageError("--from reads a file, not the fabric: leave --class-keys out")
+        return recorded_input(where, given), where.snapshot
+    with open_fabric(where) as fabric:
+        data, source = input_of(fabric, where, given, compare)
+        if ask_class_keys is not None:
+            ask_class_keys(fabric, data.snapshot)
+        return data, source
 
 
 def input_of(fabric: Fabric, where: Where, given: dict[str, Any], compare: Compare) -> tuple[AuditInput, str]:

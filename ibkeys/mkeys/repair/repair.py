@@ -35,7 +35,7 @@ from ibkeys.mkeys.repair.result import Repaired
 from ibkeys.mkeys.stored_links import remember_topology
 from ibkeys.sm.confs.listeners import hindrance_to_closing
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.sqlite import DIRECTORY_MODE, make_directory, os_error
+from ibkeys.store.private_files import DIRECTORY_MODE, make_directory, os_error
 from ibkeys.topology.subnet_manager import shown_subnet_manager
 
 _WANTED: Final = Wanted(sm_info=True, link_downed=True)
