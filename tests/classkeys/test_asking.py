@@ -15,7 +15,7 @@ from ibkeys.scripting import Fabric
 from ibkeys.sim.agents.class_keys import place
 from ibkeys.sim.nodes import ClassAgent
 from ibkeys.sim.subnet import Subnet
-from tests.fabricsim import subnet, tool
+from tests.fabricsim import move_cable, subnet, tool
 from tests.spy import spy
 
 HOST, OTHER = "node03 mlx4_0", "node04 mlx4_0"
@@ -198,6 +198,36 @@ def test_a_key_does_not_go_to_a_port_whose_guid_another_node_says_too(net: Subne
         reading = read(fabric, "cc", key=KEY)
     assert reading.state == "not-asked"
     assert "its key is not sent there" in reading.detail
+
+
+def test_a_key_does_not_go_to_a_port_whose_link_changed_since_the_sweep(net: Subnet) -> None:
+    given(net, "cc", key=KEY)
+    with tool(net) as fabric:
+        fabric.sweep(p_keys=True)
+        net.advance(60)
+        move_cable(net.port(HOST, 1), net.port("MF0;switch-a:IS5023/U1", 6), net)
+        sent = spy(fabric)
+        reading = read(fabric, "cc", key=KEY)
+    assert reading.state == "not-asked"
+    assert "its key is not sent there" in reading.detail
+    assert not [mad for mad in sent if mad[1] in KEY_CLASS_OF]
+
+
+def test_the_users_window_holds_for_these_mads_too(net: Subnet) -> None:
+    batches: list[int] = []
+    with tool(net, outstanding=3) as fabric:
+        found = fabric.sweep(p_keys=True)
+        questions = fabric.class_key_questions(found.end_ports(), KEY_CLASSES.values(), ask_unkeyed=True)
+        inner = fabric.umad.send
+
+        def send(batch):  # type: ignore[no-untyped-def]
+            batches.append(len(batch))
+            return inner(batch)
+
+        fabric.umad.send = send  # type: ignore[method-assign]
+        assert len(fabric.ask_class_keys(questions)) == 32
+    assert max(batches) <= 3
+    assert sum(batches) == 24 + 8 * 3, "one try for each of three classes, three for B_Keys, of 8 silent ports"
 
 
 def test_the_p_key_is_one_that_the_port_takes(net: Subnet) -> None:

@@ -131,6 +131,9 @@ def test_keys_of_a_directory_are_used_for_their_own_port(place: Path, tmp_path: 
         assert {port for (port, of), state in states.items() if of == name and state == ("set", True)} == {3}
         assert {state for (port, of), state in states.items() if of == name and port != 3} == {("not-asked", None)}
     assert all(row["violations"] in (0, None) for row in said.json["ports"])
+    one = rows(place, "--security-keys", keys, "-N", "node03 mlx4_0")
+    assert [one[name]["class_key_state"] for name in ("cc", "vs", "n2n")] == ["set"] * 3
+    assert rows(place, "--security-keys", keys, 3)["cc"]["known_key"] is True
 
 
 def test_a_table_folds_ports_that_say_the_same(place: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import FileFormatError, StoreError, StoreSealed
+from ibkeys.host.check import check_key_files
 from ibkeys.host.facts import key_files_in
 from ibkeys.host.key_files import import_key_files
 from ibkeys.keys.classkey import ClassKey
@@ -109,3 +110,7 @@ def test_doctor_and_kf_rules_see_the_files(tmp_path: Path) -> None:
     (tmp_path / "guid2vskey").write_text(f"0x{PORT:016x} 0x0\n")
     found = {each.kind: each.holds_key for each in key_files_in([tmp_path])}
     assert found == {"guid2cckey": True, "guid2_m2n_key": True, "guid2vskey": False}
+    (tmp_path / "guid2cckey").chmod(0o644)
+    (open_file,) = [each for each in check_key_files(key_files_in([tmp_path])) if not each.ok]
+    assert open_file.name == "guid2cckey"
+    assert "other users may read it (mode 0644)" in open_file.detail
