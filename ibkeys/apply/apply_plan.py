@@ -211,7 +211,7 @@ def apply_plan_of(
         tables, enforcement = remaining.tables, remaining.enforcement
         plan.objections += objections_to_tables(writer, tables, enforcement, survey.targets, disconnecting)
         plan.objections += carrier.check(plan.change)
-    plan.failed = [(None, text) for text in remaining.absent]
+    plan.failed = list(remaining.absent)
     return plan
 
 

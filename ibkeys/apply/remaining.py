@@ -24,7 +24,7 @@ from ibkeys.plan.order import grow
 from ibkeys.printable import counted, named
 from ibkeys.store.journal import Entry, FileImage, Image, Journal, OperationRecord
 from ibkeys.topology.enforcement import Enforcement
-from ibkeys.topology.port_id import PortKey
+from ibkeys.topology.port_id import PortId, PortKey
 
 _BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")
 _BITS: Final = ("partition_enforcement_inbound", "partition_enforcement_outbound")
@@ -34,8 +34,9 @@ _BITS: Final = ("partition_enforcement_inbound", "partition_enforcement_outbound
 class Remaining:
     """What there is to do. ``tables`` and ``enforcement``: as is, as it shall be.
 
-    ``foreign``: ports that are not as expected; ``absent``: those of them that could not be found or read. ``empties``:
-    index → value by port, where an entry without P_Key shall hold 0x8000 and not 0.
+    ``foreign``: ports that are not as expected; ``absent``: those of them that could not be found or read, and why
+    (None: only its text is known). ``empties``: index → value by port, where an entry without P_Key shall hold 0x8000
+    and not 0.
 
     What stays is read only where it may matter who else is there: a partition is reused, and on the way back also where
     a table is too full. ``partners``: the tables at the other end of the
@@ -46,7 +47,7 @@ class Remaining:
     tables: list[TableChange] = field(default_factory=list)
     enforcement: list[EnforcementChange] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
-    absent: list[str] = field(default_factory=list)
+    absent: list[tuple[PortId | None, str]] = field(default_factory=list)
     empties: dict[PortKey, dict[int, int]] = field(default_factory=dict)
     partners: list[TableChange] = field(default_factory=list)
     others: list[TableChange] = field(default_factory=list)
@@ -62,10 +63,11 @@ class Remaining:
         """All enforcement that is known, for the order: also where it stays."""
         return [*self.standing, *self.enforcement]
 
-    def leave_out(self, port: str) -> None:
-        """Note a port that cannot be written, and why."""
-        self.foreign.append(port)
-        self.absent.append(port)
+    def leave_out(self, port: PortId | str, why: str) -> None:
+        """Note a port that cannot be written, and why. *port* is text where only that is known of it."""
+        said = f"{port} ({why})"
+        self.foreign.append(said)
+        self.absent.append((port, why) if isinstance(port, PortId) else (None, said))
 
     def stale(self, advice: str) -> list[Objection]:
         """Return the objection for what is foreign, as a list of none or one."""
@@ -98,7 +100,7 @@ def remaining_of(plan: PartitionPlan, survey: Survey, former: Former | None = No
             if key in survey.targets:
                 _undo_table(remaining, key, survey.targets[key], former)
             else:
-                remaining.leave_out(f"{former.names[key]} ({survey.missing[key]})")
+                remaining.leave_out(former.names[key], survey.missing[key])
     for change in plan.enforcement:
         if change.before != change.after:
             _add_enforcement(remaining, change, survey, former is not None)
@@ -108,11 +110,11 @@ def remaining_of(plan: PartitionPlan, survey: Survey, former: Former | None = No
 def _add_table(remaining: Remaining, table: TableChange, survey: Survey, former: Former | None) -> None:
     target = survey.targets.get(table.port.key)
     if target is None:
-        remaining.leave_out(f"{table.port} ({survey.missing[table.port.key]})")
+        remaining.leave_out(table.port, survey.missing[table.port.key])
         return
     now = target.table
     if max(table.after, default=0) >= (target.port.capacity or 0):
-        remaining.leave_out(f"{table.port} (its table has only {target.port.capacity} entries)")
+        remaining.leave_out(table.port, f"its table has only {target.port.capacity} entries")
         return
     between = grow(table).entries
     after, surprises = dict(now), []
@@ -142,7 +144,7 @@ def _add_table(remaining: Remaining, table: TableChange, survey: Survey, former:
 def _add_enforcement(remaining: Remaining, change: EnforcementChange, survey: Survey, resuming: bool) -> None:
     target = survey.targets.get(change.port.key)
     if target is None:
-        remaining.leave_out(f"{change.port} ({survey.missing[change.port.key]})")
+        remaining.leave_out(change.port, survey.missing[change.port.key])
         return
     now = target.enforcement
     if now != change.before and not resuming:
@@ -267,7 +269,7 @@ def remaining_of_undo(former: Former, survey: Survey) -> Remaining:
     for key in former.ports:
         target = survey.targets.get(key)
         if target is None:
-            remaining.leave_out(f"{former.names[key]} ({survey.missing[key]})")
+            remaining.leave_out(former.names[key], survey.missing[key])
             continue
         if key in former.values:
             _undo_table(remaining, key, target, former)
@@ -291,7 +293,7 @@ def _undo_table(remaining: Remaining, key: PortKey, target: Target, former: Form
     before, after, surprises = target.table, target.table, []
     gone = [index for index, value in former.values[key].items() if index >= len(values) and _value(value)]
     if gone:
-        remaining.leave_out(f"{target.id} (index {gone[0]} is gone: the table has {len(values)} entries now)")
+        remaining.leave_out(target.id, f"index {gone[0]} is gone: the table has {len(values)} entries now")
     for index, value in former.values[key].items():
         if index >= len(values):
             continue

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 
 import pytest
 
+from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import DUAL_HOME, TWO_SWITCH, Result, run
+from tests.cli.saved import save
+from tests.fattree import fat_tree
 
 
 def names(*args: object, backend: str = TWO_SWITCH) -> Result:
@@ -45,8 +49,9 @@ def test_without_words_every_end_port_is_listed_and_json_has_all_of_each() -> No
     assert document["schema"] == "ibkeys.names/1"
     assert len(document["ports"]) == 18
     assert document["unreached"] == 1
-    assert document["ports"][1] == {
-        "node_guid": document["ports"][0]["node_guid"],
+    [second] = [port for port in document["ports"] if (port["node_desc"], port["port"]) == ("db01 mlx5_0", 2)]
+    assert second == {
+        "node_guid": "0x248a070300b10100",
         "port_guid": "0x248a070300b10102",
         "node_desc": "db01 mlx5_0",
         "node_type": "ca",
@@ -60,6 +65,17 @@ def test_without_words_every_end_port_is_listed_and_json_has_all_of_each() -> No
             "port": 1,
         },
     }
+
+
+def test_hosts_come_before_switches_and_names_stand_in_natural_order(tmp_path: Path) -> None:
+    net = Subnet.from_text(fat_tree(2, 6, 1))
+    hosts = [node for node in net.nodes if not node.is_switch]
+    for number, node in enumerate(hosts):
+        node.description_bytes = f"n{len(hosts) - number} mlx5_0".encode()
+    file = save(net, tmp_path / "a.db")
+    found = run("names", "--from", file, "--only", "name").out.splitlines()
+    assert found[: len(hosts)] == [f"n{number} mlx5_0" for number in range(1, 13)]
+    assert run("names", "--from", file, "n[2-10]", "--only", "host").out.split() == [f"n{at}" for at in range(2, 11)]
 
 
 def test_csv_has_the_same() -> None:

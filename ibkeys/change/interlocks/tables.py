@@ -84,11 +84,14 @@ def _no_longer_passed(writer: Writer, port: Port, before: Entries, after: Entrie
 
 
 def objections_to_enforcement(
-    writer: Writer, port: PortHandle, shown: PortInfo, switch: SwitchInfo, changes: dict[str, int]
+    writer: Writer, port: PortHandle, shown: PortInfo, switch: SwitchInfo | None, changes: dict[str, int]
 ) -> list[Objection]:
-    """Return the interlocks that enforcement, where it is switched on, sets off at one switch port. Reads its table."""
+    """Return the interlocks that enforcement, where it is switched on, sets off at one port. Reads its table.
+
+    *switch*: None for a router port, which is always linked to a switch: it has the one table of its own.
+    """
     found = []
-    table = port.read_p_keys() if switch.partition_enforcement_cap else ()
+    table = port.read_p_keys() if switch is None or switch.partition_enforcement_cap else ()
     if not any(key.is_valid for key in table):
         found.append(
             Objection(
@@ -104,7 +107,7 @@ def objections_to_enforcement(
                 "from the SA",
             )
         )
-    if shown.port_physical_state == PortPhysicalState.LINK_UP:
+    if switch is not None and shown.port_physical_state == PortPhysicalState.LINK_UP:
         peer = _peer_objection(writer, port)
         found += peer or _limited_before_the_sm(writer, port, shown, changes, table)
     return found

@@ -189,5 +189,5 @@ def _write(report: Report, data: AuditInput, format: str, with_remedy: bool, fol
     elif format == "csv":
         write_csv_report(report, with_remedy)
     else:
-        names = FoldedNames(map(data.identity, data.fabric.ports()))
+        names = FoldedNames(map(data.identity, data.fabric.ports()), data.fabric)
         write_table_report(report, with_remedy, folded, names)

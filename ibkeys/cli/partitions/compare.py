@@ -157,7 +157,9 @@ def _write_words(seen: Agreement, listed: Sequence[Value], folded: bool) -> None
 
     rows = [_row(value) for value in listed]
     if rows and folded:
-        write_folded(FoldedNames(port.identity() for port in seen.inputs.found.ports()), rows, _TITLES, _cells)
+        found = seen.inputs.found
+        names = FoldedNames((port.identity() for port in found.ports()), found)
+        write_folded(names, rows, _TITLES, _cells)
     elif rows:
         write_table((*NAMING, *_TITLES), ([*naming(row), *_cells(row)] for row in rows))
     counts = seen.counts()

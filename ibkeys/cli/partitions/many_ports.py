@@ -77,7 +77,7 @@ class ManyPortsChange(ShownChange):
         """Write the phases, with how many ports and Sets each has, and what changes at which port."""
         plan, document = self.plan, self.plan.to_json()
         if plan.digest is not None:
-            put(f"digest of the plan: {plan.digest}")
+            put(f"plan digest: {plan.digest}")
         if plan.carrier.way:
             put(plan.carrier.way)
         put("to be done, in this order:" if document["phases"] else "nothing to change")
@@ -100,7 +100,7 @@ class ManyPortsChange(ShownChange):
         now = {step.port.key for phase in self.plan.phases for step in phase.steps}
         tables = [table for table in left.tables if table.port.key in now and table.differs]
         enforcement = [change for change in left.enforcement if change.port.key in now]
-        return changed_ports(tables, enforcement, self._each)
+        return changed_ports(tables, enforcement, self._each, self.plan.survey.topology)
 
     def say_refusals(self) -> None:
         """Say what would refuse the plan: permissions that were not given, and interlocks."""
