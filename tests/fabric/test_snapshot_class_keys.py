@@ -96,3 +96,13 @@ def test_a_damaged_file_is_refused(taken: Snapshot, tmp_path: Path, damage: str)
         rows.commit()
     with pytest.raises(StoreError, match="damaged"):
         load_snapshot(tmp_path / "a.db")
+
+
+def test_a_snapshot_of_version_2_is_read_as_if_nobody_had_been_asked(taken: Snapshot, tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    save_snapshot(path, taken)
+    with closing(sqlite3.connect(path)) as rows:
+        rows.executescript("DROP TABLE class_keys; PRAGMA user_version = 2")
+    before = path.read_bytes()
+    assert load_snapshot(path).class_keys is None
+    assert path.read_bytes() == before
