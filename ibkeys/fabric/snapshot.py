@@ -10,6 +10,7 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass, field
 
+from ibkeys.classkeys.reading import ClassKeyReading
 from ibkeys.discovery.port_counters import ConstraintErrors
 from ibkeys.discovery.wanted import EVERYTHING, OnFound
 from ibkeys.fabric.live import Fabric
@@ -53,7 +54,8 @@ class Snapshot:
 
     ``m_key_traits``: what makes a port's M_Key guessable, for end ports whose key was seen. ``constraint_errors``: of
     switch ports that enforce. ``sa_probes``: by question, where asked. ``sa_view``: what the SA says of every port;
-    None if it was not asked. ``fingerprints``: made of M_Keys, with the secret of this snapshot; None when that is not
+    None if it was not asked. ``class_keys``: what ports said of keys of other classes; None if none was asked.
+    ``fingerprints``: made of M_Keys, with the secret of this snapshot; None when that is not
     at hand.
     """
 
@@ -63,6 +65,7 @@ class Snapshot:
     constraint_errors: dict[Port, ConstraintErrors] = field(default_factory=dict)
     sa_probes: dict[str, SaProbe] = field(default_factory=dict)
     sa_view: SaView | None = None
+    class_keys: list[ClassKeyReading] | None = None
     fingerprints: Fingerprints | None = None
 
     def number_of(self, key: MKey) -> int | None:

@@ -11,6 +11,7 @@ from ibkeys.errors import StoreError
 from ibkeys.fabric.probes import SaProbe
 from ibkeys.fabric.sa_view import Outcome, SaAnswer, SaPort, SaView
 from ibkeys.fabric.snapshot import About, Snapshot, fingerprint_text
+from ibkeys.fabric.snapshot_class_keys import class_key_rows, readings_of
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.guessable import Trait
 from ibkeys.keys.mkey import MKey
@@ -73,6 +74,7 @@ def save_snapshot(path: Path, snapshot: Snapshot, with_keys: bool = False) -> No
         "sa_probes": ((question, probe.answer, probe.detail) for question, probe in snapshot.sa_probes.items()),
         "notes": ((note,) for note in fabric.notes),
         **_sa_rows(snapshot.sa_view or SaView(), port_ids),
+        "class_keys": class_key_rows(snapshot.class_keys or (), port_ids, snapshot.fingerprints, with_keys),
     }
     write_snapshot(path, contents)
 
@@ -225,7 +227,8 @@ class _Loader:
         ]
         errors = {self.ports[port]: ConstraintErrors(*rest) for port, *rest in self.tables["constraint_errors"]}
         probes = {question: SaProbe(answer, detail) for question, answer, detail in self.tables["sa_probes"]}
-        return Snapshot(self.fabric, self.about, found, errors, probes, self._sa_view())
+        class_keys = readings_of(self.tables["class_keys"], self.ports)
+        return Snapshot(self.fabric, self.about, found, errors, probes, self._sa_view(), class_keys)
 
     def _sa_view(self) -> SaView | None:
         """Return what the SA said; None if it was not asked."""

@@ -247,7 +247,7 @@ def test_a_snapshot_of_the_first_version_is_read_and_left_as_it_is(tmp_path: Pat
     path, taken = tmp_path / "a.db", with_view()
     save_snapshot(path, taken)
     with sqlite3.connect(path) as rows:
-        rows.executescript("DROP TABLE sa_answers; DROP TABLE sa_ports; PRAGMA user_version = 1")
+        rows.executescript("DROP TABLE sa_answers; DROP TABLE sa_ports; DROP TABLE class_keys; PRAGMA user_version = 1")
     rows.close()
     before = path.read_bytes()
     old = load_snapshot(path)
