@@ -113,6 +113,8 @@ class RecordedPort(NamedPort):
     def read_capacity(self) -> int:
         """Return how many entries the P_Key table has; 0 when a switch has no tables for its external ports."""
         capacity = self.port.capacity
+        if capacity is None and self.port.is_end_port:
+            raise NotRecorded(f"{self.port}: PartitionCap of NodeInfo is in none of the imported files")
         if capacity is None:
             raise self._missing("SwitchInfo", self.port.end_port)
         return capacity

@@ -99,10 +99,26 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "notes": ("text TEXT NOT NULL",),
     "sa_answers": ("record TEXT PRIMARY KEY", "outcome TEXT NOT NULL", "detail TEXT NOT NULL"),
     "sa_ports": ("port INTEGER PRIMARY KEY REFERENCES ports (id)", "port_info BLOB", "p_key_table BLOB"),
+    "imported_files": (
+        "id INTEGER PRIMARY KEY",
+        "file TEXT NOT NULL",
+        "kind TEXT NOT NULL",
+        "written TEXT NOT NULL",
+        "sm_word INTEGER NOT NULL",
+        "m_keys INTEGER NOT NULL",
+    ),
+    "imported_values": (
+        "port INTEGER NOT NULL REFERENCES ports (id)",
+        "attribute TEXT NOT NULL",
+        "file INTEGER NOT NULL REFERENCES imported_files (id)",
+        "PRIMARY KEY (port, attribute)",
+    ),
 }
 """Table → its columns, and constraints in capitals."""
 _SINCE_2: Final = ("sa_answers", "sa_ports")
 """Tables that files of version 1 do not have: they are read as if nobody had asked the SA."""
+_SINCE_3: Final = ("imported_files", "imported_values")
+"""Tables that files before version 3 do not have: a sweep made them all."""
 _CONSTRAINTS: Final = ("UNIQUE", "PRIMARY")
 
 _VIEWS: Final = (
@@ -134,11 +150,12 @@ SCHEMA: Final = Schema(
     application_id=0x49424B53,  # "IBKS"
     steps=(
         (
-            *(_create(name) for name in TABLES if name not in _SINCE_2),
+            *(_create(name) for name in TABLES if name not in (*_SINCE_2, *_SINCE_3)),
             "CREATE INDEX members ON p_keys (partition)",
             *_VIEWS,
         ),
         tuple(_create(name) for name in _SINCE_2),
+        tuple(_create(name) for name in _SINCE_3),
     ),
     columns={name: _columns_of(definitions) for name, definitions in TABLES.items()},
 )

@@ -21,9 +21,10 @@ from ibkeys.mad.const import NODE_TYPE_NAMES, PORT_STATE_NAMES, CapabilityMask, 
 from ibkeys.topology.port_id import PortId
 
 MKeyState = Literal["zero", "set", "hidden", "unreadable"]
-Reading = Literal["with-key", "without-key", "refused", "silent", "not-asked"]
+Reading = Literal["with-key", "without-key", "refused", "silent", "not-asked", "imported", "sm-word", "not-in-file"]
 """How a value was read, or why not: with the node's M_Key or without one; an answer that says no; no answer. A wrong
-M_Key is silence too: from outside the two cannot be told apart."""
+M_Key is silence too: from outside the two cannot be told apart. Of files of other tools (`ibkeys.dumps`): one that has
+the port's answer; one that has the SM's word; none has it."""
 
 LinkEnd = tuple[int, int]
 """One end of a link, as the ``neighbors`` file writes it: node GUID of a switch or port GUID, and port number."""
@@ -57,16 +58,28 @@ _PHYSICAL_STATE_SHIFT: Final = PortInfo.port_physical_state.shift
 class Node:
     """One node. ``path`` is the directed route it was first reached by (ports to leave by, () is the local node).
 
-    Two nodes with one GUID are two objects; ``twin`` counts them from 0.
+    Two nodes with one GUID are two objects; ``twin`` counts them from 0. ``says_capacity``: false where NodeInfo was
+    put together from files that do not say PartitionCap.
     """
 
-    __slots__ = ("description", "description_raw", "info", "is_switch", "path", "ports", "switch_info_raw", "twin")
+    __slots__ = (
+        "description",
+        "description_raw",
+        "info",
+        "is_switch",
+        "path",
+        "ports",
+        "says_capacity",
+        "switch_info_raw",
+        "twin",
+    )
 
     def __init__(self, info: bytes, path: tuple[int, ...], twin: int = 0) -> None:
         self.info = info
         self.is_switch = info[_NODE_TYPE] == NodeType.SWITCH
         self.path = path
         self.twin = twin
+        self.says_capacity = True
         self.description: str | None = None
         self.description_raw: bytes | None = None
         self.switch_info_raw: bytes | None = None
@@ -119,7 +132,8 @@ class Port:
     ``info`` and ``p_key_raw`` are raw bytes, None when not read; ``guid_info`` all blocks of GUIDInfo, one after the
     other, and ``sm_info`` SMInfo, where they were wanted. ``guid`` is 0 when not known. ``m_key`` is the key with which
     its node was asked. ``link_downed``: LinkDownedCounter right before the far end of the link was asked, None if it
-    was not wanted or could not be read.
+    was not wanted or could not be read. ``says_m_key``: false where PortInfo is from a file that does not say the
+    M_Key; ``says_peer``: false where files say nothing of links. ``stated_lid``: the LID from a file without PortInfo.
     """
 
     __slots__ = (
@@ -133,7 +147,10 @@ class Port:
         "p_key_raw",
         "path",
         "peer",
+        "says_m_key",
+        "says_peer",
         "sm_info",
+        "stated_lid",
     )
 
     def __init__(self, node: Node, num: int) -> None:
@@ -148,6 +165,9 @@ class Port:
         self.link_downed: int | None = None
         self.peer: Port | None = None
         self.m_key: MKey = NO_MKEY
+        self.says_m_key = True
+        self.says_peer = True
+        self.stated_lid: int | None = None
 
     @property
     def is_external(self) -> bool:
@@ -182,8 +202,8 @@ class Port:
     @property
     def lid(self) -> int | None:
         """The base LID; of an external port that of port 0. None when it could not be read."""
-        info = self.end_port.info
-        return int.from_bytes(info[_LID]) if info is not None else None
+        owner = self.end_port
+        return int.from_bytes(owner.info[_LID]) if owner.info is not None else owner.stated_lid
 
     @property
     def is_sm(self) -> bool:
@@ -218,7 +238,7 @@ class Port:
         SwitchInfo.PartitionEnforcementCap for an external port of a switch, NodeInfo.PartitionCap for all others.
         """
         if not self.is_external:
-            return int.from_bytes(self.node.info[_PARTITION_CAP])
+            return int.from_bytes(self.node.info[_PARTITION_CAP]) if self.node.says_capacity else None
         raw = self.node.switch_info_raw
         return int.from_bytes(raw[_ENFORCEMENT_CAP]) if raw is not None else None
 
@@ -248,8 +268,9 @@ class Port:
         A zero at level 1 proves nothing: the port hides its key from those who do not send it. At level 2 and 3 the Get
         was answered, so a zero is the key. Source: IBA 14.2.4.
         """
-        info = self.end_port.info
-        if info is None:
+        owner = self.end_port
+        info = owner.info
+        if info is None or not owner.says_m_key:
             return "unreadable"
         if any(info[_M_KEY]):
             return "set"
@@ -384,6 +405,8 @@ class Topology:
         for port in chain(believed, self.end_ports()):
             info = port.info
             if info is None:
+                if lid and port.stated_lid == lid:
+                    return port
                 continue
             base = int.from_bytes(info[_LID])
             if base and base <= lid < base + (1 << PortInfo.lmc.decode(info)):

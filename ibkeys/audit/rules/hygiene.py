@@ -101,7 +101,7 @@ def incomplete(data: AuditInput) -> Verdict:
     verdict = Verdict(data)
     for trouble in data.fabric.troubles:
         evidence = {trouble.attribute or "SMP": {"reading": trouble.reading}}
-        if trouble.reading == "not-asked":
+        if trouble.reading in ("not-asked", "not-in-file"):
             verdict.unknown(trouble.port, trouble.error, evidence)
         else:
             verdict.fail(trouble.port, trouble.error, evidence)
