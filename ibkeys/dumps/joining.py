@@ -74,7 +74,8 @@ class _Joiner:
         self.names = [each.name for each in files]
         self.joined = Joined(lists_links=any(each.said.links is not None for each in files))
         self.by_guid: dict[int, Node] = {}
-        self.blocks: dict[tuple[Port, int], dict[int, bytes]] = {}
+        self.blocks: dict[Port, tuple[int, dict[int, bytes]]] = {}
+        """Blocks of P_Key tables, which several files may have, and the first of these."""
 
     # --- nodes -------------------------------------------------------------------------------------------------------
 
@@ -180,7 +181,7 @@ class _Joiner:
             self.joined.origins[port, PKeyTable.name] = place
             _learn_capacity(port, len(said.table) // P_KEY_BYTES)
         for number, block in said.blocks.items():
-            self.blocks.setdefault((port, place), {}).setdefault(number, block)
+            self.blocks.setdefault(port, (place, {}))[1].setdefault(number, block)
 
     def _take_info(self, port: Port, said: PortSaid, info: bytes, place: int) -> None:
         needed = (*PORT_INFO_NEEDED, *(END_PORT_NEEDED if port.is_end_port else SWITCH_PORT_NEEDED))
@@ -196,7 +197,7 @@ class _Joiner:
 
     def _join_blocks(self) -> None:
         """Make tables of blocks. The table is as long as the node says, and every block of it must be there."""
-        for (port, place), blocks in self.blocks.items():
+        for port, (place, blocks) in self.blocks.items():
             if port.p_key_raw is not None:
                 continue
             capacity, key = port.capacity, (port, PKeyTable.name)
