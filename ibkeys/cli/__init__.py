@@ -54,9 +54,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
         "diff": Entry("comparing.diff", "Show what changed between two snapshots."),
         "history": Entry("comparing.history", "Show when the keys of a port or the members of a partition changed."),
         "snapshot": Entry("audit.snapshot", "Save the whole fabric's keys in one file."),
-        "import": Entry(
-            "audit.import_files", "Make a snapshot from files of ibdiagnet, ibnetdiscover, saquery, smpquery or OpenSM."
-        ),
+        "import": Entry("audit.import_files", "Make a snapshot from files that other tools wrote."),
         "watch": Entry("watch.watch", "Show who tries a wrong key, and on which port, as it happens."),
         "export": Entry("audit.export", "Write metrics of the fabric's keys for Prometheus."),
         "doctor": Entry("tools.doctor", "Check the local InfiniBand stack and suggest fixes."),

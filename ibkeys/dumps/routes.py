@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import MAX_HOPS
 from ibkeys.printable import counted
 from ibkeys.topology.model import Node, Port, Topology
@@ -41,6 +42,7 @@ def lay_routes(fabric: Topology, start: Port | None) -> list[str]:
         for port in node.ports.values():
             if not node.is_switch and port.path is None and _is_described(port):
                 port.path = ()
+        _name_arrival(node)
     fabric.put_in_order()
     return notes
 
@@ -64,8 +66,17 @@ def _walk(start: Port) -> set[Node]:
             if far.node not in reached:
                 reached.add(far.node)
                 far.node.path = path
+                _name_arrival(far.node, far)
                 waiting.append(far.node)
     return reached
+
+
+def _name_arrival(node: Node, port: Port | None = None) -> None:
+    """Let NodeInfo name the port that it is read by, where no file has it as it was read: one that a link reaches."""
+    if NodeInfo(node.info).local_port_num or (node.is_switch and port is None):
+        return
+    port = port or next((node.ports[num] for num in sorted(node.ports)), node.port(1))
+    node.info = NodeInfo(node.info).replace(local_port_num=port.num, port_guid=port.port_guid).raw
 
 
 def _is_described(port: Port) -> bool:

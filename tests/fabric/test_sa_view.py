@@ -243,11 +243,14 @@ def test_where_nobody_asked_there_is_no_word(tmp_path: Path) -> None:
     assert load_snapshot(tmp_path / "a.db").sa_view is None
 
 
+SINCE_3 = "DROP TABLE imported_values; DROP TABLE imported_files;"
+
+
 def test_a_snapshot_of_the_first_version_is_read_and_left_as_it_is(tmp_path: Path) -> None:
     path, taken = tmp_path / "a.db", with_view()
     save_snapshot(path, taken)
     with sqlite3.connect(path) as rows:
-        rows.executescript("DROP TABLE sa_answers; DROP TABLE sa_ports; PRAGMA user_version = 1")
+        rows.executescript(f"{SINCE_3} DROP TABLE sa_answers; DROP TABLE sa_ports; PRAGMA user_version = 1")
     rows.close()
     before = path.read_bytes()
     old = load_snapshot(path)

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 @command("import")
 @click.argument("files", metavar="FILE...", nargs=-1)
-@options.option("--out", required=True, metavar="SNAPSHOT", help="Where the snapshot goes; an earlier one is replaced.")
+@options.option(
+    "--out", env=False, required=True, metavar="SNAPSHOT", help="Where the snapshot goes; an earlier one is replaced."
+)
 @options.option(
     "--pkeys-of",
     env=False,

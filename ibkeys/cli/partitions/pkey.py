@@ -69,7 +69,8 @@ def pkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
 
 
 def _read(handle: ReadablePort) -> None:
-    handle.read_port_info()
+    if handle.port.end_port.stated_lid is None:  # else an import has the LID, and may have the table without PortInfo
+        handle.read_port_info()
     handle.read_p_keys()
 
 
