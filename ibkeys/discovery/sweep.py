@@ -26,7 +26,7 @@ from ibkeys.discovery.link_gmps import LinkGmps
 from ibkeys.discovery.link_proof import LinkProver, Proof
 from ibkeys.discovery.moved import describe_moves, describe_swaps
 from ibkeys.discovery.own_port import about_own_key, check_own_port
-from ibkeys.discovery.tables import gets_to, read_guid_info, read_p_key_table
+from ibkeys.discovery.tables import gets_to, read_guid_info, read_p_key_table, read_virtualization
 from ibkeys.discovery.unproven import UnprovenPlaces
 from ibkeys.errors import IbkeysError, LimitReached, NoReply, SendRefused
 from ibkeys.keys.mkey import NO_MKEY, MKey
@@ -41,6 +41,7 @@ from ibkeys.mad.attributes import (
     SwitchInfo,
 )
 from ibkeys.mad.const import Method, NodeType
+from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.topology.model import LinkEnd, Node, Port, Topology, Trouble
 from ibkeys.topology.plausible import Problem, arrival_problems, node_problems, port_problems
 
@@ -49,8 +50,9 @@ from ibkeys.topology.plausible import Problem, arrival_problems, node_problems, 
 class Wanted:
     """What a sweep reads besides nodes and links. PortInfo of every port is read in any case: links show in it.
 
-    ``p_keys``: the P_Key table of every port. ``guid_info``: all GUIDs of every end port. ``sm_info``: SMInfo of every
-    port whose IsSM bit is set. ``link_downed``: LinkDownedCounter of each port before its far end is asked.
+    ``p_keys``: the P_Key table of every port, and whether it has virtual ports with further ones. ``guid_info``: all
+    GUIDs of every end port. ``sm_info``: SMInfo of every port whose IsSM bit is set. ``link_downed``: LinkDownedCounter
+    of each port before its far end is asked.
     """
 
     p_keys: bool = False
@@ -449,11 +451,15 @@ class Sweep:
             yield from self._uncover(port)
 
     def _read_identity(self, port: Port) -> Task:
-        """Task: read what else an end port tells of itself: its GUIDs, and the subnet manager behind it."""
+        """Task: read what else an end port tells of itself: its GUIDs, virtual ports, the subnet manager behind it."""
         if self.wanted.guid_info:
             problem = yield from read_guid_info(port, self._gets(port))
             if problem is not None:
                 self.found.troubles.append(Trouble.of(port, GUIDInfo.name, problem))
+        if self.wanted.p_keys and port.can_have_virtual_ports:
+            problem = yield from read_virtualization(port, self._gets(port))
+            if problem is not None:
+                self.found.troubles.append(Trouble.of(port, VirtualizationInfo.name, problem))
         if self.wanted.sm_info and port.is_sm:
             try:
                 port.sm_info = yield self._gets(port).ask(SMInfo)

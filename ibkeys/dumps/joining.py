@@ -21,7 +21,8 @@ from ibkeys.dumps.said import (
 )
 from ibkeys.errors import FileFormatError
 from ibkeys.mad.attributes import NodeDescription, NodeInfo, PKeyTable, PortInfo
-from ibkeys.mad.const import MAX_UNICAST_LID, P_KEYS_PER_BLOCK, NodeType
+from ibkeys.mad.const import MAX_UNICAST_LID, P_KEYS_PER_BLOCK, CapabilityMask, NodeType
+from ibkeys.mad.fields import NumberRow
 from ibkeys.printable import counted
 from ibkeys.topology.model import Node, Port, Topology
 
@@ -185,7 +186,7 @@ class _Joiner:
 
     def _take_info(self, port: Port, said: PortSaid, info: bytes, place: int) -> None:
         needed = (*PORT_INFO_NEEDED, *(END_PORT_NEEDED if port.is_end_port else SWITCH_PORT_NEEDED))
-        missing = [row.name for row in needed if row.attr in said.lacks]
+        missing = [row.name for row in (*needed, *_needed_for_virtual_ports(info)) if row.attr in said.lacks]
         if missing:
             name = self.names[place]
             self.joined.why.setdefault((port, PortInfo.name), f"{name} does not say its {', '.join(missing)}")
@@ -219,6 +220,12 @@ class _Joiner:
             port.p_key_raw = b"".join(blocks[number] for number in wanted)[: P_KEY_BYTES * capacity]
             self.joined.why.pop(key, None)
             self.joined.origins[key] = place
+
+
+def _needed_for_virtual_ports(info: bytes) -> tuple[NumberRow, ...]:
+    """Return CapabilityMask2 for a port that has one: without it nobody can say that there are no virtual ports."""
+    has_one = PortInfo.capability_mask.decode(info) & CapabilityMask.IS_CAPABILITY_MASK2_SUPPORTED
+    return (PortInfo.capability_mask2,) if has_one else ()
 
 
 class _Addresses:

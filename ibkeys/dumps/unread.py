@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ibkeys.dumps.joining import Joined
 from ibkeys.mad.attributes import NodeInfo, PKeyTable, PortInfo, SwitchInfo
+from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.topology.model import Port, Trouble
 
 _NO_LINKS = "no imported file says what is at the far end of its link"
@@ -22,6 +23,8 @@ def name_unread(joined: Joined) -> None:
             port.p_key_raw = b""
         if port.p_key_raw is None:
             _name(joined, port, PKeyTable.name)
+        if port.virtual_ports == "unknown":
+            _name(joined, port, VirtualizationInfo.name)
         if not joined.lists_links and port.peer is None and port.num and (port.info is None or port.is_linked):
             port.says_peer = False
             fabric.troubles.append(Trouble(port, _NO_LINKS, NodeInfo.name, "not-in-file"))

@@ -18,7 +18,12 @@ from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.topology.find import find_port
 from ibkeys.topology.model import Port, Topology
 
-_IF_WANTED: Final = {"P_KeyTable": "p_keys", "GUIDInfo": "guid_info", "SMInfo": "sm_info"}
+_IF_WANTED: Final = {
+    "P_KeyTable": "p_keys",
+    "VirtualizationInfo": "p_keys",
+    "GUIDInfo": "guid_info",
+    "SMInfo": "sm_info",
+}
 
 
 class RecordedFabric:
@@ -125,6 +130,9 @@ class RecordedPort(NamedPort):
         if keys is None:
             raise self._missing("P_KeyTable", self.port)
         return keys
+
+    def read_virtualization(self) -> None:
+        """Nothing more than what was recorded can be known of virtual ports."""
 
     def _missing(self, attribute: str, port: Port) -> NotRecorded:
         why = next(

@@ -16,6 +16,7 @@ from ibkeys.keys.guessable import Trait
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SMInfo, SwitchInfo
 from ibkeys.mad.fields import NumberRow
+from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.store.snapshot import Row, read_snapshot, write_snapshot
 from ibkeys.store.sqlite import guid_number, guid_text
 from ibkeys.topology.model import Node, Port, Reading, Topology, Trouble
@@ -74,6 +75,11 @@ def save_snapshot(path: Path, snapshot: Snapshot, with_keys: bool = False) -> No
         "notes": ((note,) for note in fabric.notes),
         **_sa_rows(snapshot.sa_view or SaView(), port_ids),
         **_imported_rows(snapshot, port_ids),
+        "virtual_ports": (
+            (port_ids[port], port.virtual_ports, port.virtualization_raw)
+            for port in ports
+            if port.can_have_virtual_ports
+        ),
     }
     write_snapshot(path, contents)
 
@@ -240,6 +246,10 @@ class _Loader:
             Trouble(self.ports[port], error, attribute, _READINGS[reading])
             for port, attribute, reading, error in self.tables["unread"]
         ]
+        for number, _, virtualization in self.tables["virtual_ports"]:
+            if len(virtualization or b"") not in (0, VirtualizationInfo.size):
+                raise ValueError("VirtualizationInfo of another length")
+            self.ports[number].virtualization_raw = virtualization
         for trouble in self.fabric.troubles:
             if trouble.is_behind and trouble.reading == "not-in-file":
                 trouble.port.says_peer = False

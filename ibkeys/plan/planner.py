@@ -35,6 +35,7 @@ from ibkeys.plan.model import (
 )
 from ibkeys.reach.count import count_reach
 from ibkeys.topology.enforcement import Enforcement, leaf_of
+from ibkeys.topology.find import ALIAS_MEANS, alias_of
 from ibkeys.topology.model import Node, Port, Topology
 from ibkeys.topology.port_id import PortKey
 from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids
@@ -338,6 +339,10 @@ class _Planner:
                 continue  # reported where it is
             where = f"{self.policy.path}:{rule.line}:{rule.column}: 0x{rule.guid:016x}"
             node = nodes.get(rule.guid)
+            alias = alias_of(self.fabric, rule.guid)
+            if alias is not None:
+                self.report(None, "guid-not-found", f"{where} is alias GUID {alias[1]} of {alias[0]}: {ALIAS_MEANS}")
+                continue
             if node is None:
                 self.report(None, "guid-not-found", f"{where}: no port that a link reaches has this GUID")
                 continue

@@ -60,7 +60,7 @@ class Port:
 
     ``info`` is PortInfo (M_Key included), ``peer`` the port at the other end of the cable, ``lease_deadline`` the time
     at which the M_Key lease runs out, None while the timer stands still, ``counters`` what the PMA counts here, None
-    while that is nothing.
+    while that is nothing. ``virtualization``: VirtualizationInfo, None where there are no virtual ports.
     """
 
     __slots__ = (
@@ -75,6 +75,7 @@ class Port:
         "node",
         "number",
         "peer",
+        "virtualization",
     )
 
     lid = _Number("lid")
@@ -102,6 +103,7 @@ class Port:
         self.first_peer: Port | None = None
         self._p_keys: bytearray | None = None
         self.guids: dict[int, int] | None = None
+        self.virtualization: bytes | None = None
         self.counters: Counters | None = None
         self.lease_deadline: float | None = None
         self.last_trap: float | None = None

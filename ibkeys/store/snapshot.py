@@ -113,12 +113,17 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
         "file INTEGER NOT NULL REFERENCES imported_files (id)",
         "PRIMARY KEY (port, attribute)",
     ),
+    "virtual_ports": (
+        "port INTEGER PRIMARY KEY REFERENCES ports (id)",
+        "state TEXT NOT NULL",
+        "virtualization_info BLOB",
+    ),
 }
 """Table → its columns, and constraints in capitals."""
 _SINCE_2: Final = ("sa_answers", "sa_ports")
 """Tables that files of version 1 do not have: they are read as if nobody had asked the SA."""
-_SINCE_3: Final = ("imported_files", "imported_values")
-"""Tables that files before version 3 do not have: a sweep made them all."""
+_SINCE_3: Final = ("imported_files", "imported_values", "virtual_ports")
+"""Tables that files before version 3 do not have: a sweep made them all, and nobody asked for virtual ports."""
 _CONSTRAINTS: Final = ("UNIQUE", "PRIMARY")
 
 _VIEWS: Final = (

@@ -17,7 +17,16 @@ from ibkeys.errors import IbkeysError, NoReply
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
-from ibkeys.mad.const import NODE_TYPE_NAMES, PORT_STATE_NAMES, CapabilityMask, NodeType, PortPhysicalState, PortState
+from ibkeys.mad.const import (
+    NODE_TYPE_NAMES,
+    PORT_STATE_NAMES,
+    CapabilityMask,
+    CapabilityMask2,
+    NodeType,
+    PortPhysicalState,
+    PortState,
+)
+from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.topology.port_id import PortId
 
 MKeyState = Literal["zero", "set", "hidden", "unreadable"]
@@ -25,6 +34,9 @@ Reading = Literal["with-key", "without-key", "refused", "silent", "not-asked", "
 """How a value was read, or why not: with the node's M_Key or without one; an answer that says no; no answer. A wrong
 M_Key is silence too: from outside the two cannot be told apart. Of files of other tools (`ibkeys.dumps`): one that has
 the port's answer; one that has the SM's word; none has it."""
+
+VirtualPorts = Literal["none", "off", "on", "unknown"]
+"""Whether virtual ports are behind a port: it cannot have them, it has them switched off or on, or did not say."""
 
 LinkEnd = tuple[int, int]
 """One end of a link, as the ``neighbors`` file writes it: node GUID of a switch or port GUID, and port number."""
@@ -53,6 +65,9 @@ _STATE: Final = PortInfo.port_state.byte
 _STATE_BITS: Final = PortInfo.port_state.bits
 _PHYSICAL_STATE: Final = PortInfo.port_physical_state.byte
 _PHYSICAL_STATE_SHIFT: Final = PortInfo.port_physical_state.shift
+# CapabilityMask2 means something where this bit of CapabilityMask is set (IBA 14.2.5.6).
+_HAS_MASK2_BYTE: Final = PortInfo.capability_mask.byte + 2
+_HAS_MASK2_BIT: Final = CapabilityMask.IS_CAPABILITY_MASK2_SUPPORTED >> 8
 
 
 class Node:
@@ -130,10 +145,11 @@ class Port:
     """One port of a node. ``path`` is the directed route that ends at it (on a switch: at the node).
 
     ``info`` and ``p_key_raw`` are raw bytes, None when not read; ``guid_info`` all blocks of GUIDInfo, one after the
-    other, and ``sm_info`` SMInfo, where they were wanted. ``guid`` is 0 when not known. ``m_key`` is the key with which
-    its node was asked. ``link_downed``: LinkDownedCounter right before the far end of the link was asked, None if it
-    was not wanted or could not be read. ``says_m_key``: false where PortInfo is from a file that does not say the
-    M_Key; ``says_peer``: false where files say nothing of links. ``stated_lid``: the LID from a file without PortInfo.
+    other, ``sm_info`` SMInfo and ``virtualization_raw`` VirtualizationInfo (empty: it has none), where wanted.
+    ``guid`` is 0 when not known. ``m_key`` is the key with which its node was asked. ``link_downed``: LinkDownedCounter
+    right before the far end of the link was asked, None if it was not wanted or could not be read. ``says_m_key``:
+    false where PortInfo is from a file that does not say the M_Key; ``says_peer``: false where files say nothing of
+    links. ``stated_lid``: the LID from a file without PortInfo.
     """
 
     __slots__ = (
@@ -151,6 +167,7 @@ class Port:
         "says_peer",
         "sm_info",
         "stated_lid",
+        "virtualization_raw",
     )
 
     def __init__(self, node: Node, num: int) -> None:
@@ -162,6 +179,7 @@ class Port:
         self.p_key_raw: bytes | None = None
         self.guid_info: bytes | None = None
         self.sm_info: bytes | None = None
+        self.virtualization_raw: bytes | None = None
         self.link_downed: int | None = None
         self.peer: Port | None = None
         self.m_key: MKey = NO_MKEY
@@ -275,6 +293,33 @@ class Port:
         if any(info[_M_KEY]):
             return "set"
         return "hidden" if PortInfo.m_key_protect_bits.decode(info) == 1 else "zero"
+
+    @property
+    def can_have_virtual_ports(self) -> bool:
+        """Whether the port says that it may have virtual ports (IsVirtualizationSupported); False when not known."""
+        info = self.info
+        if info is None or self.node.is_switch or not info[_HAS_MASK2_BYTE] & _HAS_MASK2_BIT:
+            return False
+        return bool(PortInfo.capability_mask2.decode(info) & CapabilityMask2.IS_VIRTUALIZATION_SUPPORTED)
+
+    @property
+    def virtual_ports(self) -> VirtualPorts:
+        """Whether virtual ports are behind this one. Their P_Key tables cannot be read: nobody outside knows how."""
+        if not self.can_have_virtual_ports:
+            return "none"
+        if self.virtualization_raw is None:
+            return "unknown"
+        return "on" if self.virtualization_raw and self.virtualization_info.virtualization_enable else "off"
+
+    @property
+    def virtualization_info(self) -> VirtualizationInfo:
+        """VirtualizationInfo; zeros where there is none."""
+        return VirtualizationInfo(self.virtualization_raw or None)
+
+    @property
+    def hides_p_keys(self) -> bool:
+        """Whether virtual ports behind this one may have P_Keys that cannot be read."""
+        return self.virtual_ports in ("on", "unknown")
 
     @property
     def id(self) -> PortId:

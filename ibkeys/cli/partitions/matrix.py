@@ -19,6 +19,7 @@ from ibkeys.cli.partitions.matrix_pairs import Part, looked_at, missing, write_p
 from ibkeys.cli.render import IDENTITY, table_lines, write_csv, write_json
 from ibkeys.cli.showing import errors_of, finish, note_enforcing_between_switches, stop_document, sweep_for
 from ibkeys.errors import UsageError
+from ibkeys.printable import counted
 from ibkeys.topology.folded_names import FoldedNames
 from ibkeys.topology.port_id import LookedAt
 
@@ -214,6 +215,9 @@ def _write_table(
         write(f"(what {depending} {ports} can send depends on what inbound enforcement checks: see --inbound-check)")
     if reach.unread:
         write(f"({len(reach.unread)} ports left out: their tables could not be read)")
+    if reach.virtualized:
+        ports = counted(len(reach.virtualized), "port")
+        write(f"({ports} with virtual ports, whose P_Keys cannot be read: they may reach more than this)")
 
 
 def _who(each: Membership, names: FoldedNames, cut: bool) -> Iterator[str]:
