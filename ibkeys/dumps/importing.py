@@ -68,7 +68,13 @@ def import_files(paths: Sequence[Path], fingerprints: Fingerprints, tables: Sequ
     ]
     about = _about(joined, files, start, fingerprints)
     return Snapshot(
-        joined.fabric, about, traits_of(joined.fabric), fingerprints=fingerprints, files=files, origins=joined.origins
+        joined.fabric,
+        about,
+        traits_of(joined.fabric),
+        sa_view=joined.sm_view if joined.sm_view.answers else None,
+        fingerprints=fingerprints,
+        files=files,
+        origins=joined.origins,
     )
 
 

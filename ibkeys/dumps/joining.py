@@ -20,9 +20,11 @@ from ibkeys.dumps.said import (
     Said,
 )
 from ibkeys.errors import FileFormatError
+from ibkeys.fabric.sa_view import SaAnswer, SaPort, SaView
 from ibkeys.mad.attributes import NodeDescription, NodeInfo, PKeyTable, PortInfo
 from ibkeys.mad.const import MAX_UNICAST_LID, P_KEYS_PER_BLOCK, CapabilityMask, NodeType
 from ibkeys.mad.fields import NumberRow
+from ibkeys.mad.records import PKeyTableRecord, PortInfoRecord
 from ibkeys.printable import counted
 from ibkeys.topology.model import Node, Port, Topology
 
@@ -44,11 +46,13 @@ class FileSaid:
 @dataclass(slots=True)
 class Joined:
     """The fabric that files describe. ``origins``: which file, by its place among them, an attribute of a port is from.
+    ``sm_view``: what the SM says, also of ports that answered themselves.
     ``why``: why one that a file speaks of is still unknown. ``lists_links``: whether some file lists links. ``notes``:
     what could not be used."""
 
     fabric: Topology = field(default_factory=Topology)
     origins: dict[tuple[Port, str], int] = field(default_factory=dict)
+    sm_view: SaView = field(default_factory=SaView)
     why: dict[tuple[Port, str], str] = field(default_factory=dict)
     lists_links: bool = False
     notes: list[str] = field(default_factory=list)
@@ -73,6 +77,7 @@ class _Joiner:
         self.files = sorted(enumerate(files), key=lambda each: each[1].is_sm)
         """With their places: what ports answered first, and else in the order in which they were named."""
         self.names = [each.name for each in files]
+        self.is_sm = [each.is_sm for each in files]
         self.joined = Joined(lists_links=any(each.said.links is not None for each in files))
         self.by_guid: dict[int, Node] = {}
         self.blocks: dict[Port, tuple[int, dict[int, bytes]]] = {}
@@ -175,6 +180,10 @@ class _Joiner:
             port.guid = port.guid or said.guid or 0
             if port.stated_lid is None:
                 port.stated_lid = said.lid
+        if said.info is not None and self.is_sm[place]:
+            view = self.joined.sm_view
+            view.answers.setdefault(PortInfoRecord.name, SaAnswer("answered"))
+            view.ports.setdefault(port, SaPort()).port_info = PortInfo(said.info).replace(m_key=0).raw
         if said.info is not None and port.info is None:
             self._take_info(port, said, said.info, place)
         if said.table is not None and port.p_key_raw is None:
@@ -199,8 +208,7 @@ class _Joiner:
     def _join_blocks(self) -> None:
         """Make tables of blocks. The table is as long as the node says, and every block of it must be there."""
         for port, (place, blocks) in self.blocks.items():
-            if port.p_key_raw is not None:
-                continue
+            self.joined.sm_view.answers.setdefault(PKeyTableRecord.name, SaAnswer("answered"))
             capacity, key = port.capacity, (port, PKeyTable.name)
             if capacity is None:
                 self.joined.why.setdefault(
@@ -217,9 +225,12 @@ class _Joiner:
                     f"{self.names[place]} has {len(wanted) - len(missing)} of {len(wanted)} blocks of its P_Key table",
                 )
                 continue
-            port.p_key_raw = b"".join(blocks[number] for number in wanted)[: P_KEY_BYTES * capacity]
-            self.joined.why.pop(key, None)
-            self.joined.origins[key] = place
+            table = b"".join(blocks[number] for number in wanted)[: P_KEY_BYTES * capacity]
+            self.joined.sm_view.ports.setdefault(port, SaPort()).p_key_raw = table
+            if port.p_key_raw is None:
+                port.p_key_raw = table
+                self.joined.why.pop(key, None)
+                self.joined.origins[key] = place
 
 
 def _needed_for_virtual_ports(info: bytes) -> tuple[NumberRow, ...]:

@@ -81,6 +81,11 @@ class Snapshot:
     files: Sequence[ImportedFile] = ()
     origins: dict[tuple[Port, str], int] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for (port, attribute), file in self.origins.items():
+            if self.files[file].is_sm:
+                port.sm_said |= {attribute}
+
     def number_of(self, key: MKey) -> int | None:
         """Return the number that stands for *key* in this snapshot's M_Key fields; None when it cannot be told."""
         if self.about.has_keys:

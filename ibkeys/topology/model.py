@@ -51,6 +51,7 @@ class _PKeys(dict[int, PKey]):
 
 
 _p_keys: Final = _PKeys()
+_NOTHING: Final[frozenset[str]] = frozenset()
 _TYPE_NAMES: Final = {int(kind): name for kind, name in NODE_TYPE_NAMES.items()}
 _LINK_UP: Final = int(PortPhysicalState.LINK_UP)
 # What is read of every node and port, many times; a view of the whole attribute would cost more.
@@ -149,7 +150,8 @@ class Port:
     ``guid`` is 0 when not known. ``m_key`` is the key with which its node was asked. ``link_downed``: LinkDownedCounter
     right before the far end of the link was asked, None if it was not wanted or could not be read. ``says_m_key``:
     false where PortInfo is from a file that does not say the M_Key; ``says_peer``: false where files say nothing of
-    links. ``stated_lid``: the LID from a file without PortInfo.
+    links. ``sm_said``: attributes that are the SM's word, from a file. ``stated_lid``: the LID from a file without
+    PortInfo.
     """
 
     __slots__ = (
@@ -166,6 +168,7 @@ class Port:
         "says_m_key",
         "says_peer",
         "sm_info",
+        "sm_said",
         "stated_lid",
         "virtualization_raw",
     )
@@ -185,6 +188,7 @@ class Port:
         self.m_key: MKey = NO_MKEY
         self.says_m_key = True
         self.says_peer = True
+        self.sm_said: frozenset[str] = _NOTHING
         self.stated_lid: int | None = None
 
     @property

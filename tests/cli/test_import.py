@@ -108,6 +108,15 @@ def test_what_is_the_word_of_the_sm_is_said_whenever_it_is_read(cli: Cli, import
     assert "the SM's word (pktr3.txt)" in cli("pkey-show", "3", "--from", imported).err
 
 
+def test_compare_takes_the_word_of_the_sm_for_the_sa_and_not_for_the_node(cli: Cli, imported: Path) -> None:
+    values = cli("compare", "--from", imported, "--full", "-f", "json").json["values"]
+    tables = {value["lid"]: value for value in values if value["what"] == "pkey" and value["partition"] == "0x7fff"}
+    assert tables[3]["sa"] == ["0x7fff"]
+    assert tables[3]["node"] is None
+    assert tables[2]["sa"] is None
+    assert tables[2]["node"] is not None
+
+
 def test_a_port_that_no_file_describes_is_an_error_of_its_own(cli: Cli, tmp_path: Path) -> None:
     cli("import", DUMPS / "ibnetdiscover.txt", "--out", tmp_path / "x")
     result = cli("pkey-show", "2", "--from", tmp_path / "x")
