@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ibkeys.change.plan import Change, Plan
     from ibkeys.client.limits import Limits
     from ibkeys.client.smp import Timing
-    from ibkeys.discovery.sweep import Wanted
+    from ibkeys.discovery.wanted import Wanted
     from ibkeys.fabric.compare import Comparison, compare
     from ibkeys.fabric.handle import PortHandle
     from ibkeys.fabric.recorded import RecordedFabric, RecordedPort
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ibkeys.keys.mkey import MKey
     from ibkeys.keys.pkey import PKey
     from ibkeys.keys.smkey import SMKey
-    from ibkeys.opening import Keys, Local, NodeNames, Stores, open_port
+    from ibkeys.opening import Keys, Local, NodeNames, SaAccess, Stores, open_port
     from ibkeys.reach.reach import Reach
     from ibkeys.scripting import ChangeRun, Fabric
     from ibkeys.sim.subnet import Subnet
@@ -65,6 +65,7 @@ __all__ = [
     "RecordedFabric",
     "RecordedPort",
     "SMKey",
+    "SaAccess",
     "Snapshot",
     "Source",
     "Stores",
@@ -93,7 +94,7 @@ _EXPORTED = {
     "Plan": "change.plan",
     "Limits": "client.limits",
     "Timing": "client.smp",
-    "Wanted": "discovery.sweep",
+    "Wanted": "discovery.wanted",
     "Comparison": "fabric.compare",
     "compare": "fabric.compare",
     "PortHandle": "fabric.handle",
@@ -107,6 +108,7 @@ _EXPORTED = {
     "SMKey": "keys.smkey",
     "Keys": "opening",
     "Local": "opening",
+    "SaAccess": "opening",
     "Stores": "opening",
     "open_port": "opening",
     "Reach": "reach.reach",

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ibkeys.fabric.recorded import RecordedFabric
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.keys.fingerprint import Fingerprints
+    from ibkeys.keys.smkey import SMKey
+    from ibkeys.mkeys.sa_keys import SaKeys
     from ibkeys.sim.subnet import Subnet
     from ibkeys.umad.port import UmadPort
 
@@ -41,13 +43,25 @@ class Local:
 
 
 @dataclass(frozen=True, slots=True)
+class SaAccess:
+    """How the SA is asked for M_Keys. ``sm_key``: its SM_Key (OpenSM's sa_key); ``sm_lid``: LID of the SA, by default
+    the local port's MasterSMLID; ``pkey_index``: place in the local P_Key table, by default that of the default
+    partition."""
+
+    sm_key: SMKey | int
+    sm_lid: int | None = None
+    pkey_index: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Keys:
     """Which M_Keys are sent to whom, apart from those of the key store.
 
     ``m_key`` goes to every node addressed, ``default`` to those for which no other key is known. ``security_keys``: a
     directory with OpenSM's key files. ``trust_topology``: known keys go over links that could not be proven too.
     ``ask_unproven``: where a protected port may be, it is asked once without a key: that counts a violation there, and
-    its lease may start.
+    its lease may start. ``from_sa``: the SA is asked for M_Keys and for the places of the ports that have them; keys
+    and places from the other sources come first.
     """
 
     m_key: MKey | int | None = None
@@ -55,6 +69,7 @@ class Keys:
     security_keys: str | Path | None = None
     trust_topology: bool = False
     ask_unproven: bool = False
+    from_sa: SaAccess | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +136,27 @@ def open_fabric(
         sources = _sources(keys or Keys(), paths)
         ring, warnings = load_ring(sources)
         fabric = Fabric(umad, ring, timing, names, limits)
+        of_sa = _keys_of_sa(fabric, keys.from_sa if keys is not None else None)
     except BaseException:
         if umad is not None:
             umad.close()
         raise
     fabric.stores = paths
     fabric.is_simulated = simulated
-    fabric.warnings = warnings
-    fabric.reload_keys = _reloading(fabric, sources)
+    fabric.warnings = [*warnings, *(of_sa.warnings if of_sa is not None else ())]
+    fabric.reload_keys = _reloading(fabric, sources, of_sa)
     return fabric
+
+
+def _keys_of_sa(fabric: Fabric, access: SaAccess | None) -> SaKeys | None:
+    """Ask the SA for M_Keys where *access* says how, and add them to the fabric's ring."""
+    if access is None:
+        return None
+    from ibkeys.mkeys.sa_keys import read_sa_keys
+
+    found = read_sa_keys(fabric.sa(access.sm_key, access.sm_lid, access.pkey_index))
+    found.add_to(fabric.ring)
+    return found
 
 
 def _as_port(backend: Subnet | UmadPort) -> UmadPort | None:
@@ -166,12 +193,14 @@ def _names(names: NodeNames | None) -> dict[int, str]:
     return read_node_name_map(names) if isinstance(names, str | Path) else dict(names)
 
 
-def _reloading(fabric: Fabric, sources: KeySources) -> Callable[[], None]:
+def _reloading(fabric: Fabric, sources: KeySources, of_sa: SaKeys | None) -> Callable[[], None]:
     opened_with = fabric.ring
 
     def reload_keys() -> None:
         if fabric.ring is opened_with:  # a ring that the caller put there is the caller's
             fresh = load_ring(sources)[0]
+            if of_sa is not None:
+                of_sa.add_to(fresh)
             opened_with.by_guid, opened_with.spares = fresh.by_guid, fresh.spares
             opened_with.neighbors, opened_with.lids = fresh.neighbors, fresh.lids
             opened_with.levels, opened_with.link_downed = fresh.levels, fresh.link_downed

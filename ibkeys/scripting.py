@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ibkeys.change.consent import Consent, Objection
     from ibkeys.change.plan import Plan
     from ibkeys.change.writer import Writer
-    from ibkeys.discovery.sweep import OnFound
+    from ibkeys.discovery.wanted import OnFound
     from ibkeys.fabric.snapshot import Snapshot
 
 Place = PortHandle | Port

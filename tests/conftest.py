@@ -7,7 +7,6 @@ many where one costs next to nothing: below the rooms that talk to fabrics.
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -15,6 +14,8 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.sample import SOAK
 
 _COMMON: dict[str, Any] = {
     "derandomize": True,
@@ -25,14 +26,13 @@ _COMMON: dict[str, Any] = {
 settings.register_profile("default", max_examples=50, **_COMMON)
 settings.register_profile("soak", max_examples=500, **_COMMON)
 settings.register_profile("soak, cheap", max_examples=5000, **_COMMON)
-_SOAK = os.environ.get("IBKEYS_SOAK") == "1"
 _CHEAP = {"keys", "mad", "sim", "store"}
-settings.load_profile("soak" if _SOAK else "default")
+settings.load_profile("soak" if SOAK else "default")
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
     """Load the profile of a module's room before it is imported: a test takes the one that is loaded then."""
-    if _SOAK and isinstance(collector, pytest.Module):
+    if SOAK and isinstance(collector, pytest.Module):
         settings.load_profile("soak, cheap" if collector.path.parent.name in _CHEAP else "soak")
 
 

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 import ibkeys
 from ibkeys.change.consent import Consent
 from ibkeys.change.plan import Plan
@@ -24,6 +26,18 @@ from tests.corpus import DATA
 def subnet(name: str, seed: int = 0) -> Subnet:
     """Return the subnet of a net file in ``tests/data/fabrics``."""
     return Subnet.from_file(DATA / "fabrics" / f"{name}.net", seed=seed)
+
+
+def change_each_subnet(monkeypatch: pytest.MonkeyPatch, change: Callable[[Subnet], object]) -> None:
+    """Let *change* be done to every subnet that is made of a file, before a command sees it."""
+    made = Subnet.from_file
+
+    def changed(*args: Any, **rest: Any) -> Subnet:
+        net = made(*args, **rest)
+        change(net)
+        return net
+
+    monkeypatch.setattr("ibkeys.sim.subnet.Subnet.from_file", changed)
 
 
 def limited_members(*helped_themselves: str) -> Subnet:

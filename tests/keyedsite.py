@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from ibkeys.change.writer import Writer
-from ibkeys.discovery.sweep import LINKS
+from ibkeys.discovery.wanted import LINKS
 from ibkeys.fabric.live import Fabric
+from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.places import Places, settle, survey
 from ibkeys.mkeys.stored_links import remember_topology
@@ -30,7 +31,9 @@ class Site:
             remember_topology(fabric, store, fabric.sweep(wanted=LINKS))
             for number, port in enumerate(self.ports(), 1):
                 key = MKey(0xA0B1_C2D3_0000_0000 + number)
-                store.promote(store.put_pending(port.node.guid, port.guid, port.number, key, level, 60, None))
+                store.promote(
+                    store.put_pending(port.node.guid, port.guid, port.number, KeySetting(key, level, 60), None)
+                )
                 port.m_key, port.protect_bits, port.lease_period = key.reveal(), level, 60
 
     def ports(self) -> list[Port]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ibkeys.discovery.keyring import KeyRing
+from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import SwitchInfo
 from ibkeys.mad.const import AttributeID, Method
@@ -82,7 +83,9 @@ def store_of(net: Subnet, ring: KeyRing, path: Path, level: int = 2) -> None:
         for port in end_ports(net):
             if port.guid in ring.by_guid:
                 key = ring.by_guid[port.guid]
-                store.promote(store.put_pending(port.node.guid, port.guid, port.number, key, level, 60, None))
+                store.promote(
+                    store.put_pending(port.node.guid, port.guid, port.number, KeySetting(key, level, 60), None)
+                )
         store.put_links(
             [(*near, *far) for near, far in ring.neighbors.items() if near <= far], link_downed=ring.link_downed
         )

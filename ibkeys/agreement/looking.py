@@ -12,7 +12,7 @@ from ibkeys.agreement.agreement import Agreement, Inputs, agreement_of
 from ibkeys.agreement.sm_file import sm_file_of
 from ibkeys.change.clock import Clock
 from ibkeys.client.sa import SaClient
-from ibkeys.discovery.sweep import OnFound, Wanted
+from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import HostNotReached, UsageError
 from ibkeys.fabric.live import Fabric
 from ibkeys.fabric.sa_view import ask_sa_view

@@ -82,7 +82,7 @@ def _said(table: bytes | None, info: bytes | None) -> PortView:
     if info is None:
         return PortView(keys)
     view = PortInfo(info)
-    enforcement = Enforcement(bool(view.partition_enforcement_inbound), bool(view.partition_enforcement_outbound))
+    enforcement = Enforcement.of(view)
     return PortView(keys, enforcement, Protection(view.m_key_protect_bits, view.m_key_lease_period))
 
 

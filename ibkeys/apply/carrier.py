@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ibkeys.apply.remaining import Former, Remaining
 from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection
 from ibkeys.change.target import Target
 from ibkeys.change.wanted import EnforcementChange, TableChange
+from ibkeys.change.writer import way_on
 from ibkeys.errors import IbkeysError
 from ibkeys.keys.pkey import PKey
 from ibkeys.plan.model import Break, PartitionPlan
@@ -26,6 +27,8 @@ Failed = tuple[PortId | None, str]
 """A port that could not be written, None for what is no port, and why."""
 OnStep = Callable[[str, int, int], None]
 """Called with (phase, steps done, steps in all)."""
+IN_ONE_STEP: Final = "in one step, which may briefly cut or connect pairs"
+"""How a carrier goes back through a subnet manager, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,27 @@ class Carried:
     gone_back: str = ""
     not_given_back: list[Failed] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+
+class NobodyElsewhere:
+    """The part of a carrier that has nobody on another host who would go back when this process cannot."""
+
+    def arm(self, operation: Operation, seconds: float) -> None:
+        """Start nobody."""
+
+    def let_time_run(self) -> list[str]:
+        """Nothing is wrong with nobody."""
+        return []
+
+    def disarm(self, confirmed: bool) -> list[str]:
+        """End nobody."""
+        return []
+
+
+def left_open(error: IbkeysError, operation: Operation) -> IbkeysError:
+    """Let an error say which operation it leaves open, and what the user can do about it."""
+    error.args = (f"{error}; operation {operation.id} of the journal is open: {way_on(operation)}", *error.args[1:])
+    return error
 
 
 class Carrier(Protocol):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from ibkeys.apply.carrier import Carried, FabricChange, Failed, OnStep, Written
+from ibkeys.apply.carrier import Carried, FabricChange, Failed, NobodyElsewhere, OnStep, Written
 from ibkeys.apply.going_back import go_back_by_plan
 from ibkeys.apply.remaining import Former, Remaining, remaining_of, remaining_of_undo
 from ibkeys.apply.survey import Survey, look, read_others, read_partners
@@ -27,9 +27,10 @@ from ibkeys.plan.order import EnforcementStep, Phase, Step, order_of, sets_of, s
 from ibkeys.plan.stages import reuses_partitions
 from ibkeys.store.journal import Operation
 from ibkeys.topology.port_id import PortKey
+from ibkeys.ufm.access import is_ufm, via_of
 
 
-class DirectCarrier:
+class DirectCarrier(NobodyElsewhere):
     """Makes changes by the engine. *command*: what the user typed, to be told how to go through OpenSM instead."""
 
     name = "direct"
@@ -39,7 +40,7 @@ class DirectCarrier:
 
     def __init__(self, writer: Writer, command: str = "") -> None:
         self._writer, self._command = writer, command
-        self._goes_back = False
+        self._goes_back, self._policy = False, ""
 
     def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
         """Look at the ports that are to be written, and at no other."""
@@ -54,14 +55,17 @@ class DirectCarrier:
         manager = self._writer.ask_subnet_manager()
         if not self._command or manager.presence != "active":
             return ""
+        if is_ufm(self._policy):
+            return f": `{self._command} {via_of(self._policy)}`"
         is_here = manager.port_guid == self._writer.fabric.own_guid
-        return f": `{self._command} --via opensm{'' if is_here else ' --sm-host HOST'}`"
+        return f": `{self._command} {via_of(self._policy)}{'' if is_here else ' --sm-host HOST'}`"
 
     def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:
         """What is left is what the tables show: nothing else holds a part of the change."""
         self._goes_back = isinstance(wanted, Former)
         if isinstance(wanted, Former):
             return remaining_of_undo(wanted, survey)
+        self._policy = wanted.policy.file
         return remaining_of(wanted, survey, former)
 
     def phases(self, remaining: Remaining, survey: Survey) -> list[Phase]:
@@ -95,17 +99,6 @@ class DirectCarrier:
     def kept(self) -> Mapping[str, Any]:
         """Nothing: what was set is in the journal."""
         return {}
-
-    def arm(self, operation: Operation, seconds: float) -> None:
-        """Nobody on another host."""
-
-    def let_time_run(self) -> list[str]:
-        """Nobody on another host."""
-        return []
-
-    def disarm(self, confirmed: bool) -> list[str]:
-        """Nobody on another host."""
-        return []
 
     def carry_out(
         self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: OnStep | None

@@ -9,8 +9,8 @@ from ibkeys.change.target import Target, key_for_set
 from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
-from ibkeys.discovery.sweep import Wanted
 from ibkeys.discovery.tables import gets_to, read_p_key_table
+from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import IbkeysError, MKeyNeeded
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.plan.kinds import levels

@@ -7,7 +7,9 @@ a number from 900: ibkeys has none there. The names are loaded when first used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ibkeys.lazily import loads
 
 if TYPE_CHECKING:
     from ibkeys.audit.auditing import run
@@ -37,25 +39,24 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CATALOGUE": "catalogue",
-    "rule_named": "catalogue",
-    "select": "catalogue",
-    "AuditInput": "inputs",
-    "Thresholds": "inputs",
-    "Rule": "rule",
-    "Verdict": "rule",
-    "run": "auditing",
-    "Waivers": "waivers",
-    "read_waivers": "waivers",
+    "CATALOGUE": "audit.catalogue",
+    "rule_named": "audit.catalogue",
+    "select": "audit.catalogue",
+    "AuditInput": "audit.inputs",
+    "Thresholds": "audit.inputs",
+    "Rule": "audit.rule",
+    "Verdict": "audit.rule",
+    "run": "audit.auditing",
+    "Waivers": "audit.waivers",
+    "read_waivers": "audit.waivers",
+    "GROUPS": "audit.findings",
+    "PROFILES": "audit.findings",
+    "SEVERITIES": "audit.findings",
+    "Report": "audit.findings",
+    "RuleResult": "audit.findings",
+    "Subject": "audit.findings",
 }
-"""Name → module; all others are of `findings`."""
+"""Name → the module that it is loaded from when it is first used."""
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    home = import_module(f"{__name__}.{_HOMES.get(name, 'findings')}")
-    value = globals()[name] = getattr(home, name)
-    return value
+__getattr__ = loads(__name__, _HOMES)

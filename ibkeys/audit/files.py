@@ -13,7 +13,7 @@ from ibkeys.errors import EncodeError, FileFormatError
 from ibkeys.keys import guid as guids
 from ibkeys.keys.number import quoted
 from ibkeys.keys.pkey import PKey
-from ibkeys.store.sqlite import os_error
+from ibkeys.store.private_files import os_error
 
 
 def read_registry(path: Path) -> dict[int, str]:

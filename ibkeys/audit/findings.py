@@ -163,11 +163,6 @@ class Report:
         """The source, and how little of it was looked at where that is so."""
         return self.source if self.looked_at is None else f"{self.source} ({self.looked_at})"
 
-    def worst_failure(self) -> Severity | None:
-        """Return the worst severity among the rules that fail, None when none does."""
-        failed = {each.severity for each in self.results if each.result == "fail"}
-        return next((severity for severity in SEVERITIES if severity in failed), None)
-
     def fails_at(self, severity: Severity | None) -> bool:
         """Return whether some rule fails with *severity* or worse; None: never."""
         return any(each.fails_at(severity) for each in self.results)

@@ -148,6 +148,11 @@ class Verdict:
                 self.passed = passed
                 self.unknown(port, VIRTUAL_TABLES, {"VirtualizationInfo": {"state": port.virtual_ports}})
 
+    def note_if_empty(self, note: str) -> None:
+        """Say in *note* what there was nothing of, where no subject passes and none is against the rule or unknown."""
+        if not self.passed and not self.drafts:
+            self.note = note
+
 
 Check = Callable[[AuditInput], Verdict]
 

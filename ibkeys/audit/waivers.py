@@ -36,7 +36,7 @@ from ibkeys.audit.catalogue import rule_named
 from ibkeys.audit.rule import Draft
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.keys.guid import is_spelled_as_guid, parse_guid
-from ibkeys.store.sqlite import os_error
+from ibkeys.store.private_files import os_error
 from ibkeys.topology.model import Port
 
 _KEYS: Final = frozenset({"rule", "ports", "pairs", "reason", "expires"})

@@ -61,7 +61,7 @@ class Target:
         """The enforcement bits as read."""
         info = self.port.port_info
         assert info is not None
-        return Enforcement(bool(info.partition_enforcement_inbound), bool(info.partition_enforcement_outbound))
+        return Enforcement.of(info)
 
 
 def key_for_set(handle: PortHandle) -> MKey:

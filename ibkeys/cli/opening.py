@@ -32,6 +32,17 @@ if TYPE_CHECKING:
     from ibkeys.umad.port import UmadPort
 
 DEFAULT_TIMEOUT_MS: Final = 1000
+_LIVE_ONLY: Final = {
+    "backend": "--backend",
+    "at": "--at",
+    "pcap": "--pcap",
+    "m_key": "-y",
+    "sa_keys": "--sa-keys",
+    "smkey": "--smkey",
+}
+"""Options that make no sense with a snapshot: parameter → option."""
+_SM_KEY: Final = "ibkeys.sm_key"
+"""Where click's context keeps the SM_Key that was read."""
 
 
 @contextmanager
@@ -54,6 +65,8 @@ def open_fabric(
             "when its lease has run out"
         )
     with _open(where, _config(where), around) as fabric:
+        if where.sa_keys:
+            exits.warn("--sa-keys: any host that has this SM_Key can read every M_Key from the SA too", "note")
         for warning in fabric.warnings:
             exits.warn(warning)
         if not fabric.is_simulated:
@@ -73,8 +86,11 @@ def _open(where: Where, config: Config, around: Callable[[UmadPort], UmadPort] |
     """Open the fabric; with --debug and --pcap on a local port that something watches, and *around* that."""
     local = ibkeys.Local(where.ca or config.ca, where.port or config.port, where.at)
     m_key = _m_key(where)
+    from_sa = _sa_access(where)
     settings: dict[str, Any] = {
-        "keys": ibkeys.Keys(m_key, config.m_key, where.security_keys, where.trust_topology, where.ask_unproven),
+        "keys": ibkeys.Keys(
+            m_key, config.m_key, where.security_keys, where.trust_topology, where.ask_unproven, from_sa
+        ),
         "stores": ibkeys.Stores(where.keystore, where.journal, passphrase_of(where.keystore_passphrase)),
         "timing": ibkeys.Timing(
             (where.timeout or config.timeout or DEFAULT_TIMEOUT_MS) / 1000, where.retries, where.outstanding_smps
@@ -198,7 +214,7 @@ def open_recorded(where: Where) -> RecordedFabric:
     if where.debug:
         exits.show_frames()
     context = click.get_current_context()
-    for name, option in (("backend", "--backend"), ("at", "--at"), ("pcap", "--pcap"), ("m_key", "-y")):
+    for name, option in _LIVE_ONLY.items():
         if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
             raise UsageError(f"--from reads a file, not the fabric: leave {option} out")
     recorded = ibkeys.load(where.snapshot, node_names=where.node_name_map or _default_name_map(where))
@@ -220,15 +236,37 @@ def load(path: Path) -> Snapshot:
 
 def open_sa(fabric: Fabric, where: Where, sa: AskSa) -> SaClient:
     """Return the client for the SA that the options mean; the SM_Key of ibdiag.conf is shown where none is given."""
-    return fabric.sa(sm_key_of(where, sa), sa.sm_port, sa.pkey_idx)
+    return fabric.sa(sm_key_of(where), sa.sm_port, sa.pkey_idx)
 
 
-def sm_key_of(where: Where, sa: AskSa) -> SMKey | None:
-    """Return the SM_Key that the options or ibdiag.conf give; None if none is given."""
-    if sa.smkey is None:
+def sm_key_of(where: Where) -> SMKey | None:
+    """Return the SM_Key that the options or ibdiag.conf give; None if none is given. It is asked for once."""
+    if where.smkey is None:
         return _config(where).sa_key
-    source = click.get_current_context().get_parameter_source("smkey")
-    return read_sm_key(sa.smkey, "--smkey", from_environment=source == ParameterSource.ENVIRONMENT)
+    context = click.get_current_context()
+    if _SM_KEY not in context.meta:
+        source = context.get_parameter_source("smkey")
+        context.meta[_SM_KEY] = read_sm_key(
+            where.smkey, "--smkey", from_environment=source == ParameterSource.ENVIRONMENT
+        )
+    key: SMKey = context.meta[_SM_KEY]
+    return key
+
+
+def _sa_access(where: Where) -> ibkeys.SaAccess | None:
+    """Return how the SA is asked for M_Keys, None without --sa-keys. Raises UsageError where that makes no sense."""
+    context = click.get_current_context()
+    if not where.sa_keys:
+        asks_sa = "sm_port" in context.params
+        if not asks_sa and context.get_parameter_source("smkey") == ParameterSource.COMMANDLINE:
+            raise UsageError("--smkey is sent to the SA, which this command asks with --sa-keys only: give that too")
+        return None
+    if where.m_key is not None:
+        raise UsageError("-y sends one M_Key to every port, so those of the SA would not be used: leave --sa-keys out")
+    key = sm_key_of(where)
+    if key is None or key.is_zero:
+        raise UsageError("--sa-keys: the SA gives M_Keys only to a requester with its SM_Key: give --smkey @FILE")
+    return ibkeys.SaAccess(key, context.params.get("sm_port"), context.params.get("pkey_idx"))
 
 
 def is_simulated(where: Where) -> bool:

@@ -25,7 +25,7 @@ from ibkeys.errors import IbkeysError
 from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
-    from ibkeys.discovery.sweep import OnFound, Wanted
+    from ibkeys.discovery.wanted import OnFound, Wanted
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.fabric.source import ReadablePort, Source
     from ibkeys.reach.why import Check
@@ -103,7 +103,7 @@ def read_sheet(
     *read_more* reads what no sweep does, of the ports that are listed. Raises what `Fabric.find_port` and the reads
     raise; a sweep goes on past what fails and lists it.
     """
-    from ibkeys.discovery.sweep import Wanted
+    from ibkeys.discovery.wanted import Wanted
 
     chosen = PortFilter(filters)
     names = words if kind.name and len(words) == 1 and is_set_of_names(words[0]) else ()

@@ -11,10 +11,10 @@ import errno
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from ibkeys.client.gmp import GmpPath, gmp_path
+from ibkeys.closing import Closing
 from ibkeys.errors import AgentRefused
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import MAD_SIZE, AttributeID, Method, MgmtClass
@@ -54,7 +54,7 @@ class Report:
         return self.notice.trap_number
 
 
-class ReportPort:
+class ReportPort(Closing):
     """A `UmadPort` around *inner* that answers and keeps the Reports which the SA at ``sm_lid`` sends.
 
     Its `recv` returns what is no Report, so it may return [] before the time is over. Reports of other senders are not
@@ -153,14 +153,6 @@ class ReportPort:
     def close(self) -> None:
         """Close the port. Safe to call twice."""
         self.inner.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def reports_taken(port: UmadPort, reason: int) -> AgentRefused:

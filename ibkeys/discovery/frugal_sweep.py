@@ -12,12 +12,13 @@ from collections.abc import Mapping
 
 from ibkeys.client.smp import SmpClient, Task
 from ibkeys.discovery.keyring import KeyRing
-from ibkeys.discovery.link_proof import Proof
-from ibkeys.discovery.sweep import OnFound, Sweep, Wanted
+from ibkeys.discovery.links.proof import Proof
+from ibkeys.discovery.sweep import Sweep
+from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import IbkeysError, NoReply, SendRefused
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo
-from ibkeys.topology.model import LinkEnd, Node, Port, Trouble
+from ibkeys.topology.model import LinkEnd, Port, Trouble
 
 _ProvenLink = tuple[Port, LinkEnd, Proof]
 
@@ -30,7 +31,7 @@ class FrugalSweep(Sweep):
     speaks for a key only where it is the same to them: that many have A, which is their current key, says nothing of a
     port whose former one it is.
 
-    `ibkeys.discovery.sweep.run_sweep` runs it to its end.
+    `ibkeys.discovery.discover.run_sweep` runs it to its end.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class FrugalSweep(Sweep):
         last: IbkeysError = NoReply("")
         for candidate in sorted(keys, key=lambda each: -self._seen[self._kind(guid, each)]):
             try:
-                info: bytes = yield self._get_once(NodeInfo, 0, path, candidate)
+                info: bytes = yield self._ask_once(path, candidate)
             except (NoReply, SendRefused) as error:
                 last = error
                 continue
@@ -87,8 +88,8 @@ class FrugalSweep(Sweep):
         for link in self._asking.pop(guid):
             self.client.start(self._ask_proven(*link))
 
-    def _read_port(self, node: Node, port: Port) -> Task:
-        yield from super()._read_port(node, port)
+    def _read_port(self, port: Port) -> Task:
+        yield from super()._read_port(port)
         if port.is_end_port and port.info is not None and port.m_key_state == "set":
             self._seen[self._kind(port.guid, MKey(PortInfo(port.info).m_key))] += 1
 

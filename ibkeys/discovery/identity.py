@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from ibkeys.discovery.keyring import KeyRing
-from ibkeys.discovery.link_proof import Proof
+from ibkeys.discovery.links.proof import Proof
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import NodeType

@@ -5,119 +5,32 @@ sweep tolerates loops, cables that end at their own switch, two ports of one HCA
 and nodes that need an M_Key. What it could not read it names; it never stops for one node.
 
 Who is asked with which M_Key, and who is not asked, is explained in `Sweep._probe`, `ibkeys.discovery.unproven` and
-`ibkeys.discovery.link_proof`; which node an answer came from, in `ibkeys.discovery.identity`.
+`ibkeys.discovery.links.proof`; which node an answer came from, in `ibkeys.discovery.identity`.
 """
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from ibkeys.client.address import DirectedAddress
-from ibkeys.client.request import Envelope, Request
+from ibkeys.client.request import Request
 from ibkeys.client.scheduler import PER_NODE
-from ibkeys.client.smp import Outcome, SmpClient, Task
-from ibkeys.discovery.bounds import Bounds, limit_notes
+from ibkeys.client.smp import SmpClient, Task
+from ibkeys.discovery.bounds import Bounds
 from ibkeys.discovery.identity import FoundNodes
 from ibkeys.discovery.keyring import KeyRing
-from ibkeys.discovery.link_gmps import LinkGmps
-from ibkeys.discovery.link_proof import LinkProver, Proof
-from ibkeys.discovery.moved import describe_moves, describe_swaps
-from ibkeys.discovery.own_port import about_own_key, check_own_port
-from ibkeys.discovery.tables import gets_to, read_guid_info, read_p_key_table, read_virtualization
+from ibkeys.discovery.links.gmps import LinkGmps
+from ibkeys.discovery.links.proof import LinkProver, Proof
+from ibkeys.discovery.own_port import check_own_port
+from ibkeys.discovery.port_reading import PortReader
 from ibkeys.discovery.unproven import UnprovenPlaces
+from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import IbkeysError, LimitReached, NoReply, SendRefused
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.mad.attributes import (
-    Attribute,
-    GUIDInfo,
-    NodeDescription,
-    NodeInfo,
-    PKeyTable,
-    PortInfo,
-    SMInfo,
-    SwitchInfo,
-)
+from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.const import Method, NodeType
-from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.topology.model import LinkEnd, Node, Port, Topology, Trouble
-from ibkeys.topology.plausible import Problem, arrival_problems, node_problems, port_problems
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a sweep reads besides nodes and links. PortInfo of every port is read in any case: links show in it.
-
-    ``p_keys``: the P_Key table of every port, and whether it has virtual ports with further ones. ``guid_info``: all
-    GUIDs of every end port. ``sm_info``: SMInfo of every port whose IsSM bit is set. ``link_downed``: LinkDownedCounter
-    of each port before its far end is asked.
-    """
-
-    p_keys: bool = False
-    guid_info: bool = False
-    sm_info: bool = False
-    link_downed: bool = False
-
-
-EVERYTHING = Wanted(p_keys=True, guid_info=True, sm_info=True)
-"""What a snapshot holds."""
-LINKS = Wanted(link_downed=True)
-"""What the key store keeps of links: each with the LinkDownedCounter that it had when it was proven."""
-
-
-OnFound = Callable[[int, int], None]
-"""Called now and then with (nodes found, ports read)."""
-
-
-def discover(
-    client: SmpClient,
-    ring: KeyRing,
-    wanted: Wanted | None = None,
-    progress: OnFound | None = None,
-    node_names: dict[int, str] | None = None,
-) -> Topology:
-    """Return the whole subnet as seen from the local port.
-
-    SMPs: NodeInfo once for each link, NodeDescription for each node, SwitchInfo for each switch, PortInfo for each
-    port, and ``ceil(capacity / 32)`` P_KeyTable blocks where wanted. Raises TransportError, and what the own port
-    answers when it cannot be read at all; every other failure is in ``Topology.troubles``, and each limit of the
-    client's that was reached in ``Topology.notes`` too.
-    """
-    return run_sweep(Sweep(client, ring, wanted or Wanted(), progress, node_names or {}))
-
-
-def run_sweep(sweep: Sweep) -> Topology:
-    """Run a sweep to its end, and return what it found. Raises as `discover`."""
-    client, ring = sweep.client, sweep.ring
-    with _few_collections(), client.bounded():
-        try:
-            client.run([sweep.root()])
-        except (NoReply, SendRefused) as error:
-            raise about_own_key(error, ring, client.port.attributes().port_guid) from error
-        sweep.ask_waiting()
-    sweep.found.notes += describe_moves(sweep.found, ring) + describe_swaps(sweep.found, ring)
-    sweep.found.put_in_order()
-    sweep.found.notes += limit_notes(sweep.found, client.limits)
-    return sweep.found
-
-
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Let the garbage collector run seldom: nearly all that a sweep makes stays, and each look at it takes longer than
-    the last. At Python's own thresholds that is a sixth of a sweep's time, and one look at its end a twelfth."""
-    thresholds = gc.get_threshold()
-    if gc.isenabled() and thresholds[0]:
-        gc.set_threshold(max(thresholds[0], 100_000), *thresholds[1:])
-    try:
-        yield
-    finally:
-        if gc.isenabled() and not gc.get_freeze_count():
-            # What was made becomes old without being looked at: freezing takes all objects and gives them back as old.
-            gc.freeze()
-            gc.unfreeze()
-        gc.set_threshold(*thresholds)
+from ibkeys.topology.plausible import arrival_problems, node_problems
 
 
 class Sweep:
@@ -142,7 +55,6 @@ class Sweep:
         self.client = client
         self.ring = ring
         self.wanted = wanted
-        self.progress = progress
         self.node_names = node_names
         self.found = Topology()
         self.bounds = Bounds(client.limits)
@@ -150,15 +62,13 @@ class Sweep:
         self.provokes = ring.ask_unproven if provokes is None else provokes
         self.unanswered: dict[tuple[int, ...], Port] = {}
         self._nodes = FoundNodes(self.found, ring)
-        self._ports_read = 0
         self._proves = ring.has_keys
         self._gmps = LinkGmps(client)
         self._prover = LinkProver(client, ring, self._gmps)
         self._unproven = UnprovenPlaces(
             client, ring, self._nodes, self._prover, self._gmps, self._ask_stranger, self.provokes
         )
-        self._own_info = b""
-        self._gets_to: dict[Node, tuple[MKey, Envelope]] = {}
+        self._reader = PortReader(client, ring, self.found, self._gmps, wanted, self._go_on_behind, progress)
 
     # --- nodes ---------------------------------------------------------------------------------------------------
 
@@ -171,12 +81,12 @@ class Sweep:
         local = self.client.port.attributes()
         key = self.ring.key_of(local.port_guid)
         if key.is_zero and self.ring.for_all is None:
-            info = yield self._get_once(NodeInfo, 0, (), key)
+            info = yield self._ask_once((), key)
             if not self.provokes:
                 own = NodeInfo(info)
                 num = own.local_port_num if own.node_type != NodeType.SWITCH else 0
-                self._own_info = yield self._get(PortInfo, num, (), None, key)
-                check_own_port(local, PortInfo(self._own_info))
+                self._reader.own_info = yield self.client.get_along((), PortInfo, num, None, key)
+                check_own_port(local, PortInfo(self._reader.own_info))
         else:
             info, key = yield from self._ask((), local.port_guid, key)
         self._nodes.proven.add(local.port_guid)
@@ -206,7 +116,7 @@ class Sweep:
 
     def read_again(self, port: Port) -> Task:
         """Task: get PortInfo of a port that was found and could not be read, and go on behind it."""
-        yield from self._read_port(port.node, port)
+        yield from self._read_port(port)
 
     def _ask(self, path: tuple[int, ...], guid: int, key: MKey, retries: int | None = None) -> Task:
         """Task: get NodeInfo with *key*, or with the further keys that the port *guid* may have; return it and the key.
@@ -218,14 +128,14 @@ class Sweep:
         retries = self.probe_retries if retries is None else retries
         keys = [key, *self.ring.others_for(guid, key)]
         if len(keys) == 1:
-            only = self._get(NodeInfo, 0, path, None, key)
+            only = self.client.get_along(path, NodeInfo, 0, None, key)
             only.retries = retries
             return (yield only), key
         last: IbkeysError = NoReply("")
         for turn in range(len(keys) * (retries + 1)):
             candidate = keys[turn % len(keys)]
             try:
-                info: bytes = yield self._get_once(NodeInfo, 0, path, candidate)
+                info: bytes = yield self._ask_once(path, candidate)
             except (NoReply, SendRefused) as error:
                 last = error
                 continue
@@ -242,7 +152,7 @@ class Sweep:
     def _probe(self, near: Port) -> Task:
         """Task: ask who is at the far end of *near*.
 
-        Where the ring has keys of single ports, only over a link that is known (`ibkeys.discovery.link_proof`), and
+        Where the ring has keys of single ports, only over a link that is known (`ibkeys.discovery.links.proof`), and
         with the key of the port that is known there. A place that is not known waits for the end of the sweep.
         """
         ring = self.ring
@@ -339,22 +249,21 @@ class Sweep:
         node = None if doubt else self._nodes.known(info, num, near)
         is_new = node is None
         if node is None:
-            twins = self._nodes.with_guid(arrival.node_guid)
-            limit = self.bounds.refuses_node(len(self.found.nodes), len(twins))
-            if limit:
-                self._leave_out(near or self.found.nodes[0].port(0), limit)
+            node = self._add_node(info, arrival.node_guid, path, near)
+            if node is None:
                 return
-            node = self._nodes.add(info, path)
         port = node.port(num)
         if near is not None:
             near.peer, port.peer = port, near
-        self._name(port, arrival_problems(arrival, near is not None) + (node_problems(arrival) if is_new else []))
+        self._reader.name(
+            port, arrival_problems(arrival, near is not None) + (node_problems(arrival) if is_new else [])
+        )
         if not node.is_switch and port.path is None:
             port.path = path
             port.guid = arrival.port_guid
             port.m_key = key
             if not is_new:
-                self.client.start(self._read_port(node, port))
+                self.client.start(self._read_port(port))
         if is_new:
             if node.is_switch:
                 own = node.port(0)
@@ -365,10 +274,13 @@ class Sweep:
             self.found.doubtful[port.end_port] = doubt
             self.found.notes.append(f"{port}: {doubt}")
 
-    def _name(self, port: Port, problems: Sequence[Problem]) -> None:
-        """Name as errors what *port* cannot be."""
-        for field, text in problems:
-            self.found.troubles.append(Trouble(port, text, field))
+    def _add_node(self, info: bytes, guid: int, path: tuple[int, ...], near: Port | None) -> Node | None:
+        """Return a new node, None where it would pass a limit: then *near* says that it was left out."""
+        limit = self.bounds.refuses_node(len(self.found.nodes), len(self._nodes.with_guid(guid)))
+        if limit:
+            self._leave_out(near or self.found.nodes[0].port(0), limit)
+            return None
+        return self._nodes.add(info, path)
 
     def _leave_out(self, near: Port, limit: str) -> None:
         text = self.bounds.left_out("what is behind it was not read", limit)
@@ -378,25 +290,15 @@ class Sweep:
 
     def _read_node(self, node: Node, arrival: int) -> Task:
         own = node.port(0 if node.is_switch else arrival)
-        asked: list[type[Attribute]] = [NodeDescription, SwitchInfo] if node.is_switch else [NodeDescription]
-        gets = self._gets(own)
-        answers: list[Outcome] = yield [gets.ask(attribute) for attribute in asked]
-        for attribute, answer in zip(asked, answers, strict=True):
-            if isinstance(answer, IbkeysError):
-                self.found.troubles.append(Trouble.of(own, attribute.name, answer))
-            elif attribute is NodeDescription:
-                node.description_raw = answer
-                node.description = NodeDescription(answer).node_description
-            else:
-                node.switch_info_raw = answer
+        yield from self._reader.read_node(own)
         if node.guid in self.node_names:
             node.description = self.node_names[node.guid]
         if not node.is_switch:
-            self.client.start(self._read_port(node, own))
+            self.client.start(self._read_port(own))
             return
         first = 0
         if self._proves or self.wanted.link_downed:
-            yield from self._read_port(node, own)  # its LID is needed to ask of the links of the others
+            yield from self._read_port(own)  # its LID is needed to ask of the links of the others
             first = 1
         nums = iter(range(first, node.num_ports + 1))
         for _ in range(PER_NODE):
@@ -414,69 +316,19 @@ class Sweep:
                     if rest in node.ports:  # the others are not made: they would be too many
                         self.found.troubles.append(Trouble(node.ports[rest], text, PortInfo.name, "not-asked"))
                 return
-            yield from self._read_port(node, node.port(num))
+            yield from self._read_port(node.port(num))
 
-    def _read_port(self, node: Node, port: Port) -> Task:
-        gets, is_end_port = self._gets(port), port.is_end_port
-        try:
-            if is_end_port:
-                yield from self._read_end_port_info(port, gets)
-            else:
-                port.info = yield gets.ask(PortInfo, port.num)
-        except IbkeysError as error:
-            self.found.troubles.append(Trouble.of(port, PortInfo.name, error))
-        else:
-            self._name(port, port_problems(port))
-            if port.peer is None and port.num and port.is_linked and self._may_go_on(node, port):
-                self.client.start(self._probe(port))
-        if self.wanted.p_keys:
-            problem = yield from read_p_key_table(port, gets)
-            if problem is not None:
-                self.found.troubles.append(Trouble.of(port, PKeyTable.name, problem))
-        if is_end_port and port.info is not None:
-            yield from self._read_identity(port)
-        self._ports_read += 1
-        if self.progress and self._ports_read % 64 == 0:
-            self.progress(len(self.found.nodes), self._ports_read)
+    def _read_port(self, port: Port) -> Task:
+        return self._reader.read_port(port)
 
-    def _read_end_port_info(self, port: Port, gets: Envelope) -> Task:
-        """Task: read PortInfo of an end port, with another of its keys where it hides the one that it has."""
-        if port.agent_path == ():  # the own port: it may have been read already
-            known, self._own_info = self._own_info, b""
-            port.info = known or (yield gets.ask(PortInfo, port.num))
-            self._gmps.start(port)
-        else:
-            port.info = yield gets.ask(PortInfo, port.num)
-        if port.m_key_state == "hidden":
-            yield from self._uncover(port)
+    def _go_on_behind(self, port: Port) -> None:
+        """Ask who is at the far end of *port*, whose PortInfo came, where a link leads on and nobody was asked yet."""
+        if port.peer is None and port.num and port.is_linked and self._may_go_on(port):
+            self.client.start(self._probe(port))
 
-    def _read_identity(self, port: Port) -> Task:
-        """Task: read what else an end port tells of itself: its GUIDs, virtual ports, the subnet manager behind it."""
-        if self.wanted.guid_info:
-            problem = yield from read_guid_info(port, self._gets(port))
-            if problem is not None:
-                self.found.troubles.append(Trouble.of(port, GUIDInfo.name, problem))
-        if self.wanted.p_keys and port.can_have_virtual_ports:
-            problem = yield from read_virtualization(port, self._gets(port))
-            if problem is not None:
-                self.found.troubles.append(Trouble.of(port, VirtualizationInfo.name, problem))
-        if self.wanted.sm_info and port.is_sm:
-            try:
-                port.sm_info = yield self._gets(port).ask(SMInfo)
-            except IbkeysError as error:
-                self.found.troubles.append(Trouble.of(port, SMInfo.name, error))
-
-    def _uncover(self, port: Port) -> Task:
-        """Task: a port at level 1 hides its key, so it is not the one sent; try the others that it may have. A Get with
-        a wrong key counts nothing at level 1."""
-        for other in self.ring.others_for(port.guid, port.m_key):
-            info: bytes = yield self._get(PortInfo, port.num, port.agent_path, port.node, other)
-            if PortInfo(info).m_key:
-                port.info, port.m_key = info, other
-                return
-
-    def _may_go_on(self, node: Node, port: Port) -> bool:
+    def _may_go_on(self, port: Port) -> bool:
         """Whether a directed route can leave by *port*: a CA forwards nothing, the own port is where routes begin."""
+        node = port.node
         if not node.is_switch:
             return port.path == ()
         if len(node.path) < self.client.limits.hops:
@@ -484,23 +336,8 @@ class Sweep:
         self._leave_out(port, "hops")
         return False
 
-    def _get_once(self, attribute: type[Attribute], modifier: int, path: tuple[int, ...], key: MKey) -> Request:
+    def _ask_once(self, path: tuple[int, ...], key: MKey) -> Request:
+        """Return a Get(NodeInfo) that is not repeated."""
         # A name of its own for each: the scheduler asks nobody again who was silent to the SMP before.
         route = DirectedAddress(path)
-        return self.client.request(Method.GET, attribute, modifier, route, node=object(), m_key=key, retries=0)
-
-    def _get(
-        self, attribute: type[Attribute], modifier: int, path: tuple[int, ...], node: Hashable, key: MKey
-    ) -> Request:
-        return self.client.get_along(path, attribute, modifier, node, key)
-
-    def _gets(self, port: Port) -> Envelope:
-        """Return how the agent of *port* is asked. What the ports of a switch have in common is made once for each key
-        that it is asked with: it may turn out to have another one."""
-        if not port.node.is_switch:
-            return gets_to(self.client, port)
-        key = port.end_port.m_key
-        known = self._gets_to.get(port.node)
-        if known is None or known[0] is not key:
-            known = self._gets_to[port.node] = (key, gets_to(self.client, port))
-        return known[1]
+        return self.client.request(Method.GET, NodeInfo, 0, route, node=object(), m_key=key, retries=0)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from ibkeys.client.smp import SmpClient, Task
 from ibkeys.discovery.identity import FoundNodes
 from ibkeys.discovery.keyring import KeyRing
-from ibkeys.discovery.link_gmps import LinkGmps
-from ibkeys.discovery.link_proof import LinkProver, Proof
+from ibkeys.discovery.links.gmps import LinkGmps
+from ibkeys.discovery.links.proof import LinkProver, Proof
 from ibkeys.errors import IbkeysError
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.topology.model import LinkEnd, Port, Trouble, Unasked

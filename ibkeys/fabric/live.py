@@ -22,11 +22,12 @@ from ibkeys.client.limits import Limits
 from ibkeys.client.sa import SaClient
 from ibkeys.client.smp import Route, SmpClient, Task, Timing
 from ibkeys.discovery.cost import SweepCost, cost_of
+from ibkeys.discovery.discover import discover
 from ibkeys.discovery.keyring import KeyRing
-from ibkeys.discovery.link_check import LinkCheck
+from ibkeys.discovery.links.check import LinkCheck
 from ibkeys.discovery.own_port import about_own_key, check_own_port
 from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError, read_port_counters
-from ibkeys.discovery.sweep import OnFound, Wanted, discover
+from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import AddressError, IbkeysError, NoReply, SendRefused, Unreachable
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.open_port import OpenPort

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from ibkeys.client.limits import Limits
 from ibkeys.client.smp import Route, SmpClient, Timing
+from ibkeys.closing import Closing
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import Attribute
@@ -16,7 +16,7 @@ from ibkeys.topology.model import Port, Topology
 from ibkeys.umad.port import LocalPort, UmadPort
 
 
-class OpenPort:
+class OpenPort(Closing):
     """An open local port. Use it as a context manager; not thread-safe.
 
     ``ring``: which M_Key goes to whom. ``client``: sends SMPs, and counts them. ``swept``: what the last sweep through
@@ -77,11 +77,3 @@ class OpenPort:
     def close(self) -> None:
         """Close the local port. Safe to call twice."""
         self.umad.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from ibkeys.client.address import AddressLike, as_address
+from ibkeys.closing import Closing
 from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError
-from ibkeys.discovery.sweep import OnFound, Wanted
+from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import NotRecorded
 from ibkeys.fabric.named_port import NamedPort
 from ibkeys.fabric.snapshot import Snapshot
@@ -26,7 +26,7 @@ _IF_WANTED: Final = {
 }
 
 
-class RecordedFabric:
+class RecordedFabric(Closing):
     """A `Source` made of *snapshot*: it answers as an open fabric does, from what was recorded. Nothing is sent.
 
     *node_names*: names by node GUID that take the place of the recorded ones. ``warnings``: what the user should know
@@ -81,14 +81,6 @@ class RecordedFabric:
 
     def close(self) -> None:
         """Nothing is open: the file was read as a whole."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ibkeys.discovery.port_counters import ConstraintErrors
-from ibkeys.discovery.sweep import EVERYTHING, OnFound
+from ibkeys.discovery.wanted import EVERYTHING, OnFound
 from ibkeys.fabric.live import Fabric
 from ibkeys.fabric.probes import SaProbe, read_constraint_errors
 from ibkeys.fabric.sa_view import SaView

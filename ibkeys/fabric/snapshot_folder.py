@@ -15,8 +15,8 @@ from typing import Final, Self
 
 from ibkeys.errors import StoreError
 from ibkeys.fabric.snapshot import Snapshot
+from ibkeys.store.private_files import os_error
 from ibkeys.store.snapshot import SCHEMA, check_place, is_snapshot
-from ibkeys.store.sqlite import os_error
 
 LATEST: Final = "latest"
 _NAME: Final = re.compile(r"ibkeys-([0-9]{8}T[0-9]{6}Z)(?:-([0-9]{1,6}))?\.db", re.ASCII)

@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 
 from ibkeys.client.address import AddressLike
 from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError
-from ibkeys.discovery.sweep import OnFound, Wanted
+from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import PortInfo, SwitchInfo

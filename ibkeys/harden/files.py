@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys.change.writer import Writer
-from ibkeys.discovery.sweep import Wanted
+from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import FileError, Refused
 from ibkeys.harden.findings import StepName
 from ibkeys.harden.step import Asked, Draft, Step

@@ -15,7 +15,7 @@ from ibkeys.apply.opensm.site import Site, find_site
 from ibkeys.change.clock import REAL_TIME, ProgressTimeout
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.writer import Writer
-from ibkeys.discovery.sweep import Wanted
+from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import UsageError
 from ibkeys.harden.findings import StepName
 from ibkeys.harden.step import Asked, Draft, Step

@@ -21,7 +21,7 @@ from ibkeys.errors import FileFormatError
 from ibkeys.host.conf.edit import NewValue, with_options
 from ibkeys.host.opensm_options import assignments, number_of, unquoted
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.sqlite import os_error
+from ibkeys.store.private_files import os_error
 
 M_KEY: Final = "m_key"
 LEVEL: Final = "m_key_protection_level"

@@ -16,7 +16,6 @@ CLASS_PORT_INFO: Final = 0x0001
 PORT_COUNTERS: Final = 0x0012
 PORT_COUNTERS_EXTENDED: Final = 0x001D
 
-ALL_PORT_SELECT: Final = 1 << 8
 EXTENDED_WIDTH: Final = 1 << 9
 XMIT_WAIT: Final = 1 << 12
 """Bits of ClassPortInfo.CapabilityMask in this class (IBA 16.1.3.1)."""

@@ -106,9 +106,6 @@ class DirectedRouteSmp(Mad):
         return tuple(self.raw[192 : 193 + self.hop_count])
 
 
-Smp = LidRoutedSmp | DirectedRouteSmp
-
-
 def parse(raw: bytes) -> Mad:
     """Return *raw* as a `LidRoutedSmp`, a `DirectedRouteSmp`, or a plain `Mad` of another class.
 
@@ -131,8 +128,8 @@ def parse(raw: bytes) -> Mad:
 #                          base class version method status hops TID attribute modifier M_Key DrSLID DrDLID
 _SMP_HEAD: Final = struct.Struct(">BBBBHBBQHHIQHH28x")
 _NO_DATA: Final = bytes(SMP_DATA_SIZE)
-_LID_ROUTED_TAIL: Final = bytes(128)
-_RETURN_PATH: Final = bytes(64)
+_PATH_SIZE: Final = 64
+_RETURN_PATH: Final = bytes(_PATH_SIZE)
 
 
 def build_smp(
@@ -155,49 +152,19 @@ def build_smp(
     """
     if len(data) != SMP_DATA_SIZE:
         raise EncodeError(f"an attribute has {SMP_DATA_SIZE} bytes, {len(data)} given")
-    try:
-        if path is None:
-            head = _SMP_HEAD.pack(
-                1,
-                MgmtClass.SUBN_LID_ROUTED,
-                1,
-                method,
-                0,
-                0,
-                0,
-                transaction_id,
-                attribute_id,
-                0,
-                attribute_modifier,
-                m_key,
-                0,
-                0,
-            )
-            return b"".join((head, data, _LID_ROUTED_TAIL))
-        hops = len(path)
+    if path is None:
+        mgmt_class, hops, lid = MgmtClass.SUBN_LID_ROUTED, 0, 0
+    else:
+        mgmt_class, hops, lid = MgmtClass.SUBN_DIRECTED_ROUTE, len(path), PERMISSIVE_LID
         if hops > MAX_HOPS:
             raise EncodeError(f"a directed route of {hops} hops; {MAX_HOPS} is the most")
-        head = _SMP_HEAD.pack(
-            1,
-            MgmtClass.SUBN_DIRECTED_ROUTE,
-            1,
-            method,
-            0,
-            0,
-            hops,
-            transaction_id,
-            attribute_id,
-            0,
-            attribute_modifier,
-            m_key,
-            PERMISSIVE_LID,
-            PERMISSIVE_LID,
-        )
-        return b"".join((head, data, b"\0", bytes(path).ljust(63, b"\0"), _RETURN_PATH))
+    fields = method, 0, 0, hops, transaction_id, attribute_id, 0, attribute_modifier, m_key, lid, lid
+    try:
+        head = _SMP_HEAD.pack(1, mgmt_class, 1, *fields)
+        initial_path = bytes((0, *(path or ()))).ljust(_PATH_SIZE, b"\0")
     except (struct.error, ValueError) as error:
-        if isinstance(error, EncodeError):
-            raise
         raise EncodeError(f"a header field or path entry does not fit: {error}") from error
+    return b"".join((head, data, initial_path, _RETURN_PATH))
 
 
 # Of a Get along a directed route, what comes before the TransactionID's lower half and after the AttributeModifier:

@@ -9,7 +9,9 @@ names are loaded when first used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ibkeys.lazily import loads
 
 if TYPE_CHECKING:
     from ibkeys.mkeys.recovery.recover import Recovery, plan_recovery
@@ -61,10 +63,4 @@ _HOMES = {
 """Name → the module that it is loaded from when it is first used."""
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = globals()[name] = getattr(import_module(f"ibkeys.{_HOMES[name]}"), name)
-    return value
+__getattr__ = loads(__name__, _HOMES)

@@ -68,20 +68,12 @@ def store_keys(store: KeyStore, edit: KeyEdit, returns: bool = False, keeps_zero
         if current is not None and current.m_key == old.key:
             edit.ref = current.ref
         else:
-            edit.ref = store.put_pending(*where, old.key, old.protect, old.lease, None)
+            edit.ref = store.put_pending(*where, old, None)
             store.promote(edit.ref)
         return True
     if edit.ref is not None and (returns or store.get(edit.ref).state == "pending"):
         return False
-    edit.ref = store.put_pending(
-        *where,
-        wanted.key,
-        wanted.protect,
-        wanted.lease,
-        None if old.key.is_zero else old.key,
-        old_protect_bits=old.protect,
-        old_lease_period=old.lease,
-    )
+    edit.ref = store.put_pending(*where, wanted, None if old.key.is_zero else old)
     return True
 
 

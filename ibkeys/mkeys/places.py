@@ -1,6 +1,6 @@
 """Ports that are not at their known place: finding which moved, were replaced or vanished, and storing that.
 
-A key is sent only to the known place of its port (`ibkeys.discovery.link_proof`), so the user has to confirm that a
+A key is sent only to the known place of its port (`ibkeys.discovery.links.proof`), so the user has to confirm that a
 port was moved on purpose. `survey` finds what can be known without asking a protected port, and `settle` stores it. No
 key is deleted: a vanished port keeps its keys, and later runs no longer wait for it.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.keyring import KeyRing
-from ibkeys.discovery.sweep import LINKS
+from ibkeys.discovery.wanted import LINKS
 from ibkeys.topology.model import LinkEnd, Port, Topology, Unasked
 
 

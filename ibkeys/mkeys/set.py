@@ -20,7 +20,7 @@ from ibkeys.change.pending_set import PendingSet
 from ibkeys.change.plan import Change, Plan
 from ibkeys.change.target import Target, key_for_set
 from ibkeys.change.writer import Writer
-from ibkeys.discovery.sweep import LINKS
+from ibkeys.discovery.wanted import LINKS
 from ibkeys.errors import Unreachable, UsageError
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import Fabric

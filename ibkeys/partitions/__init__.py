@@ -5,7 +5,9 @@ For scripts: `read_policy` reads the file, `resolve` says who its members are. T
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ibkeys.lazily import loads
 
 if TYPE_CHECKING:
     from ibkeys.partitions.membership import EndPort, Resolution, resolve
@@ -14,12 +16,14 @@ if TYPE_CHECKING:
 
 __all__ = ["EndPort", "Policy", "Resolution", "read_policy", "resolve"]
 
+_HOMES = {
+    "EndPort": "partitions.membership",
+    "Resolution": "partitions.membership",
+    "resolve": "partitions.membership",
+    "Policy": "partitions.model",
+    "read_policy": "partitions.reader",
+}
+"""Name → the module that it is loaded from when it is first used."""
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ibkeys.partitions import membership, model, reader
 
-    home = {"Policy": model, "read_policy": reader}.get(name, membership)
-    value = globals()[name] = getattr(home, name)
-    return value
+__getattr__ = loads(__name__, _HOMES)

@@ -10,6 +10,8 @@ from typing import Final, Literal
 from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.errors import FileFormatError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
+from ibkeys.partitions.model import Policy
+from ibkeys.partitions.reader import parse_policy
 from ibkeys.reach.count import ReachCounts
 from ibkeys.topology.port_id import PortId, PortKey
 
@@ -79,6 +81,13 @@ class PolicySource:
                 "version of ibkeys made it; plan again"
             )
         return self.text
+
+    def parsed(self) -> Policy | None:
+        """Return the policy; None where the plan does not have its bytes, or they cannot be read."""
+        try:
+            return None if self.text is None else parse_policy(self.text, self.file)
+        except FileFormatError:
+            return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Making a plan from a policy and a fabric: the wanted table of every end port and leaf port, and problems with it.
 
 Nothing is sent and nothing is guessed: a port whose table could not be read is reported and skipped. What OpenSM would
-make of the policy is `ibkeys.partitions.opensm_tables`; where this differs, and why: `ibkeys.plan.layout`.
+make of the policy is `ibkeys.partitions.opensm_tables`; where this differs, and why: `ibkeys.plan.tables.layout`.
 """
 
 from __future__ import annotations
@@ -12,37 +12,34 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ibkeys.change.consent import Objection
-from ibkeys.change.wanted import EnforcementChange, TableChange
+from ibkeys.change.wanted import TableChange
 from ibkeys.errors import UsageError
 from ibkeys.fabric.subnet_manager import BESIDE_SM
 from ibkeys.keys.pkey import DEFAULT_FULL, PARTITION_MASK, PKey
 from ibkeys.partitions.membership import Resolution, end_ports_of, resolve
 from ibkeys.partitions.model import DEFAULT_PARTITION, Policy, table_order
-from ibkeys.partitions.opensm_tables import packed
 from ibkeys.plan.breaks import find_breaks
 from ibkeys.plan.digest import state_digest
-from ibkeys.plan.layout import Placed, place
 from ibkeys.plan.model import (
-    Enforce,
     FabricState,
     IndexMove,
     Options,
     PartitionPlan,
     Partitions,
     PolicySource,
-    Problem,
     SmOptions,
 )
+from ibkeys.plan.tables.draft import Draft, Table, key_of
+from ibkeys.plan.tables.layout import Placed, place
+from ibkeys.plan.tables.leaf_ports import LeafPorts
 from ibkeys.reach.count import count_reach
-from ibkeys.topology.enforcement import Enforcement, leaf_of
 from ibkeys.topology.find import ALIAS_MEANS, alias_of
 from ibkeys.topology.model import Node, Port, Topology
-from ibkeys.topology.port_id import PortKey
 from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids
 from ibkeys.topology.subnet_manager import SubnetManager, shown_subnet_manager
+from ibkeys.ufm.access import via_of
 
 _KINDS: Final = ("ca", "switch", "router")
-_Table = dict[int, PKey]
 
 
 def make_plan(
@@ -76,25 +73,8 @@ def make_plan(
             f"{manager.evidence or 'a subnet manager may be master'}, and OpenSM gives each disconnected port its "
             "default P_Key back when it next writes that block; stop it first",
         ).refusal()
-    return _Planner(policy, fabric, options, manager).plan(full)
-
-
-def enforcement_as_is(fabric: Topology) -> Enforce | None:
-    """Return what the leaf ports of *fabric* enforce now, where all that were read do the same; else None."""
-    words: dict[tuple[bool, bool], Enforce] = {
-        (True, True): "both",
-        (True, False): "in",
-        (False, True): "out",
-        (False, False): "off",
-    }
-    leaves = (leaf_of(port) for port in fabric.end_ports())
-    infos = [leaf.port_info for leaf in leaves if leaf is not None]
-    found = {
-        (bool(info.partition_enforcement_inbound), bool(info.partition_enforcement_outbound))
-        for info in infos
-        if info is not None
-    }
-    return words[found.pop()] if len(found) == 1 else None
+    draft = Draft(fabric)
+    return _Planner(policy, fabric, options, manager, draft, LeafPorts(draft, options.enforce)).plan(full)
 
 
 @dataclass(slots=True)
@@ -103,13 +83,10 @@ class _Planner:
     fabric: Topology
     options: Options
     manager: SubnetManager
-    problems: list[Problem] = field(default_factory=list)
-    tables: list[TableChange] = field(default_factory=list)
-    enforcement: list[EnforcementChange] = field(default_factory=list)
+    draft: Draft
+    leaves: LeafPorts
     moves: list[IndexMove] = field(default_factory=list)
     placed: dict[tuple[object, ...], Placed] = field(default_factory=dict)
-    incapable: dict[Node, list[int]] = field(default_factory=dict)
-    twins: frozenset[PortKey] = frozenset()
     left_out: set[int] = field(default_factory=set)
 
     def plan(self, full: bool) -> PartitionPlan:
@@ -120,31 +97,30 @@ class _Planner:
             keys = () if port.guid in disconnected else self.wanted(port, resolution)
             table = self.plan_end_port(port, keys, resolution.index0.get(port.guid))
             if table is not None and port.peer is not None and port.peer.is_external:
-                self.plan_leaf(port.peer, port, table)
+                self.leaves.plan(port.peer, port, table)
             elif port.peer is None and port.is_linked and port.num:
-                self.report(port, "unreadable", "its links are not known, so a leaf port there stays as it is")
-        self.clear_between_switches()
-        self.report_incapable()
+                self.draft.report(port, "unreadable", "its links are not known, so a leaf port there stays as it is")
+        self.leaves.clear_between_switches()
+        self.leaves.report_incapable()
         self.report_unmatched(resolution)
         self.report_manager(ends, resolution)
-        known = [table for table in self.tables if not table.port.is_external]
-        changed = [table for table in self.tables if table.differs]
+        known = [table for table in self.draft.tables if not table.port.is_external]
+        changed = [table for table in self.draft.tables if table.differs]
         return PartitionPlan(
-            FabricState(state_digest(changed, self.enforcement), self.manager.port_guid, self.manager.evidence or None),
+            FabricState(
+                state_digest(changed, self.draft.enforcement), self.manager.port_guid, self.manager.evidence or None
+            ),
             PolicySource(self.policy.path, self.policy.digest, self.policy.data),
-            tuple(self.tables if full else changed),
-            tuple(self.enforcement),
-            tuple(self.problems),
+            tuple(self.draft.tables if full else changed),
+            tuple(self.draft.enforcement),
+            tuple(self.draft.problems),
             _new_and_removed(known),
             count_reach([(frozenset(table.before.values()), frozenset(table.after.values())) for table in known]),
             self.options,
             tuple(self.moves),
-            find_breaks(self.tables, self.enforcement),
+            find_breaks(self.draft.tables, self.draft.enforcement),
             SmOptions.of(self.options),
         )
-
-    def report(self, port: Port | None, kind: str, message: str) -> None:
-        self.problems.append(Problem(port.id if port is not None else None, kind, message))
 
     # --- who is there ------------------------------------------------------------------------------------------------
 
@@ -152,16 +128,18 @@ class _Planner:
         """Return the end ports that can be planned; report the others."""
         found = list(self.fabric.end_ports())
         places = Counter((port.node.guid, port.num) for port in found)
-        self.twins = frozenset(place for place, count in places.items() if count > 1)
+        self.draft.twins = frozenset(place for place, count in places.items() if count > 1)
         shared = shared_port_guids(found)
         ends = []
         for port in found:
-            if (port.node.guid, port.num) in self.twins:
+            if (port.node.guid, port.num) in self.draft.twins:
                 self.left_out.add(port.guid)
-                self.report(port, "duplicate-guid", "several nodes have this NodeGUID, so none of them is in the plan")
+                self.draft.report(
+                    port, "duplicate-guid", "several nodes have this NodeGUID, so none of them is in the plan"
+                )
             elif port.guid in shared:
                 self.left_out.add(port.guid)
-                self.report(
+                self.draft.report(
                     port,
                     "duplicate-guid",
                     f"its port GUID 0x{port.guid:016x} is shown by {others_that_show_it(port, shared) or 'others'} "
@@ -169,9 +147,9 @@ class _Planner:
                     "they are",
                 )
             elif port.node.type_name not in _KINDS:
-                self.report(port, "unknown-node-type", f"a node of {port.node.type_name} is not planned")
+                self.draft.report(port, "unknown-node-type", f"a node of {port.node.type_name} is not planned")
             elif not port.guid:
-                self.report(port, "unreadable", "its port GUID could not be read, so its membership is not known")
+                self.draft.report(port, "unreadable", "its port GUID could not be read, so its membership is not known")
             else:
                 ends.append(port)
         return ends
@@ -211,9 +189,9 @@ class _Planner:
 
     # --- tables ------------------------------------------------------------------------------------------------------
 
-    def plan_end_port(self, port: Port, keys: tuple[PKey, ...], index0: PKey | None) -> _Table | None:
+    def plan_end_port(self, port: Port, keys: tuple[PKey, ...], index0: PKey | None) -> Table | None:
         """Plan the table of an end port and return it; None when it cannot be known."""
-        before, capacity = self.read(port)
+        before, capacity = self.draft.read(port)
         if before is None or capacity is None:
             return None
         what = (port.p_key_raw, keys, capacity, index0)
@@ -225,7 +203,7 @@ class _Planner:
             cut = (
                 "; WITHOUT A DEFAULT P_Key IT CANNOT REACH THE SA" if any(k.is_default for k in placed.dropped) else ""
             )
-            self.report(
+            self.draft.report(
                 port,
                 "table-full",
                 f"no room for {listed}: {len(placed.entries)} of {capacity} entries are in use{cut}",
@@ -233,7 +211,7 @@ class _Planner:
         if placed.misplaced is not None:
             there = next((str(i) for i, key in sorted(placed.entries.items()) if key == placed.misplaced), "no index")
             at_0 = placed.entries.get(0)
-            self.report(
+            self.draft.report(
                 port,
                 "index-0",
                 f"{placed.misplaced} belongs to index 0 and stays at {there}, because a P_Key in use keeps its index "
@@ -241,96 +219,12 @@ class _Planner:
             )
         self.moves += [IndexMove(port.id, *move) for move in placed.moves]
         peer = port.peer
-        self.tables.append(
-            TableChange(port.id, before, placed.entries, capacity, _key(peer) if peer is not None else None)
+        self.draft.tables.append(
+            TableChange(port.id, before, placed.entries, capacity, key_of(peer) if peer is not None else None)
         )
         return placed.entries
 
-    def read(self, port: Port) -> tuple[_Table | None, int | None]:
-        """Return the entries of a table as read, and its capacity; report what is not known."""
-        occupied, capacity = port.occupied, port.capacity
-        if occupied is None or capacity is None:
-            why = next((f" ({trouble.error})" for trouble in self.fabric.troubles if trouble.port is port), "")
-            self.report(port, "unreadable", f"its P_Key table could not be read, so it is left as it is{why}")
-            return None, capacity
-        return {index: key for index, key in occupied if index < capacity}, capacity
-
-    def plan_leaf(self, leaf: Port, end: Port, end_table: _Table) -> None:
-        """Plan the table and the enforcement of the switch port that *end* is linked to."""
-        if _key(leaf) in self.twins or (leaf.node.guid, 0) in self.twins:
-            return
-        wanted = packed(end_table)
-        fits = True
-        if self.options.enforce != "off":
-            if leaf.capacity == 0:
-                self.incapable.setdefault(leaf.node, []).append(leaf.num)
-                return
-            before, capacity = self.read(leaf)
-            if before is None or capacity is None:
-                return
-            fits = len(wanted) <= capacity
-            if not fits:
-                self.report(
-                    leaf,
-                    "leaf-table-full",
-                    f"{len(wanted)} P_Keys of {end} do not fit its {capacity} entries; with some of them missing "
-                    "enforcement would cut it off, so it is switched off here",
-                )
-            after = dict(enumerate(wanted[:capacity]))
-            self.tables.append(TableChange(leaf.id, before, after, capacity, _key(end)))
-        self.plan_enforcement(leaf, end, fits)
-
-    def plan_enforcement(self, leaf: Port, end: Port, fits: bool) -> None:
-        info, switch = leaf.port_info, leaf.node.switch_info
-        if info is None or switch is None:
-            self.report(leaf, "unreadable", "whether it enforces partitions could not be read, so it is left as it is")
-            return
-        before = Enforcement(bool(info.partition_enforcement_inbound), bool(info.partition_enforcement_outbound))
-        inbound = fits and self.options.enforce in ("both", "in")
-        outbound = fits and self.options.enforce in ("both", "out")
-        if (inbound and not switch.inbound_enforcement_cap) or (outbound and not switch.outbound_enforcement_cap):
-            self.incapable.setdefault(leaf.node, []).append(leaf.num)
-        after = Enforcement(
-            inbound and (bool(switch.inbound_enforcement_cap) or before.inbound),
-            outbound and (bool(switch.outbound_enforcement_cap) or before.outbound),
-        )
-        if before != after:
-            self.enforcement.append(EnforcementChange(leaf.id, before, after, _key(end)))
-
-    def clear_between_switches(self) -> None:
-        """Plan to switch enforcement off on links between switches, as OpenSM does: their tables are nobody's."""
-        for port in self.fabric.ports():
-            peer, info = port.peer, port.port_info
-            if not port.is_external or peer is None or not peer.is_external or info is None or _key(port) in self.twins:
-                continue
-            before = Enforcement(bool(info.partition_enforcement_inbound), bool(info.partition_enforcement_outbound))
-            if before.inbound or before.outbound:
-                self.report(port, "between-switches", f"enforces partitions on the link to {peer}; it is switched off")
-                self.enforcement.append(EnforcementChange(port.id, before, Enforcement(False, False), _key(peer)))
-
     # --- what stands against it --------------------------------------------------------------------------------------
-
-    def report_incapable(self) -> None:
-        for node, numbers in self.incapable.items():
-            switch = node.switch_info
-            listed = f"{len(numbers)} leaf port{'s' if len(numbers) != 1 else ''}"
-            if switch is not None and not switch.partition_enforcement_cap:
-                why = "PartitionEnforcementCap is 0: it has no tables for them"
-            else:
-                missing = [
-                    name
-                    for name, has in (
-                        ("InboundEnforcementCap", switch is not None and switch.inbound_enforcement_cap),
-                        ("OutboundEnforcementCap", switch is not None and switch.outbound_enforcement_cap),
-                    )
-                    if not has
-                ]
-                why = f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} 0"
-            self.report(
-                node.port(0),
-                "enforcement-not-supported",
-                f"enforcement ({self.options.enforce}) is not supported on {listed} of this switch: {why}",
-            )
 
     def report_unmatched(self, resolution: Resolution) -> None:
         nodes: dict[int, Node] = {node.guid: node for node in self.fabric.nodes}
@@ -341,14 +235,16 @@ class _Planner:
             node = nodes.get(rule.guid)
             alias = alias_of(self.fabric, rule.guid)
             if alias is not None:
-                self.report(None, "guid-not-found", f"{where} is alias GUID {alias[1]} of {alias[0]}: {ALIAS_MEANS}")
+                self.draft.report(
+                    None, "guid-not-found", f"{where} is alias GUID {alias[1]} of {alias[0]}: {ALIAS_MEANS}"
+                )
                 continue
             if node is None:
-                self.report(None, "guid-not-found", f"{where}: no port that a link reaches has this GUID")
+                self.draft.report(None, "guid-not-found", f"{where}: no port that a link reaches has this GUID")
                 continue
             guids = [f"0x{port.guid:016x}" for port in self.fabric.find_guid(rule.guid) if port.guid]
             hint = f"; its port GUIDs are {', '.join(guids)}" if guids else ""
-            self.report(
+            self.draft.report(
                 None, "guid-no-end-port", f"{where} is the GUID of node {node.description!r}, not of a port{hint}"
             )
 
@@ -364,22 +260,22 @@ class _Planner:
         )
         port = next((port for port in ends if port.guid == guid), None)
         if port is not None and DEFAULT_FULL not in resolution.by_port.get(port.guid, ()) and limited:
-            self.report(
+            self.draft.report(
                 port,
                 "sm-limited",
                 f"THE SUBNET MANAGER'S PORT IS NOT A FULL MEMBER OF THE DEFAULT PARTITION: {limited} limited members "
                 "will not reach the SA; put SELF=full after ALL=limited",
             )
-        changes = any(table.differs for table in self.tables) or bool(self.enforcement)
+        changes = any(table.differs for table in self.draft.tables) or bool(self.draft.enforcement)
         if self.manager.presence != "none" and changes:
             undo = (
                 "; it restores the default P_Key of disconnected ports" if self.options.disconnect_unconfigured else ""
             )
-            self.report(
+            self.draft.report(
                 port,
                 "active-sm",
-                f"{self.manager.evidence or 'a subnet manager is master'}; {BESIDE_SM}: `ibkeys apply PLAN --via "
-                f"opensm` puts it there{undo}",
+                f"{self.manager.evidence or 'a subnet manager is master'}; {BESIDE_SM}: `ibkeys apply PLAN "
+                f"{via_of(self.policy.path)}` puts it there{undo}",
             )
 
 
@@ -403,10 +299,6 @@ def require_sm_port(
         who = "several nodes show" if guid in left_out else "no end port of this fabric has"
         what = f"{who} its GUID 0x{guid:016x}"
     raise UsageError(f"{policy.path}: {depends}, and {what}; name it with --sm-guid")
-
-
-def _key(port: Port) -> PortKey:
-    return port.node.guid, port.num
 
 
 def _new_and_removed(tables: list[TableChange]) -> Partitions:

@@ -23,8 +23,6 @@ from ibkeys.sm.reading import CHANGED, WORDS
 from ibkeys.sm.report import HostReport, look_at_host, with_ports
 from ibkeys.topology.subnet_manager import sm_state_name
 
-OPENSM: Final = "opensm"
-"""What stands in place of a file name. A file of that name is ``./opensm``."""
 _BY_HAND: Final = "name the policy file"
 
 

@@ -32,7 +32,7 @@ from ibkeys.host.file_access import read_file_fact
 from ibkeys.sm.elsewhere.ssh import SshHost
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import NOTHING_NAMED, Named
-from ibkeys.store.sqlite import os_error
+from ibkeys.store.private_files import os_error
 
 DEFAULT_SETTINGS: Final = Path("/etc/ibkeys/sm.toml")
 _NAMED: Final[dict[str, type]] = {"unit": str, "options": str, "policy": str}

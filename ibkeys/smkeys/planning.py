@@ -16,7 +16,7 @@ from ibkeys.change.interlocks.file_owners import objections_to_owners
 from ibkeys.change.interlocks.printed_keys import objections_to_listeners
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
-from ibkeys.discovery.sweep import Wanted
+from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import IbkeysError, Refused, UsageError
 from ibkeys.host.opensm_options import read_options
 from ibkeys.keys.guessable import CLEAR_HOLES, TRAIT_TEXT, traits

@@ -13,7 +13,7 @@ from typing import Final
 
 from ibkeys.change.clock import LONGEST_PAUSE, Clock, ProgressTimeout
 from ibkeys.change.writer import Writer
-from ibkeys.discovery.sweep import Wanted
+from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.mad.attributes import SMInfo

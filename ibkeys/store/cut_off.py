@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ibkeys.store.journal import Journal
-from ibkeys.store.journal_records import OperationState
+from ibkeys.store.journal import Journal, OperationState
 
 
 def close_cut_off(

@@ -10,7 +10,7 @@ from pathlib import Path
 from ibkeys.errors import StoreError
 from ibkeys.files import SECRET, create_beside, read_bytes, sync_directory, trusted_users
 from ibkeys.keys.fingerprint import SECRET_BYTES, Fingerprints
-from ibkeys.store.sqlite import make_directory, os_error
+from ibkeys.store.private_files import make_directory, os_error
 from ibkeys.store.strict import check_folders
 
 _WHAT = "secret of fingerprints"

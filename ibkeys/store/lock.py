@@ -11,7 +11,7 @@ from typing import Final
 
 from ibkeys.errors import StoreError, StoreLocked
 from ibkeys.files import refuse_strange_file
-from ibkeys.store.sqlite import create_private_file, os_error
+from ibkeys.store.private_files import create_private_file, os_error
 from ibkeys.store.strict import check_folders
 
 _HOLDER_BYTES: Final = 200

@@ -20,7 +20,7 @@ from typing import Final, TypeVar
 from ibkeys.errors import FileFormatError
 from ibkeys.files import LIST, read_bytes
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.sqlite import os_error, replace_private_file
+from ibkeys.store.private_files import os_error, replace_private_file
 
 MKEY_FILE: Final = "guid2mkey"
 NEIGHBORS_FILE: Final = "neighbors"

@@ -19,7 +19,8 @@ from typing import Any, Final
 from ibkeys import files
 from ibkeys.errors import StoreError
 from ibkeys.store.columns import Column, blob, number, text
-from ibkeys.store.sqlite import FILE_MODE, Database, Schema, make_directory, os_error
+from ibkeys.store.private_files import FILE_MODE, make_directory, os_error
+from ibkeys.store.sqlite import Database, Schema
 
 Row = tuple[Any, ...]
 

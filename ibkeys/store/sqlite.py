@@ -13,26 +13,19 @@ Python's sqlite3 is imported on the first use, so that ``import ibkeys`` stays c
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
+from ibkeys.closing import Closing
 from ibkeys.errors import ClosedError, StoreError
-from ibkeys.files import (
-    MIB,
-    STATE,
-    NoRegularFile,
-    check_output,
-    refuse_what_is_no_file,
-    replace_file,
-    sync_directory,
-)
+from ibkeys.files import MIB, STATE, NoRegularFile, refuse_what_is_no_file
 from ibkeys.store.columns import first_wrong
+from ibkeys.store.private_files import create_private_file, os_error
 from ibkeys.store.schema import Schema as Schema
 from ibkeys.store.schema import objects_after, objects_of
 from ibkeys.store.strict import check_own
@@ -43,8 +36,6 @@ if TYPE_CHECKING:
 Clock = Callable[[], datetime]
 """The source of times; tests and the simulator supply their own."""
 
-DIRECTORY_MODE: Final = 0o700
-FILE_MODE: Final = 0o600
 BUSY_SECONDS: Final = 10.0
 _OPS_AT_ONCE: Final = 1_000_000
 """Instructions of SQLite's virtual machine between two looks at how many there were: a few milliseconds."""
@@ -272,7 +263,7 @@ class Database:
         return _SQLITE_ADVICE.get(code, "{what}: {error}").format(what=self._what, error=error)
 
 
-class Store:
+class Store(Closing):
     """What journal and key store have in common: a file of one `Schema`, closed once, and a clock.
 
     ``path`` None keeps it in memory. ``create=False``: a file that is not there reads as an empty store.
@@ -305,12 +296,6 @@ class Store:
         """Close the file. May be called twice."""
         self.database.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 # Primary result codes of SQLite (sqlite3.h); the module's constants would need it imported here.
 _DAMAGED: Final = "the {what} is damaged ({error}); restore it from a backup, and keep the damaged file"
@@ -324,58 +309,6 @@ _SQLITE_ADVICE: Final = {
     14: "the {what} cannot be opened: check the permissions of file and directory",
     26: "is no database, so no {what}; name another file",
 }
-
-
-def os_error(path: Path | None, what: str, error: OSError | ValueError) -> StoreError:
-    """Return the StoreError for a failed system call on *path*; a ValueError is a name that no file can have."""
-    if not isinstance(error, OSError):
-        return StoreError(f"{path}: {what}: {error}")
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StoreError(f"{path}: no space left for the {what}")
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return StoreError(
-            f"{path}: the {what} cannot be opened or made here: {error.strerror}; name another file, or be root"
-        )
-    return StoreError(f"{path}: {what}: {error.strerror or error}")
-
-
-def create_private_file(path: Path) -> None:
-    """Make an empty file of mode 0600, and its directories of mode 0700 where they are missing, all synced.
-
-    A file that somebody else made meanwhile is left as it is. Raises OSError.
-    """
-    make_directory(path.parent)
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
-    except FileExistsError:
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    sync_directory(path.parent)
-
-
-def replace_private_file(path: Path, data: bytes) -> None:
-    """Write a file of mode 0600 and put it in place of *path* atomically, all synced: a crash leaves the old file or
-    the new one. Directories are made as `create_private_file` makes them. Raises OSError, also for a *path* that is
-    there and is not a regular file.
-    """
-    make_directory(path.parent)
-    check_output(path)
-    replace_file(path, data, FILE_MODE)
-    sync_directory(path.parent)
-
-
-def make_directory(directory: Path) -> None:
-    """Make a directory of mode 0700, with those above it that are missing, all synced. Raises OSError."""
-    missing = []
-    while not directory.exists():
-        missing.append(directory)
-        directory = directory.parent
-    for made in reversed(missing):
-        made.mkdir(DIRECTORY_MODE, exist_ok=True)
-        sync_directory(made.parent)
 
 
 def connect(path: Path | None, read_only: bool) -> sqlite3.Connection:

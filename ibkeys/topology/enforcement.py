@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
+from ibkeys.mad.attributes import PortInfo
 from ibkeys.topology.model import Port
 
 Direction = Literal["inbound", "outbound"]
@@ -31,6 +32,11 @@ class Enforcement:
 
     inbound: bool
     outbound: bool
+
+    @classmethod
+    def of(cls, info: PortInfo) -> Self:
+        """Return what a port enforces by its PortInfo."""
+        return cls(bool(info.partition_enforcement_inbound), bool(info.partition_enforcement_outbound))
 
     @property
     def bits(self) -> tuple[bool, bool]:

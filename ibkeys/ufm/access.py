@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import base64
 import ipaddress
+import json
 import re
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from ibkeys.errors import UsageError
 
@@ -24,6 +25,8 @@ TIMEOUT: Final = 30.0
 """Seconds for one answer, from the connection to its last byte."""
 MOST_BYTES: Final = 64 << 20
 """Bytes of one answer: 100,000 memberships have about 8 MB."""
+ALL_WITHIN: Final = 300.0
+"""Seconds for many questions that make up one answer: a UFM that lists P_Keys only is asked for each of them."""
 _HOST: Final = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 _PATH: Final = re.compile(r"(/[A-Za-z0-9._~-]+)*")
 
@@ -41,10 +44,12 @@ class UfmToken:
         return self.__text
 
     def hidden_in(self, text: str) -> str:
-        """Return *text* without the token, in clear or in Base64: an error's text may repeat what was sent."""
+        """Return *text* without the token, in clear, in Base64, or as a URL, JSON or a log writes it: an error's text
+        may repeat what was sent."""
         clear = self.__text
         coded = [base64.b64encode(each.encode()).decode().rstrip("=") for each in (clear, f"token:{clear}")]
-        for each in (clear, *coded):
+        escaped = [quote(clear), quote(clear, safe=""), json.dumps(clear)[1:-1], repr(clear.encode())[2:-1]]
+        for each in (clear, *coded, *escaped):
             text = text.replace(each, repr(self))
         return text
 
@@ -109,7 +114,9 @@ class UfmAccess:
 
     def tls(self) -> ssl.SSLContext:
         """Return the context of TLS. Raises UsageError for a certificate or key that cannot be used."""
-        context = ssl.create_default_context()
+        # Not create_default_context: it writes to SSLKEYLOGFILE what decrypts the token on its way.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_default_certs()
         try:
             if self.trusted is not None:
                 context.load_verify_locations(self.trusted)
@@ -127,6 +134,11 @@ class UfmAccess:
 def is_ufm(name: str | None) -> bool:
     """Whether the name of a policy or a way means a UFM; a file of that name is ``./ufm:...``."""
     return name is not None and name.startswith(PREFIX)
+
+
+def via_of(policy: str) -> str:
+    """Return the option by which a plan of the *policy* of this name lasts: through the UFM that it is, or OpenSM."""
+    return f"--via {policy if is_ufm(policy) else 'opensm'}"
 
 
 def _split(text: str, what: str, form: str) -> SplitResult:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
 from ibkeys.errors import EncodeError
-from ibkeys.keys.pkey import PARTITION_MASK
+from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.printable import clean
 
 DEFAULT_PARTITION: Final = PARTITION_MASK
@@ -24,6 +24,7 @@ _P_KEY: Final = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,4})")
 _GUID: Final = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,16})")
 _RUNNING: Final = ("", "pending", "running", "started", "created", "queued", "scheduled", "in progress")
 _SUMMARIES: Final = ("summary", "description")
+QOS: Final = ("mtu_limit", "service_level", "rate_limit")
 _TRUTHS: Final = {True: True, False: False, "true": True, "false": False}
 
 
@@ -40,13 +41,14 @@ class UfmPartition:
     """A partition as UFM stores it. ``members``: by GUID, of ports or virtual ports; None: UFM does not say who is in
     it (a list without GUIDs, an empty one, the default partition). ``is_untold``: it lists GUIDs, and not what the
     membership of each is: then somebody is in it, and no call keeps them as they are. ``ip_over_ib``: None where it is
-    not said."""
+    not said. ``qos``: mtu_limit, service_level and rate_limit of its multicast group, as far as they are said."""
 
     base: int
     name: str | None = None
     members: Mapping[int, Member] | None = None
     ip_over_ib: bool | None = None
     is_untold: bool = False
+    qos: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def words(self) -> Mapping[int, Word]:
@@ -89,6 +91,12 @@ def guid_number(text: object) -> int:
     return number
 
 
+def word_of(keys: Iterable[PKey], base: int) -> Word | None:
+    """Return the membership in a partition that the P_Keys of a table are in UFM; None: no member."""
+    found = [key.is_full for key in keys if key.partition == base]
+    return None if not found else "full" if any(found) else "limited"
+
+
 def partitions_in(document: object) -> Partitions:
     """Return what a list of all partitions says: a dictionary by P_Key, a plain list of P_Keys, or a list of
     dictionaries with a ``pkey`` each. Raises EncodeError."""
@@ -128,6 +136,7 @@ def partition_in(base: int, entry: object) -> UfmPartition:
         members,
         _truth(entry.get("ip_over_ib")),
         is_untold=members is None and bool(guids),
+        qos=_qos(entry),
     )
 
 
@@ -197,6 +206,13 @@ def _once(partitions: Iterable[UfmPartition]) -> dict[int, UfmPartition]:
             raise EncodeError(f"partition {each.base:#x} is there twice, and the two differ")
         found[each.base] = each
     return found
+
+
+def _qos(entry: Mapping[str, object]) -> dict[str, str]:
+    """Return the QoS values of an entry: below ``qos_conf``, or flat, as one client expects them."""
+    below = entry.get("qos_conf")
+    told: Mapping[str, object] = below if isinstance(below, dict) else entry
+    return {name: clean(str(each))[:20] for name in QOS if isinstance(each := told.get(name), (str, int, float))}
 
 
 def _is_entry(value: object) -> bool:

@@ -1,7 +1,7 @@
 """One question to UFM and its answer: within bounds of time and size, to the one host that was named.
 
-A redirect is refused: the token is for that host. Nothing is logged here, and no cookie is kept. httpx is imported when
-UFM is asked.
+A redirect is refused: the token is for that host. Nothing is logged here, nothing secret is in what httpx and httpcore
+log, and no cookie is kept. httpx is imported when UFM is asked.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ibkeys import jsonfile
 from ibkeys.errors import FileFormatError, UfmNotReached, UfmRefused, UsageError
 from ibkeys.printable import clean
 from ibkeys.ufm.access import MOST_BYTES, UfmAccess
+from ibkeys.ufm.quiet import scrubbed
 
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 _SHOWN: Final = 200
@@ -128,6 +129,7 @@ class UfmClient:
             headers["Authorization"] = f"Basic {access.token.reveal()}"  # as it is, not in Base64: [doc] /ufmRestV3
         try:
             with (
+                scrubbed(self._hidden),
                 self._client(httpx) as client,
                 _deadline(access.timeout) as deadline,
                 client.stream(

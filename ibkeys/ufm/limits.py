@@ -43,5 +43,17 @@ def refuse_impossible(
         )
 
 
+def without_room(
+    before: Mapping[int, Collection[PKey]], after: Mapping[int, Collection[PKey]], rooms: Mapping[int, int]
+) -> list[int]:
+    """Return the ports, by GUID, whose tables are too small for a state on the way: UFM takes one partition at a time,
+    so what comes stands beside what goes. *rooms*: how many P_Keys a table takes."""
+    return [
+        guid
+        for guid, keys in after.items()
+        if keys != before[guid] and len(keys) > max(rooms.get(guid, len(keys)), len(before[guid]))
+    ]
+
+
 def _default(keys: Collection[PKey]) -> frozenset[PKey]:
     return frozenset(key for key in keys if key.partition == DEFAULT_PARTITION)

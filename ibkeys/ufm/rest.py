@@ -7,6 +7,8 @@ of a partition of full members come by POST, all else by PUT. Source: NVIDIA UFM
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,9 +16,11 @@ from typing import Any, Final, TypeVar
 
 from ibkeys import jsonfile
 from ibkeys.errors import EncodeError, FileFormatError, UfmNotReached, UfmRefused
-from ibkeys.ufm.access import UfmAccess
+from ibkeys.printable import counted
+from ibkeys.ufm.access import ALL_WITHIN, UfmAccess
 from ibkeys.ufm.answers import (
     Job,
+    Partitions,
     UfmPartition,
     Word,
     entry_in,
@@ -28,6 +32,11 @@ from ibkeys.ufm.client import Answer, Method, UfmClient
 
 P_KEYS: Final = "/resources/pkeys"
 _GUIDS: Final = {"guids_data": "true"}
+_ENTRY: Final = {**_GUIDS, "qos_conf": "true"}
+"""Of one partition both work; of the list they do not."""
+_TAKES_NAMES: Final = (6, 22)
+"""The version from which POST and PUT take ``partition_name``."""
+_VERSION: Final = re.compile(r"(\d{1,6})\.(\d{1,6})")
 _IN_ONE_PATH: Final = 100
 """GUIDs that stand in the path of one DELETE."""
 T = TypeVar("T")
@@ -47,19 +56,19 @@ def resource(base: int) -> str:
     return f"{P_KEYS}/{base:#x}"
 
 
-def adding(base: int, guids: Collection[int], *, ip_over_ib: bool, index0: bool) -> Call:
-    """Return the call that makes *guids* full members beside those that are there, and the partition with them."""
-    return Call("POST", P_KEYS, _body(base, sorted(guids), ip_over_ib, index0) | {"membership": "full"})
+def adding(base: int, guids: Collection[int], *, ip_over_ib: bool, index0: bool, name: str | None = None) -> Call:
+    """Return the call that makes *guids* full members beside those that are there, and the partition with them. *name*:
+    that of the partition, None where UFM takes none."""
+    return Call("POST", P_KEYS, _body(base, sorted(guids), ip_over_ib, index0, name) | {"membership": "full"})
 
 
-def replacing(base: int, words: Mapping[int, Word], *, ip_over_ib: bool, index0: bool) -> Call:
+def replacing(base: int, words: Mapping[int, Word], *, ip_over_ib: bool, index0: bool, name: str | None = None) -> Call:
     """Return the call that makes *words* the whole list of members; an empty one is never sent: what UFM makes of it is
-    not known."""
+    not known. *name*: that of the partition, None where UFM takes none."""
     assert words
     guids = sorted(words)
-    return Call(
-        "PUT", P_KEYS, _body(base, guids, ip_over_ib, index0) | {"memberships": [words[guid] for guid in guids]}
-    )
+    body = _body(base, guids, ip_over_ib, index0, name)
+    return Call("PUT", P_KEYS, body | {"memberships": [words[guid] for guid in guids]})
 
 
 def removing(base: int, guids: Collection[int]) -> Iterator[Call]:
@@ -71,7 +80,13 @@ def removing(base: int, guids: Collection[int]) -> Iterator[Call]:
 
 
 def changing(
-    base: int, before: Mapping[int, Word], after: Mapping[int, Word], *, ip_over_ib: bool, index0: bool
+    base: int,
+    before: Mapping[int, Word],
+    after: Mapping[int, Word],
+    *,
+    ip_over_ib: bool,
+    index0: bool,
+    name: str | None = None,
 ) -> list[Call]:
     """Return the calls after which *after* are the members of a partition that has *before*; which ones, and why: see
     above."""
@@ -81,25 +96,26 @@ def changing(
     if not new and not changed:
         return list(removing(base, gone)) if gone else []
     if not changed and not gone and set(after.values()) == {"full"}:
-        return [adding(base, new, ip_over_ib=ip_over_ib, index0=index0)]
-    return [replacing(base, after, ip_over_ib=ip_over_ib, index0=index0)]
+        return [adding(base, new, ip_over_ib=ip_over_ib, index0=index0, name=name)]
+    return [replacing(base, after, ip_over_ib=ip_over_ib, index0=index0, name=name)]
 
 
-def _body(base: int, guids: Sequence[int], ip_over_ib: bool, index0: bool) -> dict[str, Any]:
+def _body(base: int, guids: Sequence[int], ip_over_ib: bool, index0: bool, name: str | None) -> dict[str, Any]:
     # Both have defaults that would change a partition unasked: index0 false, ip_over_ib true.
-    return {
+    body: dict[str, Any] = {
         "pkey": f"{base:#x}",
         "guids": [f"{guid:016x}" for guid in guids],
         "index0": index0,
         "ip_over_ib": ip_over_ib,
     }
+    return body | ({"partition_name": name} if name is not None else {})
 
 
 class Ufm:
-    """One UFM. All methods raise UfmNotReached and UfmRefused."""
+    """One UFM. All methods raise UfmNotReached and UfmRefused. *now*: a monotonic clock, in seconds."""
 
-    def __init__(self, access: UfmAccess) -> None:
-        self._client = UfmClient(access)
+    def __init__(self, access: UfmAccess, now: Callable[[], float] = time.monotonic) -> None:
+        self._client, self._now = UfmClient(access), now
 
     @property
     def url(self) -> str:
@@ -112,21 +128,50 @@ class Ufm:
         version = found.get("ufm_release_version") if isinstance(found, dict) else None
         return version if isinstance(version, str) else None
 
+    def takes_names(self) -> bool:
+        """Return whether its POST and PUT take the name of a partition. One that does not tell its version does not."""
+        try:
+            found = _VERSION.match(self.version() or "")
+        except UfmRefused:  # its version is for others; what it keeps of a name is looked at anyway
+            return False
+        return found is not None and (int(found[1]), int(found[2])) >= _TAKES_NAMES
+
     def partitions(self) -> dict[int, UfmPartition]:
-        """Return all partitions by number, with their members as far as UFM says them."""
+        """Return all partitions by number, with their members as far as UFM says them.
+
+        Raises UfmNotReached too where that takes longer than `ALL_WITHIN`.
+        """
         document = self._client.read(P_KEYS, _GUIDS)
         if document is None:
-            raise UfmNotReached(f"{self.url}{P_KEYS}: answered with status 404: no list of partitions", self.url)
+            raise UfmNotReached(
+                f"{self.url}{P_KEYS}: answered with status 404: no list of partitions; without a "
+                "path in the URL the usual one is taken",
+                self.url,
+            )
         found = self._parsed(P_KEYS, document, partitions_in)
         if found.complete:
             return dict(found.by_base)
-        listed = ((base, self.partition(base)) for base in found.by_base)  # a version that lists P_Keys only
-        return {base: entry or found.by_base[base] for base, entry in listed}
+        return self._one_by_one(found)
+
+    def _one_by_one(self, listed: Partitions) -> dict[int, UfmPartition]:
+        """Ask for each partition, as a version that lists P_Keys only has to be asked."""
+        end = self._now() + ALL_WITHIN
+        entries: dict[int, UfmPartition] = {}
+        for base, bare in listed.by_base.items():
+            if self._now() >= end:
+                raise UfmNotReached(
+                    f"{self.url}{P_KEYS}: it lists P_Keys only, and asking for each of its "
+                    f"{counted(len(listed.by_base), 'partition')} takes more than {ALL_WITHIN:g} s: {len(entries)} "
+                    "were read by then",
+                    self.url,
+                )
+            entries[base] = self.partition(base) or bare
+        return entries
 
     def partition(self, base: int) -> UfmPartition | None:
         """Return one partition, None where UFM has none: it answers with 404 or ``{}``."""
         path = resource(base)
-        found = self._client.read(path, _GUIDS)
+        found = self._client.read(path, _ENTRY)
         return None if found is None else self._parsed(path, found, lambda document: entry_in(base, document))
 
     def make(self, call: Call) -> str | None:

@@ -7,7 +7,9 @@ at what of the real stack is there. The names of `port` are exported here and lo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ibkeys.lazily import loads
 
 if TYPE_CHECKING:
     from ibkeys.umad.port import (
@@ -33,10 +35,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ibkeys.umad import port
-
-    value = globals()[name] = getattr(port, name)
-    return value
+__getattr__ = loads(__name__, dict.fromkeys(__all__, "umad.port"))

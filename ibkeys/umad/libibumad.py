@@ -11,9 +11,9 @@ from array import array
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import repeat
-from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
+from ibkeys.closing import Closing
 from ibkeys.errors import (
     AccessDenied,
     AgentRefused,
@@ -116,7 +116,7 @@ def _close(lib: Any, fd: int, agents: list[int]) -> None:
     lib.umad_close_port(fd)
 
 
-class LibibumadPort:
+class LibibumadPort(Closing):
     """A `UmadPort` over libibumad. Not thread-safe: one thread for each instance.
 
     *gsi_ca*: the device and port that carry GMPs, where that is another device than the one for SMPs; it is opened
@@ -144,14 +144,6 @@ class LibibumadPort:
 
     def __repr__(self) -> str:
         return f"<LibibumadPort {self.ca_name} port {self.port}{'' if self._smi else ', closed'}>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Give the device back. Safe to call twice."""

@@ -13,9 +13,9 @@ import heapq
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Literal, Self
+from typing import Final, Literal
 
+from ibkeys.closing import Closing
 from ibkeys.errors import AddressError, AgentRefused, ClosedError, DeviceGone, NoDevice
 from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import PortInfo, SpeedsAboveNdr
@@ -95,7 +95,7 @@ def _choose_port(subnet: Subnet, node: Node, port: int | None) -> int:
     return port
 
 
-class SimulatedPort:
+class SimulatedPort(Closing):
     """A `UmadPort` at a port of *subnet*. Several may share one subnet, and its clock, in a process.
 
     `recv` moves the subnet's clock: to the next thing that arrives, or by the whole timeout when nothing does.
@@ -258,14 +258,6 @@ class SimulatedPort:
         self._outstanding.clear()
         if self._state is not None:
             self._state.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<SimulatedPort {self.home}>"

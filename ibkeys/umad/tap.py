@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
+from ibkeys.closing import Closing
 from ibkeys.errors import MalformedMad, StoreError
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import Method
@@ -29,7 +29,7 @@ class Observer(Protocol):
         """The port is closed; called once for each close of the tap."""
 
 
-class Tap:
+class Tap(Closing):
     """A `UmadPort` around another one, ``inner``. Not thread-safe, as the port itself.
 
     An observer that fails is dropped, with one call of *complain*: a full disk or a closed pipe must not stop a change
@@ -86,14 +86,6 @@ class Tap:
             for observer in self._observers:
                 stack.callback(observer.close)
             self.inner.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _show_sent(observer: Observer, mad: Outgoing, errno: int) -> None:

@@ -7,9 +7,7 @@ the fabric holds when the process dies is kept in the file ``fabric``; ``end`` s
 from __future__ import annotations
 
 import json
-import os
 import sys
-from itertools import count
 from pathlib import Path
 
 from ibkeys.apply.apply import plan_apply
@@ -20,11 +18,11 @@ from ibkeys.store import sqlite
 from ibkeys.store.paths import StorePaths
 from ibkeys.umad.port import Outgoing
 from tests.apply.lab import ALL, Lab, unsynced
+from tests.dying import at_each_step, crash
 from tests.fabricsim import tool, writer
 from tests.plan.plans import entries
 from tests.spy import is_set, spy
 
-CRASHED = 77
 OVERRIDES = ("index-0", "index-move", "default-pkey", "enforce-blind")
 
 steps_left = -1  # negative: not counting
@@ -55,7 +53,7 @@ def step(*_: object) -> None:
     global steps_left
     if steps_left == 0:
         (place / "fabric").write_text(json.dumps(dump_state(lab.net)))
-        os._exit(CRASHED)
+        crash()
     steps_left -= 1
 
 
@@ -69,9 +67,10 @@ def step_at_a_set(out: Outgoing) -> None:
         step()
 
 
-def work(kind: str, steps: int) -> None:
+def work(kind: str, folder: Path, steps: int) -> None:
     """Apply the plan, or undo it, and die after *steps* steps."""
-    global lab, steps_left
+    global lab, place, steps_left
+    place = folder
     lab, plan = prepared()
     with tool(lab.net) as fabric:
         fabric.stores = StorePaths(None, place / "journal.db")
@@ -88,27 +87,13 @@ def work(kind: str, steps: int) -> None:
 
 
 def crash_everywhere(kind: str, directory: Path, stride: int) -> None:
-    global place
-
     def traced(path: Path | None, *rest: bool) -> object:
         connection = unsynced(path, *rest)
         connection.set_trace_callback(step)
         return connection
 
     sqlite.connect = traced  # type: ignore[assignment]
-    for number in count(0, stride):
-        place = directory / str(number)
-        place.mkdir()
-        child = os.fork()
-        if child == 0:
-            work(kind, number)
-            os._exit(0)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        if code == 0:
-            (directory / "end").write_text(str(number))
-            return
-        if code != CRASHED:
-            raise SystemExit(f"step {number} ended with {code}")
+    at_each_step(directory, lambda folder, number: work(kind, folder, number), stride)
 
 
 if __name__ == "__main__":

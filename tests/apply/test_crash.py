@@ -18,10 +18,11 @@ from ibkeys.store.paths import StorePaths
 from tests.apply.crash_driver import OVERRIDES, prepared
 from tests.apply.lab import Lab
 from tests.fabricsim import tool, writer
+from tests.sample import SOAK
 
 ROOT = Path(__file__).parents[2]
 DRIVER = Path(__file__).with_name("crash_driver.py")
-STRIDE = 1 if os.environ.get("IBKEYS_SOAK") == "1" else 7
+STRIDE = 1 if SOAK else 7
 
 
 def crash_points(kind: str, directory: Path) -> list[Path]:

@@ -8,7 +8,7 @@ import pytest
 
 from ibkeys.apply.apply import Permissions, plan_apply
 from ibkeys.apply.undo import plan_undo
-from ibkeys.discovery.sweep import Wanted
+from ibkeys.discovery.wanted import Wanted
 from ibkeys.fabric.live import Fabric
 from ibkeys.partitions.model import Policy
 from ibkeys.plan.document import dumps
@@ -18,7 +18,7 @@ from ibkeys.plan.planner import make_plan
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.paths import StorePaths
 from tests.fabricsim import tool, writer
-from tests.partitions.recordings import Recording, load, recordings
+from tests.partitions.recordings import SAMPLE, Recording, load, recordings
 from tests.plan.planning import sm_at
 
 OVERRIDES = ("index-0", "index-move", "default-pkey", "enforce-blind")
@@ -44,7 +44,12 @@ def plan_of(fabric: Fabric, recording: Recording, policy: Policy) -> PartitionPl
 
 
 def accepted() -> list[object]:
-    return [each for each in recordings() if load(each.values[0]).accepted]
+    files = [each.values[0] for each in recordings()]
+    return [
+        pytest.param(file, id=file.stem, marks=() if file.stem in SAMPLE else pytest.mark.soak)
+        for file in files
+        if load(file).accepted
+    ]
 
 
 @pytest.mark.parametrize("file", accepted())

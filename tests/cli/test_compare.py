@@ -173,7 +173,7 @@ def test_what_the_sa_did_not_tell_is_a_warning_and_in_the_file(cli: Cli, tmp_pat
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--policy", "opensm"], "--from reads a file"),
+        (["--policy", "opensm"], "--policy opensm asks who is master, and --from asks nobody"),
         (["--wait", "5"], "leave --wait out"),
         (["--smkey", "-"], "leave --smkey out"),
         (["--sm-host", "sm1"], "leave --sm-host out"),

@@ -9,6 +9,7 @@ import pytest
 
 from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import Cli
+from tests.fabricsim import change_each_subnet
 
 SHOWING = ["pkey-show", "mkey-show", "enforce-show", "caps-show", "counters-show"]
 
@@ -62,14 +63,11 @@ def test_p_keys_levels_and_counts_choose(cli: Cli, command: str, monkeypatch: py
     cli("pkey-add", 3, "0x0010", "--yes")
     assert listed(cli, command, "--all", "--p-key", "0x8010") == HOSTS[1:2]
     assert sorted(listed(cli, command, "--all", "--partition", "0x8010")) == HOSTS[1:3]
-    made = Subnet.from_file
 
-    def counted(*args: Any, **rest: Any) -> Subnet:
-        net = made(*args, **rest)
+    def counted(net: Subnet) -> None:
         net.port("node04 mlx4_0", 1).p_key_violations = 3
-        return net
 
-    monkeypatch.setattr("ibkeys.sim.subnet.Subnet.from_file", counted)
+    change_each_subnet(monkeypatch, counted)
     assert listed(cli, command, "--all", "--nonzero") == HOSTS[3:4]
 
 
@@ -86,14 +84,10 @@ def test_what_differs_from_a_snapshot_is_listed(cli: Cli, command: str, tmp_path
 
 
 def test_what_could_not_be_read_of_other_nodes_does_not_matter(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Subnet.from_file
-
-    def silent(*args: Any, **rest: Any) -> Subnet:
-        net = made(*args, **rest)
+    def silent(net: Subnet) -> None:
         net.faults.lose_next("reply", node=net.node("node02 mlx4_0"), attribute=0x16, count=100)
-        return net
 
-    monkeypatch.setattr("ibkeys.sim.subnet.Subnet.from_file", silent)
+    change_each_subnet(monkeypatch, silent)
     assert cli("pkey-show", "--all", "--timeout", 1).code == 3
     assert cli("pkey-show", "--all", "--timeout", 1, "--node", "node03").code == 0
     assert cli("pkey-show", "--all", "--timeout", 1, "--partition", "0x8010").code == 3, "it may be a member"

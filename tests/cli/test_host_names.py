@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import TWO_SWITCH, Cli, run
 from tests.corpus import DATA
+from tests.fabricsim import change_each_subnet
 
 
 @pytest.fixture
@@ -44,14 +44,10 @@ def test_of_a_host_with_several_nodes_each_is_shown(rails: str, command: str) ->
 
 
 def test_of_several_one_that_does_not_answer_is_listed(rails: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Subnet.from_file
-
-    def silent(*args: Any, **rest: Any) -> Subnet:
-        net = made(*args, **rest)
+    def silent(net: Subnet) -> None:
         net.faults.lose_next("reply", node=net.node("node01 mlx4_1"), attribute=0x16, count=100)
-        return net
 
-    monkeypatch.setattr("ibkeys.sim.subnet.Subnet.from_file", silent)
+    change_each_subnet(monkeypatch, silent)
     result = run("pkey-show", "--backend", rails, "-t", 10, "-N", "node01", "-f", "json")
     assert result.code == 3
     assert [error["node_desc"] for error in result.json["errors"]] == ["node01 mlx4_1"]

@@ -6,7 +6,6 @@ import csv
 import hashlib
 import io
 import json
-import os
 import random
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from ibkeys.plan.document_reader import read_plan
 from ibkeys.topology.enforcement import ENFORCEMENT_BITS
 from tests.cli.conftest import TWO_SWITCH, Cli, run
 from tests.corpus import DATA
+from tests.sample import SOAK
 
 POLICIES = DATA / "policies"
 GOOD = "Default : ALL=limited, SELF=full ;\nX=5 : 0x2c903000a1021=full, 0x2c903000a1031=full ;\n"
@@ -138,7 +138,7 @@ def test_wrong_usage(policy: Path, tmp_path: Path) -> None:
 def test_mutated_policies_end_with_a_line_and_never_with_a_traceback(tmp_path: Path) -> None:
     rng = random.Random(5)
     good = sorted(path for path in POLICIES.glob("*.conf") if path.stat().st_size < 2000)
-    for number in range(500 if os.environ.get("IBKEYS_SOAK") == "1" else 40):
+    for number in range(500 if SOAK else 40):
         data = bytearray(rng.choice(good).read_bytes())
         for _ in range(rng.randint(1, 4)):
             at = rng.randrange(len(data) + 1)

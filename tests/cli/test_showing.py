@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import DUAL_HOME, KEY, TWO_SWITCH, Cli, run
+from tests.fabricsim import change_each_subnet
 
 IDENTITY = ["node_guid", "port_guid", "node_desc", "node_type", "port", "lid"]
 M_KEY = ["m_key_state", "m_key", "m_key_protect_bits", "m_key_lease_period", "m_key_violations"]
@@ -113,19 +113,16 @@ def test_enforce_show_folds_ports_by_the_kind_of_node_behind_them(cli: Cli) -> N
 
 def dropping(monkeypatch: pytest.MonkeyPatch, nameless: bool = False) -> None:
     """Let port 3 of switch-a enforce and have dropped packets; *nameless*: the switch has no LID."""
-    made = Subnet.from_file
 
-    def counted(*args: Any, **rest: Any) -> Subnet:
-        net = made(*args, **rest)
+    def counted(net: Subnet) -> None:
         port = net.port("MF0;switch-a:IS5023/U1", 3)
         port.inbound_enforcement = port.outbound_enforcement = 1
         port.count("port_xmit_constraint_errors", 7)
         port.count("port_rcv_constraint_errors", 2)
         if nameless:
             port.node.ports[0].lid = 0
-        return net
 
-    monkeypatch.setattr("ibkeys.sim.subnet.Subnet.from_file", counted)
+    change_each_subnet(monkeypatch, counted)
 
 
 def test_counters_show_has_the_constraint_errors_of_ports_that_enforce(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ibkeys.cli.render import IDENTITY
+from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.opensm import read_key_files
@@ -34,7 +35,13 @@ class Lab:
             for row in store.rows():
                 assert row.node_guid is not None
                 assert row.port is not None
-                store.put_pending(row.node_guid, row.port_guid, row.port, MKey(OTHER_KEY), 2, LEASE, MKey(KEY))
+                store.put_pending(
+                    row.node_guid,
+                    row.port_guid,
+                    row.port,
+                    KeySetting(MKey(OTHER_KEY), 2, LEASE),
+                    KeySetting(MKey(KEY), 2, LEASE),
+                )
         with open_simulated(self.spec) as port:
             self.count = 0
             for node in port.subnet.nodes:

@@ -233,9 +233,10 @@ def test_the_steps_at_ufm_in_full(cli: Cli, tmp_path: Path) -> None:
     assert [step.splitlines()[0] for step in steps] == ["step 1 of 2: members come", "step 2 of 2: members go"]
     assert steps[1].splitlines()[1:-1] == [
         "# partition 0x21: first see who is in it, as UFM has it",
-        f'{curl} "$UFM/resources/pkeys/0x21?guids_data=true"',
+        f'{curl} "$UFM/resources/pkeys/0x21?guids_data=true&qos_conf=true"',
         "# that has to be: 0002c903000a1021 full, 0002c903000a1031 full, 0002c903000a1051 full",
         "# others there, as hosts to come: put them into guids and memberships below, or PUT takes them out",
+        "# PUT carries no name and no mtu_limit, service_level, rate_limit: look afterwards whether UFM kept them",
         "# where it is there already: put its ip_over_ib and index0 into the place of those below",
         f"{curl} --request PUT --header 'Content-Type: application/json' --data '{body}' \"$UFM/resources/pkeys\"",
         "# check, from a host that can ask the fabric; the order of the P_Keys does not count:",

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import ibkeys
+from ibkeys.discovery.discover import discover
 from ibkeys.discovery.keyring import KeyRing
-from ibkeys.discovery.sweep import Wanted, discover
+from ibkeys.discovery.wanted import Wanted
 from ibkeys.fabric.live import Fabric
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology

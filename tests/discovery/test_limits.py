@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.client.limits import Limits
-from ibkeys.discovery.sweep import EVERYTHING
+from ibkeys.discovery.wanted import EVERYTHING
 from ibkeys.errors import LimitReached, UsageError
 from ibkeys.fabric.live import Fabric
 from ibkeys.mad.attributes import PortInfo
@@ -137,7 +137,7 @@ def test_a_sweep_of_the_largest_fat_tree_reaches_no_limit() -> None:
 _HOSTILE = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
-from ibkeys.discovery.sweep import EVERYTHING
+from ibkeys.discovery.wanted import EVERYTHING
 from ibkeys.fabric.live import Fabric
 from tests.hostile import AnsweringPort, EndlessFabric
 partition_cap, delay = int(sys.argv[1]), float(sys.argv[2])

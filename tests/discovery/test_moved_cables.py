@@ -8,7 +8,6 @@ that counts what was read.
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -38,8 +37,8 @@ from tests.protectedsim import (
     sm_sweeps,
     swap,
 )
+from tests.sample import SOAK
 
-SOAK: Final = os.environ.get("IBKEYS_SOAK") == "1"
 FEW_LINKS: Final = 30
 FEW, VERY_FEW = (1_000_000, 25) if SOAK else (8, 1)
 """Cases of each kind: of a fabric with no more links than that, and of a larger one."""

@@ -10,6 +10,7 @@ import pytest
 
 from ibkeys.host.check import check_host, check_key_files, check_steps
 from ibkeys.host.facts import key_files_in
+from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sealing import Cost, Passphrase
@@ -93,7 +94,7 @@ def steps(store: KeyStore, folder: Path, written: int, *records: tuple[int, MKey
 def test_key_files_and_key_store_out_of_step(tmp_path: Path) -> None:
     store = KeyStore(None, clock=lambda: NOON)
     for guid in (1, 2):
-        store.promote(store.put_pending(guid, guid, 0, A, 2, 60, None))
+        store.promote(store.put_pending(guid, guid, 0, KeySetting(A, 2, 60), None))
     assert steps(store, tmp_path, 60, (1, A), (2, A), (3, B))[0][0] is True
     [(ok, text)] = steps(store, tmp_path, 60, (1, A))
     assert (ok, "no key for 1 ports" in text) == (False, True)

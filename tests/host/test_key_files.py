@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ibkeys.errors import FileFormatError, Refused, StoreError
 from ibkeys.host.key_files import export_key_files, import_key_files, import_opensm_config
 from ibkeys.host.opensm_process import OpensmProcess
+from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.key_sources import KeySources, load_ring
 from ibkeys.mkeys.stored_links import remember_topology
@@ -44,19 +45,19 @@ def test_import_takes_keys_links_and_lids(store: KeyStore, tmp_path: Path) -> No
     done = import_key_files(store, folder(tmp_path, KeyFiles({1: A, 2: B}, {near: far, far: near}, {1: (4, 5)})))
     assert (done.results, done.links, done.lids) == ({1: "new", 2: "new"}, 1, 1)
     assert (done.warnings, done.one_key_for_changed) == ([], False)
-    assert (store.keys_for(1), store.keys_for(2)) == ([A], [B])
+    assert (store.all_keys().get(1, []), store.all_keys().get(2, [])) == ([A], [B])
     assert (store.links(), store.lids()) == ({near: far, far: near}, {1: (4, 5)})
 
 
 def test_import_after_a_subnet_manager_has_set_its_own_key_tells_it(store: KeyStore, tmp_path: Path) -> None:
     for guid, key in ((1, A), (2, B), (3, C)):
-        store.promote(store.put_pending(guid, guid, 0, key, 2, 60, None))
+        store.promote(store.put_pending(guid, guid, 0, KeySetting(key, 2, 60), None))
     done = import_key_files(store, folder(tmp_path / "new", KeyFiles({1: C, 2: C, 3: C}), written=60))
     assert (done.ports("changed"), done.ports("known"), done.one_key_for_changed) == ([1, 2], [3], True)
-    assert (store.keys_for(1), store.keys_for(2)) == ([C, A], [C, B])
+    assert (store.all_keys().get(1, []), store.all_keys().get(2, [])) == ([C, A], [C, B])
     done = import_key_files(store, folder(tmp_path / "old", KeyFiles({3: A}), written=-60))
     assert (done.ports("older"), done.one_key_for_changed) == ([3], False)
-    assert store.keys_for(3) == [C, A]
+    assert store.all_keys().get(3, []) == [C, A]
 
 
 def test_import_warns_of_files_that_others_read(store: KeyStore, tmp_path: Path) -> None:
@@ -96,7 +97,7 @@ def test_an_m_key_that_is_none_is_not_repeated(store: KeyStore, tmp_path: Path, 
 
 
 def test_export_writes_the_key_that_is_tried_first(store: KeyStore, tmp_path: Path) -> None:
-    store.promote(store.put_pending(1, 1, 0, A, 2, 60, B))
+    store.promote(store.put_pending(1, 1, 0, KeySetting(A, 2, 60), KeySetting(B, 2, 60)))
     store.put_imported(2, C)
     store.put_links([(1, 1, 2, 1)])
     done = export_key_files(store, tmp_path / "out")
@@ -106,12 +107,12 @@ def test_export_writes_the_key_that_is_tried_first(store: KeyStore, tmp_path: Pa
 
 
 def test_what_an_export_cannot_promise_is_noted(store: KeyStore, tmp_path: Path) -> None:
-    store.promote(store.put_pending(1, 1, 0, A, 2, 60, None))
+    store.promote(store.put_pending(1, 1, 0, KeySetting(A, 2, 60), None))
     notes = "\n".join(export_key_files(store, tmp_path).notes)
     assert "the links of 1 of 1 ports with a key are not known" in notes
     assert "all ports have one key" in notes
     assert not (tmp_path / "neighbors").exists()
-    store.put_pending(2, 2, 0, B, 2, 60, None)
+    store.put_pending(2, 2, 0, KeySetting(B, 2, 60), None)
     notes = "\n".join(export_key_files(store, tmp_path).notes)
     assert "1 port may have a different key from the one written" in notes
     assert "keys differ from port to port" in notes
@@ -190,7 +191,9 @@ def test_what_one_sweep_remembers_opens_every_port_in_the_next_run(name: str, tm
         protect_all(net)
         for node in net.nodes:
             for port in node.end_ports:
-                store.promote(store.put_pending(node.guid, port.guid, port.number, MKey(port.m_key), 2, 60, None))
+                store.promote(
+                    store.put_pending(node.guid, port.guid, port.number, KeySetting(MKey(port.m_key), 2, 60), None)
+                )
     with tool(net, keystore=tmp_path / "keys.db") as fabric:
         again = fabric.sweep()
         assert not again.troubles
@@ -216,7 +219,7 @@ def test_a_sweep_that_could_not_read_all_writes_no_lids(tmp_path: Path) -> None:
 
 def test_the_ring_tries_an_imported_key_that_came_later_and_keeps_the_other(tmp_path: Path) -> None:
     with KeyStore(tmp_path / "keys.db", clock=lambda: NOON) as store:
-        store.promote(store.put_pending(1, 1, 0, A, 2, 60, None))
+        store.promote(store.put_pending(1, 1, 0, KeySetting(A, 2, 60), None))
         store.put_subnet_key(C)
         import_key_files(store, folder(tmp_path / "in", KeyFiles({1: B}), written=60))
     ring, _ = load_ring(KeySources(keystore=tmp_path / "keys.db"))

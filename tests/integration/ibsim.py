@@ -121,11 +121,18 @@ class Ibsim:
         command = [tool("stdbuf"), "-oL", tool("ibsim"), "-s", *self.limits, str(self.netfile)]
         if not self.console:
             command.insert(-1, "-n")
+        environment = {**os.environ, "IBSIM_SOCKNAME": self.socket_name}
+        return self.started("ibsim", command, environment, subprocess.PIPE if self.console else subprocess.DEVNULL)
+
+    def started(
+        self, name: str, command: Sequence[str], environment: dict[str, str], stdin: int = subprocess.DEVNULL
+    ) -> Self:
+        """Start the server, and return when it says that it is ready."""
         self.program = subprocess.Popen(
             command,
             cwd=self.folder,
-            env={**os.environ, "IBSIM_SOCKNAME": self.socket_name},
-            stdin=subprocess.PIPE if self.console else subprocess.DEVNULL,
+            env=environment,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -137,13 +144,17 @@ class Ibsim:
         if not ready.wait(START_TIMEOUT) or self.program.poll() is not None:
             said = "".join(self.output[-20:])
             self.close()
-            raise AssertionError(f"ibsim did not start on {self.netfile}:\n{said}")
+            raise AssertionError(f"{name} did not start on {self.netfile}:\n{said}")
         return self
+
+    def says_ready(self, line: str) -> bool:
+        """Whether the server says in this line that programs can attach."""
+        return "Network simulator ready" in line
 
     def _read(self, stream: Any, ready: threading.Event) -> None:
         for line in stream:
             self.output.append(line)
-            if "Network simulator ready" in line:
+            if self.says_ready(line):
                 ready.set()
         ready.set()
 

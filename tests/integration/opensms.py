@@ -7,7 +7,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -59,6 +59,29 @@ class Log:
         self._reader.join(RUN_TIMEOUT)
         if self._stream is not None:
             self._stream.close()
+
+
+def attached(
+    served: Ibsim, stack: ExitStack, name: str, command: Sequence[str | Path], environment: Mapping[str, str]
+) -> tuple[subprocess.Popen[str], Log]:
+    """Start a program that goes on, in a folder of its own that begins with *name*, and return it with what it says;
+    it is ended with *stack*. *environment*: beside that of *served*."""
+    folder = served.folder / f"{name}-{len(list(served.folder.iterdir()))}"
+    folder.mkdir()
+    process = subprocess.Popen(
+        served.arguments(command),
+        cwd=folder,
+        env={**served.environment, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    log = Log(process)
+    stack.callback(log.close)
+    stack.callback(process.wait, RUN_TIMEOUT)
+    stack.callback(process.terminate)
+    return process, log
 
 
 def start(

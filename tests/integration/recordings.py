@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,8 @@ from typing import Any
 import pytest
 
 from tests import corpus
-
-SOAK = os.environ.get("IBKEYS_SOAK") == "1"
-
+from tests.partitions.recordings import SAMPLE
+from tests.sample import SOAK
 
 POWER_ON = {"0": "0xffff"}
 
@@ -31,7 +29,7 @@ def recordings() -> list[Any]:
 
 
 def is_sampled(file: Path) -> bool:
-    return corpus.DATA in file.parents and not file.name.startswith(("torus444", "ft648"))
+    return corpus.DATA in file.parents and file.stem in SAMPLE
 
 
 def first_node(netfile: Path) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from ibkeys.sim.server.steer_socket import ask
-from tests.integration.ibsim import START_TIMEOUT, Ibsim, ibkeys_environment
+from tests.integration.ibsim import Ibsim, ibkeys_environment
 
 
 class Served(Ibsim):
@@ -33,31 +32,10 @@ class Served(Ibsim):
 
     def __enter__(self) -> Self:
         command = [sys.executable, "-m", "ibkeys", "sim", "serve", "--socket", self.socket_name, *self.options]
-        self.program = subprocess.Popen(
-            [*command, str(self.netfile)],
-            cwd=self.folder,
-            env=ibkeys_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
-        ready = threading.Event()
-        self.reader = threading.Thread(target=self._read, args=(self.program.stdout, ready), daemon=True)
-        self.reader.start()
-        if not ready.wait(START_TIMEOUT) or self.program.poll() is not None:
-            said = "".join(self.output[-20:])
-            self.close()
-            raise AssertionError(f"ibkeys sim serve did not start on {self.netfile}:\n{said}")
-        return self
+        return self.started("ibkeys sim serve", [*command, str(self.netfile)], ibkeys_environment())
 
-    def _read(self, stream: Any, ready: threading.Event) -> None:
-        for line in stream:
-            self.output.append(line)
-            if line == "ready\n":
-                ready.set()
-        ready.set()
+    def says_ready(self, line: str) -> bool:
+        return line == "ready\n"
 
     @property
     def is_running(self) -> bool:

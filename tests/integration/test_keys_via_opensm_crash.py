@@ -17,7 +17,7 @@ from tests.integration.keyed_standbys import KeyedSite, keyed_site
 from tests.integration.lowering_crash import WAYS_DOWN, LoweringScene
 
 NET = DATA / "fabrics" / "two-switch.net"
-SAMPLE = 2
+SAMPLE = 1
 """Points of each way under `make test`. Under `make soak` all of them, in `PARTS` tests."""
 PARTS = 8
 STRIDE = 5

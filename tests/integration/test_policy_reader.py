@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 
@@ -17,8 +16,8 @@ from tests.integration.ibsim import Ibsim
 from tests.integration.reader import SM, TWO_SWITCH, tables
 from tests.partitions.mutating import mutate
 from tests.partitions.recordings import end_ports, subnet
+from tests.sample import SOAK
 
-SOAK = os.environ.get("IBKEYS_SOAK") == "1"
 GOOD = [path for path in sorted((DATA / "policies").glob("*.conf")) if path.stat().st_size < 1500]
 WORDS = [
     *(

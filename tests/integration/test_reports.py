@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
 from contextlib import ExitStack
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 from tests.integration import hosted
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
-from tests.integration.opensms import Log, NodesOpensm
+from tests.integration.opensms import NodesOpensm, attached
 from tests.integration.reports import CONF, KEYED, M_KEY, OFFERED, OTHER, SA_KEY, SUBSCRIBER, Answered, port_of
 
 # Subscribes with the SM_Key of its first argument and says each thing in a line of JSON, until SIGTERM.
@@ -75,21 +74,8 @@ class Watching:
     """A subscriber that goes on; it is ended with *stack*."""
 
     def __init__(self, served: Hosted, stack: ExitStack, node: str = SUBSCRIBER, key: int = SA_KEY) -> None:
-        folder = served.folder / f"at-{node}-{len(list(served.folder.iterdir()))}"
-        folder.mkdir()
-        self.process = subprocess.Popen(
-            served.arguments([sys.executable, "-c", _SUBSCRIBER, hex(key)]),
-            cwd=folder,
-            env={**served.environment, "SIM_HOST": node},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self.log = Log(self.process)
-        stack.callback(self.log.close)
-        stack.callback(self.process.wait, RUN_TIMEOUT)
-        stack.callback(self.process.terminate)
+        command = [sys.executable, "-c", _SUBSCRIBER, hex(key)]
+        self.process, self.log = attached(served, stack, f"at-{node}", command, {"SIM_HOST": node})
 
     def said(self, what: str, after: int = 0) -> dict[str, Any]:
         """Wait for the line that says *what*, and return it."""

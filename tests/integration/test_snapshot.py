@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import sqlite3
 import subprocess
@@ -21,6 +20,7 @@ from tests.corpus import DATA
 from tests.integration.iba_names import IBA_NAMES, NAMES, decode, same
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim, ibkeys_environment, parse_dump, parse_pkeys
 from tests.integration.served import Served
+from tests.sample import SOAK
 
 TWO_SWITCH = DATA / "fabrics" / "two-switch.net"
 LARGER = DATA / "fabrics" / "torus444.net"
@@ -30,7 +30,7 @@ POLICY = """Default=0x7fff: ALL=limited, SELF=full;
 blue=0x12: 0x0002c903000a1011=full, 0x0002c903000a1021=full, 0x0002c903000a1041=limited;
 red=0x13: 0x0002c903000a1031=full, 0x0002c903000a1061=full;
 """
-KILLS = 60 if os.environ.get("IBKEYS_SOAK") == "1" else 6
+KILLS = 60 if SOAK else 6
 
 
 @pytest.fixture(scope="module", params=["ibsim", "served", "served at level 2"])

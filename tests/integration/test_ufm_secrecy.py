@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import sys
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from urllib.parse import quote
 
 from tests.integration.leaking import WATCHED, allow_cores
 from tests.integration.ufmed import Ufmed, policy, stored, ufmed, waiting
@@ -20,6 +22,8 @@ def broken(self, call):
 ibkeys.ufm.rest.Ufm.make = broken
 """
 """Makes a run end in a traceback when the first change is sent."""
+SESSION = b"of-the-mock"
+"""The cookie of a session, which is as good as a token."""
 KEYS = b"beef000"
 """What all keys of the mock's SM begin with, but for those that are the default."""
 
@@ -57,7 +61,16 @@ def leaks(over: Ufmed, said: list[bytes]) -> set[bytes]:
         assert shown.pop("Authorization") == f"Basic {TOKEN}"
         said += [method.encode(), path.encode(), json.dumps(shown).encode(), body]
     whole = b"\n".join(said)
-    return {each for each in (TOKEN.encode(), KEYS) if each in whole}
+    return {each for each in (TOKEN.encode(), SESSION, KEYS) if each in whole}
+
+
+def redirect(handler: BaseHTTPRequestHandler) -> bool:
+    """Answer with a redirect that repeats who asked."""
+    handler.send_response(302)
+    handler.send_header("Location", f"https://login.invalid/?access_token={TOKEN}&was={quote(TOKEN)}")
+    handler.send_header("Content-Length", "0")
+    handler.end_headers()
+    return True
 
 
 def test_a_whole_story(tmp_path: Path) -> None:
@@ -79,7 +92,13 @@ def test_a_whole_story(tmp_path: Path) -> None:
         assert any(path.startswith("/ufmRestV3/app/smconf") for _, path, _, _ in over.mock.log)
         over.mock.page = True
         watched.run(3, "plan", "--policy", over.url)
-        over.mock.page = False
+        over.mock.page, over.mock.answer = False, redirect
+        said = watched.run(3, "plan", "--policy", over.url)
+        assert (
+            "receive_response_headers.complete return_value=(b'HTTP/1.1', 302, b'Found', <headers not shown>)" in said
+        )
+        assert "a redirect, which is not followed" in said
+        over.mock.answer = None
         over.token.write_text("a-token-that-was-revoked\n")
         watched.said.append(watched.run(3, "plan", "--policy", over.url).encode())
         over.mock.log[:] = [each for each in over.mock.log if "revoked" not in each[2]["Authorization"]]

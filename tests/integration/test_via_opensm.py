@@ -10,12 +10,13 @@ from tests.corpus import DATA
 from tests.integration.hosted import facts, opensm, plan_for, undo, via
 from tests.integration.subnet import Subnet
 from tests.integration.tenants import PAIRS, tables
+from tests.sample import sampled
 
 CRASHES_OPENSM = "reused and moved on"
 """The way back moves a group from a partition that ends: OpenSM 3.3.23 dies of that."""
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", sampled(PAIRS, ("first policy", "circle", "both forms")))
 def test_the_wire_is_as_planned_and_after_undo_as_before(name: str) -> None:
     old, new, conf, _ = PAIRS[name]
     with Subnet(DATA / "fabrics" / "two-switch.net") as served, opensm(served, old, conf) as running:

@@ -24,7 +24,7 @@ from tests.integration.crashes import run_to_a_point
 from tests.integration.hosted import BLUNT, File, Hosted, Running, Wire, facts, left_over, opensm, plan_for, planned
 from tests.integration.tenants import GREEN, TENANTS
 
-SAMPLE = 4
+SAMPLE = 2
 """Points of each way under `make test`. Under `make soak` one in `STRIDE`, others for each way, in `PARTS` tests."""
 STRIDE, PARTS = 3, 4
 WAYS = ("apply, resume", "apply, undo", "undo, undo")

@@ -22,7 +22,7 @@ from tests.integration.subnet import Subnet
 from tests.integration.tenants import GREEN, SM, TENANTS, tables
 
 ALL = 60
-SAMPLE = {READER: (0.3, 0.92), WRITER: (0.45, 0.8)}
+SAMPLE = {READER: (0.3,), WRITER: (0.8,)}
 """Points of each connection under make soak, and under make test as shares of the whole."""
 
 

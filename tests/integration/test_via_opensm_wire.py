@@ -6,7 +6,6 @@ out: ``--allow-break`` is never given.
 
 from __future__ import annotations
 
-import os
 import random
 import tempfile
 from collections.abc import Callable
@@ -31,6 +30,7 @@ from tests.integration.hosted import Hosted, facts, opensm, plan_for, undo, via
 from tests.integration.talking import History, talking
 from tests.integration.tenants import GREEN, TENANTS
 from tests.plan.planning import SM
+from tests.sample import SOAK
 from tests.spy import at_sets, spy
 
 HOSTS = tuple(0x2C903000A1011 + 0x10 * number for number in range(6))
@@ -122,7 +122,7 @@ def test_this_sees_who_is_cut_where_opensm_gets_the_policy_at_once() -> None:
 
 @given(st.randoms(use_true_random=False), st.sampled_from(["both", "both", "in", "out", "off"]))
 @settings(
-    max_examples=400 if os.environ.get("IBKEYS_SOAK") == "1" else 25,
+    max_examples=400 if SOAK else 25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -11,7 +11,7 @@ from ibkeys.plan.document_reader import read_plan
 from tests.integration.tenants import tables
 from tests.integration.ufmed import NODES, Ufmed, policy, stored, ufmed, waiting
 from tests.integration.waiting import Waiting
-from tests.ufm.mock import Mock
+from tests.ufm.mock import QOS, Mock
 
 Members = dict[int, dict[int, str]]
 RED_AND_BLUE: Members = {0x10: {2: "full", 3: "full"}, 0x20: {4: "full", 5: "limited"}}
@@ -63,6 +63,7 @@ def test_a_ufm_that_says_yes_and_never_syncs_ends_with_exit_3_and_names_the_port
         assert done.returncode == 3
         assert ": node[02-03] mlx4_0, MF0;switch-a:IS5023/U1 port 2-3\n" in done.stderr
         assert "1 s without progress, though UFM has it stored" in done.stderr
+        assert "look whether UFM's SM runs, is master, and took over the partitions" in done.stderr
         assert "node04" not in done.stderr
         assert (stored(over.mock), sets(over)) == ({0x10: {2: "full", 3: "full"}}, before)
         over.mock.syncs = True
@@ -148,6 +149,10 @@ def test_what_ufm_has_and_its_sm_never_wrote_is_drift() -> None:
         plan = over.served.folder / "plan.json"
         done = over.ibkeys("plan", "--policy", over.url, "--out", plan)
         assert done.returncode == 1, done.stdout + done.stderr
+        lasts = f"--via {over.url}/ufmRestV3`"
+        assert f"`ibkeys apply PLAN {lasts}" in done.stdout
+        done = over.served.ibkeys("apply", plan, "--yes")
+        assert (done.returncode, f"`ibkeys apply {plan} {lasts}" in done.stderr) == (4, True), done.stderr
         done = over.apply()
         assert done.returncode == 4
         assert "refused by interlock drift" in done.stderr
@@ -333,6 +338,96 @@ def test_a_ufm_that_shows_a_change_a_moment_later_is_believed() -> None:
         over.mock.stale_reads = 0
         done = over.undo()
         assert (done.returncode, stored(over.mock)) == (0, {0x10: {2: "full"}}), done.stderr
+
+
+# --- what calls do besides ------------------------------------------------------------------------------------------
+
+
+def leaves(*nodes: int) -> Callable[[Mock], None]:
+    """Another client takes nodes out of 0x10 right before the first change that comes."""
+
+    def before_change(mock: Mock) -> None:
+        for node in nodes:
+            mock.partitions[0x10].members.pop(NODES[node], None)
+        mock.changed()
+
+    return before_change
+
+
+def test_one_that_left_already_is_no_error() -> None:
+    with ufmed({0x10: {2: "full", 3: "full"}}) as over:
+        over.plan(policy({0x10: {2: "full"}}))
+        over.mock.absent_guid, over.mock.before_change = 404, leaves(3)
+        done = over.apply()
+        assert (done.returncode, stored(over.mock)) == (0, {0x10: {2: "full"}}), done.stderr
+        assert over.mock.changes == 1
+
+
+def test_of_several_one_that_left_already_stops_no_other() -> None:
+    with ufmed({0x10: {2: "full", 3: "full", 4: "full"}}) as over:
+        over.plan(policy({0x10: {2: "full"}}))
+        over.mock.absent_guid, over.mock.before_change, over.wait = 404, leaves(3), 1
+        done = over.apply()
+        assert done.returncode == 3, "UFM refused the whole call"
+        assert "has GUID 0002c903000a1041 as full of 0x10, not as no member" in done.stderr
+        over.mock.before_change = lambda mock: None
+        done = over.ibkeys("apply", "--resume", "--yes", "--wait", "60")
+        assert (done.returncode, stored(over.mock)) == (0, {0x10: {2: "full"}}), done.stderr
+
+
+@pytest.mark.parametrize("version", ["6.23.1-6", "6.20.0"])
+def test_what_put_does_not_carry_is_told_before_and_what_it_loses_afterwards(version: str) -> None:
+    with ufmed({0x10: {2: "full"}}) as over:
+        over.plan(policy({0x10: {2: "full", 3: "limited"}}))
+        kept = over.mock.partitions[0x10]
+        kept.name, kept.qos, kept.ip_over_ib = "lustre", {**QOS, "mtu_limit": 4}, False
+        over.mock.put_resets, over.mock.version = True, version
+        parts = "mtu_limit, service_level, rate_limit"
+        parts = (
+            f"does not carry {'' if version == '6.23.1-6' else 'name, '}{parts}: whether UFM keeps them is not known"
+        )
+        done = over.apply(over.served.folder / "plan.json", "--dry-run")
+        assert parts in done.stderr
+        assert over.mock.changes == 0
+        done = over.apply()
+        assert done.returncode == 0, done.stderr
+        lost = "mtu_limit 2 instead of 4: give that back in UFM"
+        if version == "6.23.1-6":
+            assert kept.name == "lustre"
+        else:
+            lost = f"name api_pkey_0x10 instead of lustre, {lost}"
+        assert f"/resources/pkeys/0x10: UFM made the change and now has {lost}" in done.stderr
+        assert not kept.ip_over_ib, "that is carried"
+
+
+def test_a_partition_that_ufm_drops_with_its_last_member_comes_back_as_it_was() -> None:
+    before: Members = {0x10: {2: "full", 3: "full"}}
+    with ufmed(before) as over:
+        over.plan(policy({}))
+        had = over.mock.partitions[0x10]
+        had.name, had.ip_over_ib = "lustre", False
+        had.members = {guid: (word, True) for guid, (word, _) in had.members.items()}
+        members = dict(had.members)
+        over.mock.drops_empty = True
+        done = over.apply()
+        assert done.returncode == 0, done.stderr
+        assert 0x10 not in over.mock.partitions
+        done = over.undo()
+        assert done.returncode == 0, done.stderr
+        found = over.mock.partitions[0x10]
+        assert (found.name, found.ip_over_ib, found.members) == ("lustre", False, members)
+
+
+def test_a_guid_that_ufm_does_not_know_stops_it_before_anything_is_changed() -> None:
+    with ufmed({0x10: {2: "full"}}) as over:
+        over.plan(policy({0x10: {2: "full", 3: "limited"}}))
+        over.mock.partitions[0x10].members[0xABCDEF] = ("full", False)  # a host to come
+        over.mock.known_guids = set(NODES.values())
+        done = over.apply()
+        assert done.returncode == 3
+        assert "PUT was answered with status 404: no such GUID" in done.stderr
+        assert over.mock.words(0x10) == {NODES[2]: "full", 0xABCDEF: "full"}
+        assert over.undo().returncode == 0
 
 
 # --- confirmation -----------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from ibkeys.watch.opensm_log import NO_SENDER
 from tests.integration import hosted, opensms
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
-from tests.integration.opensms import Log, NodesOpensm
+from tests.integration.opensms import Log, NodesOpensm, attached
 from tests.integration.reports import CONF, KEYED, M_KEY, OFFERED, OTHER, SA_KEY, SUBSCRIBER, Answered, port_of
 
 _INFORM_INFO = 0x0003
@@ -53,21 +53,8 @@ class Watched:
         node: str = SUBSCRIBER,
         environment: dict[str, str] | None = None,
     ) -> None:
-        folder = served.folder / f"watch-{len(list(served.folder.iterdir()))}"
-        folder.mkdir()
-        self.process = subprocess.Popen(
-            served.arguments([sys.executable, "-m", "ibkeys", "watch", *options]),
-            cwd=folder,
-            env={**served.environment, "SIM_HOST": node, **(environment or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self.log = Log(self.process)
-        stack.callback(self.log.close)
-        stack.callback(self.process.wait, RUN_TIMEOUT)
-        stack.callback(self.process.terminate)
+        command = [sys.executable, "-m", "ibkeys", "watch", *options]
+        self.process, self.log = attached(served, stack, "watch", command, {"SIM_HOST": node, **(environment or {})})
 
     def begun(self) -> Watched:
         """Wait until it watches."""

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.corpus import DATA
-from tests.integration.hosted import Running, opensm
-from tests.integration.subnet import Subnet
+from tests.integration.hosted import Hosted, Running, opensm
 from tests.integration.waiting import Waiting
 from tests.ufm.mock import Mock, token_file, ufm
 
@@ -21,7 +20,7 @@ NODES = {number: 0x0002C903000A1001 + 16 * number for number in range(1, 7)}
 class Ufmed:
     """The served fabric with its OpenSM, and the UFM that is over both."""
 
-    def __init__(self, served: Subnet, running: Running, mock: Mock) -> None:
+    def __init__(self, served: Hosted, running: Running, mock: Mock) -> None:
         self.served, self.running, self.mock = served, running, mock
         self.token = token_file(served.folder)
         self.wait = 60
@@ -67,7 +66,7 @@ def ufmed(before: dict[int, dict[int, str]]) -> Iterator[Ufmed]:
     with ufm() as mock:
         for base, members in before.items():
             mock.store(base, **{f"g{NODES[node]:x}": word for node, word in members.items()})
-        with Subnet(DATA / "fabrics" / "two-switch.net") as served, opensm(served, mock.conf()) as running:
+        with Hosted(DATA / "fabrics" / "two-switch.net") as served, opensm(served, mock.conf()) as running:
             found = Ufmed(served, running, mock)
             mock.sync = found.sync
             yield found

@@ -83,7 +83,7 @@ class Place:
         with self.store() as store:
             for node in self.net.nodes:
                 for port in node.end_ports:
-                    known = store.keys_for(port.guid)
+                    known = store.all_keys().get(port.guid, [])
                     assert not port.m_key or MKey(port.m_key) in known, f"the key of {port} is lost"
 
     def keys(self) -> dict[int, int]:

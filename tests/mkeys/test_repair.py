@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ibkeys.errors import NoReply, Refused, UsageError
 from ibkeys.host.opensm_process import OpensmConfig, OpensmProcess, read_opensm_config
+from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.repair.outlook import RepairOutlook
 from ibkeys.mkeys.repair.repair import plan_repair
@@ -26,6 +27,7 @@ from tests.fabricsim import subnet, tool, writer
 from tests.fattree import fat_tree
 from tests.mkeys.rollout import deploy, go_on, rotate, site_of
 from tests.protectedsim import end_ports, keep_counters, listen, ring_of, store_of, violations
+from tests.sample import SOAK
 
 A, B, C = (MKey(0xA94F13D02E7C5B68 + number) for number in range(3))
 LEASE = 60
@@ -46,7 +48,9 @@ class Lab:
         store_of(net, ring, folder / "keys.db", level)
         with KeyStore(folder / "keys.db") as store:
             for port in self.ports:
-                store.put_pending(port.node.guid, port.guid, port.number, B, level, LEASE, A)
+                store.put_pending(
+                    port.node.guid, port.guid, port.number, KeySetting(B, level, LEASE), KeySetting(A, level, LEASE)
+                )
         self.give([A] * len(self.ports), level)
         write_key_files(self.cache, KeyFiles(dict.fromkeys(ring.by_guid, A)), ["guid2mkey"])
 
@@ -310,7 +314,7 @@ def test_a_store_without_keys_has_nothing_to_ask_with(tmp_path: Path) -> None:
 # --- any mixture ------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100 if SOAK else 12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_mixture_of_keys_and_levels(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     folder = tmp_path_factory.mktemp("mixture")

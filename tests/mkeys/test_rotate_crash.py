@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DRIVER = Path(__file__).with_name("crash_driver.py")
 SHIM = Path(__file__).with_name("crashpoint.c")
-SAMPLE = 8
+SAMPLE = 4
 """Points of each row under `make test`. Under `make soak`: all of them, and one in `STRIDE` with losses or a failing
 disk, which multiply what the points without either show."""
 STRIDE = 5

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.key_sources import add_store
 from ibkeys.mkeys.rollout.going_back import plan_return
@@ -62,7 +63,7 @@ def test_every_key_is_kept_and_every_run_comes_to_its_end(
             port.m_key, port.protect_bits, port.lease_period = has_key * number, bits, 600
             if has_key and (is_known or port is ports[0] or port.node.is_switch):  # else nothing is seen behind it
                 where = port.node.guid, port.guid, port.number
-                w.keystore.promote(w.keystore.put_pending(*where, MKey(number), bits, 600, None))
+                w.keystore.promote(w.keystore.put_pending(*where, KeySetting(MKey(number), bits, 600), None))
         reload(fabric, w.keystore)
         before = {port.guid: (port.m_key, port.protect_bits, port.lease_period) for port in ports}
 
@@ -77,7 +78,7 @@ def test_every_key_is_kept_and_every_run_comes_to_its_end(
             for port in ports:
                 # A key that nobody knew beforehand may stay unknown: then it has not been touched.
                 touched = port.m_key != before[port.guid][0]
-                assert not touched or not port.m_key or MKey(port.m_key) in w.keystore.keys_for(port.guid)
+                assert not touched or not port.m_key or MKey(port.m_key) in w.keystore.all_keys().get(port.guid, [])
             return results
 
         if command == "mkey-remove":

@@ -117,7 +117,7 @@ def test_a_port_that_falls_silent_leaves_both_keys_in_the_store(tmp_path: Path) 
             with pytest.raises(NoReply, match="neither to the new nor to the old"):
                 w.apply(plan)
     with KeyStore(tmp_path / "keys.db", create=False) as store:
-        assert store.keys_for(net.port(NAME, 1).guid) == [OLD, NEW]
+        assert store.all_keys().get(net.port(NAME, 1).guid, []) == [OLD, NEW]
         assert {row.state for row in store.rows()} == {"current", "pending"}
 
 
@@ -130,7 +130,7 @@ def test_the_new_key_is_on_disk_before_the_set_and_no_key_is_in_the_journal(tmp_
         with writer(fabric) as w, pytest.raises(KeyboardInterrupt):
             w.apply(plan_mkey_set(w, fabric.find_port(2), NEW, 1, 60))
     with KeyStore(tmp_path / "keys.db", create=False) as store:
-        assert set(store.keys_for(net.port(NAME, 1).guid)) == {OLD, NEW}
+        assert set(store.all_keys().get(net.port(NAME, 1).guid, [])) == {OLD, NEW}
     with Journal(tmp_path / "journal.db", create=False) as journal:
         [operation] = journal.list_operations()
         [entry] = journal.entries(operation.id)

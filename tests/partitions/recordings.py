@@ -45,6 +45,29 @@ class Recording:
         return self.options["allow_both_pkeys"] == "TRUE"
 
 
+SAMPLE = (
+    "dual-home--both-members--both-pkeys",
+    "dual-home--default-limited",
+    "ring-router--all-kinds",
+    "two-switch--abbreviations",
+    "two-switch--churn-1+churn-2--keep-indexes",
+    "two-switch--comments-only",
+    "two-switch--indx0--both-pkeys",
+    "two-switch--merge-override--enforce-in",
+    "two-switch--mgroups",
+    "two-switch--missing-guids",
+    "two-switch--none",
+    "two-switch--overflow-64",
+    "two-switch--overflow-switch0",
+    "two-switch--syntax-bad-guid",
+    "two-switch--syntax-semicolon-in-comment",
+    "two-switch--syntax-wide-pkey",
+)
+"""Recorded runs of each kind of policy. `make test` runs OpenSM, and applies, on these.
+
+The prediction is held against all of them."""
+
+
 def recordings() -> list[Any]:
     """Return every recorded run as a test parameter: those of large fabrics only in a soak."""
     files = {file.name: file for file in reversed(corpus.files("policies/expected/*.json"))}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 import random
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from ibkeys.partitions.words import c_number, mtu_in_words, rate_in_words
 from tests import corpus
 from tests.partitions.mutating import mutate
 from tests.partitions.recordings import load, recordings
+from tests.sample import SOAK
 
 POLICIES = corpus.files("policies/*.conf")
 VECTORS = [vector for file in corpus.files("vectors/opensm_partitions.json") for vector in corpus.load(file)["vectors"]]
@@ -301,7 +301,7 @@ def test_a_file_that_is_not_there_or_a_folder_is_one_line(tmp_path: Path) -> Non
 def test_mutated_policies_are_read_or_refused_with_a_line_never_half_used(path: Path) -> None:
     rng = random.Random(path.name)
     text = path.read_text()
-    for _ in range(100 if os.environ.get("IBKEYS_SOAK") == "1" else 10):
+    for _ in range(100 if SOAK else 10):
         check_sound(parse_policy(mutate(text, rng)))
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ibkeys.keys.pkey import PKey
 from ibkeys.partitions import opensm_tables as opensm
-from ibkeys.plan.layout import Placed, place
+from ibkeys.plan.tables.layout import Placed, place
 
 ANY = range(0x8000)
 

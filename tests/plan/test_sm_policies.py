@@ -27,9 +27,9 @@ from ibkeys.partitions.opensm_tables import packed
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.partitions.sweeps import Sweeps
 from ibkeys.plan.kinds import levels
-from ibkeys.plan.layout import place
 from ibkeys.plan.model import SmOptions
 from ibkeys.plan.sm_policies import SmPolicies, policies_between
+from ibkeys.plan.tables.layout import place
 from ibkeys.topology.port_id import PortId
 from tests.plan.walking import Rules, on_the_way
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import ibkeys
-from ibkeys.discovery.sweep import Wanted
+from ibkeys.discovery.wanted import Wanted
 from ibkeys.sm.dangers.catalogue import all_dangers
 from ibkeys.sm.document import to_json
 from ibkeys.sm.host_ports import HostPort, host_ports

@@ -7,12 +7,11 @@ steps there are.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 
+from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import SMKey
 from ibkeys.store import sqlite
@@ -22,8 +21,8 @@ from ibkeys.store.keys.sealing import Cost, Passphrase
 from ibkeys.store.keys.sm_keys import SmKeys
 from ibkeys.store.opensm import KEY_FILES, KeyFiles, write_key_files
 from ibkeys.store.snapshot import write_snapshot
+from tests.dying import at_each_step, crash
 
-CRASHED = 77
 KEYS = {name: MKey(0x1111111111111111 * number) for number, name in enumerate("ABCD", 1)}
 PORT_GUID = 0x0002C90300A1B2C3
 
@@ -33,7 +32,7 @@ steps_left = -1  # negative: not counting
 def step(*_: object) -> None:
     global steps_left
     if steps_left == 0:
-        os._exit(CRASHED)
+        crash()
     steps_left -= 1
 
 
@@ -52,13 +51,13 @@ def promise(directory: Path, text: str) -> None:
 
 def use_key_store(directory: Path) -> None:
     store = KeyStore(directory / "made" / "keys.db")
-    first = store.put_pending(1, PORT_GUID, 1, KEYS["B"], 2, 60, KEYS["A"])
+    first = store.put_pending(1, PORT_GUID, 1, KeySetting(KEYS["B"], 2, 60), KeySetting(KEYS["A"], 2, 60))
     promise(directory, "AB")
     store.promote(first)
-    second = store.put_pending(1, PORT_GUID, 1, KEYS["C"], 2, 60, KEYS["B"])
+    second = store.put_pending(1, PORT_GUID, 1, KeySetting(KEYS["C"], 2, 60), KeySetting(KEYS["B"], 2, 60))
     promise(directory, "C")
     store.abandon(second)
-    store.put_pending(1, PORT_GUID, 1, KEYS["D"], 2, 60, None)
+    store.put_pending(1, PORT_GUID, 1, KeySetting(KEYS["D"], 2, 60), None)
     promise(directory, "D")
     store.close()
 
@@ -132,7 +131,6 @@ USES = {
 
 
 def crash_everywhere(directory: Path, work: Callable[[Path], None]) -> None:
-    global steps_left
     connect = sqlite.connect
 
     def traced(path: Path | None, read_only: bool) -> object:
@@ -144,20 +142,13 @@ def crash_everywhere(directory: Path, work: Callable[[Path], None]) -> None:
     sys.addaudithook(audit)
     import sqlite3  # noqa: F401  (its own files are not steps)
 
-    for number in count():
-        place = directory / str(number)
-        place.mkdir()
-        child = os.fork()
-        if child == 0:
-            steps_left = number
-            work(place)
-            os._exit(0)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        if code == 0:
-            (directory / "end").write_text(str(number))
-            return
-        if code != CRASHED:
-            raise SystemExit(f"step {number} ended with {code}")
+    at_each_step(directory, lambda place, number: die_in(work, place, number))
+
+
+def die_in(work: Callable[[Path], None], place: Path, steps: int) -> None:
+    global steps_left
+    steps_left = steps
+    work(place)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from ibkeys.errors import StoreSealed
+from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
@@ -41,10 +42,10 @@ def test_every_promised_key_is_found_after_a_crash_at_any_step(tmp_path: Path) -
     assert promised(places[-1]) == "ABCD"
     for place in places:
         with KeyStore(place / "made" / "keys.db") as store:
-            found = set(store.keys_for(PORT_GUID))
+            found = set(store.all_keys().get(PORT_GUID, []))
             assert {KEYS[name] for name in promised(place)} <= found <= set(KEYS.values())
-            store.promote(store.put_pending(1, PORT_GUID, 1, MKey(5), 2, 60, None))
-            assert store.keys_for(PORT_GUID)[0] == MKey(5)
+            store.promote(store.put_pending(1, PORT_GUID, 1, KeySetting(MKey(5), 2, 60), None))
+            assert store.all_keys().get(PORT_GUID, [])[0] == MKey(5)
             assert store.database.query("PRAGMA integrity_check") == [("ok",)]
 
 
@@ -67,7 +68,7 @@ def keys_of(store_path: Path) -> set[MKey]:
     for text in ("", "first", "second"):
         with KeyStore(store_path, passphrase=Passphrase(lambda text=text: text)) as store:  # type: ignore[misc]
             try:
-                return set(store.keys_for(PORT_GUID))
+                return set(store.all_keys().get(PORT_GUID, []))
             except StoreSealed:
                 continue
     raise AssertionError(f"{store_path} opens with no passphrase")

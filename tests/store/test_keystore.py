@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.errors import StoreError
+from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MASK, MKey
 from ibkeys.store.keys.keystore import KeyStore
 
@@ -29,7 +30,7 @@ def store() -> KeyStore:
 
 
 def put(store: KeyStore, new: MKey, old: MKey | None = None, port_guid: int = PORT_GUID) -> int:
-    return store.put_pending(NODE, port_guid, PORT, new, 2, 60, old)
+    return store.put_pending(NODE, port_guid, PORT, KeySetting(new, 2, 60), old and KeySetting(old, 2, 60))
 
 
 def states(store: KeyStore) -> list[tuple[str, MKey]]:
@@ -51,10 +52,10 @@ def test_rotation_keeps_the_old_key_findable_at_every_step(store: KeyStore) -> N
     store.promote(put(store, A))
     ref = put(store, B, A)
     assert states(store) == [("current", A), ("pending", B)]
-    assert store.keys_for(PORT_GUID) == [A, B]
+    assert store.all_keys().get(PORT_GUID, []) == [A, B]
     store.promote(ref)
     assert states(store) == [("former", A), ("current", B)]
-    assert store.keys_for(PORT_GUID) == [B, A]
+    assert store.all_keys().get(PORT_GUID, []) == [B, A]
 
 
 def test_new_key_says_which_row_it_replaces(store: KeyStore) -> None:
@@ -65,7 +66,7 @@ def test_new_key_says_which_row_it_replaces(store: KeyStore) -> None:
 
 
 def test_old_key_from_elsewhere_becomes_current_with_its_bits(store: KeyStore) -> None:
-    ref = store.put_pending(NODE, PORT_GUID, PORT, B, 2, 60, A, old_protect_bits=1, old_lease_period=30)
+    ref = store.put_pending(NODE, PORT_GUID, PORT, KeySetting(B, 2, 60), KeySetting(A, 1, 30))
     assert states(store) == [("current", A), ("pending", B)]
     old = store.get(store.get(ref).replaces or 0)
     assert (old.m_key, old.m_key_protect_bits, old.m_key_lease_period) == (A, 1, 30)
@@ -75,7 +76,7 @@ def test_old_key_that_differs_from_the_current_one_does_not_push_it_out(store: K
     store.promote(put(store, A))
     put(store, C, B)
     assert states(store) == [("former", A), ("current", B), ("pending", C)]
-    assert store.keys_for(PORT_GUID) == [B, C, A]
+    assert store.all_keys().get(PORT_GUID, []) == [B, C, A]
 
 
 def test_unknown_old_key_leaves_the_current_one_alone(store: KeyStore) -> None:
@@ -88,7 +89,7 @@ def test_second_attempt_keeps_the_first_ones_key(store: KeyStore) -> None:
     put(store, A)
     put(store, B)
     assert states(store) == [("former", A), ("pending", B)]
-    assert store.keys_for(PORT_GUID) == [B, A]
+    assert store.all_keys().get(PORT_GUID, []) == [B, A]
 
 
 def test_abandoned_key_stays_findable(store: KeyStore) -> None:
@@ -96,7 +97,7 @@ def test_abandoned_key_stays_findable(store: KeyStore) -> None:
     store.abandon(put(store, B, A), note="no reply to the Set")
     assert states(store) == [("current", A), ("former", B)]
     assert store.rows()[1].note == "no reply to the Set"
-    assert store.keys_for(PORT_GUID) == [A, B]
+    assert store.all_keys().get(PORT_GUID, []) == [A, B]
 
 
 def test_abandoned_key_that_turns_out_to_be_in_the_port_becomes_current(store: KeyStore) -> None:
@@ -105,7 +106,7 @@ def test_abandoned_key_that_turns_out_to_be_in_the_port_becomes_current(store: K
     store.abandon(ref)
     store.promote(ref)
     assert store.current() == {PORT_GUID: B}
-    assert store.keys_for(PORT_GUID) == [B, A]
+    assert store.all_keys().get(PORT_GUID, []) == [B, A]
 
 
 def test_promoting_twice_changes_nothing(store: KeyStore) -> None:
@@ -136,14 +137,14 @@ def test_imported_keys_are_tried_last_and_not_doubled(store: KeyStore) -> None:
     store.put_imported(PORT_GUID, B)
     ref = put(store, C)
     assert store.put_imported(PORT_GUID, C) == ref
-    assert store.keys_for(PORT_GUID) == [C, B, A]
+    assert store.all_keys().get(PORT_GUID, []) == [C, B, A]
     assert store.get(first).node_guid is None
 
 
 def test_an_imported_key_is_tried_before_a_former_one(store: KeyStore) -> None:
     store.abandon(put(store, A))
     store.put_imported(PORT_GUID, B)
-    assert store.keys_for(PORT_GUID) == [B, A]
+    assert store.all_keys().get(PORT_GUID, []) == [B, A]
 
 
 EARLIER, LATER = datetime(2026, 11, 20, 11, tzinfo=UTC), datetime(2026, 11, 20, 13, tzinfo=UTC)
@@ -167,16 +168,16 @@ def test_import_of_older_files_leaves_the_proven_key_first(store: KeyStore) -> N
     store.promote(put(store, A))
     assert bring(store, B, EARLIER) == "older"
     assert bring(store, B, EARLIER) == "older"
-    assert store.keys_for(PORT_GUID) == [A, B]
+    assert store.all_keys().get(PORT_GUID, []) == [A, B]
     assert store.current() == {PORT_GUID: A}
 
 
 def test_import_of_newer_files_takes_the_first_place_and_back(store: KeyStore) -> None:
     store.promote(put(store, A))
     assert bring(store, B, LATER) == "changed"
-    assert (store.keys_for(PORT_GUID), store.current()) == ([B, A], {})
+    assert (store.all_keys().get(PORT_GUID, []), store.current()) == ([B, A], {})
     assert bring(store, A, LATER) == "changed"  # a former key comes back
-    assert store.keys_for(PORT_GUID) == [A, B]
+    assert store.all_keys().get(PORT_GUID, []) == [A, B]
     assert len(store.rows()) == 2
 
 
@@ -186,7 +187,7 @@ def test_import_leaves_an_unfinished_change_to_be_resumed(store: KeyStore) -> No
     assert bring(store, B, LATER) == "known"
     assert states(store) == [("current", A), ("pending", B)]
     assert bring(store, C, LATER) == "changed"
-    assert store.keys_for(PORT_GUID) == [B, C, A]
+    assert store.all_keys().get(PORT_GUID, []) == [B, C, A]
 
 
 def test_the_key_of_the_whole_subnet(store: KeyStore) -> None:
@@ -209,17 +210,17 @@ def test_a_key_of_the_whole_subnet_is_found_by_its_number(store: KeyStore) -> No
 def test_ports_do_not_see_each_others_keys(store: KeyStore) -> None:
     put(store, A, port_guid=1)
     put(store, B, port_guid=2)
-    assert (store.keys_for(1), store.keys_for(2), store.keys_for(3)) == ([A], [B], [])
+    assert (store.all_keys().get(1, []), store.all_keys().get(2, []), store.all_keys().get(3, [])) == ([A], [B], [])
 
 
 def test_key_zero_is_kept_like_any_other(store: KeyStore) -> None:
     store.promote(put(store, A, MKey(0)))
-    assert store.keys_for(PORT_GUID) == [A, MKey(0)]
+    assert store.all_keys().get(PORT_GUID, []) == [A, MKey(0)]
 
 
 def test_nothing_shows_a_key(store: KeyStore) -> None:
     ref = put(store, A, B)
-    shown = f"{store.rows()} {store.get(ref)!r} {store.keys_for(PORT_GUID)} {store.current()}"
+    shown = f"{store.rows()} {store.get(ref)!r} {store.all_keys().get(PORT_GUID, [])} {store.current()}"
     assert MASK in shown
     for key in (A, B):
         assert key.hex()[2:] not in shown.lower()
@@ -299,7 +300,7 @@ def test_no_sequence_of_operations_loses_a_key(steps: list[Any]) -> None:
                     store = KeyStore(path)
             rows = store.rows()
             for port, expected in given_keys.items():
-                found = store.keys_for(port)
+                found = store.all_keys().get(port, [])
                 assert set(found) == expected
                 assert len(found) == len(set(found))
                 for state in ("current", "pending"):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import StoreError
+from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import SMKey
 from ibkeys.store.keys.keystore import KeyStore
@@ -51,12 +52,12 @@ def test_rows_links_and_references_come_along(path: Path) -> None:
 
 def test_the_migrated_store_works_on_and_is_what_a_new_one_is(path: Path, tmp_path: Path) -> None:
     with KeyStore(path) as store:
-        ref = store.put_pending(1, PORT, 1, A, 2, 60, C)
+        ref = store.put_pending(1, PORT, 1, KeySetting(A, 2, 60), KeySetting(C, 2, 60))
         assert ref == 8  # the former current key got 7: no number is used twice
         store.promote(ref)
-        assert store.keys_for(PORT) == [A, C, B]
+        assert store.all_keys().get(PORT, []) == [A, C, B]
         store.encrypt(Passphrase(lambda: "x"), Cost(n=4))
-        assert store.keys_for(PORT) == [A, C, B]
+        assert store.all_keys().get(PORT, []) == [A, C, B]
     with KeyStore(tmp_path / "new.db"):
         pass
 

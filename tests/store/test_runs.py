@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import StoreError
+from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import NewRunPort, RunOptions, RunPort, Runs, shared_key_ref
@@ -42,7 +43,7 @@ def test_what_became_of_a_port() -> None:
     runs = Runs(store)
     number = runs.begin("mkey-rotate", RunOptions(), PORTS[:1])
     assert shared_key_ref(runs.ports(number)) is None
-    ref = store.put_pending(1, PORTS[0].port_guid, 1, MKey(2), 2, 60, MKey(1))
+    ref = store.put_pending(1, PORTS[0].port_guid, 1, KeySetting(MKey(2), 2, 60), KeySetting(MKey(1), 2, 60))
     runs.note_key(number, 0, ref, store.get(ref).replaces, 1, 30)
     assert not runs.ports(number)[0].is_begun
     runs.mark(number, 0, "sent")
@@ -78,7 +79,7 @@ def test_a_run_and_its_keys_are_stored_together_or_not_at_all() -> None:
     def fail() -> None:
         with store.in_one_transaction():
             number = Runs(store).begin("mkey-deploy", OPTIONS, PORTS)
-            store.put_pending(1, PORTS[0].port_guid, 1, MKey(2), 2, 60, None)
+            store.put_pending(1, PORTS[0].port_guid, 1, KeySetting(MKey(2), 2, 60), None)
             Runs(store).note_key(number, 0, 999, None, 0, 0)  # there is no such key
 
     with pytest.raises(StoreError):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import StoreError, StoreSealed
+from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sealing import SEALED_BYTES, Cost, Passphrase, Seal
@@ -35,8 +36,8 @@ def path(tmp_path: Path) -> Path:
     """A store with three keys of a port, the key of the subnet, a link and a LID, encrypted."""
     path = tmp_path / "keys.db"
     with KeyStore(path) as store:
-        store.promote(store.put_pending(1, PORT, 1, A, 2, 60, None))
-        store.put_pending(1, PORT, 1, B, 2, 60, A)
+        store.promote(store.put_pending(1, PORT, 1, KeySetting(A, 2, 60), None))
+        store.put_pending(1, PORT, 1, KeySetting(B, 2, 60), KeySetting(A, 2, 60))
         store.put_imported(2, C)
         store.put_subnet_key(C, "from opensm.conf")
         store.put_links([(1, 1, 2, 2)])
@@ -49,11 +50,11 @@ def path(tmp_path: Path) -> Path:
 def test_keys_are_read_with_the_passphrase_and_written_with_it(path: Path) -> None:
     with KeyStore(path, passphrase=phrase()) as store:
         assert store.is_encrypted
-        assert store.keys_for(PORT) == [A, B]
+        assert store.all_keys().get(PORT, []) == [A, B]
         assert store.all_keys() == {2: [C], PORT: [A, B]}
         assert store.subnet_keys() == [C]
         added = MKey(0xD1D2D3D4D5D6D7D8)
-        store.promote(store.put_pending(1, PORT, 1, added, 2, 60, A))
+        store.promote(store.put_pending(1, PORT, 1, KeySetting(added, 2, 60), KeySetting(A, 2, 60)))
         store.put_all_imported({3: added}, utc_now())
         store.put_subnet_key(added)
         assert (store.current()[PORT], store.subnet_keys()) == (added, [added, C])
@@ -89,10 +90,10 @@ def test_without_it_or_with_another_there_is_no_key_and_one_line(path: Path, pas
             store.current,
             store.all_keys,
             store.subnet_keys,
-            lambda: store.keys_for(PORT),
+            lambda: store.all_keys().get(PORT, []),
             lambda: store.get(1),
             lambda: store.put_imported(5, A),
-            lambda: store.put_pending(1, 5, 1, A, 2, 60, None),
+            lambda: store.put_pending(1, 5, 1, KeySetting(A, 2, 60), None),
             lambda: store.put_subnet_key(A),
             store.decrypt,
             lambda: store.encrypt(phrase("mine"), CHEAP),
@@ -104,18 +105,18 @@ def test_without_it_or_with_another_there_is_no_key_and_one_line(path: Path, pas
             assert WORDS not in str(error.value)
         assert len(store.outline()) == 3
     with KeyStore(path, passphrase=phrase()) as store:
-        assert store.keys_for(PORT) == [A, B]
+        assert store.all_keys().get(PORT, []) == [A, B]
 
 
 def test_another_passphrase_and_back_to_clear(path: Path) -> None:
     with KeyStore(path, passphrase=phrase()) as store:
         store.encrypt(phrase("another"), CHEAP)
-        assert store.keys_for(PORT) == [A, B]
+        assert store.all_keys().get(PORT, []) == [A, B]
     with KeyStore(path, passphrase=phrase("another")) as store:
         store.decrypt()
-        assert store.keys_for(PORT) == [A, B]
+        assert store.all_keys().get(PORT, []) == [A, B]
     with KeyStore(path) as store:
-        assert (store.is_encrypted, store.keys_for(PORT), store.subnet_keys()) == (False, [A, B], [C])
+        assert (store.is_encrypted, store.all_keys().get(PORT, []), store.subnet_keys()) == (False, [A, B], [C])
 
 
 def test_it_is_asked_for_once_and_only_when_needed(path: Path) -> None:
@@ -132,7 +133,7 @@ def test_it_is_asked_for_once_and_only_when_needed(path: Path) -> None:
     assert not asked
     for _ in range(3):
         with KeyStore(path, passphrase=one) as store:
-            store.keys_for(PORT)
+            store.all_keys().get(PORT, [])
     assert len(asked) == 1
     with KeyStore(path.with_name("clear.db"), passphrase=Passphrase(ask)) as store:
         store.put_imported(1, A)
@@ -165,9 +166,9 @@ def test_a_sealed_key_is_not_taken_for_another_ports(path: Path) -> None:
     by_hand.commit()
     by_hand.close()
     with KeyStore(path, passphrase=phrase()) as store:
-        assert store.keys_for(PORT) == [A, B]
+        assert [store.get(ref).m_key for ref in (1, 2)] == [A, B]
         with pytest.raises(StoreSealed):
-            store.keys_for(2)
+            store.get(3)
 
 
 def test_a_damaged_cost_does_not_take_all_memory(path: Path) -> None:

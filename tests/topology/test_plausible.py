@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ibkeys
-from ibkeys.discovery.sweep import EVERYTHING
+from ibkeys.discovery.wanted import EVERYTHING
 from ibkeys.errors import IbkeysError, ImpossibleValue
 from ibkeys.fabric.snapshot import take_snapshot
 from ibkeys.fabric.snapshot_file import load_snapshot, save_snapshot

@@ -11,7 +11,7 @@ import json
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 TOKEN = "mock-token-4711-aBcDeFgH"
+QOS = {"mtu_limit": 2, "service_level": 0, "rate_limit": 2.5}
 LOGIN_PAGE = b"<!DOCTYPE html><html><title>UFM login</title></html>"
 SM_CONF = {
     "m_key": "0x00000000beef0001",
@@ -36,6 +37,7 @@ class Stored:
     name: str
     members: dict[int, tuple[str, bool]] = field(default_factory=dict)
     ip_over_ib: bool = True
+    qos: dict[str, Any] = field(default_factory=lambda: dict(QOS))
 
 
 @dataclass
@@ -55,6 +57,14 @@ class Mock:
     post_ignores_memberships: bool = False
     syncs: bool = True
     loses_half: bool = False
+    put_resets: bool = False  # the name where PUT does not carry it, and the QoS
+    flat_qos: bool = False
+    version: str | None = "6.23.1-6"  # None: it does not tell
+    absent_guid: int = 200  # the status of DELETE of a GUID that is no member
+    known_guids: set[int] | None = None  # of others POST and PUT make 404; None: any GUID will do
+    drops_empty: bool = False  # a partition whose last member goes
+    before_change: Callable[[Mock], None] = lambda mock: None
+    seen: Callable[[int, str], None] = lambda number, when: None  # a request "comes"; it is "made", unanswered
     job: str | None = None  # the Status of the job that each change begins
     fails_from: int | None = None  # the change, counted from 0, from which on it answers 503
     hides: bool = False  # all members: an empty list
@@ -96,7 +106,7 @@ class Mock:
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
-    def entry(self, base: int, each: Stored, with_guids: bool) -> dict[str, Any]:
+    def entry(self, base: int, each: Stored, with_guids: bool, with_qos: bool = False) -> dict[str, Any]:
         guids: list[Any] = [
             {"guid": self.spell_guid(guid), "membership": word, "index0": index0}
             for guid, (word, index0) in sorted(each.members.items())
@@ -105,17 +115,20 @@ class Mock:
             guids = []
         if self.untold:
             guids = [member["guid"] for member in guids]
-        return {"partition": each.name, "ip_over_ib": each.ip_over_ib, **({"guids": guids} if with_guids else {})}
+        qos = each.qos if self.flat_qos else {"qos_conf": each.qos}
+        found: dict[str, Any] = {"partition": each.name, "ip_over_ib": each.ip_over_ib}
+        return found | ({"guids": guids} if with_guids else {}) | (qos if with_qos else {})
 
     def everything(self) -> dict[int, Stored]:
         return {0x7FFF: Stored("management"), **self.partitions}
 
     def read(self, path: str, query: dict[str, list[str]]) -> tuple[int, Any]:
+        if path == "/app/ufm_version":
+            return (403, "not for you") if self.version is None else (200, {"ufm_release_version": self.version})
         self.before_read(self, self.reads)
         self.reads += 1
         with_guids = query.get("guids_data") == ["true"]
-        if path == "/app/ufm_version":
-            return 200, {"ufm_release_version": "6.23.1-6"}
+        with_qos = query.get("qos_conf") == ["true"]
         if path == "/app/smconf":
             return 200, self.sm_conf
         if path.startswith("/jobs/"):
@@ -126,6 +139,7 @@ class Mock:
                 "Progress": 1,
             }
         if path == "/resources/pkeys":
+            assert not (with_guids and with_qos), "of the list both together are unsupported"
             return 200, self.listed(with_guids)
         base = int(path.rpartition("/")[2], 16)
         found = self.everything().get(base)
@@ -134,7 +148,7 @@ class Mock:
             found = self._before.get(base)
         if found is None:
             return (404, "404 NOT FOUND") if self.absent == "404" else (200, {})
-        entry = self.entry(base, found, with_guids)
+        entry = self.entry(base, found, with_guids, with_qos)
         return 200, {self.spell_key(base): entry} if self.nested else entry
 
     def listed(self, with_guids: bool) -> Any:
@@ -150,10 +164,18 @@ class Mock:
         if self.fails_from is not None and number >= self.fails_from:
             return 503, "503 Service Unavailable"
         self._stale_reads, self._before = self.stale_reads, deepcopy(self.partitions)
+        self.before_change(self)
         if method == "DELETE":
             base = int(path.split("/")[3], 16)
-            for guid in path.rpartition("/")[2].split(","):
-                self.partitions[base].members.pop(int(guid, 16), None)
+            guids = {int(guid, 16) for guid in path.rpartition("/")[2].split(",")}
+            if guids - self.partitions[base].members.keys() and self.absent_guid != 200:
+                return self.absent_guid, {"error": "no such GUID"}
+            for guid in guids:
+                self.partitions[base].members.pop(guid, None)
+            if self.drops_empty and not self.partitions[base].members:
+                del self.partitions[base]
+        elif self.known_guids is not None and {int(each, 16) for each in body["guids"]} - self.known_guids:
+            return 404, {"error": "no such GUID"}
         else:
             self.put(method, body)
         self.changed()
@@ -170,8 +192,10 @@ class Mock:
         pairs = [(int(guid, 16), word) for guid, word in zip(body["guids"], words, strict=True)]
         if self.loses_half:
             pairs = pairs[: len(pairs) // 2]
-        each = self.partitions.setdefault(base, Stored(f"api_pkey_{base:#x}"))
+        each = self.partitions.setdefault(base, Stored(body.get("partition_name", f"api_pkey_{base:#x}")))
         each.ip_over_ib = body.get("ip_over_ib", True)
+        if method == "PUT" and self.put_resets:
+            each.name, each.qos = body.get("partition_name", f"api_pkey_{base:#x}"), dict(QOS)
         if method == "PUT":
             each.members = {}
         each.members |= {guid: (word, bool(body.get("index0"))) for guid, word in pairs}
@@ -190,11 +214,15 @@ class _Handler(BaseHTTPRequestHandler):
     def do(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         with self.lock:
+            number = len(self.mock.log)
             self.mock.log.append((self.command, self.path, dict(self.headers), body))
+            self.mock.seen(number, "comes")
             if self.mock.answer is not None and self.mock.answer(self):
                 return
             status, answer = self.answer_to(body)
-            self.give(status, answer)
+            self.mock.seen(number, "made")
+            with suppress(OSError):  # whoever asked may be gone
+                self.give(status, answer)
 
     do_GET = do_POST = do_PUT = do_DELETE = do
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import logging
 import socket
 import ssl
 import subprocess
 import traceback
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from ibkeys.errors import IbkeysError, UfmNotReached, UfmRefused, UsageError
-from ibkeys.ufm.access import UfmAccess, UfmToken, is_ufm
+from ibkeys.ufm.access import ALL_WITHIN, UfmAccess, UfmToken, is_ufm
 from ibkeys.ufm.client import Deadline, UfmClient
 from ibkeys.ufm.rest import Ufm, adding, removing, replacing
 from tests.ufm.mock import TOKEN, Mock, ufm
@@ -286,6 +290,16 @@ def test_a_certificate_that_the_user_trusts_is_taken(secured: Mock, certificate:
     assert set(Ufm(blind).partitions()) == {0x10, 0x7FFF}
 
 
+def test_no_file_has_what_decrypts_the_token(
+    secured: Mock, certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "keys.log"
+    monkeypatch.setenv("SSLKEYLOGFILE", str(log))
+    Ufm(UfmAccess.of(secured.url, UfmToken(TOKEN), trusted=certificate)).partitions()
+    assert secured.log
+    assert not log.exists() or "CLIENT" not in log.read_text()
+
+
 def test_a_certificate_of_another_name_is_refused(secured: Mock, certificate: Path) -> None:
     other = secured.url.replace("127.0.0.1", "localhost")
     with pytest.raises(UfmNotReached, match=r"(?i)certificate"):
@@ -388,6 +402,7 @@ def test_a_proxy_that_the_user_names_is_used(mock: Mock) -> None:
     assert mock.log[0][1].startswith("http://localhost:1/")
 
 
+COOKIE = "of-the-mock"
 LIES = [
     lambda mock: None,
     page,
@@ -400,6 +415,10 @@ LIES = [
     answers(200, JSON, f'["{TOKEN}"]'.encode()),
     answers(200, JSON, f'{{"0x10": {{"guids": ["Basic {TOKEN}"]}}}}'.encode()),
     answers(202, JSON, f'{{"ID": "x y{TOKEN}"}}'.encode()),
+    answers(302, {"Location": f"https://elsewhere.invalid/login?access_token={TOKEN}"}, b""),
+    answers(307, {"Location": f"/ufmRest?{quote(TOKEN)}", "X-Was": b64encode(TOKEN.encode()).decode()}, b""),
+    answers(401, {"WWW-Authenticate": f'Basic realm="{TOKEN}"', f"X-{TOKEN}": "1"}, b""),
+    answers(500, {"Content-Type": TOKEN}, TOKEN.encode()),
 ]
 
 
@@ -417,10 +436,59 @@ def test_the_token_is_in_one_header_and_nowhere_else(
         except IbkeysError as error:
             texts += traceback.format_exception(error)
             texts.append("".join(traceback.TracebackException.from_exception(error).format()))
-    assert any(record.name.startswith("http") for record in caplog.records), "their loggers were listened to"
+    assert any("receive_response_headers" in record.getMessage() for record in caplog.records), "they were heard"
     texts += [record.getMessage() for record in caplog.records]
+    assert COOKIE not in "\n".join(texts), "a session is as good as a token"
     for method, path, headers, body in mock.log:
         assert headers.pop("Authorization") == f"Basic {TOKEN}"
         assert "Cookie" not in headers
         texts += [method, path, repr(headers), body.decode()]
     assert TOKEN not in "\n".join(texts)
+    assert not [name for name in LOGGERS if logging.getLogger(name).filters], "others may log what they like"
+
+
+LOGGERS = ("httpx", "httpcore", "httpcore.connection", "httpcore.http11", "httpcore.proxy")
+
+
+@pytest.mark.parametrize("token", ["a+b/c=d", "a'b\"c\\d", "a%20b"])
+@pytest.mark.parametrize(
+    "write", [str, quote, lambda text: quote(text, safe=""), json.dumps, lambda text: repr(text.encode())]
+)
+def test_a_token_is_hidden_however_it_is_written(token: str, write: Callable[[str], str]) -> None:
+    written = write(token).strip("\"'").removeprefix("b'").removeprefix('b"')
+    assert UfmToken(token).hidden_in(f"before {written} after") == "before <token not shown> after"
+
+
+# --- many questions that are one answer -------------------------------------------------------------------------------
+
+
+def test_many_questions_together_have_an_end(mock: Mock) -> None:
+    """Each answer is in time, and there may be 32,766 of them."""
+    mock.listing = "plain"
+    for base in range(0x20, 0x30):
+        mock.store(base, g2c903000a1011="full")
+    clock = itertools.count(0, ALL_WITHIN / 10)
+    with pytest.raises(UfmNotReached, match=r"each of its 18 partitions takes more than 300 s: 9 were read by then"):
+        Ufm(access(mock), now=lambda: next(clock)).partitions()
+    assert mock.reads == 1 + 9
+    assert len(Ufm(access(mock)).partitions()) == 18
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("version", "takes"),
+    [("6.22.0", True), ("6.23.1-6", True), ("7.0", True), ("6.21.9", False), ("x", False), (None, False)],
+)
+def test_whether_ufm_takes_names(mock: Mock, version: str | None, takes: bool) -> None:
+    mock.version = version
+    assert Ufm(access(mock)).takes_names() is takes
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_of_one_partition_its_qos_is_read_too(mock: Mock, flat: bool) -> None:
+    mock.flat_qos = flat
+    found = Ufm(access(mock)).partition(0x10)
+    assert found is not None
+    assert found.qos == {"mtu_limit": "2", "service_level": "0", "rate_limit": "2.5"}

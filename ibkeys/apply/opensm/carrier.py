@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from ibkeys.apply.carrier import Carried, FabricChange, Failed, OnStep
+from ibkeys.apply.carrier import IN_ONE_STEP, Carried, FabricChange, Failed, OnStep, left_open
 from ibkeys.apply.opensm.course import Course, Planning, Settings, parsed, stale
 from ibkeys.apply.opensm.guards import KEPT_GUARDS, Guards
 from ibkeys.apply.opensm.interlocks import set_aside
@@ -24,7 +24,7 @@ from ibkeys.apply.remaining import Former, Remaining
 from ibkeys.apply.survey import Survey, look_at_all, read_again
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.consent import Objection
-from ibkeys.change.writer import Writer, way_on
+from ibkeys.change.writer import Writer
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Refused, UsageError
 from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import Break, PartitionPlan
@@ -40,7 +40,7 @@ class OpensmCarrier:
 
     name = "opensm"
     sends_sets = False
-    way_back = "in one step, which may briefly cut or connect pairs"
+    way_back = IN_ONE_STEP
 
     def __init__(
         self, writer: Writer, reached: Sequence[Reached], settings: Settings | None = None, clock: Clock = REAL_TIME
@@ -159,9 +159,9 @@ class OpensmCarrier:
             if run.fell_back:
                 self._go_back_from_fallback(operation, carried)
         except FileChanged as error:
-            carried.problem = _left_open(stale(error), operation)
+            carried.problem = left_open(stale(error), operation)
         except IbkeysError as error:
-            carried.problem = _left_open(error, operation)
+            carried.problem = left_open(error, operation)
         except KeyboardInterrupt as problem:
             carried.problem = problem
         return carried
@@ -261,9 +261,3 @@ class OpensmCarrier:
         seen = watch.until(expected, changing, self._settings.wait)
         yield from ((survey.targets[key].id, wrong) for key, wrong in seen.wrong.items())
         yield from ((survey.targets[key].id, str(error)) for key, error in seen.silent.items())
-
-
-def _left_open(error: IbkeysError, operation: Operation) -> IbkeysError:
-    """Let an error say what it leaves, and how it goes on."""
-    error.args = (f"{error}; operation {operation.id} of the journal is open: {way_on(operation)}", *error.args[1:])
-    return error

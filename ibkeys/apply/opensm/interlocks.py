@@ -154,7 +154,7 @@ def drift_of(
         end = _end_of(target, prediction)
         if end is None:
             continue
-        shown, should, guid = _compared(target, end, prediction, remembered)
+        shown, should, guid = _compared(target, end, remembered)
         if shown == should:
             continue
         drift.guids.add(guid)
@@ -191,7 +191,7 @@ def _end_of(target: Target, prediction: Prediction) -> Target | None:
 
 
 def _compared(
-    target: Target, end: Target, prediction: Prediction, remembered: Mapping[int, frozenset[PKey]]
+    target: Target, end: Target, remembered: Mapping[int, frozenset[PKey]]
 ) -> tuple[frozenset[PKey], frozenset[PKey], int]:
     """Return the P_Keys that a port shows and those that OpenSM gave it, and the port GUID they belong to."""
     guid = end.port.guid

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ibkeys.apply.carrier import Carried, OnStep, Written
 from ibkeys.apply.opensm.course import Course
 from ibkeys.apply.opensm.guards import Guards
-from ibkeys.apply.opensm.images import images_as_found, images_of
+from ibkeys.apply.opensm.images import images_of
 from ibkeys.apply.opensm.site import Site
-from ibkeys.apply.opensm.steps import PolicyStep, Prediction, expectations
+from ibkeys.apply.opensm.stepped_run import SteppedRun
+from ibkeys.apply.opensm.steps import Prediction, expectations
 from ibkeys.apply.opensm.watch import Watch, Watched
 from ibkeys.change.clock import Clock
 from ibkeys.errors import FileChanged, NotStored
 from ibkeys.plan.order import Phase
-from ibkeys.printable import named
 from ibkeys.store.journal import Entry, FileEntry, Operation
 from ibkeys.topology.enforcement import ENFORCEMENT_BITS
-from ibkeys.topology.port_id import PortId, PortKey
+from ibkeys.topology.port_id import PortId
 
 
 @dataclass(slots=True)
-class Run:
+class Run(SteppedRun):
     """One run. ``phases``: what each step of the course changes, port by port; ``check``: called often, raises to stop;
     ``wait``: seconds without progress after which OpenSM is told once more, and after which it is given up.
     ``fell_back``: OpenSM turned to its built-in policy, and nothing was done after that."""
@@ -54,8 +54,8 @@ class Run:
             if seen.wrong:
                 self._stop(seen, entries, phase)
                 return
-            self._note_silent(seen, is_last=number == len(course.steps) - 1)
-            self._settle(number, entries, written)
+            self.note_silent(seen, is_last=number == len(course.steps) - 1)
+            self.settle(course, number, entries, written)
         self._verify_files("its present content takes effect when OpenSM sweeps again")
         for phase in self.phases:
             for each in phase.steps:
@@ -92,7 +92,7 @@ class Run:
         """Return how the wire ends up; OpenSM is told once more when nothing comes nearer."""
         step, survey = self.course.steps[number], self.prediction.survey
         expected = expectations(step, self.course.before(number), self.course.bits(number), self.prediction)
-        watch = Watch(self.site.writer, survey.targets, self.clock, self._look_around, self._report(step))
+        watch = Watch(self.site.writer, survey.targets, self.clock, self._look_around, self.report_of(step))
         seen = watch.until(expected, list({each.port.key: None for each in self.phases[number].steps}), self.wait)
         if seen.wrong and not seen.fell_back:
             self._tell()
@@ -105,32 +105,7 @@ class Run:
         self.site.verify_process()
         self.guards.alive()
 
-    def _report(self, step: PolicyStep) -> Callable[[int, int], None]:
-        progress = self.progress
-        return (lambda done, whole: None) if progress is None else lambda done, whole: progress(step.name, done, whole)
-
     # --- how a step ended --------------------------------------------------------------------------------------------
-
-    def _counts(self, key: PortKey) -> bool:
-        return key not in self.carried.failed and not self.prediction.is_aside(key)
-
-    def _settle(self, number: int, entries: list[Entry], written: list[FileEntry]) -> None:
-        """Note in the journal that a step is proven; tables that came out with other indexes are noted as they are."""
-        step, before, targets = self.course.steps[number], self.course.before(number), self.prediction.survey.targets
-        late = images_as_found(step.tables, before, targets, self._counts)
-        entries += self.operation.record_all(late)
-        self.operation.record_all((), done=entries)
-        for entry in written:
-            entry.done()
-        # What comes next begins at what is there.
-        self.course.steps[number] = replace(step, tables={key: targets[key].table for key in step.tables})
-
-    def _note_silent(self, seen: Watched, is_last: bool) -> None:
-        if is_last:
-            self.carried.failed.update(seen.silent)
-        elif seen.silent:
-            names = named([str(self.prediction.survey.targets[key].id) for key in seen.silent])
-            self.carried.notes.append(f"no answer while an intermediate policy took effect: {names}")
 
     def _stop(self, seen: Watched, entries: list[Entry], phase: Phase) -> None:
         """Go no further: name each port."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from ibkeys.apply.carrier import Carried, FabricChange, Failed, OnStep
+from ibkeys.apply.carrier import IN_ONE_STEP, Carried, FabricChange, Failed, NobodyElsewhere, OnStep, left_open
 from ibkeys.apply.going_back import go_back_by_plan
 from ibkeys.apply.opensm.course import Settings
 from ibkeys.apply.opensm.steps import Prediction, phase_of
@@ -22,14 +22,15 @@ from ibkeys.apply.ufm.course import Planning, UfmCourse
 from ibkeys.apply.ufm.run import Run
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.consent import Objection
-from ibkeys.change.writer import Writer, way_on
+from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError
 from ibkeys.plan.model import Break, PartitionPlan, SmOptions
 from ibkeys.plan.order import Phase
-from ibkeys.plan.planner import enforcement_as_is
-from ibkeys.printable import named
+from ibkeys.plan.tables.leaf_ports import enforcement_as_is
+from ibkeys.printable import counted, named
 from ibkeys.store.journal import Operation
 from ibkeys.topology.port_id import PortKey
+from ibkeys.ufm.answers import QOS
 from ibkeys.ufm.rest import Ufm
 
 KEPT_URL: Final = "ufm_url"
@@ -37,12 +38,12 @@ KEPT_URL: Final = "ufm_url"
 _NO_PORT: Final = 0
 
 
-class UfmCarrier:
+class UfmCarrier(NobodyElsewhere):
     """Makes changes through *ufm*."""
 
     name = "ufm"
     sends_sets = False
-    way_back = "in one step, which may briefly cut or connect pairs"
+    way_back = IN_ONE_STEP
 
     def __init__(self, writer: Writer, ufm: Ufm, settings: Settings | None = None, clock: Clock = REAL_TIME) -> None:
         self._writer, self._ufm = writer, ufm
@@ -79,9 +80,28 @@ class UfmCarrier:
         planning = Planning(self._ufm.url, self._ufm.partitions(), self._prediction, self._settings, may_drift)
         course = planning.back(wanted) if isinstance(wanted, Former) else planning.forth(wanted, former)
         self._course, remaining = course, course.remaining
+        self._prepare_overwriting()
         survey.notes += course.notes
         remaining.tables += [each for each in self._prediction.changed_to(course.end) if each.differs]
         return remaining
+
+    def _prepare_overwriting(self) -> None:
+        """Let PUT carry the names of partitions where UFM takes them, and tell what it does not carry."""
+        stored, bases = self._course.stored, self._course.overwritten()
+        named_anew = [base for base, each in stored.items() if each.former_name is not None and not each.exists]
+        if not bases and not named_anew:
+            return
+        takes_names = self._ufm.takes_names()
+        if takes_names:
+            stored |= {base: stored[base].with_name() for base in {*bases, *named_anew}}
+        if not bases:
+            return
+        parts = [*([] if takes_names else ["name"]), *QOS]
+        listed = named([f"{base:#x}" for base in bases])
+        self._course.notes.append(
+            f"PUT sets the members of {counted(len(bases), 'partition')} of UFM ({listed}) "
+            f"and does not carry {', '.join(parts)}: whether UFM keeps them is not known; they are compared afterwards"
+        )
 
     def check(self, change: FabricChange) -> list[Objection]:
         """What may be right at this moment and wrong all the same."""
@@ -102,17 +122,6 @@ class UfmCarrier:
 
     # --- making it ---------------------------------------------------------------------------------------------------
 
-    def arm(self, operation: Operation, seconds: float) -> None:
-        """Nobody on another host."""
-
-    def let_time_run(self) -> list[str]:
-        """Nobody on another host."""
-        return []
-
-    def disarm(self, confirmed: bool) -> list[str]:
-        """Nobody on another host."""
-        return []
-
     def carry_out(
         self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: OnStep | None
     ) -> Carried:
@@ -132,9 +141,7 @@ class UfmCarrier:
         try:
             run.make()
         except IbkeysError as error:
-            left = f"operation {operation.id} of the journal is open: {way_on(operation)}"
-            error.args = (f"{error}; {left}", *error.args[1:])
-            run.carried.problem = error
+            run.carried.problem = left_open(error, operation)
         except KeyboardInterrupt as problem:
             run.carried.problem = problem
         return run.carried

@@ -7,6 +7,7 @@ fewer; each is proven on the wire before the next.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -14,26 +15,23 @@ from ibkeys.apply.opensm.course import Settings, breaks_of
 from ibkeys.apply.opensm.steps import PolicyStep, Prediction
 from ibkeys.apply.opensm.wanted import enforcement_of, goal_of
 from ibkeys.apply.remaining import Former, Remaining
-from ibkeys.apply.ufm.stored import Stored, Words, changes_in, differing, with_changes
+from ibkeys.apply.ufm.stored import Flags, Stored, Words, changes_in, differing, flags_in, with_changes
 from ibkeys.change.consent import Objection
 from ibkeys.change.wanted import Entries
-from ibkeys.errors import FileFormatError, UsageError
+from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import FULL_BIT, PKey
 from ibkeys.partitions.explicit import explicit_policy
 from ibkeys.partitions.model import Policy
-from ibkeys.partitions.reader import parse_policy
-from ibkeys.plan.kinds import levels
 from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.order import PhaseName
 from ibkeys.plan.steps import one_partition_at_a_time, steps_between
 from ibkeys.printable import counted, named
 from ibkeys.topology.port_id import PortKey
-from ibkeys.ufm.answers import UfmPartition, Word
-from ibkeys.ufm.limits import refuse_impossible
+from ibkeys.ufm.answers import UfmPartition, Word, word_of
+from ibkeys.ufm.limits import refuse_impossible, without_room
 
 State = Mapping[int, frozenset[PKey]]
 """Port GUID → P_Keys."""
-_LEVELS: dict[int, Word | None] = {0: None, 1: "limited", 2: "full"}
 
 
 @dataclass(slots=True)
@@ -59,6 +57,18 @@ class UfmCourse:
         """Return the tables before a step."""
         return self.steps[number - 1].tables if number else self.start
 
+    def overwritten(self) -> list[int]:
+        """Return the partitions that UFM has and whose whole list a PUT sets in some step. Raises UsageError as
+        `Stored.calls_to`."""
+        found = []
+        for base, each in self.stored.items():
+            states = [each.words, *(words[base] for words in self.words)]
+            pairs = itertools.pairwise(states)
+            calls = (call for was, will in pairs for call in each.becoming(was).calls_to(will))
+            if any(call.method == "PUT" for call in calls) and each.exists:
+                found.append(base)
+        return found
+
 
 @dataclass(slots=True)
 class Planning:
@@ -70,6 +80,7 @@ class Planning:
     settings: Settings
     may_drift: bool
     policy: Policy | None = None
+    had_flags: Mapping[int, Flags] = field(default_factory=dict)
     extra: dict[int, dict[int, Word | None]] = field(default_factory=dict)
 
     def forth(self, plan: PartitionPlan, former: Former | None) -> UfmCourse:
@@ -80,11 +91,12 @@ class Planning:
                 "again without --disconnect-unconfigured"
             )
         course = UfmCourse(dict(self.prediction.now))
-        self.policy = _policy_of(plan)
+        self.policy = plan.policy.parsed()
         goal = goal_of(plan, self.prediction, course.remaining, is_resumed=former is not None)
         self._refuse_enforcement(plan, course.remaining)
         had, gets = self._states(self.prediction.now), self._states(goal)
         known = changes_in(former.files, self.url) if former is not None else {}
+        self.had_flags = flags_in(former.files, self.url) if former is not None else {}
         earlier = {(base, guid) for base, pairs in known.items() for guid in pairs}
         self._lay_out(course, had, gets, earlier)
         return course
@@ -96,6 +108,7 @@ class Planning:
         had = self._states(self.prediction.now)
         gets = {guid: set(keys) for guid, keys in had.items()}
         earlier = set()
+        self.had_flags = flags_in(former.files, self.url)
         for base, pairs in changes_in(former.files, self.url).items():
             self._refuse_unknown(base, had, pairs)
             entry = self.partitions.get(base)
@@ -162,7 +175,8 @@ class Planning:
             self._refuse_unknown(base, had, {guid for each, guid in earlier if each == base})
         self._find_drift(course, had, gets, changed, earlier)
         for base in sorted(wire | self.extra.keys() | {base for base, _ in earlier}):
-            course.stored[base] = Stored.of(base, self.partitions.get(base), self.policy)
+            flags = self.had_flags.get(base) or Flags.planned(base, self.policy)
+            course.stored[base] = Stored.of(base, self.partitions.get(base), flags)
         pairs = {(base, guid) for guid, bases in changed.items() for base in bases} | set(earlier)
         states = self._states_between(course, had, gets)
         is_late = any(
@@ -181,18 +195,12 @@ class Planning:
                     for base, each in course.stored.items()
                 }
             )
-        for base, each in course.stored.items():  # that it can be asked for is known before anything is sent
-            before = each
-            for words in course.words:
-                before.calls_to(words[base])
-                before = before.becoming(words[base])
+        course.overwritten()  # that it can be asked for is known before anything is sent
 
     def _changes(
         self, base: int, state: State, pairs: Collection[tuple[int, int]], is_last: bool
     ) -> dict[int, Word | None]:
-        found = {
-            guid: _LEVELS[levels(state[guid]).get(base, 0)] for each, guid in pairs if each == base and guid in state
-        }
+        found = {guid: word_of(state[guid], base) for each, guid in pairs if each == base and guid in state}
         return found | (self.extra.get(base, {}) if is_last else {})
 
     def _states_between(self, course: UfmCourse, had: State, gets: State) -> list[tuple[PhaseName, State]]:
@@ -212,11 +220,7 @@ class Planning:
         return states
 
     def _refuse_no_room(self, before: State, state: State, rooms: Mapping[int, int]) -> None:
-        tight = [
-            guid
-            for guid, keys in state.items()
-            if keys != before[guid] and len(keys) > max(rooms.get(guid, len(keys)), len(before[guid]))
-        ]
+        tight = without_room(before, state, rooms)
         if tight:
             raise UsageError(
                 f"{named(self._names(tight))}: its P_Key table has no room for what comes beside what goes, and UFM "
@@ -238,13 +242,13 @@ class Planning:
             if entry.members is None:
                 continue
             for guid in had:
-                says, has = entry.words.get(guid), _LEVELS[levels(had[guid]).get(base, 0)]
+                says, has = entry.words.get(guid), word_of(had[guid], base)
                 if says == has or (base, guid) in earlier:
                     continue
                 text = (
                     f"{self._name(guid)} is {says or 'no member'} of {base:#x} in UFM and {has or 'none'} on the wire"
                 )
-                if base in changed.get(guid, ()) and says != _LEVELS[levels(gets[guid]).get(base, 0)]:
+                if base in changed.get(guid, ()) and says != word_of(gets[guid], base):
                     foreign.append(text)
                 else:
                     drifted.setdefault(guid, []).append(text)
@@ -289,16 +293,6 @@ class Planning:
     def _names(self, guids: Collection[int]) -> list[str]:
         wanted = set(guids)
         return [str(port) for port in self.prediction.survey.end_ports if port.guid in wanted]
-
-
-def _policy_of(plan: PartitionPlan) -> Policy | None:
-    """Return the policy of a plan, for the flags of new partitions; None where it has none that can be read."""
-    if plan.policy.text is None:
-        return None
-    try:
-        return parse_policy(plan.policy.text, plan.policy.file)
-    except FileFormatError:
-        return None
 
 
 def _of(keys: Collection[PKey], base: int) -> frozenset[PKey]:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from ibkeys.apply.carrier import Carried, OnStep, Written
-from ibkeys.apply.opensm.images import images_as_found, images_of
-from ibkeys.apply.opensm.steps import PolicyStep, Prediction, expectations
+from ibkeys.apply.opensm.images import images_of
+from ibkeys.apply.opensm.stepped_run import SteppedRun
+from ibkeys.apply.opensm.steps import Prediction, expectations
 from ibkeys.apply.opensm.watch import Watch, Watched
 from ibkeys.apply.ufm.course import UfmCourse
-from ibkeys.apply.ufm.stored import Words, differing
+from ibkeys.apply.ufm.stored import Stored, Words, differing
 from ibkeys.change.clock import Clock, ProgressTimeout
 from ibkeys.change.writer import Writer
 from ibkeys.errors import NotStored, Refused, UfmRefused
 from ibkeys.plan.order import Phase
 from ibkeys.printable import named
 from ibkeys.store.journal import Entry, FileEntry, Operation
-from ibkeys.topology.port_id import PortId, PortKey
+from ibkeys.topology.port_id import PortKey
 from ibkeys.ufm.answers import UfmPartition
 from ibkeys.ufm.rest import Call, Ufm, resource
 
@@ -27,7 +28,7 @@ _SHOWS_WITHIN: Final = 10.0
 
 
 @dataclass(slots=True)
-class Run:
+class Run(SteppedRun):
     """One run. ``phases``: what each step changes, port by port; ``check``: called often, raises to stop; ``wait``:
     seconds without progress after which a job, or the wire, is given up."""
 
@@ -57,8 +58,8 @@ class Run:
             if seen.wrong:
                 self._stop_at_wire(seen, entries, phase)
                 return
-            self._note_silent(seen, is_last=number == len(course.steps) - 1)
-            self._settle(number, entries, written)
+            self.note_silent(seen, is_last=number == len(course.steps) - 1)
+            self.settle(course, number, entries, written)
         for phase in self.phases:
             for each in phase.steps:
                 key, target = each.port.key, targets[each.port.key]
@@ -75,23 +76,23 @@ class Run:
             calls = self.course.stored[base].calls_to(words)
             if not calls:
                 continue
-            self._verify(base)
-            stored = self.course.stored[base]
+            stored = self._verify(base)
             entry = self.operation.record_file(stored.image(self.ufm.url, words))
             written.append(entry)
             for at, call in enumerate(calls):
                 self._make(call, entry, is_first=at == 0)
-            lost = self._read_back(base, words)
+            found, lost = self._read_back(base, words)
             if lost:
                 return written, lost
-            self.course.stored[base] = stored.becoming(words)
+            self._note_lost_settings(stored, found)
+            self.course.stored[base] = stored.becoming(words).with_settings(found)
         return written, {}
 
-    def _verify(self, base: int) -> None:
-        """Read a partition again. Raises Refused (``stale``) where somebody else has changed it."""
+    def _verify(self, base: int) -> Stored:
+        """Read a partition again, and return it. Raises Refused (``stale``) where somebody else has changed it."""
         stored, entry = self.course.stored[base], self.ufm.partition(base)
         if stored.is_as(entry):
-            return
+            return stored.with_settings(entry)
         if entry is not None and entry.is_untold:
             raise Refused(
                 f"refused by interlock stale, which nothing overrides: {self.ufm.url}{resource(base)}: it now lists "
@@ -114,6 +115,8 @@ class Run:
         try:
             job = self.ufm.make(call)
         except UfmRefused as error:
+            if call.method == "DELETE" and error.status == 404:
+                return  # somebody else took one of them out meanwhile: what is there now is read back
             if is_first and 400 <= error.status < 500:  # it said no; of other answers it is not known what came of it
                 entry.failed()
             raise
@@ -132,16 +135,25 @@ class Run:
                     f"{self.ufm.url}{call.path}: job {job} of UFM is not at its end after {self.wait:g} s", 202
                 )
 
-    def _read_back(self, base: int, words: Words) -> dict[PortKey | None, str]:
-        """Return what UFM has not stored of *words*, by port; None for what is no port of the fabric. It is read again
-        for a while: clients of UFM have seen it show a change a moment after its answer."""
+    def _read_back(self, base: int, words: Words) -> tuple[UfmPartition | None, dict[PortKey | None, str]]:
+        """Return what UFM has, and what it has not stored of *words*, by port; None for what is no port of the fabric.
+        It is read again for a while: clients of UFM have seen it show a change a moment after its answer."""
         patience = ProgressTimeout(self.clock, min(self.wait, _SHOWS_WITHIN))
         while True:
             entry = self.ufm.partition(base)
             lost = self._lost(base, words, entry)
             if not lost or not patience.lasts(1):
-                return lost
+                return entry, lost
             self.check()
+
+    def _note_lost_settings(self, stored: Stored, entry: UfmPartition | None) -> None:
+        """Tell what UFM lost of a partition besides its members: no call carries all of it."""
+        lost = stored.lost_settings(entry) if entry is not None else []
+        if lost:
+            self.carried.notes.append(
+                f"{self.ufm.url}{resource(stored.base)}: UFM made the change and now has {', '.join(lost)}: give that "
+                "back in UFM"
+            )
 
     def _lost(self, base: int, words: Words, entry: UfmPartition | None) -> dict[PortKey | None, str]:
         if entry is not None and entry.is_untold:
@@ -166,12 +178,8 @@ class Run:
         """Return how the wire ends up."""
         step, survey = self.course.steps[number], self.prediction.survey
         expected = expectations(step, self.course.before(number), (), self.prediction)
-        watch = Watch(self.writer, survey.targets, self.clock, self.check, self._report(step))
+        watch = Watch(self.writer, survey.targets, self.clock, self.check, self.report_of(step))
         return watch.until(expected, list({each.port.key: None for each in self.phases[number].steps}), self.wait)
-
-    def _report(self, step: PolicyStep) -> Callable[[int, int], None]:
-        progress = self.progress
-        return (lambda done, whole: None) if progress is None else lambda done, whole: progress(step.name, done, whole)
 
     # --- how a step ended --------------------------------------------------------------------------------------------
 
@@ -182,6 +190,11 @@ class Run:
             self.carried.notes.append(
                 "most ports became full members of the default partition, as OpenSM makes it where it finds no policy "
                 f"that it takes: `ibkeys undo {self.operation.id}`, and look into UFM's log"
+            )
+        else:
+            self.carried.notes.append(
+                f"UFM at {self.ufm.url} has the change stored, and the ports do not show it: look whether UFM's SM "
+                "runs, is master, and took over the partitions"
             )
         self._stop(wrong, entries, phase)
         self.carried.failed.update(seen.silent)
@@ -195,28 +208,3 @@ class Run:
         self.carried.stopped = phase
         if None in wrong and len(wrong) == 1:
             raise NotStored(wrong[None])
-
-    def _note_silent(self, seen: Watched, is_last: bool) -> None:
-        if is_last:
-            self.carried.failed.update(seen.silent)
-        elif seen.silent:
-            names = named([str(self._id(key)) for key in seen.silent])
-            self.carried.notes.append(f"silent while a step came into force: {names}")
-
-    def _id(self, key: PortKey) -> PortId:
-        return self.prediction.survey.targets[key].id
-
-    def _counts(self, key: PortKey) -> bool:
-        return key not in self.carried.failed and not self.prediction.is_aside(key)
-
-    def _settle(self, number: int, entries: list[Entry], written: list[FileEntry]) -> None:
-        """Note in the journal that a step is proven, and each table as it came out."""
-        step, before = self.course.steps[number], self.course.before(number)
-        targets = self.prediction.survey.targets
-        late = images_as_found(step.tables, before, targets, self._counts)
-        entries += self.operation.record_all(late)
-        self.operation.record_all((), done=entries)
-        for entry in written:
-            entry.done()
-        # What comes next begins at what is there.
-        self.course.steps[number] = replace(step, tables={key: targets[key].table for key in before})

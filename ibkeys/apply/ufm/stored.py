@@ -6,9 +6,10 @@ Source: NVIDIA UFM REST guide; facts of UFM, 3. Which call is taken and why: `ib
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Final, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, cast
 
 from ibkeys import jsonfile
 from ibkeys.errors import FileFormatError, StoreError, UsageError
@@ -23,27 +24,50 @@ Words = Mapping[int, Word]
 MembersChange = Mapping[int, tuple[Word | None, frozenset[Word | None]]]
 """GUID → its membership before an operation, and all that the operation may have left; None: no member."""
 _MEMBERS: Final = "members"
+_FLAGS: Final = "flags"
+_DAMAGED: Final = "the journal is damaged: what UFM had of a partition cannot be read"
+_SETTINGS: Final = "settings"
+_NAME: Final = "name"
+_IS_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What a call says of a partition besides its members. ``name``: None where the partition gets none from here."""
+
+    ip_over_ib: bool = True
+    index0: bool = False
+    name: str | None = None
+
+    @classmethod
+    def planned(cls, base: int, policy: Policy | None) -> Flags:
+        """Return what a new partition gets by the *policy* of a plan."""
+        found = policy.partition(base) if policy is not None else None
+        return cls(found.ipoib, found.indx0) if found is not None else cls()
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
     """A partition as UFM has it. ``exists``: whether UFM has it at all; ``index0``: the flag of its members, None where
-    they differ. A new one gets its flags from the policy."""
+    they differ. ``settings``: what UFM says of it besides, by name: its name, IPoIB, QoS. ``former_name``: its name
+    before an operation that is undone or gone on with. ``name``: the one that calls carry, None where this UFM takes
+    none."""
 
     base: int
     words: Words
     exists: bool
     ip_over_ib: bool = True
     index0: bool | None = False
+    settings: Mapping[str, str] = field(default_factory=dict)
+    former_name: str | None = None
+    name: str | None = None
 
     @classmethod
-    def of(cls, base: int, entry: UfmPartition | None, policy: Policy | None) -> Stored:
-        """Return what UFM has of a partition; *entry*: its answer, None for none. *policy*: that of the plan, for the
-        flags of a new one."""
-        planned = policy.partition(base) if policy is not None else None
-        new = cls(base, {}, False, planned.ipoib if planned is not None else True, bool(planned and planned.indx0))
+    def of(cls, base: int, entry: UfmPartition | None, new: Flags) -> Stored:
+        """Return what UFM has of a partition; *entry*: its answer, None for none. *new*: the flags of one that UFM does
+        not have, and of members where there were none."""
         if entry is None:
-            return new
+            return cls(base, {}, False, new.ip_over_ib, new.index0, former_name=new.name)
         flags = {bool(member.index0) for member in (entry.members or {}).values()}
         return cls(
             base,
@@ -51,11 +75,31 @@ class Stored:
             True,
             entry.ip_over_ib if entry.ip_over_ib is not None else True,  # as UFM has it where nobody says
             new.index0 if not flags else flags.pop() if len(flags) == 1 else None,
+            settings_of(entry),
+            new.name,
         )
 
     def becoming(self, words: Words) -> Stored:
         """Return it with other members."""
         return replace(self, words=dict(words), exists=True)
+
+    def with_settings(self, entry: UfmPartition | None) -> Stored:
+        """Return it with the settings of UFM's answer."""
+        return self if entry is None else replace(self, settings=settings_of(entry))
+
+    def with_name(self) -> Stored:
+        """Return it with the name that it had in what calls carry, where it can be one."""
+        name = self.former_name or self.settings.get(_NAME, "")
+        return replace(self, name=name if _IS_NAME.fullmatch(name) else None)
+
+    def lost_settings(self, entry: UfmPartition) -> list[str]:
+        """Return which settings UFM's answer has no longer, in words."""
+        now = settings_of(entry)
+        return [
+            f"{name} {now.get(name, 'no longer said')} instead of {value}"
+            for name, value in self.settings.items()
+            if now.get(name) != value
+        ]
 
     def is_as(self, entry: UfmPartition | None) -> bool:
         """Whether UFM's answer has these members. An empty list and no answer at all are the same: neither says who is
@@ -67,7 +111,8 @@ class Stored:
     def calls_to(self, words: Words) -> list[Call]:
         """Return the calls after which *words* are its members. Raises UsageError where none keeps what the others
         have."""
-        calls = changing(self.base, self.words, words, ip_over_ib=self.ip_over_ib, index0=bool(self.index0))
+        flags = {"ip_over_ib": self.ip_over_ib, "index0": bool(self.index0)}
+        calls = changing(self.base, self.words, words, **flags, name=self.name)
         if self.index0 is None and any(call.method == "PUT" for call in calls):
             raise UsageError(
                 f"UFM has members with and without index0 in partition {self.base:#x}, and the only call that sets "
@@ -80,8 +125,17 @@ class Stored:
     def image(self, url: str, words: Words) -> FileImage:
         """Return what the journal keeps of a change to *words*: UFM stands in the place of a host, the partition in
         that of a file."""
-        before = _text(self.words) if self.exists else None
-        return FileImage(resource(self.base), before, _text(words), host=host_of(url))
+        return FileImage(resource(self.base), self._text() if self.exists else None, _text(words), host=host_of(url))
+
+    def _text(self) -> bytes:
+        flags = {"ip_over_ib": self.ip_over_ib, "index0": bool(self.index0)}
+        return _text(self.words, {_FLAGS: flags, _SETTINGS: dict(self.settings)})
+
+
+def settings_of(entry: UfmPartition) -> dict[str, str]:
+    """Return what UFM says of a partition besides its members, as text by name."""
+    told = {_NAME: entry.name, "ip_over_ib": None if entry.ip_over_ib is None else str(entry.ip_over_ib).lower()}
+    return {name: value for name, value in told.items() if value is not None} | dict(entry.qos)
 
 
 def host_of(url: str) -> str:
@@ -118,15 +172,42 @@ def differing(one: Words, other: Words) -> Iterator[int]:
     return (guid for guid in sorted({*one, *other}) if one.get(guid) != other.get(guid))
 
 
-def _text(words: Words) -> bytes:
-    return json.dumps({_MEMBERS: {f"{guid:016x}": words[guid] for guid in sorted(words)}}).encode()
+def flags_in(images: list[FileImage], url: str) -> dict[int, Flags]:
+    """Return the flags that partitions of the UFM at *url* had before an operation of the journal, by partition; those
+    that it made, and those of earlier versions of ibkeys, are not there.
+
+    Raises StoreError for an image that cannot be read.
+    """
+    found: dict[int, Flags] = {}
+    for image in images:
+        if image.host == host_of(url) and image.before is not None:
+            kept = _read(image.before)
+            flags, settings = kept.get(_FLAGS), kept.get(_SETTINGS)
+            base = p_key_base(image.path.rpartition("/")[2])
+            if isinstance(flags, dict) and isinstance(settings, dict):
+                name = str(settings[_NAME]) if _NAME in settings else None
+                found.setdefault(base, Flags(bool(flags.get("ip_over_ib", True)), bool(flags.get("index0")), name))
+    return found
+
+
+def _text(words: Words, more: Mapping[str, object] | None = None) -> bytes:
+    return json.dumps({_MEMBERS: {f"{guid:016x}": words[guid] for guid in sorted(words)}, **(more or {})}).encode()
 
 
 def _words_in(text: bytes | None) -> dict[int, Word]:
     if text is None:
         return {}
     try:
-        members = jsonfile.loads(text)[_MEMBERS]
-        return {int(guid, 16): cast(Word, str(word)) for guid, word in members.items()}
-    except (FileFormatError, LookupError, TypeError, ValueError, AttributeError):
-        raise StoreError("the journal is damaged: what UFM had of a partition cannot be read") from None
+        return {int(guid, 16): cast(Word, str(word)) for guid, word in _read(text)[_MEMBERS].items()}
+    except (LookupError, TypeError, ValueError, AttributeError):
+        raise StoreError(_DAMAGED) from None
+
+
+def _read(text: bytes) -> dict[str, Any]:
+    try:
+        found = jsonfile.loads(text)
+    except FileFormatError:
+        found = None
+    if not isinstance(found, dict):
+        raise StoreError(_DAMAGED)
+    return found

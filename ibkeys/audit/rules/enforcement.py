@@ -59,7 +59,7 @@ def off(data: AuditInput) -> Verdict:
             evidence,
             severity="medium" if len(missing) < len(BITS) and enforces(leaf) else None,
         )
-    verdict.note = "" if verdict.passed or verdict.drafts else "no leaf port of a switch that can enforce"
+    verdict.note_if_empty("no leaf port of a switch that can enforce")
     return verdict
 
 
@@ -103,7 +103,7 @@ def tables_differ(data: AuditInput) -> Verdict:
         parts += [f"{_listed(extra)} extra"] if extra else []
         evidence = {"P_KeyTable": {"leaf": _p_keys(mine.packed), "node": _p_keys(theirs.packed)}}
         verdict.fail(leaf, f"its table differs from that of {port}: {', '.join(parts)}", evidence)
-    verdict.note = "" if verdict.passed or verdict.drafts else "no leaf port enforces, so no leaf table has an effect"
+    verdict.note_if_empty("no leaf port enforces, so no leaf table has an effect")
     return verdict
 
 
@@ -141,7 +141,7 @@ def between_switches(data: AuditInput) -> Verdict:
             verdict.fail(port, message, port_info(data, port, *BITS))
         else:
             verdict.passed += 1
-    verdict.note = "" if verdict.passed or verdict.drafts else "no link between switches"
+    verdict.note_if_empty("no link between switches")
     return verdict
 
 
@@ -179,5 +179,5 @@ def too_small(data: AuditInput) -> Verdict:
             verdict.fail(leaf, message, evidence)
         else:
             verdict.passed += 1
-    verdict.note = "" if verdict.passed or verdict.drafts else "no leaf port with a P_Key table"
+    verdict.note_if_empty("no leaf port with a P_Key table")
     return verdict

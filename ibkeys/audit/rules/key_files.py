@@ -41,7 +41,7 @@ def readable(data: AuditInput) -> Verdict:
             verdict.fail(None, f"{each.file.path}: {', and '.join(problems)}", _file(each), labels=label)
         elif each.holds_key:
             verdict.passed += 1
-    verdict.note = "" if verdict.passed or verdict.drafts else "no file with a key on this host"
+    verdict.note_if_empty("no file with a key on this host")
     return verdict
 
 

@@ -76,7 +76,7 @@ def readable(data: AuditInput) -> Verdict:
             verdict.fail(port, "ProtectBits 0 shows the M_Key to everyone who reads it", port_info(data, port, *_KEY))
         elif port.m_key_state != "zero":
             verdict.passed += 1
-    verdict.note = "" if verdict.passed or verdict.drafts else "no port has an M_Key to show"
+    verdict.note_if_empty("no port has an M_Key to show")
     return verdict
 
 
@@ -101,7 +101,7 @@ def reads_open(data: AuditInput) -> Verdict:
             verdict.fail(port, message, port_info(data, port, *_KEY))
         elif bits and port.m_key_state == "set":
             verdict.passed += 1
-    verdict.note = "" if verdict.passed or verdict.drafts else "no port is protected at all: see MK001 and MK002"
+    verdict.note_if_empty("no port is protected at all: see MK001 and MK002")
     return verdict
 
 
@@ -173,7 +173,7 @@ def lease(data: AuditInput) -> Verdict:
             verdict.fail(port, problem, port_info(data, port, PortInfo.m_key_protect_bits, PortInfo.m_key_lease_period))
         else:
             verdict.passed += 1
-    verdict.note = "" if verdict.passed or verdict.drafts else "no port is protected, so no lease has an effect"
+    verdict.note_if_empty("no port is protected, so no lease has an effect")
     return verdict
 
 

@@ -63,7 +63,7 @@ def dropped(data: AuditInput) -> Verdict:
             verdict.fail(port, message, port_info(data, port, *_KEY, PortInfo.m_key_lease_period))
         else:
             verdict.passed += 1
-    verdict.note = "" if verdict.passed or verdict.drafts else "the key store has protected none of these ports"
+    verdict.note_if_empty("the key store has protected none of these ports")
     return verdict
 
 
@@ -95,7 +95,7 @@ def store_is_wrong(data: AuditInput) -> Verdict:
         stored = data.store.ports.get(port.guid)
         if stored is not None and stored.keys:
             _compare_with_store(verdict, port, stored)
-    verdict.note = "" if verdict.passed or verdict.drafts else "the key store has no key of these ports"
+    verdict.note_if_empty("the key store has no key of these ports")
     return verdict
 
 

@@ -66,7 +66,7 @@ def full_default(data: AuditInput) -> Verdict:
             verdict.fail(port, message, p_keys((table.index_of(full), full)))
         else:
             verdict.passed += 1
-    verdict.note = "" if verdict.passed or verdict.drafts else "no port but those of subnet managers, switches, routers"
+    verdict.note_if_empty("no port but those of subnet managers, switches, routers")
     return verdict
 
 
@@ -346,5 +346,5 @@ def planes_differ(data: AuditInput) -> Verdict:
             verdict.fail(port, message, p_keys(*(data.table(port) or Table.of(b"")).entries.items()))
         if not odd:
             verdict.passed += 1
-    verdict.note = "" if verdict.passed or verdict.drafts else "no CA has several ports with one port GUID (planes)"
+    verdict.note_if_empty("no CA has several ports with one port GUID (planes)")
     return verdict

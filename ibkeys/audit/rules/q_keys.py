@@ -75,7 +75,7 @@ def constraint_errors(data: AuditInput) -> Verdict:
         else:
             was = f"{before.received} and {before.transmitted} in the baseline"
             verdict.fail(leaf, f"it drops packets of or for {port}: {listed} ({was})", evidence)
-    verdict.note = "" if verdict.passed or verdict.drafts else "no leaf port enforces"
+    verdict.note_if_empty("no leaf port enforces")
     return verdict
 
 

@@ -50,7 +50,7 @@ def masters(data: AuditInput) -> Verdict:
             )
         else:
             verdict.passed += 1
-    verdict.note = "" if verdict.passed or verdict.drafts else "no port says that a subnet manager runs behind it"
+    verdict.note_if_empty("no port says that a subnet manager runs behind it")
     return verdict
 
 

@@ -31,7 +31,7 @@ from ibkeys.keys.pkey import DEFAULT_FULL, PKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
 from ibkeys.mad.const import NodeType, PortPhysicalState
 from ibkeys.printable import counted, named
-from ibkeys.topology.enforcement import ENFORCEMENT_BITS
+from ibkeys.topology.enforcement import ENFORCEMENT_BITS, Enforcement
 from ibkeys.topology.model import Port
 from ibkeys.topology.port_id import PortId, PortKey
 
@@ -77,7 +77,7 @@ def _no_longer_passed(writer: Writer, port: Port, before: Entries, after: Entrie
     info = port.port_info
     if info is None:
         return []
-    bits = bool(info.partition_enforcement_inbound), bool(info.partition_enforcement_outbound)
+    bits = Enforcement.of(info).bits
     was, will_be = SaReachability.of(*bits, before.values()), SaReachability.of(*bits, after.values())
     found = cuts(was, will_be, lambda: far_end_by_sweep(writer, port))
     return [Objection(INTERLOCK_OF[cut], f"{port}: {MEANING[cut]}") for cut in found]

@@ -10,22 +10,13 @@ import click
 
 from ibkeys.audit.findings import Profile
 from ibkeys.cli import exits, options
-from ibkeys.cli.audit.compared import (
-    Compare,
-    compare,
-    input_of,
-    read_given,
-    recorded_input,
-    refuse_what_asks,
-    waivers_of,
-    words_of,
-)
+from ibkeys.cli.audit.compared import Compare, compare, read_input, waivers_of, words_of
 from ibkeys.cli.audit.formats import FOR_OTHERS, code_of, write_for_others
 from ibkeys.cli.audit.shared_options import FAIL_ON, PROFILE, WAIVERS, fail_on_of
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import is_folded
-from ibkeys.cli.opening import load, open_fabric
+from ibkeys.cli.opening import load
 from ibkeys.cli.options import Listing, Where
 from ibkeys.cli.showing import errors_of, finish
 from ibkeys.printable import NAMED
@@ -97,13 +88,7 @@ def audit(where: Where, compared: Compare, choice: Choice, explain: str | None, 
         return exits.DONE
     folded, chosen = is_folded(listing, format), PortFilter(listing)
     rules = select(words_of(choice.check), words_of(choice.group), words_of(choice.skip))
-    given = read_given(compared)  # mistakes in files show before anything is sent
-    if where.snapshot is not None:
-        refuse_what_asks(compared)
-        data, source = recorded_input(where, given), where.snapshot
-    else:
-        with open_fabric(where) as fabric:
-            data, source = input_of(fabric, where, given, compared)
+    data, source = read_input(where, compared)
     part = _part_of(data, chosen)
     return _report(data, source, rules, choice, part, format, folded)
 

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.audit.shared_options import SM_GUIDS
-from ibkeys.cli.opening import load, open_recorded, passphrase_of
+from ibkeys.cli.opening import load, open_fabric, open_recorded, passphrase_of
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import say_notes, take_snapshot
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
@@ -142,6 +142,19 @@ def _sm_guids(values: tuple[str, ...]) -> frozenset[int] | None:
     for guid in found:
         typed.is_a_guid(guid)
     return frozenset(found) if values else None
+
+
+def read_input(where: Where, compare: Compare) -> tuple[AuditInput, str]:
+    """Return the input made of the fabric, or of the snapshot of ``--from``, with the name of what it was made of.
+
+    Mistakes in files show before anything is sent. Raises what `read_given` and a sweep raise.
+    """
+    given = read_given(compare)
+    if where.snapshot is not None:
+        refuse_what_asks(compare)
+        return recorded_input(where, given), where.snapshot
+    with open_fabric(where) as fabric:
+        return input_of(fabric, where, given, compare)
 
 
 def input_of(fabric: Fabric, where: Where, given: dict[str, Any], compare: Compare) -> tuple[AuditInput, str]:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ibkeys.audit.findings import SEVERITIES, Profile, Severity
 from ibkeys.cli import exits, options
-from ibkeys.cli.audit.compared import Compare, input_of, read_given
+from ibkeys.cli.audit.compared import Compare, input_of, read_given, waivers_of
 from ibkeys.cli.audit.shared_options import PROFILE, SM_GUIDS, WAIVERS
 from ibkeys.cli.options import Where
 from ibkeys.cli.types import NearChoice, Number
 
 if TYPE_CHECKING:
     from ibkeys.audit.findings import Report
-    from ibkeys.audit.waivers import Waivers
     from ibkeys.scripting import Fabric
 
 
@@ -71,7 +68,6 @@ class GoalAudit:
     """The audit before and after: the same rules, profile, waivers and comparisons. Files are read once."""
 
     def __init__(self, where: Where, goal: Goal) -> None:
-        from ibkeys.audit.waivers import Waivers, read_waivers
         from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
 
         self._where = where
@@ -92,11 +88,9 @@ class GoalAudit:
             pkey_idx=None,
         )
         self.given = read_given(self._compare)
-        self._waivers: Waivers = Waivers()
-        if goal.waivers is not None:
-            self._waivers = read_waivers(Path(goal.waivers), datetime.now(UTC).date())
-            for text in self._waivers.warnings:
-                exits.warn(text)
+        self._waivers = waivers_of(goal.waivers)
+        for text in self._waivers.warnings:
+            exits.warn(text)
 
     def run(self, fabric: Fabric) -> Report:
         """Read the fabric, and run all rules."""

@@ -19,7 +19,7 @@ from ibkeys.cli.options import Changing, SmHosts, Where
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.sm.hosts import hosts_of
-from ibkeys.cli.sm.policy import is_opensm
+from ibkeys.cli.sm.policy import is_opensm, require_file
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,12 +62,9 @@ def harden(
     remaining findings are listed with their remedies. Exit status 1: findings at the severity of --fail-on or worse
     remain.
     """
-    from ibkeys.ufm.access import is_ufm
-
     if is_simulated(where):
         raise UsageError("a simulated subnet has no OpenSM on any host")
-    if is_opensm(wanted.policy) or is_ufm(wanted.policy):
-        raise UsageError("--policy needs a file: the P_Keys change to what it says")
+    _require_file(wanted.policy)
     audit = GoalAudit(where, wanted)
     if abort:
         return _abort(where, consent, _asked(where, wanted, sm_hosts, sm_wait, audit), format)
@@ -81,6 +78,18 @@ def harden(
         if plan.refusals and not consent.dry_run:
             raise plan.refusals[0]
         return _ShownHardening(fabric, writer, plan, consent, format, asked, audit, report).carry_out()
+
+
+def _require_file(policy: str | None) -> None:
+    """Raise UsageError for a policy that is no file."""
+    if is_opensm(policy):
+        raise UsageError("--policy opensm changes nothing: it is the policy that OpenSM has already; name a file")
+    if policy is not None:
+        require_file(
+            policy,
+            "--policy needs a file: harden writes it over OpenSM's own policy, and where UFM runs OpenSM, UFM would "
+            "overwrite that; use `ibkeys plan --policy ufm:URL` and `ibkeys apply PLAN --via ufm:URL`",
+        )
 
 
 def _abort(where: Where, consent: Changing, asked: Asked, format: str) -> int:

@@ -10,20 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from ibkeys.cli import exits, options, typed
-from ibkeys.cli.audit.compared import (
-    Compare,
-    compare,
-    input_of,
-    read_given,
-    recorded_input,
-    refuse_what_asks,
-    waivers_of,
-)
+from ibkeys.cli.audit.compared import Compare, compare, read_input, waivers_of
 from ibkeys.cli.audit.formats import code_of
 from ibkeys.cli.audit.shared_options import FAIL_ON, PROFILE, WAIVERS, fail_on_of
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
-from ibkeys.cli.opening import open_fabric, stores_of
+from ibkeys.cli.opening import stores_of
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import errors_of, finish
 from ibkeys.errors import StoreError
@@ -57,13 +49,7 @@ def report(where: Where, folder: str, compared: Compare, profile: Profile, fail_
 
     place = Path(folder)
     check_folder(place)  # before the sweep, not after it
-    given = read_given(compared)
-    if where.snapshot is not None:
-        refuse_what_asks(compared)
-        data, source = recorded_input(where, given), where.snapshot
-    else:
-        with open_fabric(where) as fabric:
-            data, source = input_of(fabric, where, given, compared)
+    data, source = read_input(where, compared)
     accepted = waivers_of(waivers)
     for text in accepted.warnings:
         exits.warn(text)

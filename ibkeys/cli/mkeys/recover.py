@@ -6,8 +6,9 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -35,31 +36,48 @@ _COMMAND = "mkey-recover"
 _AGAIN = "leases that were started keep running: run the same command again to continue"
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Which keys are tried on a port, how long it is waited for, and what is set on one that was recovered."""
+
+    topology: str | None
+    try_keys: tuple[str, ...]
+    tries: int
+    wait: int | None
+    set_new: bool
+    new_m_key: str | None
+    protect: int | None
+    lease: int | None
+
+
+_asked: Final = options.group(
+    "asked",
+    _Asked,
+    options.option("--topology", metavar="SNAPSHOT", help="Snapshot whose links lead to nodes behind closed switches."),
+    options.option(
+        "--try-keys", env=False, multiple=True, metavar="FILE", help="File of keys to try, one per line; repeatable."
+    ),
+    options.option(
+        "--tries", type=Number(0, 1000), default=8, metavar="N", help="Most keys to try on one port.  [default: 8]"
+    ),
+    options.option(
+        "--wait", type=Number(1, 1_000_000), metavar="SECONDS", help="Give up on a silent port after this time."
+    ),
+    click.option("--set-new", is_flag=True, help="Set a new, generated M_Key on each recovered port."),
+    click.option(
+        "--new-m-key", metavar="@FILE|-", help="Set this M_Key: @FILE reads it, '-' asks for it without echo."
+    ),
+    click.option("--protect", type=Number(0, 3), metavar="0..3", help="Set M_KeyProtectBits on recovered ports."),
+    click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="Set M_KeyLeasePeriod on recovered ports."),
+)
+
+
 @command(_COMMAND)
-@options.topology
-@options.try_keys
-@options.tries
-@options.wait
-@click.option("--set-new", is_flag=True, help="Set a new, generated M_Key on each recovered port.")
-@click.option("--new-m-key", metavar="@FILE|-", help="Set this M_Key: @FILE reads it, '-' asks for it without echo.")
-@click.option("--protect", type=Number(0, 3), metavar="0..3", help="Set M_KeyProtectBits on recovered ports.")
-@click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="Set M_KeyLeasePeriod on recovered ports.")
+@_asked
 @options.changing
 @options.format
 @options.fabric
-def mkey_recover(
-    where: Where,
-    topology: str | None,
-    try_keys: tuple[str, ...],
-    tries: int,
-    wait: int | None,
-    set_new: bool,
-    new_m_key: str | None,
-    protect: int | None,
-    lease: int | None,
-    consent: Changing,
-    format: str,
-) -> int:
+def mkey_recover(where: Where, asked: _Asked, consent: Changing, format: str) -> int:
     """Recover ports whose M_Key is lost: try keys, else wait for their leases.
 
     Reads the whole subnet, shows which ports are silent or hide an unknown key and what probing them costs, and
@@ -71,13 +89,13 @@ def mkey_recover(
     from ibkeys.mkeys.recovery.recover import plan_recovery
     from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 
-    if set_new and new_m_key is not None:
+    if asked.set_new and asked.new_m_key is not None:
         raise UsageError("--set-new generates a key for each port, --new-m-key gives one for all: choose one")
-    given = tuple(key for file in try_keys for key in read_m_keys(Path(file), "--try-keys"))
-    key = read_m_key(new_m_key, "--new-m-key", confirm=True) if new_m_key is not None else None
+    given = tuple(key for file in asked.try_keys for key in read_m_keys(Path(file), "--try-keys"))
+    key = read_m_key(asked.new_m_key, "--new-m-key", confirm=True) if asked.new_m_key is not None else None
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, _COMMAND, consent) as writer:
-        links, names = _topology(fabric, topology)
-        wanted = RecoveryOptions(set_new, key, protect, lease, given, tries, wait, names)
+        links, names = _topology(fabric, asked.topology)
+        wanted = RecoveryOptions(asked.set_new, key, asked.protect, asked.lease, given, asked.tries, asked.wait, names)
         recovery = plan_recovery(writer, links, wanted)
         outlook = recovery.outlook()
         if format == "table" or not consent.dry_run:

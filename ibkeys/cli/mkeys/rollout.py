@@ -34,7 +34,7 @@ from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.change.writer import Writer
-    from ibkeys.discovery.sweep import OnFound
+    from ibkeys.discovery.wanted import OnFound
     from ibkeys.mkeys.opensm.planned import Through
     from ibkeys.mkeys.rollout.new_keys import Command
     from ibkeys.mkeys.rollout.planned_run import PlannedRun

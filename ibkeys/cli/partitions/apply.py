@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -36,31 +36,53 @@ if TYPE_CHECKING:
     from ibkeys.store.paths import StorePaths
 
 
+@dataclass(frozen=True, slots=True)
+class _Choices:
+    """What the plan may do, how much of it, and which apply goes on."""
+
+    allow_removals: bool = False
+    allow_break: bool = False
+    first: int | None = None
+    resume: bool = False
+    confirm_within: int | None = None
+    confirm: int | None = None
+
+
+_choices: Final = options.group(
+    "choices",
+    _Choices,
+    options.option(
+        "--allow-removals",
+        env=False,
+        is_flag=True,
+        help="Allow the removals of the plan; full to limited counts as one.",
+    ),
+    options.option(
+        "--allow-break",
+        env=False,
+        is_flag=True,
+        help="Allow a temporary loss of connectivity for the pairs that the plan names.",
+    ),
+    options.option(
+        "--first", env=False, type=Number(1, 65535), metavar="N", help="At most N leaf switches now; --resume goes on."
+    ),
+    options.option("--resume", env=False, is_flag=True, help="Finish the last apply that was interrupted or stopped."),
+    options.option(
+        "--confirm-within",
+        env=False,
+        type=Number(1, MOST_SECONDS),
+        metavar="S",
+        help="Roll back unless confirmed within S seconds.",
+    ),
+    options.option(
+        "--confirm", env=False, type=Number(1, 2**31), metavar="ID", help="Confirm the apply that waits for it."
+    ),
+)
+
+
 @command("apply")
 @click.argument("plan", required=False, type=click.Path(path_type=Path), metavar="[PLAN]")
-@options.option(
-    "--allow-removals", env=False, is_flag=True, help="Allow the removals of the plan; full to limited counts as one."
-)
-@options.option(
-    "--allow-break",
-    env=False,
-    is_flag=True,
-    help="Allow a temporary loss of connectivity for the pairs that the plan names.",
-)
-@options.option(
-    "--first", env=False, type=Number(1, 65535), metavar="N", help="At most N leaf switches now; --resume goes on."
-)
-@options.option("--resume", env=False, is_flag=True, help="Finish the last apply that was interrupted or stopped.")
-@options.option(
-    "--confirm-within",
-    env=False,
-    type=Number(1, MOST_SECONDS),
-    metavar="S",
-    help="Roll back unless confirmed within S seconds.",
-)
-@options.option(
-    "--confirm", env=False, type=Number(1, 2**31), metavar="ID", help="Confirm the apply that waits for it."
-)
+@_choices
 @options.opensm
 @options.option(
     "--rewrite",
@@ -83,12 +105,7 @@ def apply(
     folding: Folding,
     format: str,
     plan: Path | None,
-    allow_removals: bool,
-    allow_break: bool,
-    first: int | None,
-    resume: bool,
-    confirm_within: int | None,
-    confirm: int | None,
+    choices: _Choices,
     rewrite: bool,
 ) -> int:
     """Apply a plan to the fabric.
@@ -101,22 +118,21 @@ def apply(
     """
     from ibkeys.apply.apply import Permissions
 
-    if confirm is not None:
-        others = plan, first, confirm_within
-        if any(each is not None for each in others) or resume or allow_removals or allow_break or consent.dry_run:
+    if choices.confirm is not None:
+        if plan is not None or choices != _Choices(confirm=choices.confirm) or consent.dry_run:
             raise UsageError("--confirm ID takes no other option: it confirms the change of another apply")
-        return _confirm(where, confirm)
-    if plan is None and not resume:
+        return _confirm(where, choices.confirm)
+    if plan is None and not choices.resume:
         raise UsageError("nothing to apply: give a PLAN that `ibkeys plan --out PLAN` wrote, or --resume")
-    if through.via not in (None, "direct") and first is not None:
+    if through.via not in (None, "direct") and choices.first is not None:
         raise UsageError("--first counts leaf switches, but OpenSM and UFM apply a change to all of them: leave it out")
-    if rewrite and through.via != "opensm" and not resume:
+    if rewrite and through.via != "opensm" and not choices.resume:
         raise UsageError("--rewrite needs --via opensm")
     each = gives_each(folding, format)
-    permissions = Permissions(allow_removals, allow_break, first)
+    permissions = Permissions(choices.allow_removals, choices.allow_break, choices.first)
     return _apply(
-        _Asked(where, consent, each, format, plan, permissions, resume, through, rewrite, sm_hosts, ufm),
-        confirm_within,
+        _Asked(where, consent, each, format, plan, permissions, choices.resume, through, rewrite, sm_hosts, ufm),
+        choices.confirm_within,
     )
 
 

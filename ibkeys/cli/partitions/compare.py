@@ -92,13 +92,12 @@ def _only(seen: Agreement, chosen: PortFilter) -> Agreement:
 
 def _recorded(where: Where, name: str | None, policy: Policy | None, allow_both: bool) -> Agreement:
     from ibkeys.agreement.agreement import Inputs, agreement_of
-    from ibkeys.discovery.sweep import Wanted
+    from ibkeys.discovery.wanted import Wanted
 
     if is_opensm(name):
         raise UsageError("--policy opensm asks who is master, and --from asks nobody: name the policy file")
-    for option in ("wait", "smkey"):
-        if click.get_current_context().get_parameter_source(option) == ParameterSource.COMMANDLINE:
-            raise UsageError(f"--from reads a file, not the fabric: leave --{option} out")
+    if click.get_current_context().get_parameter_source("wait") == ParameterSource.COMMANDLINE:
+        raise UsageError("--from reads a file, not the fabric: leave --wait out")
     recorded = open_recorded(where)
     found = recorded.sweep(wanted=Wanted(p_keys=True, sm_info=True))
     view = recorded.snapshot.sa_view

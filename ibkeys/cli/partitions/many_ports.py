@@ -138,6 +138,8 @@ class ManyPortsChange(ShownChange):
         return exits.SAYS_NO if self.plan.phases else exits.DONE
 
     def _say_failed(self) -> None:
+        for note in self.plan.late_notes:
+            exits.warn(note, "note")
         failed = self.plan.failed
         say_by_cause(
             [(port.to_json() if port is not None else None, text) for port, text in failed], "not written", self.format

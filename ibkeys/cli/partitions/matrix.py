@@ -18,6 +18,8 @@ from ibkeys.cli.options import Filters, Where
 from ibkeys.cli.partitions.matrix_pairs import Part, looked_at, missing, write_pairs
 from ibkeys.cli.render import IDENTITY, table_lines, write_csv, write_json
 from ibkeys.cli.showing import errors_of, finish, note_enforcing_between_switches, stop_document, sweep_for
+from ibkeys.cli.sm.policy import is_opensm, master_policy, refuse_url
+from ibkeys.cli.sm.ufm import UfmOptions, ufm_names, ufm_options
 from ibkeys.errors import UsageError
 from ibkeys.printable import counted
 from ibkeys.topology.folded_names import FoldedNames
@@ -26,6 +28,7 @@ from ibkeys.topology.port_id import LookedAt
 if TYPE_CHECKING:
     from ibkeys.audit.pictures.fabric_map import Colouring
     from ibkeys.keys.pkey import InboundCheck
+    from ibkeys.partitions.model import Policy
     from ibkeys.reach.reach import Membership, Reach
     from ibkeys.topology.model import Topology
 
@@ -33,10 +36,28 @@ _LISTED: Final = 8
 """Lines with members that a partition has in a table of all of them."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What is shown. ``chosen``: these partitions only, none for all. ``part``: the ports that a filter chooses; their
+    partitions are in ``memberships``."""
+
+    found: Topology
+    reach: Reach
+    memberships: Sequence[Membership]
+    names: Mapping[int, str]
+    chosen: set[int]
+    part: Part | None
+    color_by: Colouring
+
+
 @command("matrix")
 @click.option("--partition", "partitions", metavar="P_KEY", multiple=True, help="Only this partition; repeatable.")
 @click.option("--pairs", is_flag=True, help="List every pair of ports that can talk, or one way, and by which P_Keys.")
-@options.option("--policy", metavar="FILE", help="Take the partitions' names from a partitions.conf.")
+@options.option(
+    "--policy",
+    metavar="FILE|opensm|ufm:URL",
+    help="Take partition names from this partitions.conf; opensm: that of the master here; ufm:URL: from UFM.",
+)
 @options.inbound_check
 @options.option(
     "-f",
@@ -53,9 +74,11 @@ _LISTED: Final = 8
     help="What the colours of -f map say: P_Keys, or M_Key and ProtectBits.  [default: partition]",
 )
 @options.filters_but_partition
+@ufm_options
 @options.reading
 def matrix(
     where: Where,
+    ufm: UfmOptions,
     filters: Filters,
     partitions: tuple[str, ...],
     pairs: bool,
@@ -71,7 +94,7 @@ def matrix(
     lists and acts as a full member. A filter selects ports: it shows their partitions with all members, and the pairs
     that include one of them. Exits 1 when a partition named with --partition has no member.
     """
-    from ibkeys.discovery.sweep import Wanted
+    from ibkeys.discovery.wanted import Wanted
     from ibkeys.reach.reach import Reach
 
     filter = PortFilter(filters)
@@ -79,23 +102,26 @@ def matrix(
         raise UsageError(f"--pairs is a list; -f {format} is a picture")
     if filter.is_given and format in _PICTURES:
         raise UsageError(f"-f {format} is a picture of all ports: a filter goes with table, json and csv")
-    names = _names_of(policy)
+    names = _names_of(policy, ufm)
     chosen = {_partition(text) for text in partitions}
     with open_source(where) as source:
+        if is_opensm(policy):
+            names = _names_in(master_policy(source).policy)
         found = sweep_for(source, where, filter, Wanted(p_keys=True))
     reach = Reach(found, inbound_check=inbound_check)
     part = _part(found, filter)
     memberships = [each for each in reach.memberships() if _is_shown(each, chosen, part)]
+    shown = _Shown(found, reach, memberships, names, chosen, part, color_by)
     if format in _PICTURES:
-        write_exact(_PICTURES[format](_Shown(found, reach, names, chosen, color_by)).rstrip("\n"))
+        write_exact(_PICTURES[format](shown).rstrip("\n"))
     elif pairs:
         write_pairs(found, reach, chosen, part, format)
     elif format == "json":
-        write_json("matrix", _document(found, reach, memberships, names, chosen, part))
+        write_json("matrix", _document(shown))
     elif format == "csv":
-        write_csv((*IDENTITY, "partition", "name", "membership"), _csv_rows(memberships, names))
+        write_csv((*IDENTITY, "partition", "name", "membership"), _csv_rows(shown))
     else:
-        _write_table(found, reach, memberships, names, chosen, part)
+        _write_table(shown)
     empty = sorted(chosen - {each.partition for each in memberships})
     for partition in empty:
         exits.warn(_empty(partition, is_part=part is not None, is_unread=bool(reach.unread)), "note")
@@ -128,83 +154,78 @@ def _partition(text: str) -> int:
     return parse_p_key(text).partition
 
 
-def _names_of(policy: str | None) -> Mapping[int, str]:
-    if policy is None:
-        return {}
-    from pathlib import Path
-
+def _names_of(policy: str | None, ufm: UfmOptions) -> Mapping[int, str]:
+    """Return the names of partitions in a file or a UFM; none of the master's policy: it needs the fabric."""
     from ibkeys.partitions.reader import read_policy
+    from ibkeys.ufm.access import is_ufm
 
-    return {partition.base: partition.name for partition in read_policy(Path(policy)).partitions if partition.name}
+    if policy is None or is_opensm(policy):
+        return {}
+    if is_ufm(policy):
+        return ufm_names(policy, ufm)
+    refuse_url(policy)
+    return _names_in(read_policy(policy))
+
+
+def _names_in(policy: Policy) -> Mapping[int, str]:
+    return {partition.base: partition.name for partition in policy.partitions if partition.name}
 
 
 # --- members ---------------------------------------------------------------------------------------------------------
 
 
-def _document(
-    found: Topology,
-    reach: Reach,
-    memberships: Sequence[Membership],
-    names: Mapping[int, str],
-    chosen: set[int],
-    part: Part | None,
-) -> dict[str, Any]:
-    pairs, one_way = reach.count(chosen, part.ports if part is not None else None)
+def _document(shown: _Shown) -> dict[str, Any]:
+    reach, part = shown.reach, shown.part
+    pairs, one_way = reach.count(shown.chosen, part.ports if part is not None else None)
     return {
         "looked_at": looked_at(part),
         "partitions": [
             {
                 "partition": f"0x{each.partition:04x}",
-                "name": names.get(each.partition),
+                "name": shown.names.get(each.partition),
                 "full": [port.identity() for port in each.full],
                 "limited": [port.identity() for port in each.limited],
                 "stopped": [stop_document(stop) for stop in reach.stops_in(each)],
             }
-            for each in memberships
+            for each in shown.memberships
         ],
         "pairs": pairs,
         "one_way": one_way,
         "inbound_check": reach.inbound_check,
         "ports_depending_on_inbound_check": len(reach.depending_on_inbound_check()),
-        **missing(found, reach),
+        **missing(shown.found, reach),
     }
 
 
-def _csv_rows(memberships: Sequence[Membership], names: Mapping[int, str]) -> Iterator[dict[str, Any]]:
-    for each in memberships:
+def _csv_rows(shown: _Shown) -> Iterator[dict[str, Any]]:
+    for each in shown.memberships:
         for membership, ports in (("full", each.full), ("limited", each.limited)):
             for port in ports:
                 yield {
                     **port.identity(),
                     "partition": f"0x{each.partition:04x}",
-                    "name": names.get(each.partition),
+                    "name": shown.names.get(each.partition),
                     "membership": membership,
                 }
 
 
-def _write_table(
-    found: Topology,
-    reach: Reach,
-    memberships: Sequence[Membership],
-    names: Mapping[int, str],
-    chosen: set[int],
-    part: Part | None,
-) -> None:
+def _write_table(shown: _Shown) -> None:
+    reach, part = shown.reach, shown.part
     titles = ("Partition", "Name", "Members", "Full", "Limited", "Both", "Stopped")
     rows, below = [], []
-    called = FoldedNames(port.identity() for port in found.ports())
-    for each in memberships:
+    called = FoldedNames(port.identity() for port in shown.found.ports())
+    for each in shown.memberships:
         both = len(each.full) + len(each.limited) - len(each.members)
         stopped = len({stop.port for stop in reach.stops_in(each)})
         counts = [len(each.members), len(each.full), len(each.limited), both, stopped]
-        rows.append([f"0x{each.partition:04x}", names.get(each.partition, ""), *counts])
-        below.append(list(_who(each, called, cut=not chosen)))
+        rows.append([f"0x{each.partition:04x}", shown.names.get(each.partition, ""), *counts])
+        below.append(list(_who(each, called, cut=not shown.chosen)))
     if part is not None:
         write(f"{part.looked_at}: their partitions, with all members")
     for line in table_lines(titles, rows, below):
         write(line)
-    count, one_way = reach.count(chosen, part.ports if part is not None else None)
-    where = "by the partitions named" if chosen else "over all partitions"
+    count, one_way = reach.count(shown.chosen, part.ports if part is not None else None)
+    where = "by the partitions named" if shown.chosen else "over all partitions"
     ports = "of ports" if part is None else "with such a port"
     write(f"{count} pair{'s' if count != 1 else ''} {ports} can talk, {where} (each: --pairs)")
     if one_way:
@@ -232,17 +253,6 @@ def _who(each: Membership, names: FoldedNames, cut: bool) -> Iterator[str]:
 
 
 # --- pictures --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """What a picture is of. ``chosen``: these partitions only, none for all."""
-
-    found: Topology
-    reach: Reach
-    names: Mapping[int, str]
-    chosen: set[int]
-    color_by: Colouring
 
 
 def _svg(shown: _Shown) -> str:

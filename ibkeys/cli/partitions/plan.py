@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
@@ -19,7 +20,7 @@ from ibkeys.cli.partitions.changed_ports import changed_ports
 from ibkeys.cli.render import IDENTITY, write_csv
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
-from ibkeys.cli.sm.policy import master_policy, read_accepted
+from ibkeys.cli.sm.policy import master_policy, read_accepted, require_file
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.cli.types import GUID, PKEY
 from ibkeys.errors import UsageError
@@ -29,136 +30,191 @@ from ibkeys.topology.folded_names import FoldedNames
 if TYPE_CHECKING:
     from ibkeys.partitions.model import Policy
     from ibkeys.plan.model import IndexMove, PartitionPlan, Problem
+    from ibkeys.sm.master_policy import MasterPolicy
     from ibkeys.topology.port_id import PortId
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is to be planned, and where the plan goes."""
+
+    policy_file: str
+    out: str | None
+    enforce: str
+    allow_both_pkeys: bool
+    disconnect_unconfigured: bool
+    allow_index_moves: tuple[str, ...]
+    sm_guid: int | None
+    full: bool
+    force: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _ByHand:
+    """Whether the steps are written for a person, and what is known of the place where they will be made."""
+
+    script: str | None
+    present: str | None
+    allow_break: bool
+
+
+_asked: Final = options.group(
+    "asked",
+    _Asked,
+    options.option(
+        "--policy",
+        "policy_file",
+        required=True,
+        metavar="FILE|opensm|ufm:URL",
+        help="The partition policy, a partitions.conf; opensm: that of the master on this host; ufm:URL: UFM's "
+        "partitions.",
+    ),
+    options.option("--out", metavar="PLAN", env=False, help="Write the plan to this file, for apply."),
+    options.option(
+        "--enforce",
+        env=False,
+        type=click.Choice(["both", "in", "out", "off"]),
+        default="both",
+        help="What leaf switch ports enforce, as OpenSM's part_enforce.  [default: both]",
+    ),
+    options.option(
+        "--allow-both-pkeys",
+        env=False,
+        is_flag=True,
+        help="A port may have the full and the limited P_Key of a partition.",
+    ),
+    options.option(
+        "--disconnect-unconfigured",
+        env=False,
+        is_flag=True,
+        help="Take the default P_Key from CA ports in no partition.",
+    ),
+    options.option(
+        "--allow-index-moves",
+        env=False,
+        multiple=True,
+        metavar="PARTITION",
+        help="Partition whose P_Keys may move; repeatable, or all.",
+    ),
+    options.option(
+        "--sm-guid", env=False, type=GUID, metavar="GUID", help="Port GUID of the subnet manager, for SELF."
+    ),
+    options.option("--full", env=False, is_flag=True, help="Also list the tables that stay as they are."),
+    options.option(
+        "--force", env=False, is_flag=True, help="Plan the disconnection although a subnet manager may be master."
+    ),
+)
+_by_hand: Final = options.group(
+    "by_hand",
+    _ByHand,
+    options.option(
+        "--script",
+        env=False,
+        type=click.Choice(["opensm", "ufm"]),
+        help="Write the steps for a person instead: on OpenSM's host, or at UFM by curl.",
+    ),
+    options.option("--present", env=False, metavar="FILE", help="With --script opensm: a copy of its present policy."),
+    options.option(
+        "--allow-break", env=False, is_flag=True, help="With --script: allow steps that cut pairs temporarily."
+    ),
+)
+
+
 @command("plan")
-@options.option(
-    "--policy",
-    "policy_file",
-    required=True,
-    metavar="FILE|opensm|ufm:URL",
-    help="The partition policy, a partitions.conf; opensm: that of the master on this host; ufm:URL: UFM's partitions.",
-)
-@options.option("--out", metavar="PLAN", env=False, help="Write the plan to this file, for apply.")
-@options.option(
-    "--enforce",
-    env=False,
-    type=click.Choice(["both", "in", "out", "off"]),
-    default="both",
-    help="What leaf switch ports enforce, as OpenSM's part_enforce.  [default: both]",
-)
-@options.option(
-    "--allow-both-pkeys", env=False, is_flag=True, help="A port may have the full and the limited P_Key of a partition."
-)
-@options.option(
-    "--disconnect-unconfigured", env=False, is_flag=True, help="Take the default P_Key from CA ports in no partition."
-)
-@options.option(
-    "--allow-index-moves",
-    env=False,
-    multiple=True,
-    metavar="PARTITION",
-    help="Partition whose P_Keys may move; repeatable, or all.",
-)
-@options.option("--sm-guid", env=False, type=GUID, metavar="GUID", help="Port GUID of the subnet manager, for SELF.")
-@options.option("--full", env=False, is_flag=True, help="Also list the tables that stay as they are.")
-@options.option(
-    "--force", env=False, is_flag=True, help="Plan the disconnection although a subnet manager may be master."
-)
-@options.option(
-    "--script",
-    env=False,
-    type=click.Choice(["opensm", "ufm"]),
-    help="Write the steps for a person instead: on OpenSM's host, or at UFM by curl.",
-)
-@options.option("--present", env=False, metavar="FILE", help="With --script opensm: a copy of its present policy.")
-@options.option("--allow-break", env=False, is_flag=True, help="With --script: allow steps that cut pairs temporarily.")
+@_asked
+@_by_hand
 @ufm_options
 @options.folding
 @options.format
 @options.reading
-def plan(
-    where: Where,
-    ufm: UfmOptions,
-    policy_file: str,
-    out: str | None,
-    enforce: str,
-    allow_both_pkeys: bool,
-    disconnect_unconfigured: bool,
-    allow_index_moves: tuple[str, ...],
-    sm_guid: int | None,
-    full: bool,
-    force: bool,
-    script: str | None,
-    present: str | None,
-    allow_break: bool,
-    folding: Folding,
-    format: str,
-) -> int:
+def plan(where: Where, ufm: UfmOptions, asked: _Asked, by_hand: _ByHand, folding: Folding, format: str) -> int:
     """Plan the changes that a partition policy makes on the fabric.
 
     Reads the whole fabric and writes nothing to it. Every P_Key that a port keeps stays at its index. Exits 1 when
     there is something to change.
     """
-    from dataclasses import replace
-
-    from ibkeys.discovery.sweep import Wanted
-    from ibkeys.plan.document import check_place, dumps, write_plan
+    from ibkeys.discovery.wanted import Wanted
+    from ibkeys.plan.document import check_place, write_plan
     from ibkeys.plan.model import Options
-    from ibkeys.plan.planner import enforcement_as_is, make_plan
+    from ibkeys.plan.planner import make_plan
+    from ibkeys.plan.tables.leaf_ports import enforcement_as_is
     from ibkeys.topology.subnet_manager import shown_subnet_manager
 
     folded = is_folded(folding, format)
-    if script is None and (present is not None or allow_break):
-        raise UsageError("--present and --allow-break go with --script")
-    if script is not None and format != "table":
-        raise UsageError(f"--script writes steps for a person, and -f {format} is for programs")
-    copy = read_accepted(present) if present is not None else None
-    policy = read_accepted(policy_file, ufm)  # before anything is asked
-    if out is not None:
-        check_place(Path(out))
+    _check(by_hand, format)
+    copy = _copy_of(by_hand.present)
+    policy = read_accepted(asked.policy_file, ufm)  # before anything is asked
+    if asked.out is not None:
+        check_place(Path(asked.out))
     if policy is not None and policy.says is None:
         _say_warnings(policy)
     with open_source(where) as source, progress_bar(where) as progress:
         if policy is None:
             master = master_policy(source)
-            policy = master.policy
+            policy, asked = master.policy, _as_master_has(asked, master)
             _say_warnings(policy)
-            if not _is_given("enforce"):
-                enforce = master.part_enforce or enforce
-            allow_both_pkeys = allow_both_pkeys or bool(master.allow_both_pkeys)
-        moves = _partitions(policy, allow_index_moves)
+        moves = _partitions(policy, asked.allow_index_moves)
         found = source.sweep(progress=progress, wanted=Wanted(p_keys=True, sm_info=True))
-    if (policy.says is not None or script == "ufm") and not _is_given("enforce"):
+    enforce = asked.enforce
+    if (policy.says is not None or by_hand.script == "ufm") and not _is_given("enforce"):
         enforce = enforcement_as_is(found) or enforce  # no answer of UFM tells it
-    chosen = Options(enforce, allow_both_pkeys, disconnect_unconfigured, moves)  # type: ignore[arg-type]
+    chosen = Options(enforce, asked.allow_both_pkeys, asked.disconnect_unconfigured, moves)  # type: ignore[arg-type]
     say_notes(found)
     manager = shown_subnet_manager(found)
-    if sm_guid is not None:
-        manager = replace(manager, port_guid=sm_guid)
-    made = make_plan(policy, found, chosen, manager, full=full or script is not None, force=force)
-    if out is not None:
-        write_plan(made, Path(out))
-    if script is not None:
-        _write_script(made, script, copy, manager.port_guid, allow_break)
-    elif format == "json":
+    if asked.sm_guid is not None:
+        manager = replace(manager, port_guid=asked.sm_guid)
+    full = asked.full or by_hand.script is not None
+    made = make_plan(policy, found, chosen, manager, full=full, force=asked.force)
+    if asked.out is not None:
+        write_plan(made, Path(asked.out))
+    if by_hand.script is not None:
+        _write_script(made, by_hand, copy, manager.port_guid)
+    else:
+        _write(made, policy, format, folded)
+    return finish(errors_of(found), format, each=folding.each) or (exits.SAYS_NO if made.pending else exits.DONE)
+
+
+def _check(by_hand: _ByHand, format: str) -> None:
+    if by_hand.script is None and (by_hand.present is not None or by_hand.allow_break):
+        raise UsageError("--present and --allow-break go with --script")
+    if by_hand.script is not None and format != "table":
+        raise UsageError(f"--script writes steps for a person, and -f {format} is for programs")
+
+
+def _as_master_has(asked: _Asked, master: MasterPolicy) -> _Asked:
+    """Return what is asked for with the options of the master whose policy is planned, where none are given here."""
+    enforce = asked.enforce if _is_given("enforce") else master.part_enforce or asked.enforce
+    return replace(asked, enforce=enforce, allow_both_pkeys=asked.allow_both_pkeys or bool(master.allow_both_pkeys))
+
+
+def _write(made: PartitionPlan, policy: Policy, format: str, folded: bool) -> None:
+    from ibkeys.plan.document import dumps
+
+    if format == "json":
         write_exact(dumps(made).rstrip("\n"))
     elif format == "csv":
         write_csv([*IDENTITY, "kind", "index", "before", "after"], _rows(made))
     else:
         _write_words(made, policy, not folded)
-    return finish(errors_of(found), format, each=folding.each) or (exits.SAYS_NO if made.pending else exits.DONE)
 
 
-def _write_script(made: PartitionPlan, way: str, present: Policy | None, sm_port_guid: int | None, gaps: bool) -> None:
+def _write_script(made: PartitionPlan, by_hand: _ByHand, present: Policy | None, sm_port_guid: int | None) -> None:
     from ibkeys.plan.by_hand.opensm import opensm_script
     from ibkeys.plan.by_hand.ufm import ufm_script
 
     for problem in made.problems:
         exits.warn(clean(problem.message if problem.port is None else f"{problem.port}: {problem.message}"), "problem")
-    script = ufm_script(made, gaps) if way == "ufm" else opensm_script(made, present, sm_port_guid, gaps)
+    gaps = by_hand.allow_break
+    script = ufm_script(made, gaps) if by_hand.script == "ufm" else opensm_script(made, present, sm_port_guid, gaps)
     write_as_is("\n".join(script.lines()) + "\n")
+
+
+def _copy_of(present: str | None) -> Policy | None:
+    """Return OpenSM's present policy from the copy that the user has. Raises UsageError, FileFormatError."""
+    if present is None:
+        return None
+    require_file(present, "--present takes a file: a copy of the policy that OpenSM reads on its own host")
+    return read_accepted(present)
 
 
 def _is_given(name: str) -> bool:

@@ -59,7 +59,7 @@ def policy_diff(
     lose connectivity. Exits 1 when the policies mean different things.
     """
     from ibkeys.cli.sm.policy import master_policy, read_accepted
-    from ibkeys.discovery.sweep import Wanted
+    from ibkeys.discovery.wanted import Wanted
     from ibkeys.plan.policies.compare import compare_policies
     from ibkeys.topology.subnet_manager import shown_subnet_manager
 

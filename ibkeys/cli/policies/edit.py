@@ -42,17 +42,39 @@ _editing = options.group(
     options.option("--force", env=False, is_flag=True, help="Edit a policy that an OpenSM on this host reads."),
     options.option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."),
 )
-_full = options.option("--full", env=False, multiple=True, metavar="WHO", help="Ports that become full members.")
-_limited = options.option(
-    "--limited", env=False, multiple=True, metavar="WHO", help="Ports that become limited members."
+
+
+@dataclass(frozen=True, slots=True)
+class Memberships:
+    """Who becomes a full member, and who a limited one."""
+
+    full: tuple[str, ...]
+    limited: tuple[str, ...]
+
+    def by_word(self, required: bool = True) -> dict[str, MemberWord]:
+        """Return the membership that each word is given. Raises UsageError for none, and for one that is given both."""
+        if required and not (self.full or self.limited):
+            raise UsageError("no port is given: name ports with --full WHO or --limited WHO")
+        both = set(self.full) & set(self.limited)
+        if both:
+            raise UsageError(f"{', '.join(sorted(both))}: named with --full and with --limited")
+        found: dict[str, MemberWord] = dict.fromkeys(self.full, "full")
+        found.update(dict.fromkeys(self.limited, "limited"))
+        return found
+
+
+_members = options.group(
+    "members",
+    Memberships,
+    options.option("--full", env=False, multiple=True, metavar="WHO", help="Ports that become full members."),
+    options.option("--limited", env=False, multiple=True, metavar="WHO", help="Ports that become limited members."),
 )
 
 
 @command("policy-add")
 @click.argument("file")
 @click.argument("partition")
-@_full
-@_limited
+@_members
 @_editing
 @options.format
 @options.reading
@@ -60,8 +82,7 @@ def policy_add(
     where: Where,
     file: str,
     partition: str,
-    full: tuple[str, ...],
-    limited: tuple[str, ...],
+    members: Memberships,
     editing: Editing,
     format: str,
 ) -> int:
@@ -76,7 +97,7 @@ def policy_add(
     from ibkeys.partitions.model import Rule
 
     target = parse_partition(partition)
-    memberships = _memberships(full, limited)
+    memberships = members.by_word()
 
     def edit(policy: Policy, meant: Meant) -> EditedPolicy:
         rules: list[Rule] = [Rule(each, 0, memberships[each]) for each in keywords_of(memberships)]
@@ -119,8 +140,7 @@ def policy_remove(
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
 @click.argument("words", nargs=-1, metavar="[WHO]...")
-@_full
-@_limited
+@_members
 @_editing
 @options.format
 @options.reading
@@ -130,8 +150,7 @@ def policy_move(
     source: str,
     target: str,
     words: tuple[str, ...],
-    full: tuple[str, ...],
-    limited: tuple[str, ...],
+    members: Memberships,
     editing: Editing,
     format: str,
 ) -> int:
@@ -144,7 +163,7 @@ def policy_move(
     from ibkeys.partitions.editing.changes import move_members
 
     places = parse_partition(source), parse_partition(target)
-    memberships: dict[str, MemberWord | None] = dict(_memberships(full, limited, required=not words))
+    memberships: dict[str, MemberWord | None] = dict(members.by_word(required=not words))
     if words and (twice := set(words) & memberships.keys()):
         raise UsageError(f"{', '.join(sorted(twice))}: named with a membership and without one")
     memberships.update(dict.fromkeys(words))
@@ -154,18 +173,6 @@ def policy_move(
         return move_members(policy, *places, _by_guid(meant, memberships), meant.known)
 
     return _carry_out("policy-move", where, file, list(memberships), editing, format, edit)
-
-
-def _memberships(full: Sequence[str], limited: Sequence[str], required: bool = True) -> dict[str, MemberWord]:
-    """Return the membership that each word is given. Raises UsageError for none, and for one that is given both."""
-    if required and not (full or limited):
-        raise UsageError("no port is given: name ports with --full WHO or --limited WHO")
-    both = set(full) & set(limited)
-    if both:
-        raise UsageError(f"{', '.join(sorted(both))}: named with --full and with --limited")
-    found: dict[str, MemberWord] = dict.fromkeys(full, "full")
-    found.update(dict.fromkeys(limited, "limited"))
-    return found
 
 
 def _by_guid(meant: Meant, memberships: Mapping[str, M]) -> dict[int, M]:
@@ -203,7 +210,7 @@ def _carry_out(
     from ibkeys.cli.policies.edited import PolicyFile, refuse_what_objects, report
     from ibkeys.cli.policies.members import look_up
     from ibkeys.cli.showing import sweep
-    from ibkeys.discovery.sweep import Wanted
+    from ibkeys.discovery.wanted import Wanted
 
     given = PolicyFile.read(file)
     given.policy.require_accepted()

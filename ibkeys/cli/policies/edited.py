@@ -32,10 +32,16 @@ class PolicyFile:
 
     @classmethod
     def look(cls, name: str) -> PolicyFile:
-        """Look at a file that may not be there. Raises FileError."""
+        """Look at a file that may not be there. Raises FileError; UsageError for what is no file."""
         from ibkeys import files
+        from ibkeys.cli.sm.policy import require_file
         from ibkeys.host.replacing.seen import look
 
+        require_file(
+            name,
+            "a policy is edited and written as a file (one called opensm: ./opensm); UFM's partitions change by "
+            "`ibkeys plan` and `ibkeys apply PLAN --via ufm:URL`",
+        )
         return cls(name, look(Path(name), files.LARGE))
 
     @classmethod

@@ -15,12 +15,14 @@ from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, write_csv, write_json
 from ibkeys.cli.showing import errors_of, finish, sweep
+from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
+from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.cli.types import GUID
 from ibkeys.topology.folded_names import FoldedNames
 from ibkeys.version import __version__
 
 if TYPE_CHECKING:
-    from ibkeys.partitions.model import Definition
+    from ibkeys.partitions.model import Definition, Policy
     from ibkeys.plan.policies.from_fabric import MadePolicy
     from ibkeys.topology.model import Topology
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 @command("policy-from")
 @options.option(
     "--policy",
-    metavar="FILE",
+    metavar="FILE|opensm|ufm:URL",
     help="Take names, flags and groups of partitions from this policy; P_Keys do not have them.",
 )
 @options.option("--sm-guid", env=False, type=GUID, metavar="GUID", help="The subnet manager's port, for SELF.")
@@ -43,9 +45,11 @@ if TYPE_CHECKING:
     default="conf",
     help="Form of the output; conf is the policy itself.  [default: conf]",
 )
+@ufm_options
 @options.reading
 def policy_from(
     where: Where,
+    ufm: UfmOptions,
     policy: str | None,
     sm_guid: int | None,
     out: str | None,
@@ -61,21 +65,23 @@ def policy_from(
     """
     from ibkeys.cli.policies.edited import PolicyFile, refuse_what_objects
     from ibkeys.cli.policies.members import known_ports
-    from ibkeys.discovery.sweep import Wanted
+    from ibkeys.discovery.wanted import Wanted
     from ibkeys.plan.policies.from_fabric import policy_from as made_from
     from ibkeys.topology.subnet_manager import shown_subnet_manager
 
-    heads = _heads(policy)
+    heads = read_accepted(policy, ufm) if policy is not None else None
     place = PolicyFile.look(out) if out is not None else None
     if place is not None:
         refuse_what_objects(place, force, override, only_say=False)
     with open_source(where) as source:
+        if is_opensm(policy):
+            heads = master_policy(source).policy
         found = sweep(source, where, wanted=Wanted(p_keys=True, sm_info=True))
     manager = shown_subnet_manager(found)
     if sm_guid is not None:
         manager = replace(manager, port_guid=sm_guid)
     labels = known_ports(found.end_ports()).labels
-    made = made_from(found, manager, heads, labels, _about(where, found, policy))
+    made = made_from(found, manager, _heads(heads), labels, _about(where, found, policy))
     _say(made, policy, FoldedNames(port.identity() for port in found.ports()))
     text = made.policy.data or b""
     if place is not None:
@@ -94,13 +100,9 @@ def policy_from(
     )
 
 
-def _heads(path: str | None) -> Callable[[int], Iterable[Definition]]:
-    if path is None:
+def _heads(policy: Policy | None) -> Callable[[int], Iterable[Definition]]:
+    if policy is None:
         return lambda _: ()
-    from ibkeys.partitions.reader import read_policy
-
-    policy = read_policy(path)
-    policy.require_accepted()
     return lambda base: [each for each in policy.definitions if each.base == base]
 
 

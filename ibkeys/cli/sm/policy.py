@@ -40,6 +40,15 @@ def read_accepted(name: str, ufm: UfmOptions | None = None) -> Policy | None:
     return policy
 
 
+def require_file(name: str, why: str) -> None:
+    """Raise UsageError with *why* for a policy that is no file, where only a file will do. Nothing of a URL is
+    repeated: there may be a password in it."""
+    from ibkeys.ufm.access import is_ufm
+
+    if is_opensm(name) or is_ufm(name) or "://" in name:
+        raise UsageError(why)
+
+
 def refuse_url(name: str) -> None:
     """Raise UsageError for a URL in the place of a policy file, which it does not repeat: there may be a password."""
     if "://" in name:

@@ -67,11 +67,11 @@ def sm_repair(where: Where, cache_dir: Path | None, opensm_conf: Path | None, co
     directory = cache_dir or _default_cache()
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, _COMMAND, consent) as writer:
         confs = _confs(where, opensm_conf)
-        repair = _plan(where, writer, directory)
+        repair = _plan(writer, directory)
         outlook = repair.outlook(conf.m_key_lease_period for _, conf in confs if conf is not None)
         if consent.dry_run:
             return _dry_run(writer, repair, outlook, format)
-        for line in _in_words(repair, outlook):
+        for line in _in_words(outlook):
             (write if format == "table" else say)(line)
         repair.check()
         exits.require_stdout()
@@ -100,7 +100,7 @@ def _default_cache() -> Path:
     return Path(os.environ.get(_CACHE_VARIABLE) or OPENSM_CACHE)
 
 
-def _plan(where: Where, writer: Writer, directory: Path) -> Repair:
+def _plan(writer: Writer, directory: Path) -> Repair:
     from ibkeys.host.opensm_process import opensm_processes
     from ibkeys.mkeys.repair.repair import plan_repair
 
@@ -126,7 +126,7 @@ def _confs(where: Where, named: Path | None) -> list[tuple[Path, OpensmConfig | 
 # --- before -----------------------------------------------------------------------------------------------------------
 
 
-def _in_words(repair: Repair, outlook: RepairOutlook) -> Iterator[str]:
+def _in_words(outlook: RepairOutlook) -> Iterator[str]:
     yield f"{_ports(outlook.ports)} are queried, the own port first, each once with each of its keys, until it answers:"
     for keys, count in outlook.orders.items():
         yield f"  {_ports(count)}: {', '.join(keys)}"
@@ -166,7 +166,7 @@ def _dry_run(writer: Writer, repair: Repair, outlook: RepairOutlook, format: str
         row = document | {"leases": " ".join(map(str, outlook.leases))}
         write_csv([name for name in row if name != "orders"], [row])
     else:
-        for line in _in_words(repair, outlook):
+        for line in _in_words(outlook):
             write(line)
         write(f"dry run: no port was queried, nothing was written in {repair.directory}")
     return exits.SAYS_NO
@@ -200,7 +200,7 @@ def _report(where: Where, repair: Repair, done: Repaired, confs: list[ConfAdvice
             f"{repair.directory}: {files}: "
             f"{_ports(len(done.answers))} as they answered, {_ports(len(done.kept))} as the key store has it first"
         )
-        for line in _how_to_start(done, confs, repair.directory):
+        for line in _how_to_start(confs, repair.directory):
             write(clean(line))
     return _finish(done, confs, errors, format)
 
@@ -233,7 +233,7 @@ def _write_table(rows: list[dict[str, Any]], show_keys: bool) -> None:
     write_table(titles, ([NOTHING if row[name] is None else row[name] for name in names] for row in rows))
 
 
-def _how_to_start(done: Repaired, confs: list[ConfAdvice], directory: Path) -> Iterator[str]:
+def _how_to_start(confs: list[ConfAdvice], directory: Path) -> Iterator[str]:
     yield "to start OpenSM:"
     if not confs:
         yield "  no opensm.conf was found (--opensm-conf FILE): its m_key must be the key that all ports should have"

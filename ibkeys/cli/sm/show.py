@@ -77,7 +77,7 @@ def _look(where: Where, hosts: Sequence[SmHost]) -> tuple[Report, Topology | Non
 
 def _ask_fabric(where: Where) -> tuple[Topology | None, int, str]:
     """Return what a sweep found, the local port's GUID, and why there is no sweep."""
-    from ibkeys.discovery.sweep import Wanted
+    from ibkeys.discovery.wanted import Wanted
 
     try:
         with open_source(where) as source:

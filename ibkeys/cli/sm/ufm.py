@@ -80,6 +80,12 @@ def open_ufm(name: str, given: UfmOptions) -> Ufm:
     return Ufm(access_of(name, given))
 
 
+def ufm_names(name: str, given: UfmOptions) -> dict[int, str]:
+    """Return the names of UFM's partitions, by partition. Raises UsageError, UfmNotReached, UfmRefused."""
+    found = open_ufm(name, given).partitions()
+    return {base: partition.name for base, partition in found.items() if partition.name is not None}
+
+
 def ufm_policy(name: str, given: UfmOptions) -> Policy:
     """Return UFM's partitions as a policy; say on standard error what it leaves open.
 

@@ -30,7 +30,7 @@ def discover(where: Where, filters: Filters, format: str) -> int:
     The subnet is discovered by directed routes from the local port, so no subnet manager is needed. JSON and CSV
     have PortState and PortPhysicalState as the standard's numbers.
     """
-    from ibkeys.discovery.sweep import Wanted
+    from ibkeys.discovery.wanted import Wanted
 
     chosen = PortFilter(filters)
     with open_source(where) as source:

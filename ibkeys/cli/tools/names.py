@@ -46,7 +46,7 @@ def names(where: Where, words: tuple[str, ...], only: str | None, filters: Filte
     WHO is a GUID, a LID, a name as node07, 'stage[1-48]' or 'tank*', or SWITCH:3 for the port that is linked to
     port 3 of a switch. Without WHO every end port is listed; filters select among them.
     """
-    from ibkeys.discovery.sweep import Wanted
+    from ibkeys.discovery.wanted import Wanted
     from ibkeys.errors import UsageError
     from ibkeys.topology.directory import Directory
 

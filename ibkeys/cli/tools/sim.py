@@ -6,9 +6,9 @@ import re
 import signal
 import socket
 from contextlib import ExitStack
-from pathlib import Path
+from dataclasses import dataclass
 from shlex import quote
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
@@ -16,6 +16,7 @@ from ibkeys import files
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import CommandGroup
+from ibkeys.cli.tools.sim_mads import Traced, traced_options, watching
 from ibkeys.cli.types import Number
 from ibkeys.errors import IbkeysError, UsageError
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ibkeys.keys.pkey import InboundCheck
-    from ibkeys.sim.server.outbox import Seen
     from ibkeys.sim.server.server import Server
     from ibkeys.sim.steering.script import Script
     from ibkeys.sim.subnet import Subnet
@@ -50,63 +50,90 @@ def sim() -> None:
     """
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """How the subnet of a file is made."""
+
+    port_guids: Literal["file", "ibsim"]
+    seed: int
+    links: Literal["initialize", "active"]
+    inbound_check: InboundCheck
+
+
+@dataclass(frozen=True, slots=True)
+class _Attaching:
+    """Where programs attach, and whose."""
+
+    remote: bool
+    listen: str | None
+    allow_others: bool
+
+
+_made: Final = options.group(
+    "made",
+    _Made,
+    click.option(
+        "--port-guids",
+        envvar="IBKEYS_PORT_GUIDS",
+        type=click.Choice(["file", "ibsim"]),
+        default="file",
+        help="Port GUIDs: as the file prints them, or node GUID + port number.  [default: file]",
+    ),
+    click.option(
+        "--seed",
+        envvar="IBKEYS_SEED",
+        type=Number(0, 2**64 - 1),
+        default=0,
+        metavar="N",
+        help="Seed of the random faults.",
+    ),
+    click.option(
+        "--links",
+        envvar="IBKEYS_LINKS",
+        type=click.Choice(["initialize", "active"]),
+        default="initialize",
+        help="State of the links: as after power-up, or as a subnet manager left them.  [default: initialize]",
+    ),
+    options.inbound_check,
+)
+_attaching: Final = options.group(
+    "attaching",
+    _Attaching,
+    click.option(
+        "-r", "--remote", envvar="IBKEYS_REMOTE", is_flag=True, help="Serve over UDP instead of local sockets."
+    ),
+    click.option(
+        "-l",
+        "--listen",
+        envvar="IBKEYS_LISTEN",
+        metavar="[ADDRESS:]PORT",
+        help="First UDP port; sets -r.  [default: 127.0.0.1:7070]",
+    ),
+    click.option("--allow-others", is_flag=True, help="Let programs of other users attach; required with -r."),
+)
+
+
 @sim.command("serve")
 @click.argument("file", metavar="[FILE]", required=False)
 @_socket
-@click.option(
-    "--port-guids",
-    envvar="IBKEYS_PORT_GUIDS",
-    type=click.Choice(["file", "ibsim"]),
-    default="file",
-    help="Port GUIDs: as the file prints them, or node GUID + port number.  [default: file]",
-)
-@click.option(
-    "--seed", envvar="IBKEYS_SEED", type=Number(0, 2**64 - 1), default=0, metavar="N", help="Seed of the random faults."
-)
-@click.option(
-    "--links",
-    envvar="IBKEYS_LINKS",
-    type=click.Choice(["initialize", "active"]),
-    default="initialize",
-    help="State of the links: as after power-up, or as a subnet manager left them.  [default: initialize]",
-)
-@options.inbound_check
+@_made
 @click.option("--at", envvar="IBKEYS_AT", metavar="NODE", help="Node where programs attach that do not set SIM_HOST.")
 @click.option("--state", envvar="IBKEYS_STATE", metavar="PATH", help="Keep the state of the subnet in this file.")
 @click.option(
     "--script", envvar="IBKEYS_SCRIPT", metavar="FILE", help="File of events: lines as for 'sim ctl', with times."
 )
-@click.option("-r", "--remote", envvar="IBKEYS_REMOTE", is_flag=True, help="Serve over UDP instead of local sockets.")
-@click.option(
-    "-l",
-    "--listen",
-    envvar="IBKEYS_LISTEN",
-    metavar="[ADDRESS:]PORT",
-    help="First UDP port; sets -r.  [default: 127.0.0.1:7070]",
-)
-@click.option("--allow-others", is_flag=True, help="Let programs of other users attach; required with -r.")
-@click.option("-v", "--verbose", envvar="IBKEYS_VERBOSE", count=True, help="Print each MAD in one line.")
-@click.option(
-    "--pcap", envvar="IBKEYS_PCAP", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."
-)
-@options.show_keys
+@_attaching
+@traced_options
 @options.common
 def serve(
     file: str | None,
     name: str,
-    port_guids: str,
-    seed: int,
-    links: str,
-    inbound_check: InboundCheck,
+    made: _Made,
     at: str | None,
     state: str | None,
     script: str | None,
-    remote: bool,
-    listen: str | None,
-    allow_others: bool,
-    verbose: int,
-    pcap: str | None,
-    show_keys: bool,
+    attaching: _Attaching,
+    traced: Traced,
 ) -> int:
     """Serve a simulated subnet to any libibumad program.
 
@@ -116,8 +143,8 @@ def serve(
     from ibkeys.sim.server.server import Server
     from ibkeys.sim.state.file import StateFile
 
-    subnet = _subnet(file or "", port_guids, seed, links, inbound_check)
-    where = _listening_at(listen) if remote or listen else None
+    subnet = _subnet(file or "", made)
+    where = _listening_at(attaching.listen) if attaching.remote or attaching.listen else None
     home = subnet.node(at) if at else subnet.nodes[0]
     events = _script(script) if script else None
     failures: list[Exception] = []
@@ -130,12 +157,12 @@ def serve(
                 subnet,
                 name,
                 listen=where,
-                allow_others=allow_others,
+                allow_others=attaching.allow_others,
                 home=home,
-                watch=_watch(stack, verbose, pcap, show_keys),
+                watch=watching(stack, traced),
                 save=None if keeper is None else lambda: _ending(server, failures, keeper.save_if_changed),
                 log=_say,
-                log_clients=_say if verbose else None,
+                log_clients=_say if traced.verbose else None,
             )
         )
         _stop_on_signals(stack, server)
@@ -197,16 +224,10 @@ def _listening_at(text: str | None) -> tuple[str, int]:
         raise UsageError(f"--listen {text}: {address!r} is no address of this host") from None
 
 
-def _subnet(path: str, port_guids: str, seed: int, links: str, inbound_check: InboundCheck) -> Subnet:
+def _subnet(path: str, made: _Made) -> Subnet:
     from ibkeys.umad.sim_spec import SimSpec
 
-    spec = SimSpec(
-        path=path,
-        port_guids="ibsim" if port_guids == "ibsim" else "file",
-        seed=seed,
-        links="active" if links == "active" else "initialize",
-        inbound_check=inbound_check,
-    )
+    spec = SimSpec(path, port_guids=made.port_guids, seed=made.seed, links=made.links, inbound_check=made.inbound_check)
     return spec.load()
 
 
@@ -247,25 +268,6 @@ def _stop_on_signals(stack: ExitStack, server: Server) -> None:
         stack.callback(signal.signal, number, before)
 
 
-def _watch(stack: ExitStack, verbose: int, pcap: str | None, show_keys: bool) -> Callable[[Seen], None] | None:
-    """Return what shows and captures every MAD, as far as it was asked for; None if it was not."""
-    watchers: list[Callable[[Seen], None]] = [_print_mad] if verbose else []
-    if pcap:
-        watchers.append(_capture(stack, Path(pcap), show_keys))
-    return (lambda seen: _all(watchers, seen)) if watchers else None
-
-
-def _all(watchers: list[Callable[[Seen], None]], seen: Seen) -> None:
-    """Show one MAD to every watcher. One that fails (a closed pipe, a full disk) is dropped: programs hang when the
-    server goes, so it serves on."""
-    for watcher in tuple(watchers):
-        try:
-            watcher(seen)
-        except (OSError, ValueError, IbkeysError, exits.StdoutFailed) as error:
-            watchers.remove(watcher)
-            _say(f"what was shown or captured ends here: {error}")
-
-
 def _keep_names(server: Server, stack: ExitStack) -> None:
     """Keep what nodes are called for the completion of `sim ctl`, until the server ends."""
     from ibkeys.cli.completing import names
@@ -277,34 +279,6 @@ def _keep_names(server: Server, stack: ExitStack) -> None:
         _say(f"names of nodes are not kept for completion: {error}")
     else:
         stack.callback(names.forget, which)
-
-
-def _print_mad(seen: Seen) -> None:
-    from ibkeys.mad.decode import summary
-
-    lids = "" if seen.dlid == 0xFFFF else f" LID {seen.slid} to {seen.dlid}"
-    note = f" ({seen.note})" if seen.note else ""
-    write(exits.clean(f"{seen.client.slot} {'>' if seen.out else '<'} {summary(seen.mad)}{lids}{note}"))
-    exits.flush()
-    failure = exits.stdout_failure()
-    if failure is not None:
-        raise exits.StdoutFailed(str(failure))
-
-
-def _capture(stack: ExitStack, path: Path, show_keys: bool) -> Callable[[Seen], None]:
-    from ibkeys.umad.pcap import PcapFile
-
-    class Capture(PcapFile):
-        """A capture file of MADs between any two ports."""
-
-        def seen(self, seen: Seen) -> None:
-            """Write one MAD; what came back unanswered was on the wire once."""
-            if not seen.note:
-                self._write(seen.mad, seen.slid, seen.dlid, seen.qpn, 0)
-
-    capture = Capture(path, show_keys=show_keys)
-    stack.callback(capture.close)
-    return capture.seen
 
 
 def _welcome(server: Server, what: str, where: tuple[str, int] | None) -> None:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -38,63 +39,74 @@ COMMAND: Final = "watch"
 _UNTRUSTED: Final = (0x0200, 0x0700)
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is watched, when it ends, and what is said of it."""
+
+    all_traps: bool
+    interval: int
+    repeats: int
+    policy: str | None
+    opensm_log: str | None
+    command: str | None
+    count: int | None
+    seconds: int | None
+    format: str | None
+
+
+_asked: Final = options.group(
+    "asked",
+    _Asked,
+    options.option(
+        "--all-traps",
+        is_flag=True,
+        help="Also report ports and groups that appear or disappear, and links that change.",
+    ),
+    options.option(
+        "--interval",
+        type=Number(0, 86_400),
+        default=60,
+        metavar="S",
+        help="Seconds between two readings of the counters, 0 for none.  [default: 60]",
+    ),
+    options.option(
+        "--repeats",
+        type=Number(1, 86_400),
+        default=60,
+        metavar="S",
+        help="Seconds between two counts of repeats.  [default: 60]",
+    ),
+    options.option(
+        "--policy",
+        metavar="FILE|opensm|ufm:URL",
+        help="Take partition names from this partitions.conf; opensm: that of the master here; ufm:URL: from UFM.",
+    ),
+    options.option("--opensm-log", metavar="FILE", help="Follow OpenSM's log instead of Reports: needs no SM_Key."),
+    options.option(
+        "--exec",
+        "command",
+        env=False,
+        metavar="COMMAND",
+        help="Run this command for each line, with the event on standard input.",
+    ),
+    options.option("--count", type=Number(1, 10**9), metavar="N", help="End after N lines."),
+    options.option("--for", "seconds", type=Number(1, 10**9), metavar="S", help="End after S seconds."),
+    options.option(
+        "-f",
+        "--format",
+        "format",
+        type=click.Choice(["table", "json"]),
+        help="Form of the output.  [default: table on a terminal, else json]",
+    ),
+)
+
+
 @command(COMMAND)
-@options.option(
-    "--all-traps", is_flag=True, help="Also report ports and groups that appear or disappear, and links that change."
-)
-@options.option(
-    "--interval",
-    type=Number(0, 86_400),
-    default=60,
-    metavar="S",
-    help="Seconds between two readings of the counters, 0 for none.  [default: 60]",
-)
-@options.option(
-    "--repeats",
-    type=Number(1, 86_400),
-    default=60,
-    metavar="S",
-    help="Seconds between two counts of repeats.  [default: 60]",
-)
-@options.option(
-    "--policy",
-    metavar="FILE",
-    help="Take partition names from this partitions.conf; opensm: that of the master on this host.",
-)
-@options.option("--opensm-log", metavar="FILE", help="Follow OpenSM's log instead of Reports: needs no SM_Key.")
-@options.option(
-    "--exec",
-    "command",
-    env=False,
-    metavar="COMMAND",
-    help="Run this command for each line, with the event on standard input.",
-)
-@options.option("--count", type=Number(1, 10**9), metavar="N", help="End after N lines.")
-@options.option("--for", "seconds", type=Number(1, 10**9), metavar="S", help="End after S seconds.")
-@options.option(
-    "-f",
-    "--format",
-    "format",
-    type=click.Choice(["table", "json"]),
-    help="Form of the output.  [default: table on a terminal, else json]",
-)
+@_asked
 @options.sa
 @ufm_options
 @options.fabric
-def watch(
-    where: Where,
-    ufm: UfmOptions,
-    sa: AskSa,
-    all_traps: bool,
-    interval: int,
-    repeats: int,
-    policy: str | None,
-    opensm_log: str | None,
-    command: str | None,
-    count: int | None,
-    seconds: int | None,
-    format: str | None,
-) -> int:
+def watch(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked) -> int:
     """Show who tries a wrong key, and on which port, as it happens.
 
     Subscribes at the SA to the traps of refused M_Keys, P_Keys and Q_Keys, for which OpenSM requires its sa_key
@@ -107,19 +119,22 @@ def watch(
     from ibkeys.watch.systemd import Notifier
     from ibkeys.watch.watching import Settings
 
-    words = split_command(command) if command is not None else None
-    read = read_accepted(policy, ufm) if policy is not None else None  # mistakes show before anything is sent
-    sm_key = sm_key_of(where, sa)
-    if opensm_log is not None and (sa.smkey is not None or all_traps):
+    words = split_command(asked.command) if asked.command is not None else None
+    # Mistakes show before anything is sent.
+    read = read_accepted(asked.policy, ufm) if asked.policy is not None else None
+    sm_key = sm_key_of(where)
+    if asked.opensm_log is not None and (where.smkey is not None or asked.all_traps):
         raise UsageError("--opensm-log replaces Reports: leave --smkey and --all-traps out")
-    settings = Settings(float(interval), float(repeats), count, seconds and float(seconds), sa.pkey_idx)
+    settings = Settings(
+        float(asked.interval), float(asked.repeats), asked.count, asked.seconds and float(asked.seconds), sa.pkey_idx
+    )
     notifier = Notifier(os.environ, time.monotonic)
-    with Interrupts() as interrupts, _followed(opensm_log) as log:
+    with Interrupts() as interrupts, _followed(asked.opensm_log) as log:
         commands = Commands(words, exits.warn) if words is not None else None
-        outlet = EventSink(_format(format), where.verbose > 0, commands, interrupts, notifier)
-        traps = _traps(all_traps) if log is None else ()
-        with _listening(where, sa, sm_key, traps, notifier, bool(interval)) as (fabric, subscriber):
-            partitions = _partitions(policy, read, fabric)
+        outlet = EventSink(_format(asked.format), where.verbose > 0, commands, interrupts, notifier)
+        traps = _traps(asked.all_traps) if log is None else ()
+        with _listening(where, sa, sm_key, traps, notifier, bool(asked.interval)) as (fabric, subscriber):
+            partitions = _partitions(asked.policy, read, fabric)
             _run(fabric, outlet, settings, subscriber, log, partitions)
     return exits.DONE
 

@@ -21,7 +21,7 @@ from ibkeys.change.interlocks.m_keys import (
 )
 from ibkeys.change.interlocks.printed_keys import objections_to_listeners
 from ibkeys.change.writer import Writer
-from ibkeys.discovery.sweep import OnFound, Wanted
+from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, PROTECTION_TEXT, MKey

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ibkeys.change.writer import Writer
-from ibkeys.discovery.link_check import LOOK_HOLDS
+from ibkeys.discovery.links.check import LOOK_HOLDS
 from ibkeys.errors import IbkeysError, Unreachable
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.keys.mkey import MKey

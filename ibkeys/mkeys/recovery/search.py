@@ -14,7 +14,8 @@ from typing import Final
 
 from ibkeys.client.smp import SmpClient, Task
 from ibkeys.discovery.keyring import KeyRing
-from ibkeys.discovery.sweep import Sweep, Wanted
+from ibkeys.discovery.sweep import Sweep
+from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import NoReply, SendRefused
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.recovery.lease_start import JournalBlock, LeaseStarter

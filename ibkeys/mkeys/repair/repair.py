@@ -20,8 +20,9 @@ from ibkeys.change.interlocks.m_keys import objections_to_key_files_under_sm
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.bounds import limit_notes
+from ibkeys.discovery.discover import run_sweep
 from ibkeys.discovery.frugal_sweep import FrugalSweep
-from ibkeys.discovery.sweep import OnFound, Wanted, run_sweep
+from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import Refused, UsageError
 from ibkeys.host.file_access import stat_file
 from ibkeys.host.key_files import export_key_files, import_links, refuse_to_overwrite
@@ -34,7 +35,7 @@ from ibkeys.mkeys.repair.result import Repaired
 from ibkeys.mkeys.stored_links import remember_topology
 from ibkeys.sm.confs.listeners import hindrance_to_closing
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.sqlite import DIRECTORY_MODE, make_directory, os_error
+from ibkeys.store.private_files import DIRECTORY_MODE, make_directory, os_error
 from ibkeys.topology.subnet_manager import shown_subnet_manager
 
 _WANTED: Final = Wanted(sm_info=True, link_downed=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
-from ibkeys.discovery.sweep import LINKS, OnFound, Wanted
+from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mkeys.rollout.beginning import LastRun

@@ -7,7 +7,7 @@ from typing import Literal
 
 from ibkeys.change.interlocks.m_keys import first_keys_at_level_0, objections_to_key
 from ibkeys.change.writer import Writer
-from ibkeys.discovery.sweep import OnFound
+from ibkeys.discovery.wanted import OnFound
 from ibkeys.errors import UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey

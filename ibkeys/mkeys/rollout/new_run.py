@@ -12,7 +12,7 @@ from typing import Literal
 from ibkeys.change.plan import Plan
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
-from ibkeys.discovery.sweep import LINKS, OnFound, Wanted
+from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.mkeys.rollout.beginning import NewRun
 from ibkeys.mkeys.rollout.earlier_run import refuse_while_open

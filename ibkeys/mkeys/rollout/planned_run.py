@@ -26,8 +26,7 @@ from ibkeys.mkeys.rollout.result import Account, PortResult, Report
 from ibkeys.mkeys.rollout.rollout import Rollout
 from ibkeys.mkeys.set import changes_of
 from ibkeys.store.cut_off import close_cut_off
-from ibkeys.store.journal import Journal, Operation
-from ibkeys.store.journal_records import OperationState
+from ibkeys.store.journal import Journal, Operation, OperationState
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import COMMANDS, REMOVAL, NewRunPort, RunOptions, Runs
 from ibkeys.store.origin import Origin

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from ibkeys.change.interlocks.m_keys import no_keys_left
 from ibkeys.change.writer import Writer
-from ibkeys.discovery.sweep import OnFound
+from ibkeys.discovery.wanted import OnFound
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.rollout.found_ports import has_it_already

@@ -9,7 +9,7 @@ from typing import Literal
 
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
-from ibkeys.discovery.sweep import LINKS, OnFound, Wanted
+from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
 from ibkeys.errors import UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey

@@ -8,7 +8,16 @@ from typing import Final
 from ibkeys.errors import UsageError
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.plan.by_hand.script import HandScript, HandStep, State, heading, ports_by_guid, shown_after, states_of
+from ibkeys.plan.by_hand.script import (
+    HandScript,
+    HandStep,
+    State,
+    heading,
+    ports_by_guid,
+    refuse_circles,
+    shown_after,
+    states_of,
+)
 from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.model import PartitionPlan, SmOptions
 from ibkeys.plan.sm_policies import policies_between
@@ -29,11 +38,7 @@ def opensm_script(plan: PartitionPlan, present: Policy | None, sm_port_guid: int
     options = plan.sm_options or SmOptions.of(plan.options)
     digest = plan_digest(plan)
     found = policies_between(present, new, plan.tables, sm_port_guid, options, digest, gaps=gaps)
-    if found.circles and not gaps:
-        raise UsageError(
-            "ports wait for each other in a circle, so that no order keeps all of them connected: --allow-break "
-            "briefly cuts some of them; or first apply a policy that reuses no partition"
-        )
+    refuse_circles(found.circles, gaps)
     if len(found.texts) > 1 and present is None:
         raise UsageError(
             f"{len(found.texts) - 1} policies in between are needed, and they keep the groups of the policy that "

@@ -6,9 +6,10 @@ is read from a file that the person makes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import PKey
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.printable import clean, counted
@@ -71,6 +72,15 @@ def shown_after(
 ) -> tuple[tuple[PortId, tuple[PKey, ...]], ...]:
     """Return the ports whose P_Keys differ, with what they have afterwards."""
     return tuple((ports[guid], tuple(sorted(after[guid]))) for guid in ports if before[guid] != after[guid])
+
+
+def refuse_circles(circles: Collection[object], gaps: bool) -> None:
+    """Raise UsageError where ports wait for each other in *circles* and pairs may not be cut (*gaps*)."""
+    if circles and not gaps:
+        raise UsageError(
+            "ports wait for each other in a circle, so that no order keeps all of them connected: --allow-break "
+            "briefly cuts some of them; or first apply a policy that reuses no partition"
+        )
 
 
 def heading(plan: PartitionPlan, digest: str, how: Iterable[str]) -> tuple[str, ...]:

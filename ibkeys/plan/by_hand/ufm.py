@@ -7,17 +7,24 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ibkeys.errors import FileFormatError, UsageError
+from ibkeys.errors import UsageError
 from ibkeys.partitions.model import Policy
-from ibkeys.partitions.reader import parse_policy
-from ibkeys.plan.by_hand.script import HandScript, HandStep, State, heading, ports_by_guid, shown_after, states_of
+from ibkeys.plan.by_hand.script import (
+    HandScript,
+    HandStep,
+    State,
+    heading,
+    ports_by_guid,
+    refuse_circles,
+    shown_after,
+    states_of,
+)
 from ibkeys.plan.digest import plan_digest
-from ibkeys.plan.kinds import levels
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.plan.steps import one_partition_at_a_time, steps_between
 from ibkeys.printable import counted, named
-from ibkeys.ufm.answers import Word
-from ibkeys.ufm.limits import refuse_impossible
+from ibkeys.ufm.answers import QOS, Word, word_of
+from ibkeys.ufm.limits import refuse_impossible, without_room
 from ibkeys.ufm.rest import Call, changing, resource
 
 _CURL: Final = 'curl --fail --silent --show-error --header @"$HEADER"'
@@ -48,15 +55,11 @@ def ufm_script(plan: PartitionPlan, gaps: bool) -> HandScript:
         )
     rooms = {table.port.port_guid or 0: table.capacity for table in plan.tables if not table.port.is_external}
     found = steps_between(had, gets, rooms, gaps=gaps)
-    if found.circles and not gaps:
-        raise UsageError(
-            "ports wait for each other in a circle, so that no order keeps all of them connected: --allow-break "
-            "briefly cuts some of them; or first apply a policy that reuses no partition"
-        )
-    policy, steps = _policy_of(plan), []
+    refuse_circles(found.circles, gaps)
+    policy, steps = plan.policy.parsed(), []
     before: State = had
     for is_adding, state in one_partition_at_a_time(had, found.states):
-        tight = [str(ports[guid]) for guid in state if len(state[guid]) > max(rooms[guid], len(before[guid]))]
+        tight = [str(ports[guid]) for guid in without_room(before, state, rooms)]
         if tight:
             raise UsageError(f"{named(tight)}: its P_Key table has no room for what comes beside what goes")
         title = "members come" if is_adding else "members go"
@@ -70,16 +73,15 @@ def _calls(before: State, after: State, policy: Policy | None) -> Iterator[str]:
     for base in bases:
         was, will = _words(before, base), _words(after, base)
         yield f"# partition {base:#x}: first see who is in it, as UFM has it"
-        yield f'{_CURL} "$UFM{resource(base)}?guids_data=true"'
-        flags = {"ip_over_ib": True, "index0": False}
+        yield f'{_CURL} "$UFM{resource(base)}?guids_data=true&qos_conf=true"'
         planned = policy.partition(base) if policy is not None else None
-        if planned is not None:
-            flags = {"ip_over_ib": planned.ipoib, "index0": planned.indx0}
-        calls = changing(base, was, will, **flags)
+        ip_over_ib, index0 = (planned.ipoib, planned.indx0) if planned is not None else (True, False)
+        calls = changing(base, was, will, ip_over_ib=ip_over_ib, index0=index0)
         if any(call.method == "PUT" for call in calls):
             listed = ", ".join(f"{guid:016x} {word}" for guid, word in sorted(was.items())) or "nobody"
             yield f"# that has to be: {listed}"
             yield "# others there, as hosts to come: put them into guids and memberships below, or PUT takes them out"
+            yield f"# PUT carries no name and no {', '.join(QOS)}: look afterwards whether UFM kept them"
         if any(call.body is not None for call in calls):
             yield "# where it is there already: put its ip_over_ib and index0 into the place of those below"
         yield from map(_typed, calls)
@@ -92,14 +94,5 @@ def _typed(call: Call) -> str:
     return f'{words} "$UFM{call.path}"'
 
 
-def _policy_of(plan: PartitionPlan) -> Policy | None:
-    try:
-        return None if plan.policy.text is None else parse_policy(plan.policy.text, plan.policy.file)
-    except FileFormatError:
-        return None
-
-
 def _words(state: State, base: int) -> Mapping[int, Word]:
-    names: dict[int, Word] = {1: "limited", 2: "full"}
-    found = ((guid, levels(keys).get(base, 0)) for guid, keys in state.items())
-    return {guid: names[level] for guid, level in found if level}
+    return {guid: word for guid, keys in state.items() if (word := word_of(keys, base)) is not None}

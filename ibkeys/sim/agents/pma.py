@@ -27,7 +27,6 @@ from ibkeys.mad.smp import Mad
 from ibkeys.sim.nodes import Node, Port
 
 DATA_SIZE: Final = 192
-ALL_PORTS: Final = 0xFF
 _NOTHING: Final = bytes(DATA_SIZE)
 # The capabilities that ibsim shows. RespTimeValue 18 is a second.
 _CLASS_PORT_INFO: Final = ClassPortInfo.new(

@@ -109,7 +109,7 @@ class _Reader:
         first = line.text[:1]
         if first == "#":  # a comment does not end a record
             return
-        if first in ("[", "@") and first:
+        if first in ("[", "@"):
             self.read_port(line)
             return
         self.node = None

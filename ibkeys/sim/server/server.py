@@ -10,9 +10,9 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Container
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
+from ibkeys.closing import Closing
 from ibkeys.errors import UsageError
 from ibkeys.sim.nodes import Node
 from ibkeys.sim.server import clients as attached
@@ -34,7 +34,7 @@ _SA_DATA: Final = 168
 """Bytes of SA data that arrive unharmed: libumad2sim's reader hands on 224 bytes of a MAD, the header has 56."""
 
 
-class Server:
+class Server(Closing):
     """Serves *subnet* under the base name *name*; with *listen* (address, port) over UDP instead.
 
     Programs of *users*, by default root and the current user, may attach, with *allow_others* those of every user; UDP
@@ -144,14 +144,6 @@ class Server:
         self.steering.close()
         self._loop.close()
         self._control.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # What happens by itself
 

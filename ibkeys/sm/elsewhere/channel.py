@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
+from ibkeys.closing import Closing
+
 _CHUNK: Final = 1 << 16
 _MOST_SAID: Final = 1 << 16
 """Bytes of standard error that are kept."""
@@ -19,7 +21,7 @@ class ChannelBroken(Exception):
     """The program ended, was silent for too long, or said more than an answer can have. ``str()`` says which."""
 
 
-class Channel:
+class Channel(Closing):
     """A running program. Not thread-safe. Use it as a context manager: it is ended on the way out."""
 
     def __init__(
@@ -138,11 +140,3 @@ class Channel:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-
-    def __enter__(self) -> Channel:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End the program."""
-        self.close()

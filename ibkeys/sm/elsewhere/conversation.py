@@ -12,9 +12,10 @@ import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Final, NoReturn, Self
+from typing import Final, NoReturn
 
 from ibkeys import files
+from ibkeys.closing import Closing
 from ibkeys.errors import HostNotReached
 from ibkeys.printable import clean
 from ibkeys.sm.elsewhere.channel import Channel, ChannelBroken
@@ -33,7 +34,7 @@ _LAST_MODE: Final = 0xFFFF_FFFF
 OpenChannel = Callable[[Sequence[str], Mapping[str, str]], Channel]
 
 
-class Conversation:
+class Conversation(Closing):
     """A running program on the host *name*. Use it as a context manager: the connection ends on the way out."""
 
     def __init__(
@@ -64,14 +65,6 @@ class Conversation:
     def close(self) -> None:
         """End the connection. May be called twice."""
         self.channel.close()
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End the connection."""
-        self.close()
 
     def ask(
         self, question: bytes, most_bytes: int = files.SETTINGS, most_lines: int = MOST_LINES, more: bytes = b""

@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from ibkeys import files
+from ibkeys.closing import Closing
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import Clock
 from ibkeys.sm.elsewhere.channel import Channel
@@ -42,7 +43,7 @@ def program() -> str:
     return resources.files("ibkeys.sm.elsewhere").joinpath("host_reader.sh").read_text()
 
 
-class RemoteFiles:
+class RemoteFiles(Closing):
     """A `HostFiles` of another host. Use it as a context manager: the connection ends on the way out."""
 
     def __init__(
@@ -63,14 +64,6 @@ class RemoteFiles:
     def close(self) -> None:
         """End the connection. May be called twice."""
         self._host.close()
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End the connection."""
-        self.close()
 
     # --- HostFiles ---------------------------------------------------------------------------------------------------
 

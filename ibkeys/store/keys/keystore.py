@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
 from ibkeys.errors import StoreError
+from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.keys.schema import KEYSTORE_SCHEMA
 from ibkeys.store.keys.sealed import OF_THE_SUBNET, SealedStore
@@ -57,6 +58,14 @@ class StoredKey(KeyRow):
     m_key: MKey
 
 
+class _Owner(NamedTuple):
+    """Whose key it is; node and number are None when only the port GUID is known."""
+
+    node_guid: int | None
+    port_guid: int
+    port: int | None
+
+
 class KeyStore(SealedStore):
     """The key store file; ``path`` None keeps it in memory. ``create=False``: a missing file reads as an empty store.
 
@@ -69,33 +78,21 @@ class KeyStore(SealedStore):
 
     # --- one port ------------------------------------------------------------------------------------------------
 
-    def put_pending(
-        self,
-        node_guid: int,
-        port_guid: int,
-        port: int,
-        new_key: MKey,
-        protect_bits: int,
-        lease_period: int,
-        old_key: MKey | None,
-        *,
-        old_protect_bits: int | None = None,
-        old_lease_period: int | None = None,
-    ) -> int:
+    def put_pending(self, node_guid: int, port_guid: int, port: int, new: KeySetting, old: KeySetting | None) -> int:
         """Store the key that is about to be set, and return its ``ref``. The Set may be sent when this returns.
 
-        *old_key* is the key that the port has now, None if unknown; it becomes the current key if it is not already. A
-        pending key of an earlier, unfinished Set becomes a former key, because the port may have it.
+        *old* is what the port has now, None if unknown; its key becomes the current key if it is not already. A pending
+        key of an earlier, unfinished Set becomes a former key, because the port may have it.
         """
-        where = (node_guid, port_guid, port)
+        owner = _Owner(node_guid, port_guid, port)
         with self.database.transaction() as connection:
             self._restate(connection, port_guid, "pending", "former", "its Set was never confirmed")
             current = self._current_row(port_guid)
-            old = current[0] if current else None
-            if old_key is not None and (current is None or current[1] != old_key):
+            replaced = current[0] if current else None
+            if old is not None and (current is None or current[1] != old.key):
                 self._restate(connection, port_guid, "current", "former", "the port had another key")
-                old = self._insert(connection, *where, old_key, old_protect_bits, old_lease_period, "current", None)
-            return self._insert(connection, *where, new_key, protect_bits, lease_period, "pending", old)
+                replaced = self._insert(connection, owner, old.key, "current", old)
+            return self._insert(connection, owner, new.key, "pending", new, replaces=replaced)
 
     def promote(self, ref: int) -> None:
         """Make *ref* the current key of its port, because a Get with it was answered; the former current one is kept.
@@ -132,21 +129,17 @@ class KeyStore(SealedStore):
             for known in self._known(port_guid):
                 if known.m_key == key:
                     return known.ref
-            return self._insert(connection, node_guid, port_guid, port, key, None, None, "imported", None, note)
+            return self._insert(connection, _Owner(node_guid, port_guid, port), key, "imported", note=note)
 
     def get(self, ref: int) -> StoredKey:
         """Return one row. Raises StoreError when there is none."""
         return self._stored(self._row(ref))
 
-    def keys_for(self, port_guid: int) -> list[MKey]:
-        """Return the keys to try on a port, none twice, in `TRY_ORDER`, the newest of each state first."""
-        query = f"SELECT {_COLUMNS} FROM keys WHERE port_guid = ?"
-        return _in_try_order(map(self._stored, self.database.query(query, (guid_text(port_guid),), of="keys")))
-
     # --- all ports -----------------------------------------------------------------------------------------------
 
     def all_keys(self) -> dict[int, list[MKey]]:
-        """Return what `keys_for` returns, for every port by its GUID, with one query."""
+        """Return the keys to try on every port, by its GUID: none twice, in `TRY_ORDER`, the newest of each state
+        first."""
         by_port: dict[int, list[StoredKey]] = {}
         for row in self.rows():
             by_port.setdefault(row.port_guid, []).append(row)
@@ -251,13 +244,13 @@ class KeyStore(SealedStore):
         current = next((row for row in known if row.state == "current"), None)
         if current is not None and current.since > written:
             if same is None:
-                self._insert(connection, None, port_guid, None, key, None, None, "imported", None, note)
+                self._insert(connection, _Owner(None, port_guid, None), key, "imported", note=note)
             return "older"
         replaced: tuple[KeyState, ...] = ("current", "imported")
         for state in replaced:
             self._restate(connection, port_guid, state, "former", "another key was imported")
         if same is None:
-            self._insert(connection, None, port_guid, None, key, None, None, "imported", None, note)
+            self._insert(connection, _Owner(None, port_guid, None), key, "imported", note=note)
         else:
             self._set_state(connection, same.ref, "imported", note)
         return "changed" if known else "new"
@@ -269,27 +262,24 @@ class KeyStore(SealedStore):
     def _insert(
         self,
         connection: sqlite3.Connection,
-        node_guid: int | None,
-        port_guid: int,
-        port: int | None,
+        owner: _Owner,
         key: MKey,
-        protect_bits: int | None,
-        lease_period: int | None,
         state: KeyState,
-        replaces: int | None,
+        set_with: KeySetting | None = None,
+        replaces: int | None = None,
         note: str = "",
     ) -> int:
-        node = None if node_guid is None else guid_text(node_guid)
-        owner = guid_text(port_guid)
+        """Store a row and return its ``ref``. *set_with*: level and lease of the key, None if they are not known."""
+        port_guid = guid_text(owner.port_guid)
         cursor = connection.execute(
             f"INSERT INTO keys ({_COLUMNS}) VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                node,
-                owner,
-                port,
-                self.stored_form(key, owner),
-                protect_bits,
-                lease_period,
+                None if owner.node_guid is None else guid_text(owner.node_guid),
+                port_guid,
+                owner.port,
+                self.stored_form(key, port_guid),
+                None if set_with is None else set_with.protect,
+                None if set_with is None else set_with.lease,
                 state,
                 self.now(),
                 note,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.apply.ufm.stored import Stored, Words, changes_in, host_of
+from ibkeys.apply.ufm.stored import Flags, Stored, Words, changes_in, flags_in, host_of
 from ibkeys.errors import StoreError, UsageError
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.store.journal import FileImage
@@ -51,7 +52,7 @@ def test_after_the_calls_ufm_has_what_is_wanted_and_its_flags(
     found.ip_over_ib = ip_over_ib
     found.members = {guid: (word, index0) for guid, (word, _) in found.members.items()}
     members = {guid: Member(word, index0) for guid, word in before.items()}
-    stored = Stored.of(0x10, UfmPartition(0x10, members=members or None, ip_over_ib=ip_over_ib), None)
+    stored = Stored.of(0x10, UfmPartition(0x10, members=members or None, ip_over_ib=ip_over_ib), Flags())
     for call in stored.calls_to(after):
         ask(mock, call)
     assert mock.words(0x10) == after
@@ -69,7 +70,7 @@ def ask(mock: Mock, call: Call) -> None:
 
 def test_members_of_two_kinds_are_not_made_one_kind() -> None:
     members = {1: Member("full", True), 2: Member("full", False)}
-    stored = Stored.of(0x10, UfmPartition(0x10, members=members, ip_over_ib=True), None)
+    stored = Stored.of(0x10, UfmPartition(0x10, members=members, ip_over_ib=True), Flags())
     assert [call.method for call in stored.calls_to({1: "full"})] == ["DELETE"]
     with pytest.raises(UsageError, match="with and without index0"):
         stored.calls_to({1: "limited", 2: "full"})
@@ -79,7 +80,7 @@ def test_members_of_two_kinds_are_not_made_one_kind() -> None:
     ("text", "flags"), [("a=0x10, ipoib", (True, False)), ("a=0x10, indx0", (False, True)), ("b=0x11", (True, False))]
 )
 def test_a_new_partition_has_the_flags_of_the_policy(text: str, flags: tuple[bool, bool]) -> None:
-    made = Stored.of(0x10, None, parse_policy(f"{text} : 0x1=full ;\n".encode()))
+    made = Stored.of(0x10, None, Flags.planned(0x10, parse_policy(f"{text} : 0x1=full ;\n".encode())))
     assert (made.ip_over_ib, made.index0) == flags
     [call] = made.calls_to({1: "full"})
     assert call.body is not None
@@ -115,3 +116,62 @@ def test_a_damaged_image_is_an_error(text: bytes) -> None:
     image = FileImage("/resources/pkeys/0x10", text, b'{"members": {"1": "full"}}', host=host_of(URL))
     with pytest.raises(StoreError):
         changes_in([image], URL)
+
+
+# --- what else UFM has of a partition ---------------------------------------------------------------------------------
+
+LUSTRE = UfmPartition(0x10, "lustre", {1: Member("full", True)}, False, qos={"mtu_limit": "4"})
+
+
+def test_the_journal_keeps_flags_and_name_of_before_the_first_change() -> None:
+    had = Stored.of(0x10, LUSTRE, Flags())
+    images = [
+        had.image(URL, {2: "full"}),
+        Stored(0x10, {2: "full"}, True).image(URL, {}),
+        Stored(0x11, {}, False).image(URL, {}),
+    ]
+    assert flags_in(images, URL) == {0x10: Flags(False, True, "lustre")}
+    assert flags_in(images, "https://another.example") == {}
+    older = FileImage("/resources/pkeys/0x10", b'{"members": {}}', b'{"members": {}}', host=host_of(URL))
+    assert flags_in([older], URL) == {}, "an earlier version of ibkeys kept none"
+
+
+def test_a_partition_that_is_made_again_gets_what_it_had() -> None:
+    made = Stored.of(0x10, None, Flags(False, True, "lustre")).with_name()
+    [call] = made.calls_to({1: "full"})
+    assert (call.method, call.body) == (
+        "POST",
+        {
+            "pkey": "0x10",
+            "guids": ["0000000000000001"],
+            "index0": True,
+            "ip_over_ib": False,
+            "partition_name": "lustre",
+            "membership": "full",
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"), [("lustre", "lustre"), ("a b", None), ("a\\x1b", None), ("", None), (None, None)]
+)
+def test_only_what_can_be_a_name_is_sent_as_one(name: str | None, sent: str | None) -> None:
+    stored = Stored.of(0x10, UfmPartition(0x10, name, {1: Member("full")}), Flags()).with_name()
+    [call] = stored.calls_to({1: "limited"})
+    assert call.body is not None
+    assert call.body.get("partition_name") == sent
+
+
+@pytest.mark.parametrize(
+    ("now", "lost"),
+    [
+        (LUSTRE, []),
+        (replace(LUSTRE, members=None), []),
+        (replace(LUSTRE, name="api_pkey_0x10"), ["name api_pkey_0x10 instead of lustre"]),
+        (replace(LUSTRE, name=None), ["name no longer said instead of lustre"]),
+        (replace(LUSTRE, ip_over_ib=True), ["ip_over_ib true instead of false"]),
+        (replace(LUSTRE, qos={"mtu_limit": "2", "rate_limit": "2.5"}), ["mtu_limit 2 instead of 4"]),
+    ],
+)
+def test_what_was_lost_is_named(now: UfmPartition, lost: list[str]) -> None:
+    assert Stored.of(0x10, LUSTRE, Flags()).lost_settings(now) == lost

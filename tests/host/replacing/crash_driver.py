@@ -1,6 +1,6 @@
 """Run by test_crash.py: one replacement that dies at its n-th call of the system, for every n, each in its own folder.
 
-``end`` says how many folders there are; in the last one the replacement came to its end.
+``end`` says which folder is the last; in that one the replacement came to its end.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ibkeys.host.replacing import renames
 from ibkeys.host.replacing.replace import replace
 from ibkeys.host.replacing.seen import look
 from ibkeys.store.journal import Journal
+from tests.dying import at_each_step, crash
 from tests.host.replacing.helpers import as_outside_a_container
 
 OLD, NEW, THEIRS = b"old\n" * 1000, b"new\n" * 1000, b"theirs\n"
-CRASHED = 77
 CALLS = ("open", "close", "write", "fsync", "fchown", "fchmod", "setxattr", "getxattr", "listxattr", "fstat", "stat",
          "rename", "link", "unlink", "pread")  # fmt: skip
 KINDS = ("replace", "create", "remove", "race", "race with removal")
@@ -32,7 +32,7 @@ def counted(call: Callable[..., Any]) -> Callable[..., Any]:
     def counting(*arguments: Any, **named: Any) -> Any:
         global calls_left
         if calls_left == 0:
-            os._exit(CRASHED)
+            crash()
         calls_left -= 1
         return call(*arguments, **named)
 
@@ -93,23 +93,7 @@ def run(kind: str, way: str, folder: Path, crash_at: int) -> None:
 
 def main(kind: str, way: str, directory: Path) -> None:
     as_outside_a_container()
-    for number in range(1000):
-        folder = directory / str(number)
-        folder.mkdir()
-        child = os.fork()
-        if child == 0:
-            try:
-                run(kind, way, folder, number)
-            except BaseException as error:
-                print(repr(error), file=sys.stderr, flush=True)
-                os._exit(1)
-            os._exit(0)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        if status == 0:
-            (directory / "end").write_text(str(number + 1))
-            return
-        if status != CRASHED:
-            raise SystemExit(f"{folder}: exit code {status}")
+    at_each_step(directory, lambda folder, number: run(kind, way, folder, number))
 
 
 if __name__ == "__main__":

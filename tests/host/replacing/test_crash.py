@@ -26,7 +26,7 @@ def crashed(kind: str, way: str, directory: Path) -> list[Path]:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=True,
     )
-    return [directory / str(number) for number in range(int((directory / "end").read_text()))]
+    return [directory / str(number) for number in range(int((directory / "end").read_text()) + 1)]
 
 
 def entries(folder: Path) -> list[FileEntry]:

@@ -26,6 +26,7 @@ from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Runs, RunStage
 from tests.mkeys.opensm.madeup import Bench
 from tests.mkeys.opensm.stopping import THEN, bench_in, go_back, interrupt_at, stop_at
+from tests.sample import SOAK
 
 A, B = MKey(0xA94F13D02E7C5B68), MKey(0x17C4E5906F2BD38A)
 
@@ -119,7 +120,7 @@ RUNS: dict[str, tuple[int, int, Callable[[Bench], None]]] = {
     st.integers(0, 20),
     st.sampled_from(("resume", "abort")),
 )
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100 if SOAK else 10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_stopped_at_any_moment_twice_only_what_is_above_is_lowered_and_the_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, moment: int, then: str, again: int, way_on: str
 ) -> None:

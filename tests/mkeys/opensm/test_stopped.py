@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from ibkeys.errors import FileChanged, NotStored, Refused, UsageError
 from tests.mkeys.opensm.madeup import CONF, Bench
 from tests.mkeys.opensm.stopping import THEN, bench_in, go_back, stop_at
+from tests.sample import SOAK
 
 NO_KEY = b"m_key 0x0000000000000000\nm_key_protection_level 0\nm_key_lease_period 0\n"
 
@@ -57,7 +57,7 @@ RUNS: dict[str, Callable[[Bench], None]] = {
 )
 @example(what="rotate, open", moment=28, then="stands still", way_on="abort", again=0)
 @settings(
-    max_examples=100 if os.environ.get("IBKEYS_SOAK") == "1" else 20,
+    max_examples=100 if SOAK else 8,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +9,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 from ibkeys.sim.subnet import Subnet
 from tests.mkeys.recovery.lost import FIRST_KEY, Run, configuration, end_ports, keys_of, links, violations
+from tests.sample import SOAK
 
 
 @st.composite
@@ -76,7 +75,7 @@ def _reachable(net: Subnet, with_links: bool) -> set[int]:
     return {port.guid for port, _ in seen}
 
 
-@settings(max_examples=1000 if os.environ.get("IBKEYS_SOAK") == "1" else 40)
+@settings(max_examples=1000 if SOAK else 40)
 @given(net=fabrics(), with_links=st.booleans())
 def test_on_any_fabric_every_port_with_a_lease_comes_back_and_no_byte_changes(net: Subnet, with_links: bool) -> None:
     states = [(port, port.m_key, port.protect_bits) for port in end_ports(net)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import socket
 import struct
@@ -10,9 +9,8 @@ import struct
 from ibkeys.mad.const import AttributeID
 from ibkeys.sim.server import clients
 from ibkeys.sim.server import ibsim_protocol as protocol
+from tests.sample import SOAK
 from tests.sim.server.programs import TIMEOUT, Program, Running, get, tid
-
-SOAK = os.environ.get("IBKEYS_SOAK") == "1"
 
 
 def test_more_programs_than_ibsim_has_slots_for(running: Running) -> None:

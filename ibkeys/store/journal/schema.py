@@ -6,7 +6,7 @@ from typing import Final
 
 from ibkeys.store import columns
 from ibkeys.store.columns import Column
-from ibkeys.store.journal_records import ATTRIBUTE_SIZE, ATTRIBUTES
+from ibkeys.store.journal.records import ATTRIBUTE_SIZE, ATTRIBUTES
 from ibkeys.store.sqlite import Schema
 
 _STATES: Final = ("open", "done", "undone", "failed")

@@ -1,63 +1,32 @@
-"""The journal: it stores what a changing command will overwrite, synced to disk before the Set is sent.
-
-It has two kinds of image: whole 64-byte attributes, without their M_Keys (those of PortInfo are zeroed, and ``key_ref``
-names a row of the key store instead), and files.
-"""
+"""The file of the journal, and an operation that is recorded in it while it runs."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import Any, Final, Self, cast
 
-from ibkeys import jsonfile
-from ibkeys.errors import EncodeError, FileFormatError, StoreError
-from ibkeys.store.journal_files import FileEntry as FileEntry
-from ibkeys.store.journal_files import files_of, record_file
-from ibkeys.store.journal_records import EntryStatus as EntryStatus
-from ibkeys.store.journal_records import FileImage as FileImage
-from ibkeys.store.journal_records import Image as Image
-from ibkeys.store.journal_records import OperationRecord as OperationRecord
-from ibkeys.store.journal_records import OperationState as OperationState
-from ibkeys.store.journal_records import PlanRecord as PlanRecord
-from ibkeys.store.journal_records import Stage as Stage
-from ibkeys.store.journal_records import Start as Start
-from ibkeys.store.journal_schema import JOURNAL_SCHEMA
+from ibkeys.errors import StoreError
+from ibkeys.store.journal.entries import Entry, entries_of, record, set_status
+from ibkeys.store.journal.files import FileEntry, files_of, record_file
+from ibkeys.store.journal.listing import list_operations, relatives_of
+from ibkeys.store.journal.records import (
+    EntryStatus,
+    FileImage,
+    Image,
+    OperationRecord,
+    OperationState,
+    PlanRecord,
+    Stage,
+)
+from ibkeys.store.journal.schema import JOURNAL_SCHEMA
+from ibkeys.store.journal.undoing import take_back
 from ibkeys.store.origin import Origin, this_process
-from ibkeys.store.sqlite import Store, guid_number, guid_text
-
-if TYPE_CHECKING:
-    import sqlite3
+from ibkeys.store.sqlite import Store
 
 UNDO: Final = "undo"
 """The command name of an operation that undoes another one."""
-
-_IMAGE_COLUMNS: Final = (
-    "node_guid, port_guid, node_desc, node_type, port, lid, attribute, attribute_modifier, before, after, key_ref"
-)
-
-
-class Entry:
-    """One record of the journal: an `Image` and what became of its Set."""
-
-    __slots__ = ("_journal", "image", "operation", "sequence", "status")
-
-    def __init__(self, journal: Journal, operation: int, sequence: int, image: Image, status: EntryStatus) -> None:
-        self._journal = journal
-        self.operation, self.sequence, self.image, self.status = operation, sequence, image, status
-
-    def done(self) -> None:
-        """Note that the Set was verified by a fresh read."""
-        self._journal.set_status([self], "done")
-
-    def failed(self) -> None:
-        """Note that the Set was refused or could not be verified."""
-        self._journal.set_status([self], "failed")
-
-    def __repr__(self) -> str:
-        where = f"{guid_text(self.image.node_guid)} port {self.image.port}"
-        return f"<Entry {self.operation}.{self.sequence} {self.image.attribute} of {where}: {self.status}>"
 
 
 class Operation:
@@ -67,9 +36,9 @@ class Operation:
     ``with`` block the operation is ``done``, or ``failed`` when an entry is not done or an exception came through. An
     interrupt (KeyboardInterrupt, SystemExit) leaves it ``open``, as a crash does: it may be resumed or undone.
 
-    *resumable*: an exception, too, leaves it ``open``. ``outcome``: the state that it ends with when nothing was
-    raised, in place of ``done`` or ``failed``. ``has_ended``: its state and its time are in the journal already.
-    ``undoes``: the operation that it undoes, if any.
+    *resumable*: an exception, too, leaves it ``open``. ``journal``: the one that it belongs to. ``outcome``: the state
+    that it ends with when nothing was raised, in place of ``done`` or ``failed``. ``has_ended``: its state and its time
+    are in the journal already. ``undoes``: the operation that it undoes, if any.
     """
 
     def __init__(
@@ -82,7 +51,7 @@ class Operation:
         resumable: bool = False,
         undoes: int | None = None,
     ) -> None:
-        self._journal = journal
+        self.journal = journal
         self._entries: list[Entry] = []
         self._files: list[FileEntry] = []
         self._first = first
@@ -93,11 +62,6 @@ class Operation:
         self.undoes = undoes
         self.outcome: OperationState | None = None
         self.has_ended = False
-
-    @property
-    def journal(self) -> Journal:
-        """The journal that it belongs to."""
-        return self._journal
 
     def record_all(
         self, images: Iterable[Image], done: Sequence[Entry] = (), failed: Sequence[Entry] = ()
@@ -110,26 +74,26 @@ class Operation:
         operation = self.id
         if not images and not done and not failed:
             return entries
-        with self._journal.in_one_transaction():
+        with self.journal.in_one_transaction():
             if done:
-                self._journal.set_status(done, "done")
+                self.journal.set_status(done, "done")
             if failed:
-                self._journal.set_status(failed, "failed")
+                self.journal.set_status(failed, "failed")
             if images:
                 if operation is None:
-                    operation = self._journal.begin_operation(self.command, self._origin)
-                entries = self._journal.record(operation, self._first + len(self._entries), images)
+                    operation = self.journal.begin_operation(self.command, self._origin)
+                entries = self.journal.record(operation, self._first + len(self._entries), images)
         self.id = operation
         self._entries += entries
         return entries
 
     def record_file(self, image: FileImage) -> FileEntry:
         """Put what a file holds on disk; it may be replaced when this returns. Raises StoreError."""
-        with self._journal.in_one_transaction():
+        with self.journal.in_one_transaction():
             operation = self.id
             if operation is None:
-                operation = self._journal.begin_operation(self.command, self._origin)
-            entry = self._journal.record_file(operation, image)
+                operation = self.journal.begin_operation(self.command, self._origin)
+            entry = self.journal.record_file(operation, image)
         self.id = operation
         self._files.append(entry)
         return entry
@@ -148,7 +112,7 @@ class Operation:
         if kind is None and self.outcome is not None:
             state = self.outcome
         try:
-            self._journal.set_state(self.id, state)
+            self.journal.set_state(self.id, state)
         except StoreError:
             if kind is None:  # what went wrong first is what the user must be told
                 raise
@@ -231,16 +195,7 @@ class Journal(Store):
     def relatives(self, operation: int) -> list[int]:
         """Return the operations that undo *operation*, that it undoes, and so on: all that may have written over what
         it wrote, or put it back. In the order in which they began."""
-        rows = self.database.query(
-            """WITH RECURSIVE family (id) AS (
-                   SELECT ?
-                   UNION SELECT operations.undoes FROM operations JOIN family ON operations.id = family.id
-                       WHERE operations.undoes IS NOT NULL
-                   UNION SELECT operations.id FROM operations JOIN family ON operations.undoes = family.id
-               ) SELECT id FROM family WHERE id != ? ORDER BY id""",
-            (operation, operation),
-        )
-        return [ident for (ident,) in rows]
+        return relatives_of(self.database, operation)
 
     def plan_of(self, operation: int) -> PlanRecord | None:
         """Return the plan that an operation follows, None when it follows none."""
@@ -276,54 +231,12 @@ class Journal(Store):
 
     def list_operations(self) -> list[OperationRecord]:
         """Return all operations, the oldest first."""
-        rows = self.database.query(
-            """SELECT id, command, state, started, finished,
-                      (SELECT count(*) FROM (SELECT DISTINCT node_guid, port FROM entries WHERE operation = id)),
-                      (SELECT count(*) FROM entries WHERE operation = id AND status != 'done')
-                          + (SELECT count(*) FROM files WHERE operation = id AND status != 'done'), stage, undoes,
-                      undone_by, coalesce(is_open, 0)
-               FROM operations LEFT JOIN plans ON plans.operation = id LEFT JOIN (
-                   SELECT undoes AS undone, max(CASE state WHEN 'done' THEN id END) AS undone_by,
-                          max(state IN ('open', 'failed')) AS is_open
-                   FROM operations WHERE undoes IS NOT NULL GROUP BY undoes
-               ) ON undone = id ORDER BY id""",
-            of="operations plans",
-        )
-        starts = self._starts()
-        return [
-            OperationRecord(
-                *(ident, command, state, started, finished, ports, unproven, stage, undoes, undone_by),
-                being_undone=bool(is_open),
-                starts=tuple(starts.get(ident, ())),
-            )
-            for ident, command, state, started, finished, ports, unproven, stage, undoes, undone_by, is_open in rows
-        ]
-
-    def _starts(self) -> dict[int, list[Start]]:
-        found: dict[int, list[Start]] = {}
-        for operation, started, user, host, overrides, options in self.database.query(
-            "SELECT operation, started, user, host, overrides, options FROM starts ORDER BY operation, number",
-            of="starts",
-        ):
-            try:
-                origin = Origin(user, host, _texts(overrides), _texts(options))
-            except (FileFormatError, TypeError):
-                raise self.database.damage("what a change was started with cannot be read") from None
-            found.setdefault(operation, []).append(Start(started, origin))
-        return found
+        return list_operations(self.database)
 
     def entries(self, operation: int) -> list[Entry]:
         """Return the entries of an operation in the order they were recorded. Raises StoreError for an unknown id."""
         self._require(operation)
-        rows = self.database.query(
-            f"SELECT sequence, status, {_IMAGE_COLUMNS} FROM entries WHERE operation = ? ORDER BY sequence",
-            (operation,),
-            of="entries",
-        )
-        try:
-            return self._entries_of(operation, rows)
-        except EncodeError as error:
-            raise self.database.damage(str(error)) from None
+        return entries_of(self.database, operation)
 
     def files(self, operation: int) -> list[FileEntry]:
         """Return the files of an operation in the order they were recorded. Raises StoreError for an unknown id."""
@@ -333,18 +246,6 @@ class Journal(Store):
     def record_file(self, operation: int, image: FileImage) -> FileEntry:
         """Put what a file holds on disk as a pending entry of *operation*. Raises StoreError."""
         return record_file(self.database, operation, image)
-
-    def _entries_of(self, operation: int, rows: Sequence[Sequence[Any]]) -> list[Entry]:
-        return [
-            Entry(
-                self,
-                operation,
-                sequence,
-                Image(guid_number(node_guid), guid_number(port_guid), *rest),
-                cast(EntryStatus, status),
-            )
-            for sequence, status, node_guid, port_guid, *rest in rows
-        ]
 
     def set_state(self, operation: int, state: OperationState) -> None:
         """Set an operation's state; every state but ``open`` also gives it a finishing time.
@@ -363,18 +264,11 @@ class Journal(Store):
                     "UPDATE operations SET state = 'undone' WHERE undoes = ? AND state IN ('open', 'failed')",
                     (operation,),
                 )
-                _take_back(connection, operation)
+                take_back(connection, operation)
 
     def set_status(self, entries: Iterable[Entry], status: EntryStatus) -> None:
         """Set the status of *entries* with one sync."""
-        entries = list(entries)
-        with self.database.transaction() as connection:
-            connection.executemany(
-                "UPDATE entries SET status = ? WHERE operation = ? AND sequence = ?",
-                [(status, entry.operation, entry.sequence) for entry in entries],
-            )
-        for entry in entries:
-            entry.status = status
+        set_status(self.database, entries, status)
 
     def begin_operation(self, command: str, origin: Origin, undoes: int | None = None) -> int:
         """Put a new, open operation on disk, and return its id. Raises StoreError."""
@@ -406,63 +300,8 @@ class Journal(Store):
 
     def record(self, operation: int, first: int, images: Sequence[Image]) -> list[Entry]:
         """Put images on disk as pending entries of *operation*, numbered from *first*. Raises StoreError."""
-        with self.database.transaction() as connection:
-            connection.executemany(
-                f"INSERT INTO entries (operation, sequence, status, {_IMAGE_COLUMNS}) "
-                f"VALUES (?, ?, 'pending', {', '.join('?' * 11)})",
-                [(operation, sequence, *_columns(image)) for sequence, image in enumerate(images, first)],
-            )
-        return [Entry(self, operation, number, image, "pending") for number, image in enumerate(images, first)]
+        return record(self.database, operation, first, images)
 
     def _require(self, operation: int) -> None:
         if not self.database.query("SELECT 1 FROM operations WHERE id = ?", (operation,)):
             raise StoreError(f"the journal has no operation {operation}; `ibkeys journal` lists them")
-
-
-def _take_back(connection: sqlite3.Connection, undo: int) -> None:
-    """Let what *undo* undid be ``undone``, what that one undid be in effect again, and so on."""
-    undone = True
-    operation = _undoes(connection, undo)
-    while operation is not None:
-        if undone:
-            connection.execute(
-                "UPDATE operations SET state_before_undo = state, state = 'undone' WHERE id = ? AND state != 'undone'",
-                (operation,),
-            )
-        else:
-            connection.execute(
-                "UPDATE operations SET state = coalesce(state_before_undo, 'done'), state_before_undo = NULL "
-                "WHERE id = ? AND state = 'undone'",
-                (operation,),
-            )
-            connection.execute(
-                "UPDATE plans SET stage = CASE (SELECT state FROM operations WHERE id = operation) "
-                "WHEN 'open' THEN 'running' ELSE 'confirmed' END WHERE operation = ?",
-                (operation,),
-            )
-        operation, undone = _undoes(connection, operation), not undone
-
-
-def _undoes(connection: sqlite3.Connection, operation: int) -> int | None:
-    rows = connection.execute("SELECT undoes FROM operations WHERE id = ?", (operation,)).fetchall()
-    return cast("int | None", rows[0][0]) if rows else None
-
-
-def _texts(text: str) -> tuple[str, ...]:
-    return tuple(map(str, jsonfile.loads(text.encode("utf-8", "surrogatepass"))))
-
-
-def _columns(image: Image) -> tuple[object, ...]:
-    return (
-        guid_text(image.node_guid),
-        guid_text(image.port_guid),
-        image.node_desc,
-        image.node_type,
-        image.port,
-        image.lid,
-        image.attribute,
-        image.attribute_modifier,
-        image.before,
-        image.after,
-        image.key_ref,
-    )

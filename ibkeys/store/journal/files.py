@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ibkeys import jsonfile
 from ibkeys.errors import EncodeError, FileFormatError
-from ibkeys.store.journal_records import EntryStatus, FileImage
+from ibkeys.store.journal.records import EntryStatus, FileImage
 
 if TYPE_CHECKING:
     from ibkeys.store.sqlite import Database

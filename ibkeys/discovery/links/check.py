@@ -13,7 +13,7 @@ from typing import Final
 
 from ibkeys.client.smp import SmpClient, Task
 from ibkeys.discovery.keyring import KeyRing
-from ibkeys.discovery.link_gmps import LinkGmps
+from ibkeys.discovery.links.gmps import LinkGmps
 from ibkeys.errors import IbkeysError
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.topology.model import Node, Port, Topology

@@ -1,0 +1,42 @@
+"""How the subnet administration (SA) is asked, and what of it may be asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.cli.options.declaring import group, option
+from ibkeys.cli.types import Number
+
+
+@dataclass(frozen=True, slots=True)
+class AskSa:
+    """How to ask subnet administration (the SA), and other agents behind QP1."""
+
+    sm_port: int | None
+    pkey_idx: int | None
+
+
+sm_port: Final = option(
+    "-s", "--sm_port", type=Number(1, 0xBFFF), metavar="LID", help="LID of the SA.  [default: the master SM's]"
+)
+pkey_idx: Final = option(
+    "-Y",
+    "--pkey-idx",
+    type=Number(0, 0xFFFF),
+    metavar="N",
+    help="Index in the local P_Key table to use for queries.  [default: that of 0x7fff]",
+)
+probe_sa: Final = option(
+    "--probe-sa",
+    is_flag=True,
+    help="Ask the SA what it discloses to untrusted requesters; sends one query with SM_Key 1.",
+)
+
+sa: Final = group(
+    "sa",
+    AskSa,
+    sm_port,
+    pkey_idx,
+)
+"""For commands that ask the SA. Its SM_Key is one of the options of every command that talks to a fabric."""

@@ -1,0 +1,18 @@
+"""What is assumed of switches by commands that say who reaches whom."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from ibkeys.cli.options.declaring import option
+from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS
+
+inbound_check: Final = option(
+    "--inbound-check",
+    type=click.Choice(INBOUND_CHECKS),
+    default=DEFAULT_INBOUND_CHECK,
+    help="What switches are assumed to check on incoming packets.  [default: partition]",
+)
+"""See `ibkeys.keys.pkey.InboundCheck`."""

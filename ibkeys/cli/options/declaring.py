@@ -1,0 +1,44 @@
+"""How an option is declared: one of a command, one that many share, and a group that a command gets as one object."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import click
+
+from ibkeys.cli.help.common import CommonOption
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def group(name: str, kind: type[Any], *options: Callable[[F], F]) -> Callable[[F], F]:
+    """Return a decorator that adds *options* and passes their values as one object of class *kind* named *name*."""
+    names = [field.name for field in fields(kind)]
+
+    def decorate(command: F) -> F:
+        @functools.wraps(command)
+        def wrapper(**values: Any) -> Any:
+            own = kind(**{each: values.pop(each) for each in names if each in values})
+            return command(**{name: own}, **values)
+
+        wrapped: Any = wrapper
+        for option in reversed(options):
+            wrapped = option(wrapped)
+        return wrapped  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def option(*names: str, env: bool = True, **settings: Any) -> Callable[[F], F]:
+    """Return click.option, read from ``IBKEYS_<LONG NAME>`` too unless *env* is false."""
+    long = next(name for name in names if name.startswith("--"))
+    variable = "IBKEYS_" + long.lstrip("-").replace("-", "_").upper() if env else None
+    return click.option(*names, envvar=variable, **settings)
+
+
+def shared(section: str, *names: str, **settings: Any) -> Callable[[F], F]:
+    """Return an `option` that many commands share: their help names it, and lists it by *section* with --help-all."""
+    return option(*names, cls=CommonOption, section=section, **settings)

@@ -1,0 +1,53 @@
+"""The options of every command: the version, and colours."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from ibkeys.cli.help.common import GENERAL, MESSAGES
+from ibkeys.cli.options.declaring import F, shared
+from ibkeys.cli.screen import colour
+
+
+def _show_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
+    """Print the version and leave."""
+    if wanted and not ctx.resilient_parsing:
+        from ibkeys.version import __version__
+
+        click.echo(f"ibkeys {__version__}")
+        ctx.exit()
+
+
+_version: Final = shared(
+    GENERAL,
+    "-V",
+    "--version",
+    env=False,
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_show_version,
+    help="Print the version.",
+)
+
+
+def _choose_colour(ctx: click.Context, _param: click.Parameter, wish: colour.Wish) -> None:
+    colour.choose(ctx, wish)
+
+
+_color: Final = shared(
+    MESSAGES,
+    "--color",
+    type=click.Choice(colour.WISHES),
+    default="auto",
+    expose_value=False,
+    callback=_choose_colour,
+    help="Colour of severities and changes.  [default: auto, on a terminal]",
+)
+
+
+def common(command: F) -> F:
+    """Add the options of every command; the groups for a fabric and for the key store have them."""
+    return _color(_version(command))

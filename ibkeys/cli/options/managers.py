@@ -1,0 +1,61 @@
+"""Subnet managers: on which hosts they run, and changes that go through one of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.cli.options.declaring import group, option
+from ibkeys.cli.types import Number, Way
+
+
+@dataclass(frozen=True, slots=True)
+class Through:
+    """How a change gets to the fabric, and how long the subnet manager is waited for."""
+
+    via: str | None
+    sm_wait: int
+
+
+@dataclass(frozen=True, slots=True)
+class SmHosts:
+    """Which hosts with a subnet manager to look at besides this one, and how they are reached."""
+
+    sm_host: tuple[str, ...]
+    sudo: bool
+    ssh_config: str | None
+    sm_config: str | None
+
+
+sm_hosts: Final = group(
+    "sm_hosts",
+    SmHosts,
+    option("--sm-host", multiple=True, metavar="HOST", help="Another host with an OpenSM, reached by ssh; repeatable."),
+    option("--sudo", env=False, is_flag=True, help="Work on all other hosts through sudo -n."),
+    option("--ssh-config", metavar="FILE", help="ssh_config to use instead of the user's own."),
+    option("--sm-config", metavar="FILE", help="Hosts, files and units.  [default: /etc/ibkeys/sm.toml, if there]"),
+)
+"""For commands that look at subnet managers on other hosts."""
+
+wait_for_sm: Final = option(
+    "--wait",
+    "sm_wait",
+    type=Number(1, 86_400),
+    default=60,
+    metavar="S",
+    help="Seconds without progress before OpenSM is signalled again; then OpenSM or UFM is given up.  [default: 60]",
+)
+opensm: Final = group(
+    "through",
+    Through,
+    option(
+        "--via",
+        env=False,
+        type=Way(),
+        default=None,
+        metavar="direct|opensm|ufm:URL",
+        help="direct: ibkeys sends the Sets; else by the master's policy file, or UFM.  [default: direct, or as begun]",
+    ),
+    wait_for_sm,
+)
+"""For commands that may go through OpenSM or UFM."""

@@ -1,0 +1,43 @@
+"""Which port a command is about: ADDR, and what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import click
+
+from ibkeys.cli.options.declaring import F, group, option
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Which of -L, -D, -G, -N were given: what ADDR is."""
+
+    lid: bool
+    direct: bool
+    guid: bool
+    name: bool
+
+
+kind: Final = group(
+    "kind",
+    Kind,
+    option("-L", "--Lid", "lid", env=False, is_flag=True, help="ADDR is a LID (the default)."),
+    option("-D", "--Direct", "direct", env=False, is_flag=True, help="ADDR is a directed route, as 0,1,4."),
+    option("-G", "--Guid", "guid", env=False, is_flag=True, help="ADDR is a port or node GUID."),
+    option("-N", "--Name", "name", env=False, is_flag=True, help="ADDR is a node's name."),
+)
+
+
+def address(words: str = "[ADDR] [PORTNUM]", required: bool = False) -> Callable[[F], F]:
+    """Return the decorator for a command that names ports: ``kind`` and the words that follow, ``words``."""
+
+    def decorate(command: F) -> F:
+        return click.argument("words", nargs=-1, required=required, metavar=words)(kind(command))
+
+    return decorate
+
+
+every_port: Final = option("--all", "every_port", env=False, is_flag=True, help="Every port of the subnet.")

@@ -1,0 +1,86 @@
+"""The MADs of a simulated subnet that is being served, shown line by line and captured."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.exits import write
+from ibkeys.errors import IbkeysError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ibkeys.sim.server.outbox import Seen
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """What is shown and kept of the MADs."""
+
+    verbose: int
+    pcap: str | None
+    show_keys: bool
+
+
+traced_options: Final = options.group(
+    "traced",
+    Traced,
+    click.option("-v", "--verbose", envvar="IBKEYS_VERBOSE", count=True, help="Print each MAD in one line."),
+    click.option(
+        "--pcap", envvar="IBKEYS_PCAP", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."
+    ),
+    options.show_keys,
+)
+
+
+def watching(stack: ExitStack, traced: Traced) -> Callable[[Seen], None] | None:
+    """Return what shows and captures every MAD, as far as it was asked for; None if it was not."""
+    watchers: list[Callable[[Seen], None]] = [_print_mad] if traced.verbose else []
+    if traced.pcap:
+        watchers.append(_capture(stack, Path(traced.pcap), traced.show_keys))
+    return (lambda seen: _all(watchers, seen)) if watchers else None
+
+
+def _all(watchers: list[Callable[[Seen], None]], seen: Seen) -> None:
+    """Show one MAD to every watcher. One that fails (a closed pipe, a full disk) is dropped: programs hang when the
+    server goes, so it serves on."""
+    for watcher in tuple(watchers):
+        try:
+            watcher(seen)
+        except (OSError, ValueError, IbkeysError, exits.StdoutFailed) as error:
+            watchers.remove(watcher)
+            exits.warn(f"what was shown or captured ends here: {error}", "sim")
+
+
+def _print_mad(seen: Seen) -> None:
+    from ibkeys.mad.decode import summary
+
+    lids = "" if seen.dlid == 0xFFFF else f" LID {seen.slid} to {seen.dlid}"
+    note = f" ({seen.note})" if seen.note else ""
+    write(exits.clean(f"{seen.client.slot} {'>' if seen.out else '<'} {summary(seen.mad)}{lids}{note}"))
+    exits.flush()
+    failure = exits.stdout_failure()
+    if failure is not None:
+        raise exits.StdoutFailed(str(failure))
+
+
+def _capture(stack: ExitStack, path: Path, show_keys: bool) -> Callable[[Seen], None]:
+    from ibkeys.umad.pcap import PcapFile
+
+    class Capture(PcapFile):
+        """A capture file of MADs between any two ports."""
+
+        def seen(self, seen: Seen) -> None:
+            """Write one MAD; what came back unanswered was on the wire once."""
+            if not seen.note:
+                self._write(seen.mad, seen.slid, seen.dlid, seen.qpn, 0)
+
+    capture = Capture(path, show_keys=show_keys)
+    stack.callback(capture.close)
+    return capture.seen

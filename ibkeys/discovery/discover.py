@@ -1,0 +1,66 @@
+"""One whole sweep, from the local port to what is said of it at its end."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ibkeys.client.smp import SmpClient
+from ibkeys.discovery.bounds import limit_notes
+from ibkeys.discovery.keyring import KeyRing
+from ibkeys.discovery.moved import describe_moves, describe_swaps
+from ibkeys.discovery.own_port import about_own_key
+from ibkeys.discovery.sweep import Sweep
+from ibkeys.discovery.wanted import OnFound, Wanted
+from ibkeys.errors import NoReply, SendRefused
+from ibkeys.topology.model import Topology
+
+
+def discover(
+    client: SmpClient,
+    ring: KeyRing,
+    wanted: Wanted | None = None,
+    progress: OnFound | None = None,
+    node_names: dict[int, str] | None = None,
+) -> Topology:
+    """Return the whole subnet as seen from the local port.
+
+    SMPs: NodeInfo once for each link, NodeDescription for each node, SwitchInfo for each switch, PortInfo for each
+    port, and ``ceil(capacity / 32)`` P_KeyTable blocks where wanted. Raises TransportError, and what the own port
+    answers when it cannot be read at all; every other failure is in ``Topology.troubles``, and each limit of the
+    client's that was reached in ``Topology.notes`` too.
+    """
+    return run_sweep(Sweep(client, ring, wanted or Wanted(), progress, node_names or {}))
+
+
+def run_sweep(sweep: Sweep) -> Topology:
+    """Run a sweep to its end, and return what it found. Raises as `discover`."""
+    client, ring = sweep.client, sweep.ring
+    with _few_collections(), client.bounded():
+        try:
+            client.run([sweep.root()])
+        except (NoReply, SendRefused) as error:
+            raise about_own_key(error, ring, client.port.attributes().port_guid) from error
+        sweep.ask_waiting()
+    sweep.found.notes += describe_moves(sweep.found, ring) + describe_swaps(sweep.found, ring)
+    sweep.found.put_in_order()
+    sweep.found.notes += limit_notes(sweep.found, client.limits)
+    return sweep.found
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Let the garbage collector run seldom: nearly all that a sweep makes stays, and each look at it takes longer than
+    the last. At Python's own thresholds that is a sixth of a sweep's time, and one look at its end a twelfth."""
+    thresholds = gc.get_threshold()
+    if gc.isenabled() and thresholds[0]:
+        gc.set_threshold(max(thresholds[0], 100_000), *thresholds[1:])
+    try:
+        yield
+    finally:
+        if gc.isenabled() and not gc.get_freeze_count():
+            # What was made becomes old without being looked at: freezing takes all objects and gives them back as old.
+            gc.freeze()
+            gc.unfreeze()
+        gc.set_threshold(*thresholds)

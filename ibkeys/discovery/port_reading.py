@@ -1,0 +1,145 @@
+"""What one sweep reads of a node and of its ports, into the model; what could not be read is named there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ibkeys.client.request import Envelope
+from ibkeys.client.smp import Outcome, SmpClient, Task
+from ibkeys.discovery.keyring import KeyRing
+from ibkeys.discovery.links.gmps import LinkGmps
+from ibkeys.discovery.tables import gets_to, read_guid_info, read_p_key_table, read_virtualization
+from ibkeys.discovery.wanted import OnFound, Wanted
+from ibkeys.errors import IbkeysError
+from ibkeys.keys.mkey import MKey
+from ibkeys.mad.attributes import (
+    Attribute,
+    GUIDInfo,
+    NodeDescription,
+    PKeyTable,
+    PortInfo,
+    SMInfo,
+    SwitchInfo,
+)
+from ibkeys.mad.virtualization import VirtualizationInfo
+from ibkeys.topology.model import Node, Port, Topology, Trouble
+from ibkeys.topology.plausible import Problem, port_problems
+
+
+class PortReader:
+    """Reads nodes and ports on behalf of one sweep, into what it has ``found``.
+
+    ``own_info``: PortInfo of the own port where it was read already, else empty. *go_on*: called with each port whose
+    PortInfo came, before the rest of it is read: a link shows in it.
+    """
+
+    def __init__(
+        self,
+        client: SmpClient,
+        ring: KeyRing,
+        found: Topology,
+        gmps: LinkGmps,
+        wanted: Wanted,
+        go_on: Callable[[Port], None],
+        progress: OnFound | None,
+    ) -> None:
+        self.own_info = b""
+        self._client = client
+        self._ring = ring
+        self._found = found
+        self._gmps = gmps
+        self._wanted = wanted
+        self._go_on = go_on
+        self._progress = progress
+        self._ports_read = 0
+        self._gets_to: dict[Node, tuple[MKey, Envelope]] = {}
+
+    def name(self, port: Port, problems: Sequence[Problem]) -> None:
+        """Name as errors what *port* cannot be."""
+        for field, text in problems:
+            self._found.troubles.append(Trouble(port, text, field))
+
+    def read_node(self, own: Port) -> Task:
+        """Task: read NodeDescription and, of a switch, SwitchInfo of the node of *own*, the end port that is asked."""
+        node = own.node
+        asked: list[type[Attribute]] = [NodeDescription, SwitchInfo] if node.is_switch else [NodeDescription]
+        gets = self._gets(own)
+        answers: list[Outcome] = yield [gets.ask(attribute) for attribute in asked]
+        for attribute, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, IbkeysError):
+                self._found.troubles.append(Trouble.of(own, attribute.name, answer))
+            elif attribute is NodeDescription:
+                node.description_raw = answer
+                node.description = NodeDescription(answer).node_description
+            else:
+                node.switch_info_raw = answer
+
+    def read_port(self, port: Port) -> Task:
+        """Task: read PortInfo of *port*, and what else is wanted of it."""
+        gets, is_end_port = self._gets(port), port.is_end_port
+        try:
+            if is_end_port:
+                yield from self._read_end_port_info(port, gets)
+            else:
+                port.info = yield gets.ask(PortInfo, port.num)
+        except IbkeysError as error:
+            self._found.troubles.append(Trouble.of(port, PortInfo.name, error))
+        else:
+            self.name(port, port_problems(port))
+            self._go_on(port)
+        if self._wanted.p_keys:
+            problem = yield from read_p_key_table(port, gets)
+            if problem is not None:
+                self._found.troubles.append(Trouble.of(port, PKeyTable.name, problem))
+        if is_end_port and port.info is not None:
+            yield from self._read_identity(port)
+        self._ports_read += 1
+        if self._progress and self._ports_read % 64 == 0:
+            self._progress(len(self._found.nodes), self._ports_read)
+
+    def _read_end_port_info(self, port: Port, gets: Envelope) -> Task:
+        """Task: read PortInfo of an end port, with another of its keys where it hides the one that it has."""
+        if port.agent_path == ():  # the own port: it may have been read already
+            known, self.own_info = self.own_info, b""
+            port.info = known or (yield gets.ask(PortInfo, port.num))
+            self._gmps.start(port)
+        else:
+            port.info = yield gets.ask(PortInfo, port.num)
+        if port.m_key_state == "hidden":
+            yield from self._uncover(port)
+
+    def _uncover(self, port: Port) -> Task:
+        """Task: a port at level 1 hides its key, so it is not the one sent; try the others that it may have. A Get with
+        a wrong key counts nothing at level 1."""
+        for other in self._ring.others_for(port.guid, port.m_key):
+            info: bytes = yield self._client.get_along(port.agent_path, PortInfo, port.num, port.node, other)
+            if PortInfo(info).m_key:
+                port.info, port.m_key = info, other
+                return
+
+    def _read_identity(self, port: Port) -> Task:
+        """Task: read what else an end port tells of itself: its GUIDs, virtual ports, the subnet manager behind it."""
+        if self._wanted.guid_info:
+            problem = yield from read_guid_info(port, self._gets(port))
+            if problem is not None:
+                self._found.troubles.append(Trouble.of(port, GUIDInfo.name, problem))
+        if self._wanted.p_keys and port.can_have_virtual_ports:
+            problem = yield from read_virtualization(port, self._gets(port))
+            if problem is not None:
+                self._found.troubles.append(Trouble.of(port, VirtualizationInfo.name, problem))
+        if self._wanted.sm_info and port.is_sm:
+            try:
+                port.sm_info = yield self._gets(port).ask(SMInfo)
+            except IbkeysError as error:
+                self._found.troubles.append(Trouble.of(port, SMInfo.name, error))
+
+    def _gets(self, port: Port) -> Envelope:
+        """Return how the agent of *port* is asked. What the ports of a switch have in common is made once for each key
+        that it is asked with: it may turn out to have another one."""
+        if not port.node.is_switch:
+            return gets_to(self._client, port)
+        key = port.end_port.m_key
+        known = self._gets_to.get(port.node)
+        if known is None or known[0] is not key:
+            known = self._gets_to[port.node] = (key, gets_to(self._client, port))
+        return known[1]

@@ -1,0 +1,135 @@
+"""M_Keys from the SA, for a host that has none of the subnet manager's files.
+
+A trusted requester gets the M_Key of every port in PortInfoRecord. LinkRecord says where each port is: that is the
+proof of place that a key needs before it is sent. It is worth as much as the SA's word. A node that made the subnet
+manager believe a wrong GUID is in these records with that GUID, and got that GUID's M_Key from the subnet manager
+already.
+
+The SA may not be the fabric's own. So its word moves no key that came from elsewhere: a link of the SA counts only
+where both its ends have the SA's own keys or none, and no other source knows a link there. Contradictory records are
+both ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from ibkeys.client.sa import SaClient
+from ibkeys.discovery.keyring import KeyRing
+from ibkeys.keys.mkey import MKey
+from ibkeys.mad.attributes import NodeInfo, PortInfo
+from ibkeys.mad.const import NodeType
+from ibkeys.mad.records import LinkRecord, NodeRecord, PortInfoRecord
+from ibkeys.topology.model import LinkEnd
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class SaKeys:
+    """What the SA says of M_Keys and places. All are by port GUID (of a switch that of its port 0).
+
+    ``m_keys``: ports with an M_Key, ``levels``: their M_KeyProtectBits; ``lids``: base LIDs; ``links``: one end of a
+    link → the other, in both directions; ``warnings``: lines for the user, without any key.
+    """
+
+    m_keys: dict[int, MKey] = field(default_factory=dict)
+    levels: dict[int, int] = field(default_factory=dict)
+    lids: dict[int, int] = field(default_factory=dict)
+    links: dict[LinkEnd, LinkEnd] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    def add_to(self, ring: KeyRing) -> None:
+        """Add these keys and links to *ring*. What it has from other sources stays and comes first."""
+        foreign = {guid for guid, key in ring.by_guid.items() if not key.is_zero and self.m_keys.get(guid) != key}
+        taken = {end for link in ring.neighbors.items() for end in link}
+        ring.neighbors.update(
+            {
+                near: far
+                for near, far in self.links.items()
+                if not foreign & {near[0], far[0]} and not taken & {near, far}
+            }
+        )
+        for guid, key in self.m_keys.items():
+            if guid not in ring.by_guid:
+                ring.by_guid[guid] = key
+                ring.levels[guid] = self.levels[guid]
+        ring.lids = {**self.lids, **ring.lids}
+
+
+def read_sa_keys(sa: SaClient) -> SaKeys:
+    """Ask the SA for NodeRecord, PortInfoRecord and LinkRecord of all ports, and return the M_Keys and their places.
+
+    OpenSM shows only ports that share a P_Key with the requester, and M_Keys only to one that has its sa_key. It drops
+    a request with a wrong one: NoReply. Raises as `ibkeys.client.sa.SaClient.get_table`. No port is asked.
+    """
+    nodes = _Agreed(
+        "LIDs of which it names two ports", ((each.lid, each.node_info) for each in sa.get_table(NodeRecord))
+    )
+    infos = _Agreed("ports of which it says two things", _end_ports(sa.get_table(PortInfoRecord), nodes.values))
+    links = _Agreed("ends of which it says two links", _links(sa.get_table(LinkRecord), nodes.values))
+    m_keys = {guid: MKey(info.m_key) for guid, info in infos.values.items() if info.m_key}
+    return SaKeys(
+        m_keys,
+        {guid: infos.values[guid].m_key_protect_bits for guid in m_keys},
+        {node.port_guid: lid for lid, node in nodes.values.items()},
+        {near: far for near, far in links.values.items() if links.values.get(far) == near},
+        [*_what_is_missing(m_keys, sa), *(each.in_words() for each in (nodes, infos, links) if each.contradicted)],
+    )
+
+
+class _Agreed(Generic[K, V]):
+    """Pairs of which the SA says one thing: ``values``. A key with two different values is in ``contradicted`` only."""
+
+    def __init__(self, what: str, pairs: Iterable[tuple[K, V]]) -> None:
+        self.what = what
+        self.values: dict[K, V] = {}
+        self.contradicted: set[K] = set()
+        for key, value in pairs:
+            if self.values.setdefault(key, value) != value:
+                self.contradicted.add(key)
+        for key in self.contradicted:
+            del self.values[key]
+
+    def in_words(self) -> str:
+        """Return the line for the user."""
+        return f"the SA contradicts itself, and is not believed there: {len(self.contradicted)} {self.what}"
+
+
+def _end_ports(records: Iterable[PortInfoRecord], nodes: Mapping[int, NodeInfo]) -> Iterator[tuple[int, PortInfo]]:
+    """Yield the port GUID and PortInfo of ports that have an M_Key of their own: of a switch port 0 only."""
+    for record in records:
+        node = nodes.get(record.endport_lid)
+        if node is not None and record.port_num == (0 if _is_switch(node) else node.local_port_num):
+            yield node.port_guid, record.port_info
+
+
+def _links(records: Iterable[LinkRecord], nodes: Mapping[int, NodeInfo]) -> Iterator[tuple[LinkEnd, LinkEnd]]:
+    """Yield both ends of each link between ports that the SA names."""
+    for record in records:
+        near, far = nodes.get(record.from_lid), nodes.get(record.to_lid)
+        if near is not None and far is not None:
+            yield (_guid(near), record.from_port), (_guid(far), record.to_port)
+
+
+def _guid(node: NodeInfo) -> int:
+    """Return the GUID by which a link names this port."""
+    return node.node_guid if _is_switch(node) else node.port_guid
+
+
+def _is_switch(node: NodeInfo) -> bool:
+    return bool(node.node_type == NodeType.SWITCH)
+
+
+def _what_is_missing(m_keys: Mapping[int, MKey], sa: SaClient) -> Iterator[str]:
+    """Yield the line for an SA that gave no M_Key at all."""
+    if not m_keys:
+        why = (
+            "it hides them from a requester without its SM_Key"
+            if sa.sm_key.is_zero
+            else "no port has one, or it hides them"
+        )
+        yield f"the SA shows no M_Key: {why}"

@@ -1,0 +1,43 @@
+"""What is being planned: the tables, the enforcement, and the problems that were found on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ibkeys.change.wanted import EnforcementChange, TableChange
+from ibkeys.keys.pkey import PKey
+from ibkeys.plan.model import Problem
+from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.port_id import PortKey
+
+Table = dict[int, PKey]
+"""The entries of a P_Key table by index."""
+
+
+@dataclass(slots=True)
+class Draft:
+    """A plan for *fabric* while it is made. ``twins``: ports of nodes that share a NodeGUID, which are left alone."""
+
+    fabric: Topology
+    twins: frozenset[PortKey] = frozenset()
+    problems: list[Problem] = field(default_factory=list)
+    tables: list[TableChange] = field(default_factory=list)
+    enforcement: list[EnforcementChange] = field(default_factory=list)
+
+    def report(self, port: Port | None, kind: str, message: str) -> None:
+        """Name a problem, with a port or with the plan as a whole (None)."""
+        self.problems.append(Problem(port.id if port is not None else None, kind, message))
+
+    def read(self, port: Port) -> tuple[Table | None, int | None]:
+        """Return the entries of a table as read, and its capacity; report what is not known."""
+        occupied, capacity = port.occupied, port.capacity
+        if occupied is None or capacity is None:
+            why = next((f" ({trouble.error})" for trouble in self.fabric.troubles if trouble.port is port), "")
+            self.report(port, "unreadable", f"its P_Key table could not be read, so it is left as it is{why}")
+            return None, capacity
+        return {index: key for index, key in occupied if index < capacity}, capacity
+
+
+def key_of(port: Port) -> PortKey:
+    """Return what names a port in a plan: the GUID of its node, and its number."""
+    return port.node.guid, port.num

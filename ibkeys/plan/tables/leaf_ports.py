@@ -1,0 +1,121 @@
+"""Switch ports in a plan: the table and the enforcement of those that face end ports, and of links between switches."""
+
+from __future__ import annotations
+
+from ibkeys.change.wanted import EnforcementChange, TableChange
+from ibkeys.partitions.opensm_tables import packed
+from ibkeys.plan.model import Enforce
+from ibkeys.plan.tables.draft import Draft, Table, key_of
+from ibkeys.topology.enforcement import Enforcement, leaf_of
+from ibkeys.topology.model import Node, Port, Topology
+
+
+def enforcement_as_is(fabric: Topology) -> Enforce | None:
+    """Return what the leaf ports of *fabric* enforce now, where all that were read do the same; else None."""
+    words: dict[tuple[bool, bool], Enforce] = {
+        (True, True): "both",
+        (True, False): "in",
+        (False, True): "out",
+        (False, False): "off",
+    }
+    leaves = (leaf_of(port) for port in fabric.end_ports())
+    infos = [leaf.port_info for leaf in leaves if leaf is not None]
+    found = {Enforcement.of(info).bits for info in infos if info is not None}
+    return words[found.pop()] if len(found) == 1 else None
+
+
+class LeafPorts:
+    """Plans switch ports into a draft. *enforce*: what leaf ports shall enforce."""
+
+    def __init__(self, draft: Draft, enforce: Enforce) -> None:
+        self._draft = draft
+        self._enforce = enforce
+        self._incapable: dict[Node, list[int]] = {}
+
+    def plan(self, leaf: Port, end: Port, end_table: Table) -> None:
+        """Plan the table and the enforcement of the switch port that *end* is linked to."""
+        if key_of(leaf) in self._draft.twins or (leaf.node.guid, 0) in self._draft.twins:
+            return
+        wanted = packed(end_table)
+        fits = True
+        if self._enforce != "off":
+            if leaf.capacity == 0:
+                self._incapable.setdefault(leaf.node, []).append(leaf.num)
+                return
+            before, capacity = self._draft.read(leaf)
+            if before is None or capacity is None:
+                return
+            fits = len(wanted) <= capacity
+            if not fits:
+                self._draft.report(
+                    leaf,
+                    "leaf-table-full",
+                    f"{len(wanted)} P_Keys of {end} do not fit its {capacity} entries; with some of them missing "
+                    "enforcement would cut it off, so it is switched off here",
+                )
+            after = dict(enumerate(wanted[:capacity]))
+            self._draft.tables.append(TableChange(leaf.id, before, after, capacity, key_of(end)))
+        self._plan_enforcement(leaf, end, fits)
+
+    def clear_between_switches(self) -> None:
+        """Plan to switch enforcement off on links between switches, as OpenSM does: their tables are nobody's."""
+        for port in self._draft.fabric.ports():
+            peer, info = port.peer, port.port_info
+            if (
+                not port.is_external
+                or peer is None
+                or not peer.is_external
+                or info is None
+                or key_of(port) in self._draft.twins
+            ):
+                continue
+            before = Enforcement.of(info)
+            if before.inbound or before.outbound:
+                self._draft.report(
+                    port, "between-switches", f"enforces partitions on the link to {peer}; it is switched off"
+                )
+                self._draft.enforcement.append(
+                    EnforcementChange(port.id, before, Enforcement(False, False), key_of(peer))
+                )
+
+    def report_incapable(self) -> None:
+        """Name the switches that cannot enforce what their leaf ports should."""
+        for node, numbers in self._incapable.items():
+            switch = node.switch_info
+            listed = f"{len(numbers)} leaf port{'s' if len(numbers) != 1 else ''}"
+            if switch is not None and not switch.partition_enforcement_cap:
+                why = "PartitionEnforcementCap is 0: it has no tables for them"
+            else:
+                missing = [
+                    name
+                    for name, has in (
+                        ("InboundEnforcementCap", switch is not None and switch.inbound_enforcement_cap),
+                        ("OutboundEnforcementCap", switch is not None and switch.outbound_enforcement_cap),
+                    )
+                    if not has
+                ]
+                why = f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} 0"
+            self._draft.report(
+                node.port(0),
+                "enforcement-not-supported",
+                f"enforcement ({self._enforce}) is not supported on {listed} of this switch: {why}",
+            )
+
+    def _plan_enforcement(self, leaf: Port, end: Port, fits: bool) -> None:
+        info, switch = leaf.port_info, leaf.node.switch_info
+        if info is None or switch is None:
+            self._draft.report(
+                leaf, "unreadable", "whether it enforces partitions could not be read, so it is left as it is"
+            )
+            return
+        before = Enforcement.of(info)
+        inbound = fits and self._enforce in ("both", "in")
+        outbound = fits and self._enforce in ("both", "out")
+        if (inbound and not switch.inbound_enforcement_cap) or (outbound and not switch.outbound_enforcement_cap):
+            self._incapable.setdefault(leaf.node, []).append(leaf.num)
+        after = Enforcement(
+            inbound and (bool(switch.inbound_enforcement_cap) or before.inbound),
+            outbound and (bool(switch.outbound_enforcement_cap) or before.outbound),
+        )
+        if before != after:
+            self._draft.enforcement.append(EnforcementChange(leaf.id, before, after, key_of(end)))

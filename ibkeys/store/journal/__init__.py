@@ -1,0 +1,16 @@
+"""The journal: it stores what a changing command will overwrite, synced to disk before the Set is sent.
+
+It has two kinds of image: whole 64-byte attributes, without their M_Keys (those of PortInfo are zeroed, and ``key_ref``
+names a row of the key store instead), and files.
+"""
+
+from ibkeys.store.journal.entries import Entry as Entry
+from ibkeys.store.journal.files import FileEntry as FileEntry
+from ibkeys.store.journal.journal import Journal as Journal
+from ibkeys.store.journal.journal import Operation as Operation
+from ibkeys.store.journal.records import FileImage as FileImage
+from ibkeys.store.journal.records import Image as Image
+from ibkeys.store.journal.records import OperationRecord as OperationRecord
+from ibkeys.store.journal.records import OperationState as OperationState
+from ibkeys.store.journal.records import PlanRecord as PlanRecord
+from ibkeys.store.journal.records import Start as Start

@@ -1,0 +1,72 @@
+"""The journal as a list: what each operation was, how often it was started, and which belong together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ibkeys import jsonfile
+from ibkeys.errors import FileFormatError
+from ibkeys.store.journal.records import OperationRecord, Start
+from ibkeys.store.origin import Origin
+
+if TYPE_CHECKING:
+    from ibkeys.store.sqlite import Database
+
+
+def list_operations(database: Database) -> list[OperationRecord]:
+    """Return all operations, the oldest first. Raises StoreError."""
+    rows = database.query(
+        """SELECT id, command, state, started, finished,
+                  (SELECT count(*) FROM (SELECT DISTINCT node_guid, port FROM entries WHERE operation = id)),
+                  (SELECT count(*) FROM entries WHERE operation = id AND status != 'done')
+                      + (SELECT count(*) FROM files WHERE operation = id AND status != 'done'), stage, undoes,
+                  undone_by, coalesce(is_open, 0)
+           FROM operations LEFT JOIN plans ON plans.operation = id LEFT JOIN (
+               SELECT undoes AS undone, max(CASE state WHEN 'done' THEN id END) AS undone_by,
+                      max(state IN ('open', 'failed')) AS is_open
+               FROM operations WHERE undoes IS NOT NULL GROUP BY undoes
+           ) ON undone = id ORDER BY id""",
+        of="operations plans",
+    )
+    starts = _starts(database)
+    return [
+        OperationRecord(
+            *(ident, command, state, started, finished, ports, unproven, stage, undoes, undone_by),
+            being_undone=bool(is_open),
+            starts=tuple(starts.get(ident, ())),
+        )
+        for ident, command, state, started, finished, ports, unproven, stage, undoes, undone_by, is_open in rows
+    ]
+
+
+def relatives_of(database: Database, operation: int) -> list[int]:
+    """Return the operations that undo *operation*, that it undoes, and so on, in the order in which they began. Raises
+    StoreError."""
+    rows = database.query(
+        """WITH RECURSIVE family (id) AS (
+               SELECT ?
+               UNION SELECT operations.undoes FROM operations JOIN family ON operations.id = family.id
+                   WHERE operations.undoes IS NOT NULL
+               UNION SELECT operations.id FROM operations JOIN family ON operations.undoes = family.id
+           ) SELECT id FROM family WHERE id != ? ORDER BY id""",
+        (operation, operation),
+    )
+    return [ident for (ident,) in rows]
+
+
+def _starts(database: Database) -> dict[int, list[Start]]:
+    found: dict[int, list[Start]] = {}
+    for operation, started, user, host, overrides, options in database.query(
+        "SELECT operation, started, user, host, overrides, options FROM starts ORDER BY operation, number",
+        of="starts",
+    ):
+        try:
+            origin = Origin(user, host, _texts(overrides), _texts(options))
+        except (FileFormatError, TypeError):
+            raise database.damage("what a change was started with cannot be read") from None
+        found.setdefault(operation, []).append(Start(started, origin))
+    return found
+
+
+def _texts(text: str) -> tuple[str, ...]:
+    return tuple(map(str, jsonfile.loads(text.encode("utf-8", "surrogatepass"))))

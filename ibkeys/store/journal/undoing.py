@@ -1,0 +1,37 @@
+"""What the end of an undo means for what it undid, and for what that had undone itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    import sqlite3
+
+
+def take_back(connection: sqlite3.Connection, undo: int) -> None:
+    """Let what *undo* undid be ``undone``, what that one undid be in effect again, and so on."""
+    undone = True
+    operation = _undoes(connection, undo)
+    while operation is not None:
+        if undone:
+            connection.execute(
+                "UPDATE operations SET state_before_undo = state, state = 'undone' WHERE id = ? AND state != 'undone'",
+                (operation,),
+            )
+        else:
+            connection.execute(
+                "UPDATE operations SET state = coalesce(state_before_undo, 'done'), state_before_undo = NULL "
+                "WHERE id = ? AND state = 'undone'",
+                (operation,),
+            )
+            connection.execute(
+                "UPDATE plans SET stage = CASE (SELECT state FROM operations WHERE id = operation) "
+                "WHEN 'open' THEN 'running' ELSE 'confirmed' END WHERE operation = ?",
+                (operation,),
+            )
+        operation, undone = _undoes(connection, operation), not undone
+
+
+def _undoes(connection: sqlite3.Connection, operation: int) -> int | None:
+    rows = connection.execute("SELECT undoes FROM operations WHERE id = ?", (operation,)).fetchall()
+    return cast("int | None", rows[0][0]) if rows else None

@@ -1,0 +1,66 @@
+"""Files and directories that are this user's alone: how they are made, replaced, and what is said where that fails."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Final
+
+from ibkeys.errors import StoreError
+from ibkeys.files import check_output, replace_file, sync_directory
+
+DIRECTORY_MODE: Final = 0o700
+FILE_MODE: Final = 0o600
+
+
+def os_error(path: Path | None, what: str, error: OSError | ValueError) -> StoreError:
+    """Return the StoreError for a failed system call on *path*; a ValueError is a name that no file can have."""
+    if not isinstance(error, OSError):
+        return StoreError(f"{path}: {what}: {error}")
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreError(f"{path}: no space left for the {what}")
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return StoreError(
+            f"{path}: the {what} cannot be opened or made here: {error.strerror}; name another file, or be root"
+        )
+    return StoreError(f"{path}: {what}: {error.strerror or error}")
+
+
+def create_private_file(path: Path) -> None:
+    """Make an empty file of mode 0600, and its directories of mode 0700 where they are missing, all synced.
+
+    A file that somebody else made meanwhile is left as it is. Raises OSError.
+    """
+    make_directory(path.parent)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+    except FileExistsError:
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    sync_directory(path.parent)
+
+
+def replace_private_file(path: Path, data: bytes) -> None:
+    """Write a file of mode 0600 and put it in place of *path* atomically, all synced: a crash leaves the old file or
+    the new one. Directories are made as `create_private_file` makes them. Raises OSError, also for a *path* that is
+    there and is not a regular file.
+    """
+    make_directory(path.parent)
+    check_output(path)
+    replace_file(path, data, FILE_MODE)
+    sync_directory(path.parent)
+
+
+def make_directory(directory: Path) -> None:
+    """Make a directory of mode 0700, with those above it that are missing, all synced. Raises OSError."""
+    missing = []
+    while not directory.exists():
+        missing.append(directory)
+        directory = directory.parent
+    for made in reversed(missing):
+        made.mkdir(DIRECTORY_MODE, exist_ok=True)
+        sync_directory(made.parent)
