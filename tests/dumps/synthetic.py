@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ibkeys.discovery.sweep import EVERYTHING
+from ibkeys.discovery.wanted import EVERYTHING
 from ibkeys.dumps.db_csv import NODE_COLUMNS, PORT_COLUMNS, SWITCH_COLUMNS
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Port, Topology
