@@ -115,7 +115,7 @@ class _Reader:
             if len(set(self.header)) != len(self.header):
                 raise line.error("the header of this section has a column twice")
             return
-        values = dict(zip(self.header, _split(line, len(self.header)), strict=True))
+        values = dict(zip(self.header, split_row(line, len(self.header)), strict=True))
         self.rows[self.section](line, values)
 
     def _mark(self, line: TextLine, kind: str, name: str) -> None:
@@ -195,12 +195,13 @@ class _Reader:
         self.said.links.append((ends[0], ends[1]))
 
 
-def _split(line: TextLine, count: int) -> list[str]:
+def split_row(line: TextLine, count: int) -> list[str]:
     """Return the values of a row. A name may hold quotes and commas: then all between the first quote and the last one
     is the name."""
-    parts = [part.strip() for part in _SIMPLE.findall(line.text)]
-    if len(parts) == count:
-        return parts
+    found = _SIMPLE.findall(line.text)
+    if len(found) == count and ",".join(found) == line.text:
+        return [part.strip() for part in found]
+    parts: list[str] = []
     first, last = line.text.find('"'), line.text.rfind('"')
     if first < last:
         before, after = line.text[:first].split(",")[:-1], line.text[last + 1 :].split(",")[1:]

@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis.strategies import characters, text
 
+from ibkeys.dumps.db_csv import split_row
+from ibkeys.dumps.lines import TextLine
 from ibkeys.errors import FileFormatError
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.sim.subnet import Subnet
@@ -59,13 +63,23 @@ def test_every_field_that_matters_survives(name: str, tmp_path: Path) -> None:
     assert {port.m_key_state for port in read.end_ports()} == {"set"}
 
 
-@pytest.mark.parametrize("name", ['a "b", c', '",1,2,"', "x{y}:z", "a,b,c"])
+@pytest.mark.parametrize("name", ['a "b", c', 'a"b', '"', '",1,2,"', "x{y}:z", "a,b,c"])
 def test_a_name_may_hold_quotes_and_commas(name: str, tmp_path: Path) -> None:
     fabric = swept(subnet("two-switch"))
     fabric.find_name("node02 mlx4_0")[0].description = name
     read = bring(write(tmp_path, db_csv(fabric))).fabric
     assert name in {node.description for node in read.nodes}
     assert len(read.nodes) == 8
+
+
+# No line end and no NUL: ibdiagnet writes one line for each node. What a NodeDescription may hold else is anybody's.
+NAMES = text(characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), min_size=1, max_size=40)
+
+
+@given(name=NAMES)
+def test_any_name_survives(name: str) -> None:
+    row = TextLine(f'"{name}",1,1,0x1', "file", 1)
+    assert split_row(row, 4)[0] == f'"{name}"'
 
 
 @pytest.mark.parametrize("missing", ["MKeyProtBits", "PKeyViolations", "LID", "PortState"])
