@@ -12,7 +12,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 DEBIAN := gcc libc6-dev pkg-config python3-dev python3-venv libibumad-dev \
   ibsim-utils libumad2sim0 opensm infiniband-diags man-db openssh-client openssh-server tshark \
-  curl logrotate openssl prometheus systemd
+  curl logrotate openssl prometheus shellcheck systemd
 # Only for `make soak` and `make pictures`.
 BROWSER := chromium fonts-dejavu-core
 CORPUS := $(abspath $(wildcard ../shared))

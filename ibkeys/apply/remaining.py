@@ -1,7 +1,7 @@
 """From what a plan says and what is on the fabric to what there is to do: for apply, for resume, for undo.
 
 Each time the same: the tables as they are, the tables as they shall be, and what is *foreign*: entries that are neither
-what the plan found nor what it may have written. Foreign entries set off ``stale``.
+what the plan found nor what it may have written. Foreign entries trigger ``stale``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ibkeys.plan.order import grow
 from ibkeys.printable import counted, named
 from ibkeys.store.journal import Entry, FileImage, Image, Journal, OperationRecord
 from ibkeys.topology.enforcement import Enforcement
-from ibkeys.topology.port_id import PortKey
+from ibkeys.topology.port_id import PortId, PortKey
 
 _BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")
 _BITS: Final = ("partition_enforcement_inbound", "partition_enforcement_outbound")
@@ -32,12 +32,13 @@ _BITS: Final = ("partition_enforcement_inbound", "partition_enforcement_outbound
 
 @dataclass(slots=True)
 class Remaining:
-    """What there is to do. ``tables`` and ``enforcement``: as is, as it shall be.
+    """What there is to do. ``tables`` and ``enforcement``: as is, as it should be.
 
-    ``foreign``: ports that are not as expected; ``absent``: those of them that could not be found or read. ``empties``:
-    index → value by port, where an entry without P_Key shall hold 0x8000 and not 0.
+    ``foreign``: ports that are not as expected; ``absent``: those of them that could not be found or read, and why
+    (None: only its text is known). ``empties``: index → value by port, where an entry without P_Key shall hold 0x8000
+    and not 0.
 
-    What stays is read only where it may matter who else is there: a partition is reused, and on the way back also where
+    What stays is read only where it may matter who else is there: a partition is reused, and in the rollback also where
     a table is too full. ``partners``: the tables at the other end of the
     links of what changes, where the leaf port enforces; ``others``: those of all other end ports, so that nobody is cut
     from them. ``standing``: enforcement of leaf ports that stays.
@@ -46,7 +47,7 @@ class Remaining:
     tables: list[TableChange] = field(default_factory=list)
     enforcement: list[EnforcementChange] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
-    absent: list[str] = field(default_factory=list)
+    absent: list[tuple[PortId | None, str]] = field(default_factory=list)
     empties: dict[PortKey, dict[int, int]] = field(default_factory=dict)
     partners: list[TableChange] = field(default_factory=list)
     others: list[TableChange] = field(default_factory=list)
@@ -62,10 +63,11 @@ class Remaining:
         """All enforcement that is known, for the order: also where it stays."""
         return [*self.standing, *self.enforcement]
 
-    def leave_out(self, port: str) -> None:
-        """Note a port that cannot be written, and why."""
-        self.foreign.append(port)
-        self.absent.append(port)
+    def leave_out(self, port: PortId | str, why: str) -> None:
+        """Note a port that cannot be written, and why. *port* is text where only that is known of it."""
+        said = f"{port} ({why})"
+        self.foreign.append(said)
+        self.absent.append((port, why) if isinstance(port, PortId) else (None, said))
 
     def stale(self, advice: str) -> list[Objection]:
         """Return the objection for what is foreign, as a list of none or one."""
@@ -86,7 +88,7 @@ def remaining_of(plan: PartitionPlan, survey: Survey, former: Former | None = No
     """Return what is left to do of *plan*.
 
     Without *former* the fabric must be as the plan found it; with it, what an earlier run of the plan read or wrote is
-    no surprise either, and a table that was written for a while, though the plan leaves it alone, is given back. An
+    no surprise either, and a table that was written for a while, though the plan leaves it alone, is restored. An
     entry that is foreign becomes what the plan says where the plan changes it, else it stays.
     """
     remaining = Remaining()
@@ -98,7 +100,7 @@ def remaining_of(plan: PartitionPlan, survey: Survey, former: Former | None = No
             if key in survey.targets:
                 _undo_table(remaining, key, survey.targets[key], former)
             else:
-                remaining.leave_out(f"{former.names[key]} ({survey.missing[key]})")
+                remaining.leave_out(former.names[key], survey.missing[key])
     for change in plan.enforcement:
         if change.before != change.after:
             _add_enforcement(remaining, change, survey, former is not None)
@@ -108,11 +110,11 @@ def remaining_of(plan: PartitionPlan, survey: Survey, former: Former | None = No
 def _add_table(remaining: Remaining, table: TableChange, survey: Survey, former: Former | None) -> None:
     target = survey.targets.get(table.port.key)
     if target is None:
-        remaining.leave_out(f"{table.port} ({survey.missing[table.port.key]})")
+        remaining.leave_out(table.port, survey.missing[table.port.key])
         return
     now = target.table
     if max(table.after, default=0) >= (target.port.capacity or 0):
-        remaining.leave_out(f"{table.port} (its table has only {target.port.capacity} entries)")
+        remaining.leave_out(table.port, f"its table has only {target.port.capacity} entries")
         return
     between = grow(table).entries
     after, surprises = dict(now), []
@@ -142,11 +144,11 @@ def _add_table(remaining: Remaining, table: TableChange, survey: Survey, former:
 def _add_enforcement(remaining: Remaining, change: EnforcementChange, survey: Survey, resuming: bool) -> None:
     target = survey.targets.get(change.port.key)
     if target is None:
-        remaining.leave_out(f"{change.port} ({survey.missing[change.port.key]})")
+        remaining.leave_out(change.port, survey.missing[change.port.key])
         return
     now = target.enforcement
     if now != change.before and not resuming:
-        remaining.foreign.append(f"{change.port} (its enforcement bits are not as the plan found them)")
+        remaining.foreign.append(f"{change.port} (its enforcement bits changed since the plan was made)")
     remaining.enforcement.append(replace(change, port=target.id, before=now))
 
 
@@ -157,7 +159,7 @@ def _put(table: dict[int, PKey], index: int, key: PKey) -> None:
         table.pop(index, None)
 
 
-# --- going back ------------------------------------------------------------------------------------------------------
+# --- rolling back -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -178,7 +180,7 @@ class Former:
 
     @property
     def ports(self) -> list[PortKey]:
-        """The ports that something can be given back to."""
+        """The ports that something can be restored to."""
         return list(dict.fromkeys([*self.values, *self.bits]))
 
     @property
@@ -192,7 +194,7 @@ def former_in(journal: Journal, record: OperationRecord) -> Former:
     """Read from the journal what was there before the first Set of an operation, and what any Set may have left: of its
     own, and of the operations that undid it, or that it undid.
 
-    Counters that were cleared cannot be given back, and are only counted. Raises UsageError for an operation that
+    Counters that were cleared cannot be restored, and are only counted. Raises UsageError for an operation that
     changed M_Keys: they belong to the key store and its own commands; StoreError.
     """
     former = former_of(record.command, journal.entries(record.id))
@@ -267,7 +269,7 @@ def remaining_of_undo(former: Former, survey: Survey) -> Remaining:
     for key in former.ports:
         target = survey.targets.get(key)
         if target is None:
-            remaining.leave_out(f"{former.names[key]} ({survey.missing[key]})")
+            remaining.leave_out(former.names[key], survey.missing[key])
             continue
         if key in former.values:
             _undo_table(remaining, key, target, former)
@@ -291,7 +293,7 @@ def _undo_table(remaining: Remaining, key: PortKey, target: Target, former: Form
     before, after, surprises = target.table, target.table, []
     gone = [index for index, value in former.values[key].items() if index >= len(values) and _value(value)]
     if gone:
-        remaining.leave_out(f"{target.id} (index {gone[0]} is gone: the table has {len(values)} entries now)")
+        remaining.leave_out(target.id, f"index {gone[0]} is gone: the table has {len(values)} entries now")
     for index, value in former.values[key].items():
         if index >= len(values):
             continue

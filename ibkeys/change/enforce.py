@@ -1,4 +1,4 @@
-"""Partition enforcement of a switch's external port (IBA 14.2.5.6 byte 43; 18.2.4.2.1)."""
+"""Partition enforcement of a switch's external port, or of a router port (IBA 14.2.5.6 byte 43; 18.2.4.2.1)."""
 
 from __future__ import annotations
 
@@ -12,23 +12,30 @@ from ibkeys.errors import UsageError
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.subnet_manager import BESIDE_SM
 from ibkeys.mad.attributes import SwitchInfo
-from ibkeys.topology.enforcement import ENFORCEMENT_BITS
+from ibkeys.mad.const import NodeType
+from ibkeys.topology.enforcement import ENFORCEMENT_BITS, is_enforcing
 
 
 def plan_enforce(writer: Writer, port: PortHandle, inbound: bool | None, outbound: bool | None) -> Plan:
     """Plan to set the enforcement bits; None leaves a direction as it is.
 
-    Inbound is what the attached node sends into the switch, outbound what it is about to receive. Raises UsageError for
-    a port that is not an external port of a switch.
+    Inbound is what the attached node sends into the switch, outbound what it is about to receive. No field says
+    whether a router can enforce (a switch has SwitchInfo), so a router port is changed only where it enforces already:
+    it can then. Raises UsageError for all other ports.
     """
-    if not port.port.is_external:
+    is_router = port.port.node.type == NodeType.ROUTER
+    if not (port.port.is_external or is_router):
         raise UsageError(
             f"{port}: partition enforcement belongs to external ports of switches; name a switch and a port from 1"
         )
     shown = port.read_port_info()
+    if is_router and not is_enforcing(shown):
+        raise UsageError(
+            f"{port}: its PortInfo shows no enforcement, and no other field says whether a router can enforce: only a "
+            "router port that enforces already is changed"
+        )
     writer.note_master_sm_lid(port)
     switch = port.read_switch_info()
-    assert switch is not None
     wanted = dict(zip(ENFORCEMENT_BITS, (inbound, outbound), strict=True))
     changes = {attr: int(on) for attr, on in wanted.items() if on is not None and int(on) != getattr(shown, attr)}
     plan = Plan(writer.command)
@@ -37,7 +44,7 @@ def plan_enforce(writer: Writer, port: PortHandle, inbound: bool | None, outboun
     ]
     if not changes:
         return plan
-    plan.notes = _missing_capabilities(switch, changes)
+    plan.notes = _missing_capabilities(switch, changes) if switch is not None else []
     if any(changes.values()):
         plan.objections = objections_to_enforcement(writer, port, shown, switch, changes)
     plan.objections += writer.objection_to_active_sm(BESIDE_SM)

@@ -36,11 +36,12 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
         "enforce-show": Entry("partitions.enforce", "Show partition enforcement of switch ports."),
         "caps-show": Entry("partitions.caps", "Show P_Key capacities and enforcement capabilities."),
         "counters-show": Entry("tools.counters", "Show M_Key, P_Key and Q_Key violation counters."),
+        "host-show": Entry("local.host", "Show what the kernel shows of this host's keys, without root."),
         "discover": Entry("tools.discover", "Show nodes, ports and links of the whole subnet."),
         "names": Entry("tools.names", "Show GUID, name, LID and switch port of end ports."),
         "sm-show": Entry(
             "sm.show",
-            "Show the subnet managers, the files and options of each OpenSM, and their dangers.",
+            "Show the subnet managers, each OpenSM's files and options, and dangerous settings.",
         ),
         "matrix": Entry("partitions.matrix", "Show the members of every partition, and who can talk to whom."),
         "why": Entry(

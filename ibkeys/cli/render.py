@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ibkeys.cli.exits import clean, write, write_exact
 from ibkeys.cli.screen.lines import keep_whole, width_of
-from ibkeys.cli.screen.tables import Cell, Line, laid_out
+from ibkeys.cli.screen.tables import JOINED, Cell, Line, laid_out
 
 Row = Mapping[str, Any]
 IDENTITY: Final = ("node_guid", "port_guid", "node_desc", "node_type", "port", "lid")
@@ -106,6 +106,13 @@ class Painted:
     role: str
 
 
+@dataclass(frozen=True, slots=True)
+class OneLine:
+    """Several painted values that stand on one line of a cell, if there is room."""
+
+    values: tuple[Painted, ...]
+
+
 def write_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write `table_lines`."""
     for line in table_lines(titles, rows):
@@ -138,7 +145,12 @@ def _lines(value: Any) -> Cell:
 
 
 def _line(value: Any) -> Line:
-    return Line(_cell(value.value), value.role) if isinstance(value, Painted) else Line(_cell(value))
+    if isinstance(value, Painted):
+        return Line(_cell(value.value), value.role)
+    if isinstance(value, OneLine):
+        parts = tuple((_cell(each.value), each.role) for each in value.values)
+        return Line(JOINED.join(text for text, _ in parts), parts=parts)
+    return Line(_cell(value))
 
 
 def _cell(value: Any) -> str:

@@ -39,13 +39,14 @@ LISTED_TROUBLES: Final = 10
 @dataclass(slots=True)
 class Sheet:
     """What was read, in the form of the JSON contract: the ports with their values, what failed, how many no link
-    reaches.
+    reaches. ``fabric``: what a sweep found.
     """
 
     ports: list[dict[str, Any]] = field(default_factory=list)
     errors: list[dict[str, Any]] = field(default_factory=list)
     unreached: int = 0
     is_sweep: bool = False
+    fabric: Topology | None = None
 
     def document(self, name: str = "ports") -> dict[str, Any]:
         """Return the JSON document without its schema."""
@@ -120,7 +121,7 @@ def read_sheet(
             ports = [port for port in found.ports() if chosen.keeps(port)]
             read_more(source, ports)
             rows = [_row(port, values) for port in ports]
-            sheet = Sheet(rows, errors_of(found, chosen.is_about), found.unreached, True)
+            sheet = Sheet(rows, errors_of(found, chosen.is_about), found.unreached, True, found)
     if not source.holds_m_keys:
         for row in sheet.ports:
             if "m_key" in row:
@@ -239,7 +240,7 @@ def show(
 
     Raises UsageError for a folding that does not go with *format*.
     """
-    folded, names = is_folded(folding, format), FoldedNames([*sheet.ports, *sheet.errors])
+    folded, names = is_folded(folding, format), FoldedNames([*sheet.ports, *sheet.errors], sheet.fabric)
     if format == "json":
         write_json(command, sheet.document())
     elif format == "csv":

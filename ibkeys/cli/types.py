@@ -77,10 +77,17 @@ def parse_p_key(text: str) -> PKey:
     """Read a P_Key of the command line: ``0x8001``, ``0x1:full``, ``0x1:limited``. Raises EncodeError."""
     if not text.strip().lower().startswith("0x"):
         number, colon, membership = text.strip().partition(":")
-        as_hex = f"{int(number):#x}" if number.isascii() and number.isdigit() and len(number) < 10 else "0x8001"
-        hint = f"write {as_hex}{colon}{membership}"
+        hint = f"write {' or '.join(f'{each}{colon}{membership}' for each in _meant(number))}"
         raise EncodeError(f"P_Key {quoted(text)}: on the command line a P_Key begins with 0x; {hint}")
     return PKey.parse(text)
+
+
+def _meant(number: str) -> list[str]:
+    """Return what a P_Key without ``0x`` may mean: the decimal number; four digits first as they would follow 0x."""
+    if not (number.isascii() and number.isdigit() and len(number) < 10):
+        return ["0x8001"]
+    decimal = f"{int(number):#x}"
+    return [f"0x{number}", decimal] if len(number) == len("8001") else [decimal]
 
 
 PKEY: Final = PKeyType()
@@ -133,5 +140,5 @@ class Way(_ParamType):
         """Return the way as it is written."""
         if value not in ("direct", "opensm") and not value.startswith("ufm:"):
             shown = "a URL without ufm: before it" if "://" in value else quoted(value)  # it may hold a password
-            self.fail(f"{shown} is none of direct, opensm, ufm:URL", param, ctx)
+            self.fail(f"{shown} is not one of direct, opensm, ufm:URL", param, ctx)
         return value

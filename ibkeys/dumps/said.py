@@ -28,6 +28,8 @@ END_PORT_NEEDED: Final[tuple[NumberRow, ...]] = (
 SWITCH_PORT_NEEDED: Final[tuple[NumberRow, ...]] = (
     PortInfo.partition_enforcement_inbound,
     PortInfo.partition_enforcement_outbound,
+    PortInfo.filter_raw_inbound,
+    PortInfo.filter_raw_outbound,
 )
 """Further ones, of an external port of a switch."""
 

@@ -27,6 +27,7 @@ Kind = Literal[
     "enforcement",
     "counter",
 ]
+Coming = Literal["added", "removed"]
 Entry = tuple[int, PKey]
 
 _COUNTERS: Final[tuple[NumberRow, ...]] = (
@@ -98,8 +99,23 @@ class Comparison:
     @property
     def differs(self) -> bool:
         """Whether anything changed."""
+        return self.is_recabled or bool(self.changes)
+
+    @property
+    def is_recabled(self) -> bool:
+        """Whether nodes or links came, went, moved, or have another name."""
         cabling = (self.nodes_added, self.nodes_removed, self.links_added, self.links_removed, self.moves.moved)
-        return any((*cabling, self.changes))
+        return any(cabling)
+
+    def unexplained_nodes(self) -> Iterator[tuple[Coming, list[Node]]]:
+        """Yield the nodes that came and those that went, without those that a move explains."""
+        yield "added", [node for node in self.nodes_added if node not in self.moves.nodes]
+        yield "removed", [node for node in self.nodes_removed if node not in self.moves.nodes]
+
+    def unexplained_links(self) -> Iterator[tuple[Coming, list[tuple[Port, Port]]]]:
+        """Yield the links that came and those that went, without those that a move explains."""
+        yield "added", [ends for ends in self.links_added if not self.moves.explains(ends)]
+        yield "removed", [ends for ends in self.links_removed if not self.moves.explains(ends)]
 
     def only(self, wanted: Collection[MatchKey]) -> Comparison:
         """Return what of it is about the ports *wanted*: of a link or a move one port of it has to be wanted."""

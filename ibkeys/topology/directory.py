@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from ibkeys.client.address import parse_guid, parse_lid
 from ibkeys.errors import AddressError
 from ibkeys.keys.guid import is_spelled_as_guid
 from ibkeys.near import did_you_mean_any
 from ibkeys.printable import clean
+from ibkeys.topology.folded_names import natural
 from ibkeys.topology.model import Node, Port, Topology
 from ibkeys.topology.name_patterns import folded, is_wild, parse_pattern, split_description, wildcard
 
@@ -19,6 +20,11 @@ _TWINS: Final = 8
 _SWITCH_PORT: Final = re.compile(r"(.+):([0-9]{1,3})", re.DOTALL)
 _TAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 """Names that a folded set can hold; a node may call itself anything."""
+
+
+def _place(port: Port) -> tuple[Any, ...]:
+    node = port.node
+    return node.is_switch, natural(node.description or ""), node.guid, port.num
 
 
 class NotFound(AddressError):
@@ -34,7 +40,7 @@ class Directory:
 
     def __init__(self, fabric: Topology) -> None:
         self.fabric = fabric
-        self.ports = list(fabric.end_ports())
+        self.ports = sorted(fabric.end_ports(), key=_place)
         self.by_description: dict[str, list[Port]] = {}
         self.by_host: dict[str, list[Port]] = {}
         for port in self.ports:
@@ -44,7 +50,7 @@ class Directory:
                 self.by_host.setdefault(split_description(description)[0], []).append(port)
 
     def find(self, word: str) -> list[Port]:
-        """Return the end ports that *word* names, in the order of the fabric.
+        """Return the end ports that *word* names: hosts before switches, names in natural order.
 
         ``0x`` and more than four digits, or groups of four as sysfs has them, is a port or node GUID, a decimal number
         a LID, ``NAME:3`` what is linked to port 3 of the switch of that name or GUID, anything else a name
@@ -124,7 +130,7 @@ class Directory:
         port = switches[0].ports.get(int(match[2]))
         peer = port.peer if port is not None else None
         if port is None or port.num == 0 or peer is None:
-            raise NotFound(f"{word!r}: nothing is linked to that port, or what is was not read", (word,))
+            raise NotFound(f"{word!r}: nothing is linked to that port, or the far end was not read", (word,))
         return [peer.end_port]
 
     def _switches(self, name: str) -> list[Node]:
@@ -145,7 +151,7 @@ class Directory:
         troubles = len(self.fabric.troubles)
         if troubles:
             hint += f" ({troubles} ports could not be read: see discover)"
-        return NotFound(f"{clean(shown)!r}: nothing that was read is called so{hint}", tuple(hosts) or (word,))
+        return NotFound(f"{clean(shown)!r}: nothing that was read has this name{hint}", tuple(hosts) or (word,))
 
 
 def require_distinct(ports: Iterable[Port]) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, Self
 
 from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.const import NodeType
 from ibkeys.topology.model import Port
 
 Direction = Literal["inbound", "outbound"]
@@ -24,6 +25,20 @@ def as_shown(name: str, number: int) -> int | bool:
     `ibkeys decode` alone has all fields as numbers, as the wire has them.
     """
     return bool(number) if name in _YES_OR_NO else number
+
+
+def is_enforcing(info: PortInfo) -> bool:
+    """Return whether a PortInfo shows enforcement in either direction, whatever else is known of the port."""
+    return any(getattr(info, name) for name in ENFORCEMENT_BITS)
+
+
+def may_enforce(port: Port) -> bool:
+    """Return whether a port has enforcement to show: an external port of a switch; or a router port that enforces, for
+    no other field says whether a router can."""
+    if port.is_external:
+        return True
+    info = port.port_info if port.node.type == NodeType.ROUTER else None
+    return info is not None and is_enforcing(info)
 
 
 @dataclass(frozen=True, slots=True)

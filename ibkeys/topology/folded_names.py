@@ -2,58 +2,88 @@
 
 A word names ports: folded host names (ClusterShell's sets), the device part of the node description, and the port
 numbers where the nodes have several ports here. Where a name repeats, is missing, or holds what a folded set cannot,
-the GUIDs of the nodes stand beside it. So every port is named, and unfolding gives each of them back.
+the GUIDs of the nodes stand beside it; of many the part that all share stands once: ``0x78e7d1030022[9794,977c]``.
+Where the numbers of switch ports would be long, their links name them if that is shorter: ``leaf ports of stage[1-48]
+mlx5_0`` are the switch ports that these hosts are linked to, ``stage[1-48] mlx5_0 and their leaf ports`` are both, and
+``leaf[1-32] ports to switches`` are all such ports of the 32. So every port is named, and unfolding gives each back.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.printable import clean
 from ibkeys.topology.name_patterns import folded
 
+if TYPE_CHECKING:
+    from ibkeys.topology.model import Node, Port, Topology
+
 Row = Mapping[str, Any]
 """The keys that every port carries in every document (`Port.identity`), whatever stands beside them."""
+_Place = tuple[str, int]
+"""NodeGUID and port number, as a row has them."""
 
-_TAME: Final = re.compile(r"(?!.* port \d)[A-Za-z0-9._:;/+-]+(?: [A-Za-z0-9._:;/+ -]+)?")
+_LEAF_PORTS: Final = "leaf ports of "
+_AND_ITS_LEAF_PORT: Final = " and its leaf port"
+_AND_THEIR_LEAF_PORTS: Final = " and their leaf ports"
+_TAME: Final = re.compile(
+    r"(?!.*(?: port \d| ports (?:to|without) |leaf ports?))[A-Za-z0-9._:;/+-]+(?: [A-Za-z0-9._:;/+# -]+)?"
+)
 """Node descriptions that a folded set can hold; a node may call itself anything."""
 _TAME_DEVICE: Final = re.compile(r"[A-Za-z0-9._-]+")
 """Devices of which a folded set can hold several."""
 _DIGITS: Final = re.compile(r"(\d+)")
+_SHORT: Final = 160
+"""Names of at most so many characters, two lines of a terminal, say numbers of switch ports as they are."""
+FEW_GUIDS: Final = 4
+"""So many GUIDs stand beside a name in full."""
+_VENDOR: Final = len("0x") + 6
+"""Digits of a GUID that tell its vendor: only with those in common GUIDs share a part."""
 
 
 class FoldedNames:
-    """How the ports of a sheet are called. *rows*: all of them, so that what repeats is known."""
+    """How the ports of a sheet are called. *rows*: all of them, so that what repeats is known. *fabric*: where they
+    are: a name that repeats anywhere in it repeats, and its links may name switch ports."""
 
-    def __init__(self, rows: Iterable[Row]) -> None:
+    def __init__(self, rows: Iterable[Row], fabric: Topology | None = None) -> None:
         self._nodes: dict[str, set[str]] = {}
         self._ports: dict[str, set[int]] = {}
         for row in rows:
             self._nodes.setdefault(row["node_desc"] or "", set()).add(row["node_guid"])
             self._ports.setdefault(row["node_guid"], set()).add(row["port"])
+        self._fabric = fabric
+        for node in fabric.nodes if fabric is not None else ():
+            self._nodes.setdefault(node.description or "", set()).add(f"0x{node.guid:016x}")
 
     def words(self, rows: Iterable[Row]) -> list[str]:
         """Return *rows* as few words, hosts before switches, in natural order; every port is in one of them."""
-        ports: dict[str, set[int]] = {}
-        first: dict[str, Row] = {}
-        for row in sorted(rows, key=in_order):
-            ports.setdefault(row["node_guid"], set()).add(row["port"])
-            first.setdefault(row["node_guid"], row)
-        sets: dict[tuple[bool, str, str], list[str]] = {}
-        alone: dict[tuple[bool, str, str], list[str]] = {}
-        for guid, row in first.items():
-            numbers = self._numbers(row, ports[guid])
-            name = row["node_desc"] or ""
-            if _TAME.fullmatch(name) and len(self._nodes[name]) == 1:
-                host, _, device = name.partition(" ")
-                sets.setdefault((row["node_type"] == "switch", device, numbers), []).append(host)
-            else:
-                alone.setdefault((row["node_type"] == "switch", clean(name), numbers), []).append(guid)
-        return _named(sets) + [
-            f"{name} ({','.join(guids)})".strip() + numbers for (_, name, numbers), guids in alone.items()
-        ]
+        forms = self.forms(rows)
+        numbered = next(forms)
+        return numbered if _length(numbered) <= _SHORT else min((numbered, *forms), key=_length)
+
+    def forms(self, rows: Iterable[Row]) -> Iterator[list[str]]:
+        """Yield *rows* as words in each way that there is: first with all numbers and GUIDs, then, if the fabric is
+        known, in ways that are shorter where nodes and ports are many."""
+        ordered = sorted(rows, key=in_order)
+        yield self.with_numbers(ordered, ",".join)
+        if self._fabric is None:
+            return
+        yield self.with_numbers(ordered, _folded_guids)
+        yield self._words(ordered, self._kinds, _folded_guids)
+        named = self._links.by_hosts(ordered)
+        if named is not None:
+            words, others = named
+            yield words + self.with_numbers(others, _folded_guids)
+            yield words + self._words(others, self._kinds, _folded_guids)
+
+    def with_numbers(self, rows: Iterable[Row], guids_of: Callable[[Sequence[str]], str]) -> list[str]:
+        """Return *rows*, in order, as words in which every port of a switch has its number. *guids_of*: GUIDs as they
+        stand beside a name."""
+        return self._words(rows, self._numbers, guids_of)
 
     def called(self, row: Row) -> str:
         """Return what the node of a port is called: its name, with its GUID beside it where the name repeats."""
@@ -66,10 +96,141 @@ class FoldedNames:
         """Return what one port is called: its node and its number."""
         return f"{self.called(row)} port {row['port']}"
 
-    def _numbers(self, row: Row, ports: set[int]) -> str:
-        if row["node_type"] != "switch" and self._ports[row["node_guid"]] == ports and len(ports) == 1:
-            return ""
-        return f" port {ranges(sorted(ports))}"
+    def _words(
+        self,
+        rows: Iterable[Row],
+        labels: Callable[[Row, set[int]], Iterable[str]],
+        guids_of: Callable[[Sequence[str]], str],
+    ) -> list[str]:
+        """Return *rows*, in order, as words. *labels*: what stands after the name of a node for these of its ports;
+        *guids_of*: GUIDs as they stand beside a name."""
+        ports: dict[str, set[int]] = {}
+        first: dict[str, Row] = {}
+        for row in rows:
+            ports.setdefault(row["node_guid"], set()).add(row["port"])
+            first.setdefault(row["node_guid"], row)
+        sets: dict[tuple[bool, str, str], list[str]] = {}
+        alone: dict[tuple[bool, str, str], list[str]] = {}
+        for guid, row in first.items():
+            name, is_switch = row["node_desc"] or "", row["node_type"] == "switch"
+            for label in labels(row, ports[guid]):
+                if _TAME.fullmatch(name) and len(self._nodes[name]) == 1:
+                    host, _, device = name.partition(" ")
+                    sets.setdefault((is_switch, device, label), []).append(host)
+                else:
+                    alone.setdefault((is_switch, _quoted(name), label), []).append(guid)
+        return _named(sets) + [
+            f"{name} ({guids_of(guids)})".strip() + label for (_, name, label), guids in alone.items()
+        ]
+
+    def _numbers(self, row: Row, ports: set[int]) -> Iterator[str]:
+        """Yield the numbers of *ports* of a node, or nothing where it has just this one."""
+        is_one = row["node_type"] != "switch" and self._ports[row["node_guid"]] == ports and len(ports) == 1
+        yield "" if is_one else f" port {ranges(sorted(ports))}"
+
+    def _kinds(self, row: Row, ports: set[int]) -> Iterator[str]:
+        """Yield the kinds of which a switch has no port but those in *ports*, then the numbers of all others."""
+        left = set(ports)
+        if "," in ranges(sorted(ports)):
+            for kind, own in self._links.kinds.get(row["node_guid"], {}).items():
+                if own <= left:
+                    left -= own
+                    yield f" ports {kind}"
+        if left:
+            yield from self._numbers(row, left)
+
+    @cached_property
+    def _links(self) -> _Links:
+        return _Links(self._fabric.nodes if self._fabric is not None else ())
+
+
+class _Links:
+    """What the external ports of switches are linked to. No node is in it whose GUID another one reports too.
+
+    ``kinds``: switch → what its ports are linked to → all of these ports.
+    """
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        reported = Counter(node.guid for node in nodes)
+        self._known = {node for node in nodes if reported[node.guid] == 1}
+        self._hosts: dict[_Place, Row] = {}
+        self.kinds: dict[str, dict[str, set[int]]] = {}
+        for node in nodes:
+            if node.is_switch and node in self._known:
+                self._add(node)
+        ports = (port for node in nodes for port in node.ports.values())
+        self._names = FoldedNames(
+            port.identity() for port in ports if (port.num == 0 if port.node.is_switch else port.peer is not None)
+        )
+
+    def _add(self, switch: Node) -> None:
+        guid = f"0x{switch.guid:016x}"
+        kinds = self.kinds[guid] = {}
+        for number in range(1, switch.num_ports + 1):
+            port = switch.ports.get(number)
+            kind = _kind(port) if port is not None else None
+            if kind is not None:
+                kinds.setdefault(kind, set()).add(number)
+            peer = port.peer if port is not None else None
+            if peer is not None and not peer.node.is_switch and peer.node in self._known and peer.peer is port:
+                self._hosts[guid, number] = peer.identity()
+
+    def by_hosts(self, rows: Sequence[Row]) -> tuple[list[str], list[Row]] | None:
+        """Return words for those of *rows* that are leaf ports, by the hosts that they are linked to, together with
+        these hosts where they are among *rows*; and what is left of *rows*. None if there is no leaf port."""
+        facing = {_place(host): host for row in rows if (host := self._hosts.get(_place(row))) is not None}
+        if not facing:
+            return None
+        both = {place for row in rows if (place := _place(row)) in facing}
+        hosts = sorted(facing.values(), key=in_order)
+        words = [
+            word + (_AND_THEIR_LEAF_PORTS if re.search(r"[\[,]", word) else _AND_ITS_LEAF_PORT)
+            for word in self._names.with_numbers((host for host in hosts if _place(host) in both), _folded_guids)
+        ]
+        words += [
+            _LEAF_PORTS + word
+            for word in self._names.with_numbers((host for host in hosts if _place(host) not in both), _folded_guids)
+        ]
+        return words, [row for row in rows if _place(row) not in both and _place(row) not in self._hosts]
+
+
+def _kind(port: Port) -> str | None:
+    """Return what a port is linked to; None where that is not known."""
+    if port.peer is not None:
+        return "to switches" if port.peer.node.is_switch else "to hosts"
+    return "without a link" if port.info is not None and not port.is_linked else None
+
+
+def _place(row: Row) -> _Place:
+    return row["node_guid"], row["port"]
+
+
+def _length(words: Sequence[str]) -> int:
+    return sum(len(word) + 1 for word in words)
+
+
+def _quoted(name: str) -> str:
+    """Return the name of a node of which the GUID stands beside it; none reads as other ports than its own."""
+    return f"'{clean(name)}'" if name.startswith(_LEAF_PORTS) else clean(name)
+
+
+def _folded_guids(guids: Sequence[str]) -> str:
+    """Return GUIDs, of many those of one vendor as one set: ``0x78e7d1030022[9794,977c]``."""
+    if len(guids) <= FEW_GUIDS:
+        return ",".join(guids)
+    vendors: dict[str, list[str]] = {}
+    for guid in sorted(guids):
+        vendors.setdefault(guid[:_VENDOR], []).append(guid)
+    return ",".join(map(_one_set, vendors.values()))
+
+
+def _one_set(guids: Sequence[str]) -> str:
+    """Return *guids*, sorted and all different, as one set."""
+    if len(guids) == 1:
+        return guids[0]
+    first, last = guids[0], guids[-1]
+    shared = first[: next(at for at, pair in enumerate(zip(first, last, strict=True)) if len(set(pair)) > 1)]
+    return f"{shared}[{','.join(guid[len(shared) :] for guid in guids)}]"
 
 
 def _named(sets: Mapping[tuple[bool, str, str], Sequence[str]]) -> list[str]:

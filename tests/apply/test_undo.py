@@ -100,8 +100,8 @@ def test_a_p_key_whose_index_is_gone_is_named_and_the_undo_stays_open(lab: Lab, 
         with writer(fabric) as w, pytest.raises(Refused, match=r"index 39 is gone: the table has 32 entries now"):
             w.check(plan_undo(w))
         work = undo(fabric, None, "stale")
-    assert [text for _, text in work.failed] == [
-        "'node02 mlx4_0' 0x0002c903000a1020 port 1 (index 39 is gone: the table has 32 entries now)"
+    assert [(str(port), text) for port, text in work.failed] == [
+        ("'node02 mlx4_0' 0x0002c903000a1020 port 1", "index 39 is gone: the table has 32 entries now")
     ]
     assert state_of(stores, 1) == "done"
     assert state_of(stores, 2) == "open"

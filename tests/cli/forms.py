@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.conftest import KEY, TWO_SWITCH, run
+from tests.host.kernel.trees import mlx4_sriov
 
 SA_KEY = "0x5a5a000012340001"
 _LEVEL_2 = ("--protect", 2, "--lease", 60)
@@ -105,6 +106,7 @@ class _Place:
         yield "audit explain", at("audit", "--explain", "MK001")
         yield "compare", at("compare", "--policy", self.policy, "--smkey", self.sa_key, "--full")
         yield "ipoib-check", at("ipoib-check", self.policy)
+        yield "ipoib-check members", at("ipoib-check", self.policy, "--members")
         yield "policy-check", _plain("policy-check", self.policy)
         yield "policy-check bad", _plain("policy-check", self._file("bad.conf", "x=0x21 : nonsense ;\n"))
         yield "policy-from", at("policy-from")
@@ -138,6 +140,7 @@ class _Place:
         yield "qkey-explain", _plain("qkey-explain", "0x80010000")
         yield "decode", _plain("decode", "--attribute", "P_KeyTable", "ffff8001" + "0" * 120)
         yield "doctor", at("doctor")
+        yield "host-show", _plain("host-show", "--sysfs", mlx4_sriov(self.folder / "sys").root)
 
     def _at(self, *words: object) -> Callable[..., Any]:
         stores = ("--keystore", self.folder / "keys.db")

@@ -15,7 +15,7 @@ from ibkeys.apply.carrier import Carried
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.errors import IbkeysError, StoreError
 from tests.apply.lab import Lab
-from tests.cli.conftest import Cli, pkeys, written
+from tests.cli.conftest import DUAL_HOME, Cli, pkeys, run, written
 from tests.plan.plans import entries
 
 STEPS = """\
@@ -25,16 +25,12 @@ to be done, in this order:
   removals, end ports: 1 port, 1 Set
   removals, leaf ports: 1 port, 1 Set
   enforcement on: 1 port, 1 Set
-Ports  Kind       Entries
-    1  ca         1: - -> 0x8001
+Ports  Kind           Entries
+    2  ca, leaf port  1: - -> 0x8001
     node02 mlx4_0
-    1  ca         0: 0xffff -> 0x7fff
-                  1: - -> 0x8001
-    node03 mlx4_0
-    1  leaf port  1: - -> 0x8001
     MF0;switch-a:IS5023/U1 port 2
-    1  leaf port  0: 0xffff -> 0x7fff
-                  1: - -> 0x8001
+    2  ca, leaf port  0: 0xffff -> 0x7fff, 1: - -> 0x8001
+    node03 mlx4_0
     MF0;switch-a:IS5023/U1 port 3
 
 Ports  Enforces  Planned
@@ -47,13 +43,13 @@ P_Keys to be removed, full to limited included: 2
 
 def shown(plan: Path) -> str:
     """What `apply` says that it will do: first which plan it is."""
-    return f"digest of the plan: {json.loads(plan.read_text())['digest']}\n{STEPS}"
+    return f"plan digest: {json.loads(plan.read_text())['digest']}\n{STEPS}"
 
 
 def test_apply_shows_writes_and_verifies(cli: Cli, plan: Path) -> None:
     result = cli("apply", plan, "--allow-removals", "--yes", "--fold")
     assert (result.code, result.err) == (0, "")
-    assert result.out == shown(plan) + "done, verified by a fresh read; `ibkeys undo 1` goes back\n"
+    assert result.out == shown(plan) + "done, verified by a fresh read; `ibkeys undo 1` rolls it back\n"
     assert [pkeys(cli, lid) for lid in (2, 3)] == [{0: "0xffff", 1: "0x8001"}, {0: "0x7fff", 1: "0x8001"}]
     assert cli("enforce-show", 7, 2, "-f", "json").json["ports"][0]["partition_enforcement_inbound"] == 1
 
@@ -84,6 +80,21 @@ def test_a_dry_run_names_what_would_be_refused_and_exits_4(cli: Cli, plan: Path,
     assert pkeys(cli, 2) == {0: "0xffff"}
     assert not list(tmp_path.glob("*.journal*"))
     assert cli("apply", plan, "--dry-run", "--allow-removals").code == 1
+
+
+def test_ports_that_are_not_on_the_fabric_are_one_line(plan: Path) -> None:
+    result = run("apply", plan, "--backend", DUAL_HOME, "--dry-run", "--fold")
+    assert result.code == 4
+    [line] = [line for line in result.err.splitlines() if "not written" in line]
+    assert line == "ibkeys: not written: 4 ports: not found on the fabric: node[02-03] mlx4_0, " + (
+        "MF0;switch-a:IS5023/U1 port 2-3"
+    )
+    errors = run("apply", plan, "--backend", DUAL_HOME, "--dry-run", "-f", "json").json["errors"]
+    assert {(each["node_desc"], each["error"]) for each in errors} == {
+        ("node02 mlx4_0", "not found on the fabric"),
+        ("node03 mlx4_0", "not found on the fabric"),
+        ("MF0;switch-a:IS5023/U1", "not found on the fabric"),
+    }
 
 
 def test_removals_without_permission_are_refused(cli: Cli, plan: Path) -> None:
@@ -157,7 +168,7 @@ def test_a_file_that_is_no_plan_is_named_with_the_place(cli: Cli, tmp_path: Path
     path.write_text('{"schema": ')
     result = cli("apply", path, "--yes")
     assert result.code == 2
-    assert result.error.startswith(f"{path}:1:12: is no JSON")
+    assert result.error.startswith(f"{path}:1:12: is not JSON")
 
 
 def test_an_edited_plan_is_refused(cli: Cli, plan: Path) -> None:
@@ -173,8 +184,8 @@ def test_plan_and_apply_and_resume_show_the_same_digest(cli: Cli, tmp_path: Path
     policy, plan = tmp_path / "p.conf", tmp_path / "plan.json"
     policy.write_text("Default=0x7fff : ALL=full ;\nBlue=0x10 : ALL_CAS=full ;\n")
     told = cli("plan", "--policy", policy, "--out", plan).out
-    line = next(line for line in told.splitlines() if line.startswith("digest of the plan: "))
-    assert line == f"digest of the plan: {json.loads(plan.read_text())['digest']}"
+    line = next(line for line in told.splitlines() if line.startswith("plan digest: "))
+    assert line == f"plan digest: {json.loads(plan.read_text())['digest']}"
     assert line in cli("apply", plan, "--dry-run").out
     assert line in cli("apply", plan, "--first", 1, "--yes").out
     assert line in cli("apply", plan, "--resume", "--yes", "--dry-run").out
@@ -194,7 +205,7 @@ def test_canary_then_resume_then_undo(cli: Cli, tmp_path: Path) -> None:
     result = cli("apply", "--resume", "--yes")
     assert (result.code, pkeys(cli, 5)[1]) == (0, "0x8001")
     result = cli("undo", "--yes")
-    assert result.out.endswith("done, verified by a fresh read; `ibkeys undo 2` brings it back\n")
+    assert result.out.endswith("done, verified by a fresh read; `ibkeys undo 2` repeats it\n")
     assert [pkeys(cli, lid) for lid in (2, 5)] == [{0: "0xffff"}] * 2
 
 

@@ -220,7 +220,7 @@ def test_mkey_set_refuses_an_easy_key_and_asks_about_level_0(cli: Cli, tmp_path:
     easy.write_text("0xdeadbeefdeadbeef\n")
     result = cli("mkey-set", 2, "--new-m-key", f"@{easy}", "--protect", 1, "--lease", 60, "--yes")
     assert result.code == 4
-    assert "refused by interlock weak-key: the new M_Key stands in public documentation" in result.err
+    assert "refused by interlock weak-key: the new M_Key appears in public documentation" in result.err
     assert "deadbeef" not in result.err
     result = cli("mkey-set", 2, "--new-m-key", f"@{key_file}")
     assert result.code == 4
@@ -269,11 +269,11 @@ def test_counters_clear_all_keeps_the_old_values_in_the_journal(cli: Cli, key_fi
     cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--protect", 2, "--lease", 60, "--yes")
     lost = cli("mkey-show", 2, "-t", 10, "--retries", 0, "--keystore", tmp_path / "empty")
     assert lost.code == 3
-    assert cli("counters-show", 2, "-f", "csv").out.splitlines()[1].endswith(",1,0,0,,")
+    assert cli("counters-show", 2, "-f", "csv").out.splitlines()[1].endswith(",1,0,0,,,")
     result = cli("counters-clear", "--all", "--yes")
     assert (result.code, result.err) == (0, "")
     assert "  M_KeyViolations: 1 -> 0\n" in result.out
-    assert cli("counters-show", 2, "-f", "csv").out.splitlines()[1].endswith(",0,0,0,,")
+    assert cli("counters-show", 2, "-f", "csv").out.splitlines()[1].endswith(",0,0,0,,,")
     with sqlite3.connect(tmp_path / "fabric.journal") as journal:
         commands = [row[0] for row in journal.execute("SELECT command FROM operations")]
     journal.close()

@@ -71,6 +71,18 @@ def test_a_key_store_that_the_user_may_not_write_is_a_problem(
     assert f"but this user may not write {store}" in result.out
 
 
+def test_a_key_store_that_the_user_may_not_create_is_a_problem(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, may = tmp_path / "closed", os.access
+    folder.mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != folder and may(path, mode))
+    result = cli("doctor", "--keystore", folder / "deep" / "my.keys")
+    assert result.code == 1
+    said = "does not exist yet: a changing command creates it, but this user may not write"
+    assert f"{folder}/deep/my.keys: {said} {folder}" in result.out
+
+
 def test_a_store_that_cannot_be_used_is_not_a_problem_of_the_port(cli: Cli, tmp_path: Path, key_file: Path) -> None:
     cli("mkey-set", "-D", "0,1,3", "--new-m-key", f"@{key_file}", "--protect", 0, "--lease", "60", "--yes")
     [store] = list(tmp_path.rglob("*.keys"))

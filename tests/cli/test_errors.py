@@ -35,6 +35,7 @@ FAST = ("-t", 10, "--retries", 0)
         pytest.param(["pkey-show", "010"], 2, "write 10 or 0x10", id="leading zero in LID"),
         pytest.param(["pkey-show", 7, "010"], 2, "leading zero", id="leading zero in PORTNUM"),
         pytest.param(["pkey-show", "-t", "010"], 2, "leading zero", id="leading zero in an option"),
+        pytest.param(["pkey-show", "--all", "--p-key", "8001"], 2, "write 0x8001 or 0x1f41", id="P_Key without 0x"),
         pytest.param(["pkey-explain", "0x10000"], 2, "16 bits", id="P_Key of 17 bits"),
         pytest.param(["qkey-explain", "0x100000000"], 2, "0..4294967295", id="Q_Key of 33 bits"),
         pytest.param(["pkey-show", "-y", "0x10000000000000000"], 2, "64 bits", id="M_Key of 65 bits"),
@@ -113,7 +114,7 @@ def test_lost_replies_end_in_the_whole_result_or_in_exit_3() -> None:
         faulty = f"{TWO_SWITCH},drop=30,duplicate=30,delay=30,seed={seed}"
         result = run("pkey-show", "--all", "--backend", faulty, "-f", "json", "-t", 50)
         if result.code == 3 and not result.out:
-            continue  # the own port did not answer
+            continue  # the local port did not answer
         document = result.json
         assert result.code == (3 if document["errors"] else 0)
         for port in document["ports"]:

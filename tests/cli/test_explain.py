@@ -44,6 +44,11 @@ def test_pkey_explain_json() -> None:
     document = run("pkey-explain", "0x7fff", "-f", "json").json
     meaning = document.pop("meaning")
     assert meaning.startswith("default partition")
+    assert document.pop("qp0").startswith("not checked: ")
+    assert "any entry of the table" in document.pop("qp1")
+    assert "one index" in document.pop("queue_pairs")
+    assert "FilterRawInbound" in document.pop("raw_packets")
+    assert document.pop("reliable_datagram").startswith("not known: ")
     assert document == {
         "schema": "ibkeys.pkey-explain/1",
         "pkey": "0x7fff",
@@ -52,6 +57,18 @@ def test_pkey_explain_json() -> None:
         "valid": True,
         "default": True,
     }
+
+
+def test_pkey_explain_says_for_which_packets_it_counts() -> None:
+    first, *lines = run("pkey-explain", "0x8001").out.splitlines()
+    assert first.startswith("0x8001: partition 0x0001, full member: ")
+    assert [line.split(":")[0] for line in lines] == [
+        "  SMPs (QP0)",
+        "  GMPs (QP1), SA queries too",
+        "  UD, RC and UC queue pairs",
+        "  raw packets",
+        "  RD (reliable datagram)",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections import Counter
 
 import pytest
@@ -10,10 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.cli.listing.folding import NARROW, fold_rows, indented
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.const import NodeType, PortPhysicalState
 from ibkeys.printable import clean
 from ibkeys.topology.folded_names import FoldedNames, natural
+from ibkeys.topology.model import Node, Topology
 from tests.cli.conftest import TWO_SWITCH, Cli, on_terminal, run
-from tests.cli.unfolding import Row, unfolded, words_below, words_of
+from tests.cli.unfolding import Link, Row, unfolded, words_below, words_of
 from tests.corpus import DATA
 
 HOSTS = st.one_of(
@@ -55,6 +59,134 @@ def test_what_is_folded_unfolds_to_each_port_once_and_nothing_that_differs_is_to
         assert Counter(unfolded(words_of(indented(names, group)), rows)) == wanted
     assert sum(map(len, groups)) == len(rows)
     assert len({group[0]["said"] for group in groups}) == len(groups)
+
+
+def node(guid: int, is_switch: bool, num_ports: int, name: str | None) -> Node:
+    kind = NodeType.SWITCH if is_switch else NodeType.CA
+    made = Node(struct.pack(">4B3Q4H", 1, 1, kind, num_ports, guid, guid, guid, 128, 0, 0, 0).ljust(64, b"\0"), ())
+    made.description = name
+    for number in range(0 if is_switch else 1, num_ports + 1):
+        made.port(number)
+    return made
+
+
+@st.composite
+def fabrics(draw: st.DrawFn) -> Topology:
+    """Switches and hosts, whose free ports were read or not; all vendors are two, so that GUIDs have much in common."""
+    vendors = draw(st.lists(st.sampled_from([0x0002C90300480000, 0x78E7D10300220000]), min_size=1, max_size=2))
+    guid = st.builds(sum, st.tuples(st.sampled_from(vendors), st.integers(1, 40)))
+    guids = draw(st.lists(guid, min_size=4, max_size=14, unique=True))
+    few = draw(st.lists(NAMES, min_size=1, max_size=2))
+    switches = [node(guid, True, draw(st.integers(1, 9)), draw(st.sampled_from(few))) for guid in guids[:2]]
+    hosts = [node(guid, False, draw(st.integers(1, 2)), draw(st.sampled_from(few) | NAMES)) for guid in guids[2:]]
+    free = [port for each in hosts for port in each.ports.values()]
+    for port in [port for each in switches for port in each.ports.values() if port.num]:
+        others = [*free, *(other for each in switches for other in each.ports.values() if other.num)]
+        others = [other for other in others if other.peer is None and other is not port]
+        peer = draw(st.sampled_from(others)) if others and draw(st.booleans()) else None
+        if port.peer is None and peer is not None:
+            port.peer, peer.peer = peer, port
+        if port.peer is not None or draw(st.integers(0, 3)):
+            state = PortPhysicalState.LINK_UP if port.peer is not None else PortPhysicalState.POLLING
+            port.info = PortInfo(bytes(64)).replace(port_physical_state=state).raw
+    return Topology([*switches, *hosts])
+
+
+def links_in(fabric: Topology) -> list[Link]:
+    ports = [port for port in fabric.ports() if port.is_external]
+    known = [port for port in ports if port.peer is not None or port.info is not None]
+    return [(port.identity(), port.peer.identity() if port.peer is not None else None) for port in known]
+
+
+@given(fabric=fabrics(), few=st.integers(1, 4), data=st.data())
+def test_in_each_form_words_unfold_to_each_port_once(fabric: Topology, few: int, data: st.DataObject) -> None:
+    ports = [port for each in fabric.nodes for port in each.ports.values() if each.is_switch or port.peer is not None]
+    sheet = [port.identity() for port in ports if data.draw(st.integers(0, 4))]
+    classes = data.draw(st.lists(st.integers(0, 2), min_size=len(sheet), max_size=len(sheet)))
+    names, links = FoldedNames(sheet, fabric), links_in(fabric)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ibkeys.topology.folded_names.FEW_GUIDS", few)
+        for chosen in range(3):
+            rows = [row for row, each in zip(sheet, classes, strict=True) if each == chosen]
+            for words in names.forms(rows):
+                assert Counter(unfolded(words, sheet, links)) == Counter(map(place, rows))
+            lines = indented(names, rows)
+            assert Counter(unfolded(words_of(lines), sheet, links)) == Counter(map(place, rows))
+            assert all(line == clean(line) for line in lines)
+
+
+def scattered(names: list[str]) -> Topology:
+    """Return switches of 36 ports with hosts at ports of no order; what is left has no link, but for port 36, of which
+    nothing is known."""
+    switches = [node(number, True, 36, f"leaf{number}") for number in (1, 2, 3, 4)]
+    hosts = [node(0x0002C90300480000 + number, False, 1, name) for number, name in enumerate(names)]
+    for at, host in enumerate(hosts):
+        port, peer = host.port(1), switches[at % 4].port((at * 13 + at % 4) % 34 + 1)
+        port.peer, peer.peer = peer, port
+    for port in (port for switch in switches for port in switch.ports.values() if port.num and port.num != 36):
+        state = PortPhysicalState.LINK_UP if port.peer is not None else PortPhysicalState.POLLING
+        port.info = PortInfo(bytes(64)).replace(port_physical_state=state).raw
+    return Topology([*switches, *hosts])
+
+
+def rows_in(fabric: Topology) -> tuple[list[Row], list[Row], list[Row]]:
+    """Return the hosts' ports, their leaf ports, and the other external ports."""
+    hosts = [each.port(1).identity() for each in fabric.nodes if not each.is_switch]
+    external = [port for port in fabric.ports() if port.is_external]
+    leaf_ports = [port.identity() for port in external if port.peer is not None]
+    return hosts, leaf_ports, [port.identity() for port in external if port.peer is None]
+
+
+def test_leaf_ports_of_no_order_are_named_by_their_hosts() -> None:
+    fabric = scattered([f"n{number:02d} mlx5_0" for number in range(64)])
+    hosts, leaf_ports, others = rows_in(fabric)
+    names = FoldedNames([*hosts, *leaf_ports, *others], fabric)
+    some = [near for near, far in links_in(fabric) if far is not None and far["node_desc"] < "n60"]
+    assert names.words([*hosts, *leaf_ports]) == ["n[00-63] mlx5_0 and their leaf ports"]
+    assert names.words(leaf_ports) == ["leaf[1-4] ports to hosts"]
+    assert sorted(map(place, some)) == sorted(unfolded(names.words(some), leaf_ports, links_in(fabric)))
+    assert names.words(some) == ["leaf ports of n[00-59] mlx5_0"]
+    assert names.words(others) == ["leaf[1-4] ports without a link", "leaf[1-4] port 36"]
+    assert "leaf1 port" in FoldedNames(leaf_ports).words(leaf_ports)[0]
+
+
+def test_few_ports_keep_their_numbers() -> None:
+    fabric = scattered([f"n{number} mlx5_0" for number in range(3)])
+    _, leaf_ports, _ = rows_in(fabric)
+    assert FoldedNames(leaf_ports, fabric).words(leaf_ports) == ["leaf1 port 1", "leaf2 port 15", "leaf3 port 29"]
+
+
+def test_of_many_guids_the_part_in_common_stands_once() -> None:
+    fabric = scattered(["HCA"] * 9)
+    hosts, leaf_ports, _ = rows_in(fabric)
+    names = FoldedNames([*hosts, *leaf_ports], fabric)
+    assert names.words(hosts) == ["HCA (0x0002c9030048000[0,1,2,3,4,5,6,7,8])"]
+    assert Counter(unfolded(names.words(hosts), hosts)) == Counter(map(place, hosts))
+
+
+def test_a_host_whose_guid_another_one_reports_names_no_leaf_port() -> None:
+    fabric = scattered([f"n{number:02d} mlx5_0" for number in range(64)])
+    fabric.nodes[4].info = fabric.nodes[5].info
+    some = [near for near, far in links_in(fabric) if far is not None and far["node_desc"] < "n60"]
+    words = FoldedNames(some, fabric).words(some)
+    assert words == ["leaf ports of n[02-59] mlx5_0", "leaf1 port 1", "leaf2 port 15"]
+
+
+def test_no_name_of_a_node_reads_as_leaf_ports() -> None:
+    rows = [
+        {"node_desc": name, "node_guid": f"0x{guid:016x}", "node_type": "ca", "port": 1}
+        for guid, name in enumerate(["n1", "leaf ports of n1", "n1 and its leaf port", "n1 ports to hosts"])
+    ]
+    assert FoldedNames(rows).words(rows) == [
+        "n1",
+        "'leaf ports of n1' (0x0000000000000001)",
+        "n1 and its leaf port (0x0000000000000002)",
+        "n1 ports to hosts (0x0000000000000003)",
+    ]
+
+
+def place(row: Row) -> tuple[str, int]:
+    return row["node_guid"], row["port"]
 
 
 @given(rows=sheets())

@@ -18,7 +18,10 @@ SNAKE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 GUID = re.compile(r"0x[0-9a-f]{16}")
 P_KEY = re.compile(r"0x[0-9a-f]{4}")
 P_KEYS = {"pkey", "a_pkey", "b_pkey", "planned_pkey", "found_pkey", "partition"}
-OF_THE_STANDARD = {"p_keys", "p_key_violations", "is_p_key_nvram"}
+OF_THE_STANDARD = {
+    *("p_keys", "p_key_violations", "is_p_key_nvram"),
+    "multicast_p_key_trap_suppression_enabled",
+}
 """Fields that have the name of their IBA component in every document (field-names.json, CapabilityMask)."""
 YES_OR_NO = {
     *("partition_enforcement_inbound", "partition_enforcement_outbound"),

@@ -100,6 +100,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--pairs",
     "--only",
     "--limited",
+    "--members",
 }
 
 

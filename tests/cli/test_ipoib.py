@@ -137,7 +137,7 @@ def test_csv_has_a_line_for_each_group_and_json_the_same_values(net: Subnet, pol
     result = run("ipoib-check", policy, "-f", "json")
     assert result.code == 1
     document = result.json
-    assert list(document) == ["schema", "policy", "groups", "summary", "asked_from", "error"]
+    assert list(document) == ["schema", "policy", "groups", "summary", "joins", "asked_from", "error"]
     assert document["schema"] == "ibkeys.ipoib-check/2"
     assert document["error"] is None
     default, blue = document["groups"]
@@ -195,6 +195,35 @@ def test_partitions_whose_groups_this_port_is_not_shown_are_named(net: Subnet, p
         "UNEXPECTED: ff12:401b:8005::ffff:ffff (A, partition 0x0005): the policy does not mark"
     )
     assert run("ipoib-check", policy, "-f", "json").json["asked_from"] == ["0x0005", "0x0006", "0x7fff"]
+
+
+def test_members_says_who_is_kept_out(net: Subnet, policy: Path) -> None:
+    policy.write_text(
+        "Default=0x7fff, ipoib : ALL=full ;\nBlue=0x12, ipoib, mtu=5 : ALL_CAS=full ;\nRed=0x13 : ALL ;\n"
+    )
+    net.nodes[0].end_ports[0].p_keys = [0xFFFF, 0x8012, 0x8013]
+    groups_of(net).append(group(0x12, mtu=5, rate=3))
+    result = run("ipoib-check", policy, "--members")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.splitlines()[-3:] == [
+        "0x7fff Default: all of 6 members can join its group",
+        "0x0012 Blue: keeps drivers out: none of 1 member can join its group ('node01 mlx4_0' 0x0002c903000a1010 port "
+        "1: MTU 2048 bytes, 4096 bytes wanted)",
+        "0x0013 Red: no broadcast group, so no interface runs; but a member can have the SA make one. A group that "
+        "none of them can join keeps drivers out: ipoib, mtu=5 in the policy",
+    ]
+    joins = run("ipoib-check", policy, "--members", "-f", "json").json["joins"]
+    assert [(each["partition"], each["ipoib"], each["members"], each["keeps_out"]) for each in joins] == [
+        ("0x7fff", True, 6, False),
+        ("0x0012", True, 1, True),
+        ("0x0013", False, 1, False),
+    ]
+    assert (joins[1]["refused"][0]["node_desc"], joins[1]["refused"][0]["certain"]) == ("node01 mlx4_0", True)
+
+
+def test_members_without_an_answer_of_the_sa_claims_nothing(policy: Path) -> None:
+    result = run("ipoib-check", policy, "--members", "--backend", TWO_SWITCH, "-t", "1", "-f", "json")
+    assert (result.code, result.json["joins"]) == (3, None)
 
 
 def test_on_a_backend_by_name(policy: Path) -> None:

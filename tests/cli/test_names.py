@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 
 import pytest
 
+from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import DUAL_HOME, TWO_SWITCH, Result, run
+from tests.cli.saved import save
+from tests.fattree import fat_tree
 
 
 def names(*args: object, backend: str = TWO_SWITCH) -> Result:
@@ -45,8 +49,9 @@ def test_without_words_every_end_port_is_listed_and_json_has_all_of_each() -> No
     assert document["schema"] == "ibkeys.names/1"
     assert len(document["ports"]) == 18
     assert document["unreached"] == 1
-    assert document["ports"][1] == {
-        "node_guid": document["ports"][0]["node_guid"],
+    [second] = [port for port in document["ports"] if (port["node_desc"], port["port"]) == ("db01 mlx5_0", 2)]
+    assert second == {
+        "node_guid": "0x248a070300b10100",
         "port_guid": "0x248a070300b10102",
         "node_desc": "db01 mlx5_0",
         "node_type": "ca",
@@ -62,6 +67,17 @@ def test_without_words_every_end_port_is_listed_and_json_has_all_of_each() -> No
     }
 
 
+def test_hosts_come_before_switches_and_names_stand_in_natural_order(tmp_path: Path) -> None:
+    net = Subnet.from_text(fat_tree(2, 6, 1))
+    hosts = [node for node in net.nodes if not node.is_switch]
+    for number, node in enumerate(hosts):
+        node.description_bytes = f"n{len(hosts) - number} mlx5_0".encode()
+    file = save(net, tmp_path / "a.db")
+    found = run("names", "--from", file, "--only", "name").out.splitlines()
+    assert found[: len(hosts)] == [f"n{number} mlx5_0" for number in range(1, 13)]
+    assert run("names", "--from", file, "n[2-10]", "--only", "host").out.split() == [f"n{at}" for at in range(2, 11)]
+
+
 def test_csv_has_the_same() -> None:
     rows = list(csv.DictReader(io.StringIO(names("-f", "csv", "node02", "7").out)))
     assert [(row["node_desc"], row["peer_node_desc"], row["peer_port"]) for row in rows] == [
@@ -73,7 +89,7 @@ def test_csv_has_the_same() -> None:
 def test_what_is_not_there_is_wrong_usage_with_names_that_are_near() -> None:
     result = names("node02", "node[05-08]", "0x0002c903000affff")
     assert (result.code, result.out) == (2, "")
-    assert "'node[07-08]': nothing that was read is called so; did you mean node0" in result.error
+    assert "'node[07-08]': nothing that was read has this name; did you mean node0" in result.error
     assert "0x0002c903000affff" not in result.error, "a GUID that is not there may be a key"
 
 

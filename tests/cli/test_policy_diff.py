@@ -31,20 +31,19 @@ def diff(*args: object) -> Result:
     return run("policy-diff", "--backend", TWO_SWITCH, *SM, *args)
 
 
-def test_who_joins_and_leaves_is_one_row_for_each_change(files: tuple[Path, Path]) -> None:
+def test_ports_that_join_and_leave_alike_are_one_row(files: tuple[Path, Path]) -> None:
     result = diff(*files, "--fold")
     assert result.code == 1
     assert result.out.startswith(
-        "Ports  Partition  Name    Change\n"
-        "    1  0x0021     lustre  limited -> full\n"
+        "Ports  Change\n"
+        "    1  0x0021 lustre: limited -> full\n"
         "    node02 mlx4_0\n"
-        "    1  0x0021     lustre  leaves, was full\n"
+        "    1  0x0021 lustre: leaves, was full\n"
         "    node03 mlx4_0\n"
-        "    2  0x0021     lustre  joins as limited\n"
+        "    2  0x0021 lustre: joins as limited\n"
         "    node[04-05] mlx4_0\n"
-        "    1  0x0030     gpu     joins as full\n"
-        "    node06 mlx4_0\n"
-        "    1  -          -       index 0: default -> 0x8030\n"
+        "    1  0x0030 gpu: joins as full\n"
+        "       index 0: default -> 0x8030\n"
         "    node06 mlx4_0\n"
     )
     each = diff(*files, "--each")
@@ -53,7 +52,7 @@ def test_who_joins_and_leaves_is_one_row_for_each_change(files: tuple[Path, Path
     assert "node05 mlx4_0  0x0002c903000a1050     1    5  0x0021     lustre  joins as limited\n" in each.out
     assert "partition 0x0021 lustre: group ff12:401b:8021::ffff:ffff: - -> mtu 4, rate 3" in result.out
     assert "pairs of end ports that gain connectivity: 2; that lose connectivity: 1" in result.out
-    assert result.err == f"ibkeys: note: {files[1]}: 1 of its GUIDs are no end ports of this fabric\n"
+    assert result.err == f"ibkeys: note: {files[1]}: 1 of its GUIDs are not end ports of this fabric\n"
     assert all(len(line) <= 80 for line in result.out.splitlines() if not line.startswith("partition"))
 
 

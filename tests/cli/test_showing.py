@@ -8,14 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from ibkeys.fabric.snapshot import take_snapshot
+from ibkeys.fabric.snapshot_file import save_snapshot
+from ibkeys.keys.fingerprint import Fingerprints
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.const import CapabilityMask
 from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import DUAL_HOME, KEY, TWO_SWITCH, Cli, run
-from tests.fabricsim import change_each_subnet
+from tests.fabricsim import change_each_subnet, subnet, tool
 
 IDENTITY = ["node_guid", "port_guid", "node_desc", "node_type", "port", "lid"]
 M_KEY = ["m_key_state", "m_key", "m_key_protect_bits", "m_key_lease_period", "m_key_violations"]
 COUNTERS = ["m_key_violations", "p_key_violations", "q_key_violations"]
 DROPPED = ["xmit_constraint_errors", "rcv_constraint_errors"]
+SUPPRESSION = "multicast_p_key_trap_suppression_enabled"
 CAPS = ["partition_cap", "partition_enforcement_cap", "inbound_enforcement_cap", "outbound_enforcement_cap"]
 ENFORCE = ["partition_enforcement_inbound", "partition_enforcement_outbound"]
 
@@ -24,7 +30,7 @@ KEYS = {
     "mkey-show": M_KEY,
     "enforce-show": [*ENFORCE, "peer"],
     "caps-show": [*CAPS, "is_m_key_nvram", "is_p_key_nvram"],
-    "counters-show": [*COUNTERS, *DROPPED],
+    "counters-show": [*COUNTERS, *DROPPED, SUPPRESSION],
 }
 
 
@@ -137,7 +143,7 @@ def test_counters_show_has_the_constraint_errors_of_ports_that_enforce(
     assert lines[0].split()[-2:] == ["XmitConstr", "RcvConstr"]
     cells = [tuple(line.split()[-7:]) for line in lines[1:]]
     assert [row for row in cells if row[-2:] != ("-", "-")] == [("3", "7", "0", "0", "0", "7", "2")]
-    assert cli("counters-show", 7, 3, "-f", "csv").out.splitlines()[1].endswith(",3,7,0,0,0,7,2")
+    assert cli("counters-show", 7, 3, "-f", "csv").out.splitlines()[1].endswith(",3,7,0,0,0,7,2,")
     assert "  PortXmitConstraintErrors: 7\n" in cli("counters-show", 7, 3).out
 
 
@@ -208,6 +214,25 @@ def test_table_of_all_lists_the_ports_that_have_something_to_say(cli: Cli, comma
     lines = cli(command, "--all").out.splitlines()
     assert lines[0].split()[:4] == ["Node", "GUID", "Port", "LID"]
     assert len(lines) == 1 + listed
+
+
+def test_counters_show_says_which_traps_a_port_holds_back(tmp_path: Path) -> None:
+    net = subnet("two-switch")
+    port = net.port("node02 mlx4_0", 1)
+    port.capability_mask |= CapabilityMask.IS_MULTICAST_P_KEY_TRAP_SUPPRESSION_SUPPORTED
+    PortInfo.multicast_p_key_trap_suppression_enabled.patch(port.info, 2)
+    other = net.port("node03 mlx4_0", 1)  # which does not say that it has the setting
+    PortInfo.multicast_p_key_trap_suppression_enabled.patch(other.info, 1)
+    with tool(net) as fabric:
+        save_snapshot(tmp_path / "s.db", take_snapshot(fabric, Fingerprints.generate()))
+    shown = run("counters-show", "--all", "--each", "--from", tmp_path / "s.db").out.splitlines()
+    assert shown[0].endswith("TrapSuppr")
+    assert {line.split()[0]: line.split()[-1] for line in shown if line.startswith("node0")} == {
+        f"node0{number}": "2" if number == 2 else "-" for number in range(1, 7)
+    }
+    rows = run("counters-show", "--all", "--from", tmp_path / "s.db", "-f", "json").json["ports"]
+    assert {row[SUPPRESSION] for row in rows if row["node_desc"] != "node02 mlx4_0"} == {None}
+    assert [row[SUPPRESSION] for row in rows if row["node_desc"] == "node02 mlx4_0"] == [2]
 
 
 def test_many_p_keys_go_on_below(cli: Cli) -> None:

@@ -18,6 +18,7 @@ from ibkeys.keys.fingerprint import Fingerprints
 from tests.cli.conftest import Result, Terminal, on_terminal, run
 from tests.corpus import DATA
 from tests.fabricsim import subnet, tool
+from tests.host.kernel.trees import connectx
 
 WIDTH = 80
 BAR = re.compile(r"\x1b\[(?![0-9;]*m)[0-9;?]*[a-zA-Z]")
@@ -57,6 +58,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     net = re.sub(r'"(node\d\d) mlx4_0"', rf'"\1{HOST}"', net)
     net = net.replace("switch-a:IS5023", "leaf-switch-a.rack07.west.example.org:MQM8700")
     (there.folder / "fabric.net").write_text(net)
+    connectx(there.folder / "sys", ports=8)
     (there.folder / "a.conf").write_text(DEFAULT + LUSTRE)
     (there.folder / "b.conf").write_text(DEFAULT.replace("full", "limited, SELF=full") + OTHER)
     (there.folder / "days").mkdir()
@@ -87,6 +89,8 @@ SHOWN = [
     "counters-show --all",
     "counters-show --all --each",
     "counters-show 2",
+    "host-show --sysfs @sys",
+    "host-show --sysfs @sys --each --partition 0x0033",
     "discover",
     "names",
     "sm-show",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
@@ -11,33 +11,85 @@ from ClusterShell.RangeSet import RangeSet
 
 Row = dict[str, Any]
 Place = tuple[str, int]
+Link = tuple[Row, Row | None]
+"""An external port of a switch, and the port that it is linked to; None for no link."""
 
+_GUID = r"0x[0-9a-f]+(?:\[[0-9a-f,]+\])?"
 _WORD = re.compile(
-    r"(?P<name>.*?)(?P<guid> ?\(0x[0-9a-f]{16}(?:,0x[0-9a-f]{16})*\))?(?: port (?P<ports>[0-9,-]+))?", re.DOTALL
+    rf"(?P<name>.*?)(?P<guid> ?\({_GUID}(?:,{_GUID})*\))?"
+    r"(?: ports? (?P<ports>[0-9,-]+|to hosts|to switches|without a link))?",
+    re.DOTALL,
 )
+_LEAF_PORTS = "leaf ports of "
+_WITH_LEAF_PORTS = re.compile(r"(.*) and (?:its leaf port|their leaf ports)", re.DOTALL)
 
 
-def unfold(word: str, rows: list[Row]) -> set[Place]:
-    """Return the ports (node GUID, number) among *rows* that a word names, as a reader understands it."""
+def unfold(word: str, rows: list[Row], links: Sequence[Link] = ()) -> set[Place]:
+    """Return the ports (node GUID, number) among *rows* that a word names, as a reader understands it who knows the
+    *links* of the fabric."""
+    leaf_ports = {_place(far): _place(near) for near, far in links if _kind(far) == "to hosts" and far is not None}
+    hosts = [far for _, far in links if far is not None and _place(far) in leaf_ports]
+    if word.startswith(_LEAF_PORTS):
+        return {leaf_ports[host] for host in unfold(word.removeprefix(_LEAF_PORTS), hosts)}
+    if both := _WITH_LEAF_PORTS.fullmatch(word):
+        named = unfold(both[1], hosts)
+        return named | {leaf_ports[host] for host in named}
     found = _WORD.fullmatch(word)
     assert found is not None
     if found["guid"] is not None:
-        guids = set(found["guid"].strip(" ()").split(","))
+        guids = set(_guids(found["guid"].strip(" ()")))
     else:
-        hosts, blank, device = found["name"].partition(" ")
+        hosts_named, blank, device = found["name"].partition(" ")
         devices = NodeSet(device, resolver=RESOLVER_NOGROUP) if re.search(r"[\[,]", device) else [device]
-        names = {f"{host}{blank}{each}" for host in NodeSet(hosts, resolver=RESOLVER_NOGROUP) for each in devices}
+        names = {f"{host}{blank}{each}" for host in NodeSet(hosts_named, resolver=RESOLVER_NOGROUP) for each in devices}
         guids = {row["node_guid"] for row in rows if row["node_desc"] in names}
         assert len(guids) == len(names)
     if found["ports"] is None:
-        places = {(row["node_guid"], row["port"]) for row in rows if row["node_guid"] in guids}
+        places = {_place(row) for row in rows if row["node_guid"] in guids}
         assert len(places) == len(guids), "a name without a port number is that of one port"
         return places
+    if not found["ports"][0].isdigit():
+        return {_place(near) for near, far in links if near["node_guid"] in guids and _kind(far) == found["ports"]}
     return {(guid, number) for guid in guids for number in map(int, RangeSet(found["ports"]))}
 
 
-def unfolded(words: list[str], rows: list[Row]) -> list[Place]:
-    return [place for word in words for place in unfold(word, rows)]
+def _place(row: Row) -> Place:
+    return row["node_guid"], row["port"]
+
+
+def _kind(far: Row | None) -> str:
+    if far is None:
+        return "without a link"
+    return "to switches" if far["node_type"] == "switch" else "to hosts"
+
+
+def _guids(text: str) -> Iterable[str]:
+    """Yield the GUIDs of ``0x1,0x2[3,4]``."""
+    for shared, ends in re.findall(r"(0x[0-9a-f]+)(?:\[([0-9a-f,]+)\])?", text):
+        yield from (shared + end for end in ends.split(","))
+
+
+def unfolded(words: list[str], rows: list[Row], links: Sequence[Link] = ()) -> list[Place]:
+    return [place for word in words for place in unfold(word, rows, links)]
+
+
+def links_of(document: Row) -> list[Link]:
+    """Return the links that `ibkeys discover -f json` shows; ports of which nothing is known are in none."""
+    nodes = document["nodes"]
+    named = {node["node_guid"]: (node["node_desc"], node["node_type"]) for node in nodes}
+
+    def row(guid: str, port: int) -> Row:
+        name, kind = named[guid]
+        return {"node_guid": guid, "node_desc": name, "node_type": kind, "port": port}
+
+    return [
+        (row(node["node_guid"], port["port"]), row(peer["node_guid"], peer["port"]) if peer else None)
+        for node in nodes
+        if node["node_type"] == "switch"
+        for port in node["ports"]
+        for peer in [port["peer"]]
+        if port["port"] and (peer or port["state"] is not None)
+    ]
 
 
 def words_below(lines: Iterable[str]) -> list[str]:

@@ -92,3 +92,73 @@ def test_an_opensm_that_refused_the_policy_is_found_out(
     }
     assert "refused the one it has" in document["groups"][1]["message"]
     assert code == 3
+
+
+_JOIN = """
+import sys, ibkeys
+from ibkeys.errors import MadStatusError
+from ibkeys.mad.const import Method
+from ibkeys.mad.records import MCMemberRecord
+
+MGID, PORT_GID, Q_KEY, T_CLASS, P_KEY, SL, FLOW_LABEL, JOIN_STATE = (1 << bit for bit in (0, 1, 2, 6, 7, 12, 13, 16))
+JOIN = MGID | PORT_GID | P_KEY | JOIN_STATE
+MAKE = JOIN | Q_KEY | T_CLASS | SL | FLOW_LABEL
+with ibkeys.open("umad") as fabric:
+    local = fabric.local()
+    gid = local.gid_prefix << 64 | local.port_guid
+    for how, base in [(each[0], int(each[1:])) for each in sys.argv[1:]]:
+        mgid = 0xFF12401B_00000000_00000000_FFFFFFFF | (base | 0x8000) << 80
+        record = MCMemberRecord.new(mgid=mgid, port_gid=gid, p_key=base | 0x8000, join_state=1, q_key=0xB1B)
+        try:
+            fabric.sa()._ask(Method.SET, 0x38, MAKE if how == "+" else JOIN, record.raw, "join")
+            print(how, hex(base), "joined")
+        except MadStatusError as error:
+            print(how, hex(base), hex(error.status))
+"""
+
+
+def test_opensm_refuses_the_ports_that_are_said_to_be_kept_out(
+    serve: Callable[[Path], Served], preload: Callable[..., dict[str, str]], tmp_path: Path
+) -> None:
+    """Joins as an IPoIB driver makes them: of a group that the link can carry, of two that it cannot, of one that is
+    not there; then with all that makes a group where there is none."""
+    fabric, policy = serve(DATA / "fabrics" / "two-switch.net"), tmp_path / "joins.conf"
+    policy.write_text(
+        "Default=0x7fff, ipoib : ALL=full ;\n"
+        "Open=0x21, ipoib, mtu=4, rate=3 : ALL_CAS=full ;\n"
+        "Mtu=0x22, ipoib, mtu=5 : ALL_CAS=full ;\n"
+        "Rate=0x23, ipoib, rate=10 : ALL_CAS=full ;\n"
+        "None=0x24 : ALL_CAS=full ;\n"
+    )
+    environment = {**preload(), "SIM_HOST": "H-0002c903000a1030"}
+    with running_opensm(fabric, preload=preload(), partitions=policy):
+        done = subprocess.run(
+            [sys.executable, "-m", "ibkeys", "ipoib-check", str(policy), "--members", "-f", "json", "-t", "500"],
+            cwd=fabric.folder,
+            env={**fabric.environment, **environment},
+            capture_output=True,
+            text=True,
+            timeout=RUN_TIMEOUT,
+            check=False,
+        )
+        joined = subprocess.run(
+            [sys.executable, "-c", _JOIN, "=33", "=34", "=35", "=36", "+34", "+35", "+36"],
+            cwd=fabric.folder,
+            env={**fabric.environment, **environment},
+            capture_output=True,
+            text=True,
+            timeout=RUN_TIMEOUT,
+            check=False,
+        )
+    assert done.stdout, done.stderr
+    kept_out = {each["partition"]: each["keeps_out"] for each in json.loads(done.stdout)["joins"]}
+    assert kept_out == {"0x7fff": False, "0x0021": False, "0x0022": True, "0x0023": True, "0x0024": False}
+    assert joined.stdout.splitlines() == [
+        "= 0x21 joined",
+        "= 0x22 0x200",
+        "= 0x23 0x200",
+        "= 0x24 0x600",  # a driver makes no group
+        "+ 0x22 0x200",
+        "+ 0x23 0x200",
+        "+ 0x24 joined",  # whoever asks for one gets it
+    ], joined.stderr

@@ -1,4 +1,4 @@
-"""What a plan, or the way back, wants of this fabric and this very OpenSM; what is not as the plan found it."""
+"""What a plan, or the rollback, wants of this fabric and this very OpenSM; what is not as the plan found it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def goal_of(
         key = table.port.key
         if key not in targets:
             if table.differs:
-                remaining.leave_out(f"{table.port} ({prediction.survey.missing.get(key, 'not found on the fabric')})")
+                remaining.leave_out(table.port, prediction.survey.missing.get(key, "not found on the fabric"))
             continue
         now = targets[key].table
         goal[key] = table.after
@@ -82,7 +82,7 @@ def enforcement_of(plan: PartitionPlan, survey: Survey, remaining: Remaining) ->
         target = survey.targets.get(change.port.key)
         if target is None:
             if change.before != change.after:
-                remaining.leave_out(f"{change.port} ({survey.missing.get(change.port.key, 'not found')})")
+                remaining.leave_out(change.port, survey.missing.get(change.port.key, "not found on the fabric"))
         elif target.enforcement != change.after:
             found.append(replace(change, port=target.id, before=target.enforcement))
     return found

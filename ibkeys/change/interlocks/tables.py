@@ -39,7 +39,7 @@ from ibkeys.topology.port_id import PortId, PortKey
 
 
 def objections_to_table(writer: Writer, port: Port, before: Entries, after: Entries) -> list[Objection]:
-    """Return the interlocks that a change of one P_Key table sets off."""
+    """Return the interlocks that a change of one P_Key table triggers."""
     found = []
     if 0 in before and before[0] != after.get(0):
         found.append(
@@ -84,11 +84,14 @@ def _no_longer_passed(writer: Writer, port: Port, before: Entries, after: Entrie
 
 
 def objections_to_enforcement(
-    writer: Writer, port: PortHandle, shown: PortInfo, switch: SwitchInfo, changes: dict[str, int]
+    writer: Writer, port: PortHandle, shown: PortInfo, switch: SwitchInfo | None, changes: dict[str, int]
 ) -> list[Objection]:
-    """Return the interlocks that enforcement, where it is switched on, sets off at one switch port. Reads its table."""
+    """Return the interlocks that enforcement, where it is switched on, triggers at one port. Reads its table.
+
+    *switch*: None for a router port, which is always linked to a switch: it has the one table of its own.
+    """
     found = []
-    table = port.read_p_keys() if switch.partition_enforcement_cap else ()
+    table = port.read_p_keys() if switch is None or switch.partition_enforcement_cap else ()
     if not any(key.is_valid for key in table):
         found.append(
             Objection(
@@ -104,7 +107,7 @@ def objections_to_enforcement(
                 "from the SA",
             )
         )
-    if shown.port_physical_state == PortPhysicalState.LINK_UP:
+    if switch is not None and shown.port_physical_state == PortPhysicalState.LINK_UP:
         peer = _peer_objection(writer, port)
         found += peer or _limited_before_the_sm(writer, port, shown, changes, table)
     return found
@@ -168,7 +171,7 @@ def objections_to_tables(
     targets: Mapping[PortKey, Target],
     disconnecting: bool = False,
 ) -> list[Objection]:
-    """Return the interlocks that the change sets off. *disconnecting*: that ports end with an empty table is wanted."""
+    """Return the interlocks that the change triggers. *disconnecting*: that ports end with an empty table is wanted."""
     ends = [table for table in tables if not table.port.is_external]
     return [
         *_index_0(ends),

@@ -60,7 +60,7 @@ _choice: Final = options.group(
 @command("audit")
 @compare
 @_choice
-@click.option("--explain", metavar="ID", help="Explain a rule, and read no fabric.")
+@click.option("--explain", metavar="ID", help="Explain a rule; the fabric is not read.")
 @options.option(
     "-f",
     "--format",
@@ -160,5 +160,5 @@ def _write(report: Report, data: AuditInput, format: str, with_remedy: bool, fol
     elif format == "csv":
         write_csv_report(report, with_remedy)
     else:
-        names = FoldedNames(map(data.identity, data.fabric.ports()))
+        names = FoldedNames(map(data.identity, data.fabric.ports()), data.fabric)
         write_table_report(report, with_remedy, folded, names)

@@ -20,6 +20,7 @@ from ibkeys.topology.model import Port
 T = TypeVar("T")
 
 _NAMELESS: Final = "name not readable"
+_CAME_OR_WENT: Final = {"added": "came", "removed": "is gone"}
 _JOURNAL: Final = (
     *(("id", "Id"), ("command", "Command"), ("state", "State"), ("started", "Started"), ("finished", "Finished")),
     *(
@@ -78,22 +79,18 @@ def _changes(changed: Comparison, before: Snapshot, after: Snapshot) -> Iterator
 
 
 def _nodes(changed: Comparison) -> list[tuple[str, str, str]]:
-    """Return the nodes that came and went, without those that a move explains."""
     return [
-        (node.description or _NAMELESS, f"{node.type_name} 0x{node.guid:016x}", what)
-        for what, some in (("came", changed.nodes_added), ("is gone", changed.nodes_removed))
-        for node in some
-        if node not in changed.moves.nodes
+        (node.description or _NAMELESS, f"{node.type_name} 0x{node.guid:016x}", _CAME_OR_WENT[what])
+        for what, nodes in changed.unexplained_nodes()
+        for node in nodes
     ]
 
 
 def _links(changed: Comparison) -> list[tuple[str, str, str]]:
-    """Return the links that came and went, without those that a move explains."""
     return [
-        (str(ends[0]), str(ends[1]), what)
-        for what, some in (("came", changed.links_added), ("is gone", changed.links_removed))
-        for ends in some
-        if not changed.moves.explains(ends)
+        (str(ends[0]), str(ends[1]), _CAME_OR_WENT[what])
+        for what, links in changed.unexplained_links()
+        for ends in links
     ]
 
 

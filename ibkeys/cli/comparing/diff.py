@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.keys.pkey import InboundCheck
     from ibkeys.topology.matching import MatchKey
-    from ibkeys.topology.model import Node, Port
+    from ibkeys.topology.model import Node, Port, Topology
     from ibkeys.topology.moves import Unknown
 
 _COLUMNS: Final = (*IDENTITY, "kind", "index", "pkey", "field", "before", "after", "delta")
@@ -67,13 +67,14 @@ def diff(
         raise UsageError("a filter selects changes at ports, so it cannot be combined with --reach or --pairs")
     a, b = (a, b) if b is not None else _last_two(Path(a))
     before, after = load(Path(a)), load(Path(b))
-    names = FoldedNames(port.identity() for each in (before, after) for port in each.fabric.ports())
     if reach or pairs:
+        names = _names(before, after)
         gained = compare_reach(before.fabric, after.fabric, inbound_check=inbound_check)
         write_reach({"a": a, "b": b, "inbound_check": inbound_check}, gained, names, pairs, format)
-        why = "it, or a P_Key table that decides for it, was not read in both snapshots"
+        why = "it, or a P_Key table that it depends on, was not read in both snapshots"
         return _finish({why: gained.unread}, names, bool(gained.changes), folded)
     found, looked_at = compare(before, after), None
+    names = _names(before, after, None if found.is_recabled else after.fabric)
     if chosen.is_given:
         wanted, looked_at = _wanted(before, after, chosen)
         found = found.only(wanted)
@@ -109,6 +110,11 @@ def _last_two(folder: Path) -> tuple[str, str]:
         raise UsageError(f"{folder}: is not a folder of snapshots: give two snapshots, A and B, or such a folder")
     before, after = SnapshotFolder(folder).last(2)
     return str(before), str(after)
+
+
+def _names(before: Snapshot, after: Snapshot, fabric: Topology | None = None) -> FoldedNames:
+    """Return what ports are called in both. *fabric*: of which the links are those of both."""
+    return FoldedNames((port.identity() for each in (before, after) for port in each.fabric.ports()), fabric)
 
 
 def _wanted(before: Snapshot, after: Snapshot, chosen: PortFilter) -> tuple[set[MatchKey], LookedAt]:
@@ -207,13 +213,12 @@ def _lines(found: Comparison, names: FoldedNames, nodes: _Nodes, folded: bool) -
         yield "no difference" + (" in what was read" if found.unknown or found.keys_hidden else "")
         return
     yield from map(str, found.moves.moved)
-    yield from nodes.lines("added", [each for each in found.nodes_added if each not in found.moves.nodes], folded)
-    yield from nodes.lines("removed", [each for each in found.nodes_removed if each not in found.moves.nodes], folded)
-    for what, links in (("added", found.links_added), ("removed", found.links_removed)):
+    for what, some in found.unexplained_nodes():
+        yield from nodes.lines(what, some, folded)
+    for what, links in found.unexplained_links():
         for ends in links:
-            if not found.moves.explains(ends):
-                link = " - ".join(names.port(end.identity()) for end in ends)
-                yield f"{paint(f'link {what}', what)}: {link}"
+            link = " - ".join(names.port(end.identity()) for end in ends)
+            yield f"{paint(f'link {what}', what)}: {link}"
     yield from _folded(found, names) if folded else _each(found)
 
 

@@ -1,4 +1,4 @@
-"""The options that commands share, each written once. A decorator hands its group to the command as one object.
+"""The options that commands share, each written once. A decorator machine its group to the command as one object.
 
 Commands use them from here: ``options.fabric``, ``options.Where``.
 """
@@ -22,9 +22,11 @@ from ibkeys.cli.options.managers import opensm as opensm
 from ibkeys.cli.options.managers import sm_hosts as sm_hosts
 from ibkeys.cli.options.managers import wait_for_sm as wait_for_sm
 from ibkeys.cli.options.ports import Kind as Kind
+from ibkeys.cli.options.ports import LocalPorts as LocalPorts
 from ibkeys.cli.options.ports import address as address
 from ibkeys.cli.options.ports import every_port as every_port
 from ibkeys.cli.options.ports import kind as kind
+from ibkeys.cli.options.ports import local_ports as local_ports
 from ibkeys.cli.options.rows import Filters as Filters
 from ibkeys.cli.options.rows import Folding as Folding
 from ibkeys.cli.options.rows import Listing as Listing

@@ -1,4 +1,4 @@
-"""Which port a command is about: ADDR, and what it is."""
+"""Which port a command is about: ADDR, and what it is; or ports of this host."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from ibkeys.cli.options.declaring import F, group, option
+from ibkeys.cli.types import Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,14 @@ class Kind:
     direct: bool
     guid: bool
     name: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPorts:
+    """Which ports of this host to look at; None: all."""
+
+    ca: str | None
+    port: int | None
 
 
 kind: Final = group(
@@ -41,3 +50,11 @@ def address(words: str = "[ADDR] [PORTNUM]", required: bool = False) -> Callable
 
 
 every_port: Final = option("--all", "every_port", env=False, is_flag=True, help="Every port of the subnet.")
+
+local_ports: Final = group(
+    "local",
+    LocalPorts,
+    option("-C", "--Ca", "ca", metavar="NAME", help="Only this channel adapter.  [default: all]"),
+    option("-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Only ports with this number."),
+)
+"""For a command that shows the ports of this host without a fabric."""

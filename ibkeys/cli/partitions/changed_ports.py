@@ -3,48 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli.listing.folding import folded_lines
-from ibkeys.cli.render import NOTHING, Painted, Row, table_lines
+from ibkeys.cli.render import NOTHING, OneLine, Painted, Row, table_lines
 from ibkeys.cli.screen.colour import role_of_change
 from ibkeys.cli.showing import NAMING, naming
 from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.change.wanted import EnforcementChange, TableChange
+    from ibkeys.topology.model import Topology
+
+    _Said = tuple[TableChange, str, tuple[str, ...]]
 
 STAYS = "stays as it is"
+_BOTH: Final = ("ca", "leaf port")
 _PER_LINE: Final = 3
-"""Entries of a table on one line: as many as fit beside the other columns on a terminal of 80 columns."""
+"""Entries of a table on one line: as many as mostly fit beside the other columns on a terminal of 80 columns."""
 
 
-def changed_ports(tables: Sequence[TableChange], enforcement: Sequence[EnforcementChange], each: bool) -> Iterator[str]:
-    """Yield the lines that say what changes at which port: ports with the same change together, or *each* by itself."""
+def changed_ports(
+    tables: Sequence[TableChange], enforcement: Sequence[EnforcementChange], each: bool, fabric: Topology | None
+) -> Iterator[str]:
+    """Yield the lines that say what changes at which port of *fabric*: ports with the same change together, or *each*
+    by itself."""
+    said = [(table, _kind(table), tuple(entries_of(table))) for table in tables]
+    if not each:
+        said = _together(said)
     entries = [
-        {**table.port.to_json(), "kind": _kind(table), "entries": _painted(entries_of(table), each)} for table in tables
+        {**table.port.to_json(), "kind": kind, "entries": _painted(changes, each)} for table, kind, changes in said
     ]
-    yield from _lines(entries, ("Kind", "Entries"), ("kind", "entries"), each)
+    yield from _lines(entries, ("Kind", "Entries"), ("kind", "entries"), each, fabric)
     bits = [
         {**change.port.to_json(), "before": str(change.before), "after": Painted(str(change.after), "changed")}
         for change in enforcement
     ]
-    yield from _lines(bits, ("Enforces", "Planned"), ("before", "after"), each)
+    yield from _lines(bits, ("Enforces", "Planned"), ("before", "after"), each, fabric)
 
 
-def _painted(entries: Sequence[str], each: bool) -> list[Painted]:
-    """Return the entries of `entries_of` with the colour of what happens to them. Unless *each* port has a row of its
-    own, neighbours to which the same happens share a line."""
-    most = 1 if each else _PER_LINE
+def _together(said: Sequence[_Said]) -> list[_Said]:
+    """Return what is *said* of each table, with ``ca, leaf port`` for both kinds that have the same entries: hosts
+    and their leaf ports often change alike, and are one row then."""
+    kinds: dict[tuple[str, ...], set[str]] = {}
+    for _, kind, changes in said:
+        kinds.setdefault(changes, set()).add(kind)
+    both = {changes for changes, found in kinds.items() if found.issuperset(_BOTH)}
     return [
-        Painted(", ".join(several), role)
-        for role, found in groupby(entries, _role_of)
-        for several in _batched(found, most)
+        (table, ", ".join(_BOTH) if kind in _BOTH and changes in both else kind, changes)
+        for table, kind, changes in said
     ]
 
 
-def _batched(entries: Iterable[str], most: int) -> Iterator[tuple[str, ...]]:
+def _painted(entries: Sequence[str], each: bool) -> list[Painted] | list[OneLine]:
+    """Return the entries of `entries_of` with the colour of what happens to them. Unless *each* port has a row of its
+    own, several share a line."""
+    painted = [Painted(entry, _role_of(entry)) for entry in entries]
+    return painted if each else [OneLine(several) for several in _batched(painted, _PER_LINE)]
+
+
+def _batched(entries: Iterable[Painted], most: int) -> Iterator[tuple[Painted, ...]]:
     """Yield *entries* in tuples of *most*, the last one with what is left."""
     left = iter(entries)
     while several := tuple(islice(left, most)):
@@ -56,7 +75,9 @@ def _role_of(entry: str) -> str:
     return role_of_change(before.replace(NOTHING, ""), after.replace(NOTHING, "")) if arrow else ""
 
 
-def _lines(rows: Sequence[Row], titles: Sequence[str], keys: Sequence[str], each: bool) -> Iterator[str]:
+def _lines(
+    rows: Sequence[Row], titles: Sequence[str], keys: Sequence[str], each: bool, fabric: Topology | None
+) -> Iterator[str]:
     def cells(row: Row) -> list[Any]:
         return [row[key] for key in keys]
 
@@ -65,7 +86,7 @@ def _lines(rows: Sequence[Row], titles: Sequence[str], keys: Sequence[str], each
     if each:
         yield from table_lines([*NAMING, *titles], ([*naming(row), *cells(row)] for row in rows))
     else:
-        yield from folded_lines(FoldedNames(rows), rows, titles, cells)
+        yield from folded_lines(FoldedNames(rows, fabric), rows, titles, cells)
     yield ""
 
 

@@ -95,7 +95,9 @@ def _recorded(where: Where, name: str | None, policy: Policy | None, allow_both:
     from ibkeys.discovery.wanted import Wanted
 
     if is_opensm(name):
-        raise UsageError("--policy opensm asks who is master, and --from asks nobody: name the policy file")
+        raise UsageError(
+            "--policy opensm needs the fabric to find the master, and --from reads a file: name the policy file"
+        )
     if click.get_current_context().get_parameter_source("wait") == ParameterSource.COMMANDLINE:
         raise UsageError("--from reads a file, not the fabric: leave --wait out")
     recorded = open_recorded(where)
@@ -157,7 +159,9 @@ def _write_words(seen: Agreement, listed: Sequence[Value], folded: bool) -> None
 
     rows = [_row(value) for value in listed]
     if rows and folded:
-        write_folded(FoldedNames(port.identity() for port in seen.inputs.found.ports()), rows, _TITLES, _cells)
+        found = seen.inputs.found
+        names = FoldedNames((port.identity() for port in found.ports()), found)
+        write_folded(names, rows, _TITLES, _cells)
     elif rows:
         write_table((*NAMING, *_TITLES), ([*naming(row), *_cells(row)] for row in rows))
     counts = seen.counts()

@@ -31,9 +31,9 @@ def enforce_show(
 ) -> int:
     """Show partition enforcement of switch ports.
 
-    Inbound applies to packets that enter the switch, outbound to packets that leave it. Only external ports of
-    switches enforce, so the table of --all leaves all other ports out. Peer is the far end of the port's link; in a
-    row of many ports it is the kind of node there.
+    Inbound applies to packets that enter the switch, outbound to packets that leave it. External ports of switches
+    enforce, and routers may; the table of --all leaves all other ports out. Peer is the far end of the port's link;
+    in a row of many ports it is the kind of node there.
     """
     sheet = read_sheet(where, kind, words, every_port, listing, lambda handle: handle.read_port_info(), _values)
     columns = [
@@ -45,15 +45,19 @@ def enforce_show(
             row["peer"] = None
     if sheet.is_sweep or format == "csv":
         columns.append(Column("peer", "Peer", _peer, folded=_kind_of_peer, parts=PEER_PARTS))
-    return show(
-        "enforce-show", sheet, columns, format, listing, lambda row: row["node_type"] == "switch" and row["port"] != 0
-    )
+    return show("enforce-show", sheet, columns, format, listing, _has_enforcement)
+
+
+def _has_enforcement(row: Row) -> bool:
+    """Whether a row is of a port that enforces or could: an external port of a switch, or a router port that does."""
+    is_external = row["node_type"] == "switch" and row["port"] != 0
+    return is_external or row["partition_enforcement_inbound"] is not None
 
 
 def _values(port: Port) -> dict[str, Any]:
-    from ibkeys.topology.enforcement import ENFORCEMENT_BITS
+    from ibkeys.topology.enforcement import ENFORCEMENT_BITS, may_enforce
 
-    info = port.port_info if port.is_external else None
+    info = port.port_info if may_enforce(port) else None
     bits = {name: bool(getattr(info, name)) if info is not None else None for name in ENFORCEMENT_BITS}
     return {**bits, "peer": peer_document(port)}
 
@@ -71,7 +75,7 @@ def _kind_of_peer(row: Row) -> str:
 def _column(name: str, title: str) -> Column:
     # What only external ports of switches have is another thing than one of theirs that could not be read.
     def word(row: Row) -> str | None:
-        return _WORDS[row[name]] if row["node_type"] == "switch" and row["port"] else NOTHING
+        return _WORDS[row[name]] if _has_enforcement(row) else NOTHING
 
     return Column(name, title, word)
 
@@ -100,7 +104,8 @@ def enforce_set(
 ) -> int:
     """Switch partition enforcement of a switch port on or off.
 
-    ADDR names the switch, PORTNUM one of its external ports. A direction that is not given stays as it is.
+    ADDR names the switch, PORTNUM one of its external ports. A direction that is not given stays as it is. A router
+    port is changed only where it enforces already: no field says whether a router can.
     """
     from ibkeys.change.enforce import plan_enforce
 

@@ -13,14 +13,15 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import NOTHING, write_csv, write_json, write_table
-from ibkeys.cli.showing import progress_bar, say_notes
+from ibkeys.cli.showing import progress_bar, say_notes, sweep
 from ibkeys.cli.sm.policy import master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 
 if TYPE_CHECKING:
-    from ibkeys.fabric.live import Fabric
     from ibkeys.partitions.ipoib import GroupFinding
+    from ibkeys.partitions.joining.joins import Joins
     from ibkeys.partitions.model import Policy
+    from ibkeys.scripting import Fabric
 
 _VALUES: Final = ("pkey", "mtu", "rate", "sl", "q_key", "t_class", "flow_label")
 _COLUMNS: Final = (
@@ -40,20 +41,24 @@ _WORDS: Final = {
 
 @command("ipoib-check")
 @click.argument("file")
+@options.option(
+    "--members", env=False, is_flag=True, help="Read the fabric too: which members can join, and who is kept out."
+)
 @options.sm_port
 @options.pkey_idx
 @ufm_options
 @options.format
 @options.fabric
 def ipoib_check(
-    where: Where, ufm: UfmOptions, file: str, sm_port: int | None, pkey_idx: int | None, format: str
+    where: Where, ufm: UfmOptions, file: str, members: bool, sm_port: int | None, pkey_idx: int | None, format: str
 ) -> int:
     """Check the IPoIB multicast groups in the SA against a partition policy.
 
     FILE is a partitions.conf; opensm: the one that the master on this host uses; ufm:URL: UFM's partitions. For each
     partition that the policy marks ipoib, and each group that it defines in addition, shows the MGID, whether the SA
     knows the group, and whether MTU, rate, SL and Q_Key match the policy. Broadcast groups of other partitions are
-    reported. Reads only. Exits 1 with problems, 3 when the SA does not answer.
+    reported. With --members says which ports can join each broadcast group, and whether a partition without IPoIB
+    keeps drivers out. Reads only. Exits 1 with problems, 3 when the SA does not answer.
     """
     from ibkeys.keys.pkey import PARTITION_MASK
     from ibkeys.partitions.ipoib import count_states
@@ -64,11 +69,13 @@ def ipoib_check(
             policy = master_policy(fabric).policy
         findings, error = _compare(fabric, where, policy, sm_port, pkey_idx)
         own = sorted({key & PARTITION_MASK for key in fabric.local().pkeys} - {0})
+        joins = _joins(fabric, where, policy, findings) if members and error is None else None
     if format == "json":
         document = {
             "policy": {"file": policy.path, "digest": policy.digest},
             "groups": [finding.to_json() for finding in findings],
             "summary": count_states(findings),
+            "joins": None if joins is None else [each.to_json() for each in joins],
             "asked_from": [f"0x{base:04x}" for base in own],
             "error": error,
         }
@@ -77,6 +84,9 @@ def ipoib_check(
         write_csv(_COLUMNS, _rows(findings))
     else:
         _write_words(policy, findings, "gave no answer" if error is not None else "shows no broadcast group")
+        for each in joins or ():
+            name = f" {each.name}" if each.name else ""
+            write(clean(f"0x{each.base:04x}{name}: {each.message}"))
     return _finish(policy, findings, own, error)
 
 
@@ -100,6 +110,13 @@ def _compare(
         say_notes(found)
         findings = compare_groups(policy, groups, populated=populated_partitions(policy, found), own_p_keys=own)
     return findings, None
+
+
+def _joins(fabric: Fabric, where: Where, policy: Policy, findings: Sequence[GroupFinding]) -> list[Joins]:
+    """Read the P_Key tables of the fabric, and say who can join which group."""
+    from ibkeys.partitions.joining.joins import find_joins
+
+    return find_joins(policy, findings, sweep(fabric, where, p_keys=True), fabric.local().pkeys)
 
 
 def _rows(findings: Sequence[GroupFinding]) -> Iterator[dict[str, Any]]:

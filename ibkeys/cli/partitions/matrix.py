@@ -71,7 +71,7 @@ class _Shown:
     "--color-by",
     type=click.Choice(["partition", "level"]),
     default="partition",
-    help="What the colours of -f map say: P_Keys, or M_Key and ProtectBits.  [default: partition]",
+    help="What the colours of -f map show: P_Keys, or M_Key and ProtectBits.  [default: partition]",
 )
 @options.filters_but_partition
 @ufm_options
@@ -213,7 +213,7 @@ def _write_table(shown: _Shown) -> None:
     reach, part = shown.reach, shown.part
     titles = ("Partition", "Name", "Members", "Full", "Limited", "Both", "Stopped")
     rows, below = [], []
-    called = FoldedNames(port.identity() for port in shown.found.ports())
+    called = FoldedNames((port.identity() for port in shown.found.ports()), shown.found)
     for each in shown.memberships:
         both = len(each.full) + len(each.limited) - len(each.members)
         stopped = len({stop.port for stop in reach.stops_in(each)})

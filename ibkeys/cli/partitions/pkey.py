@@ -7,18 +7,20 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import options
-from ibkeys.cli.addresses import GivenPort, parse_address, parse_portnum
+from ibkeys.cli.addresses import GivenPort, given_port, parse_address, parse_portnum
 from ibkeys.cli.changing import change
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.entries import entry_documents
 from ibkeys.cli.listing.folding import fold_rows, indented, is_folded, width_of_output
+from ibkeys.cli.local.fallback import table_of_kernel
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Kind, Listing, Where
 from ibkeys.cli.render import IDENTITY, UNREADABLE, Row, heading_of, write_csv, write_json, write_table
 from ibkeys.cli.screen.lines import folded
 from ibkeys.cli.showing import NAMING, Sheet, finish, naming, read_sheet, write_unreached
 from ibkeys.cli.types import parse_p_key
-from ibkeys.errors import EncodeError, UsageError
+from ibkeys.errors import EncodeError, TransportError, UsageError
 from ibkeys.keys.number import parse_number, quoted
 from ibkeys.keys.pkey import EMPTY, PKey
 from ibkeys.printable import counted, named
@@ -44,12 +46,18 @@ def pkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
 
     Lists the entries that are not empty, with index, partition and membership. ADDR is a LID unless -D, -G or -N is
     given; without ADDR the local port is shown. PORTNUM defaults to 0 on a switch, and to the port that is reached
-    on other nodes.
+    on other nodes. Without the right to send SMPs, the table of a local port is read from sysfs, which is said.
     """
     folded = is_folded(listing, format)
-    sheet = read_sheet(where, kind, words, every_port, listing, _read, _values, p_keys=True)
+    source = {}
+    try:
+        sheet = read_sheet(where, kind, words, every_port, listing, _read, _values, p_keys=True)
+    except TransportError as error:
+        if every_port:
+            raise
+        sheet, source = table_of_kernel(where, given_port(words, kind), error), {"source": "sysfs"}
     if format == "json":
-        write_json("pkey-show", sheet.document())
+        write_json("pkey-show", {**sheet.document(), **source})
     elif format == "csv":
         write_csv([*IDENTITY, "capacity", "index", "pkey", "partition", "membership"], _entries(sheet))
     elif sheet.is_sweep and folded:
@@ -78,16 +86,10 @@ def _read(handle: ReadablePort) -> None:
 
 
 def _values(port: Port) -> dict[str, Any]:
-    keys = port.occupied
     return {
         "capacity": port.capacity,
         "virtual_ports": _virtual_ports(port),
-        "pkeys": None
-        if keys is None
-        else [
-            {"index": index, "pkey": str(key), "partition": f"0x{key.partition:04x}", "membership": key.membership}
-            for index, key in keys
-        ],
+        "pkeys": entry_documents(port.occupied),
     }
 
 
@@ -133,7 +135,7 @@ def _indexed(row: Row) -> list[str]:
 
 def _write_folded(sheet: Sheet) -> None:
     """Write each table that there is once, then the ports that have it: tables may be long, and ports many."""
-    names = FoldedNames(sheet.ports)
+    names = FoldedNames(sheet.ports, sheet.fabric)
     width = width_of_output()
     for rows in fold_rows(sheet.ports, lambda row: (row["capacity"], row["pkeys"] and tuple(_indexed(row)))):
         first = rows[0]
@@ -260,7 +262,7 @@ def parse_entries(words: Sequence[str]) -> dict[int, PKey]:
     for word in words:
         number, equals, key = word.partition("=")
         if not equals:
-            raise UsageError(f"{quoted(word)} is no INDEX=PKEY, as in 3=0x8010 (3= clears entry 3)")
+            raise UsageError(f"{quoted(word)} is not an INDEX=PKEY, as in 3=0x8010 (3= clears entry 3)")
         try:
             index = parse_number(number, "index", 16)
         except EncodeError as error:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ibkeys.partitions.model import Policy
     from ibkeys.plan.model import IndexMove, PartitionPlan, Problem
     from ibkeys.sm.master_policy import MasterPolicy
+    from ibkeys.topology.model import Topology
     from ibkeys.topology.port_id import PortId
 
 
@@ -87,7 +88,7 @@ _asked: Final = options.group(
         "--disconnect-unconfigured",
         env=False,
         is_flag=True,
-        help="Take the default P_Key from CA ports in no partition.",
+        help="Remove the default P_Key from CA ports in no other partition.",
     ),
     options.option(
         "--allow-index-moves",
@@ -101,7 +102,7 @@ _asked: Final = options.group(
     ),
     options.option("--full", env=False, is_flag=True, help="Also list the tables that stay as they are."),
     options.option(
-        "--force", env=False, is_flag=True, help="Plan the disconnection although a subnet manager may be master."
+        "--force", env=False, is_flag=True, help="Plan the disconnection even if a subnet manager may be master."
     ),
 )
 _by_hand: Final = options.group(
@@ -111,11 +112,11 @@ _by_hand: Final = options.group(
         "--script",
         env=False,
         type=click.Choice(["opensm", "ufm"]),
-        help="Write the steps for a person instead: on OpenSM's host, or at UFM by curl.",
+        help="Write the steps as a script to run by hand: on OpenSM's host, or with curl at UFM.",
     ),
     options.option("--present", env=False, metavar="FILE", help="With --script opensm: a copy of its present policy."),
     options.option(
-        "--allow-break", env=False, is_flag=True, help="With --script: allow steps that cut pairs temporarily."
+        "--allow-break", env=False, is_flag=True, help="With --script: allow steps that temporarily disconnect pairs."
     ),
 )
 
@@ -170,7 +171,7 @@ def plan(where: Where, ufm: UfmOptions, asked: _Asked, by_hand: _ByHand, folding
     if by_hand.script is not None:
         _write_script(made, by_hand, copy, manager.port_guid)
     else:
-        _write(made, policy, format, folded)
+        _write(made, policy, found, format, folded)
     return finish(errors_of(found), format, each=folding.each) or (exits.SAYS_NO if made.pending else exits.DONE)
 
 
@@ -187,7 +188,7 @@ def _as_master_has(asked: _Asked, master: MasterPolicy) -> _Asked:
     return replace(asked, enforce=enforce, allow_both_pkeys=asked.allow_both_pkeys or bool(master.allow_both_pkeys))
 
 
-def _write(made: PartitionPlan, policy: Policy, format: str, folded: bool) -> None:
+def _write(made: PartitionPlan, policy: Policy, found: Topology, format: str, folded: bool) -> None:
     from ibkeys.plan.document import dumps
 
     if format == "json":
@@ -195,7 +196,7 @@ def _write(made: PartitionPlan, policy: Policy, format: str, folded: bool) -> No
     elif format == "csv":
         write_csv([*IDENTITY, "kind", "index", "before", "after"], _rows(made))
     else:
-        _write_words(made, policy, not folded)
+        _write_words(made, policy, found, not folded)
 
 
 def _write_script(made: PartitionPlan, by_hand: _ByHand, present: Policy | None, sm_port_guid: int | None) -> None:
@@ -257,14 +258,14 @@ def _partitions(policy: Policy, texts: Sequence[str]) -> tuple[int, ...]:
 # --- in words ---------------------------------------------------------------------------------------------------------
 
 
-def _write_words(made: PartitionPlan, policy: Policy, each: bool) -> None:
+def _write_words(made: PartitionPlan, policy: Policy, found: Topology, each: bool) -> None:
     from ibkeys.plan.digest import plan_digest
 
     names = {partition.base: partition.name for partition in policy.partitions}
-    _write_problems(made.problems, each)
-    for line in changed_ports(made.tables, made.enforcement, each):
+    _write_problems(made.problems, found, each)
+    for line in changed_ports(made.tables, made.enforcement, each, found):
         write(line)
-    _write_moves(made.index_moves, each)
+    _write_moves(made.index_moves, found, each)
     for cut in made.breaks:
         write(paint("BREAK", "high") + clean(f": {cut.message}; apply needs --allow-break"))
     for title, numbers in (("new", made.partitions.born), ("removed", made.partitions.dying)):
@@ -274,38 +275,39 @@ def _write_words(made: PartitionPlan, policy: Policy, each: bool) -> None:
             )
             write(paint(clean(f"{title} partitions: {listed}"), "added" if title == "new" else "removed"))
     write(f"pairs of end ports that gain connectivity: {made.reach.gained}; that lose connectivity: {made.reach.lost}")
-    write(f"digest of the plan: {plan_digest(made)}")
-    write(f"digest of the policy (SHA-256 of its file): {made.policy.digest}")
+    write(f"plan digest: {plan_digest(made)}")
+    write(f"policy SHA-256: {made.policy.digest}")
     write(clean(f"subnet manager: {made.fabric.sm_evidence or 'not known'}"))
     changed = sum(table.differs for table in made.tables)
     write(
         f"{changed} P_Key table{'s' if changed != 1 else ''} and the enforcement of {len(made.enforcement)} leaf "
         f"port{'s' if len(made.enforcement) != 1 else ''} would change"
         if made.pending
-        else "nothing to change: the fabric is as the policy says"
+        else "nothing to change: the fabric matches the policy"
     )
 
 
-def _write_problems(problems: Sequence[Problem], each: bool) -> None:
+def _write_problems(problems: Sequence[Problem], found: Topology, each: bool) -> None:
     said = [(f"PROBLEM {problem.kind}: ", problem.port, f": {problem.message}") for problem in problems]
-    _write_said(said, each)
+    _write_said(said, found, each)
     if problems:
         write("")
 
 
-def _write_moves(moves: Sequence[IndexMove], each: bool) -> None:
+def _write_moves(moves: Sequence[IndexMove], found: Topology, each: bool) -> None:
     _write_said(
         [
             (f"INDEX MOVE: {move.pkey} of ", move.port, f": {move.source} -> {move.target}; running QPs lose it")
             for move in moves
         ],
+        found,
         each,
     )
 
 
-def _write_said(said: Sequence[tuple[str, PortId | None, str]], each: bool) -> None:
-    """Write sentences of which each is about a port, or about none: (what comes before it, port, what follows). Ports
-    of which the same is said stand together unless *each* is to have a line."""
+def _write_said(said: Sequence[tuple[str, PortId | None, str]], found: Topology, each: bool) -> None:
+    """Write sentences of which each is about a port of *found*, or about none: (what comes before it,
+    port, what follows). Ports of which the same is said stand together unless *each* is to have a line."""
     together: dict[tuple[str, str], list[PortId]] = {}
     for before, port, after in said:
         if port is None:
@@ -314,7 +316,7 @@ def _write_said(said: Sequence[tuple[str, PortId | None, str]], each: bool) -> N
             write(clean(f"{before}{port}{after}"))
         else:
             together.setdefault((before, after), []).append(port)
-    names = FoldedNames(port.to_json() for ports in together.values() for port in ports)
+    names = FoldedNames((port.to_json() for ports in together.values() for port in ports), found)
     for (before, after), ports in together.items():
         if len(ports) == 1:
             write(clean(f"{before}{ports[0]}{after}"))

@@ -126,7 +126,7 @@ def _write_words(policy: Policy, problems: Sequence[Problem]) -> None:
     if _is_unchecked(problems):
         write(clean(f"{policy.path}: not checked as a whole, for NVIDIA's OpenSM may know words of it: {counted}"))
     else:
-        write(clean(f"{policy.path}: OpenSM takes it: {counted}"))
+        write(clean(f"{policy.path}: OpenSM accepts it: {counted}"))
     write(counts or "no remarks")
     write("")
     for line in in_words(policy):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 import click
 
@@ -18,18 +20,37 @@ from ibkeys.cli.sm.ufm import UfmOptions, open_ufm, ufm_options
 from ibkeys.cli.types import Number
 
 
+@dataclass(frozen=True, slots=True)
+class _Choices:
+    """What the rollback may do, and how long the subnet manager is waited for."""
+
+    allow_break: bool
+    at_once: bool
+    sm_wait: int
+
+
+_choices: Final = options.group(
+    "choices",
+    _Choices,
+    options.option(
+        "--allow-break",
+        env=False,
+        is_flag=True,
+        help="Allow a temporary loss of connectivity for the pairs that it names.",
+    ),
+    options.option(
+        "--at-once",
+        env=False,
+        is_flag=True,
+        help="Through OpenSM or UFM: restore the former policy in one step, even if that briefly disconnects pairs.",
+    ),
+    options.wait_for_sm,
+)
+
+
 @command("undo")
 @click.argument("operation", required=False, type=Number(1, 2**31), metavar="[ID]")
-@options.option(
-    "--allow-break", env=False, is_flag=True, help="Allow a temporary loss of connectivity for the pairs that it names."
-)
-@options.option(
-    "--at-once",
-    env=False,
-    is_flag=True,
-    help="Through OpenSM or UFM: restore the former policy in one step, even if pairs are briefly cut or connected.",
-)
-@options.wait_for_sm
+@_choices
 @options.sm_hosts
 @ufm_options
 @options.changing
@@ -41,12 +62,10 @@ def undo(
     ufm: UfmOptions,
     consent: Changing,
     sm_hosts: SmHosts,
-    sm_wait: int,
     folding: Folding,
     format: str,
     operation: int | None,
-    allow_break: bool,
-    at_once: bool,
+    choices: _Choices,
 ) -> int:
     """Restore what an operation overwrote.
 
@@ -65,8 +84,8 @@ def undo(
     each = gives_each(folding, format)
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, "undo", consent) as writer:
         interrupts, bar = Interrupts(), Bar(where.debug)
-        settings = Settings(sm_wait, allow_break, at_once=at_once)
+        settings = Settings(choices.sm_wait, choices.allow_break, at_once=choices.at_once)
         via = Via(None, settings, hosts_of(where, sm_hosts), open_ufm=partial(open_ufm, given=ufm))
         hooks = ApplyHooks(interrupts.check, bar)
-        apply_plan = plan_undo(writer, operation, hooks, via=via, breaks=allow_break)
+        apply_plan = plan_undo(writer, operation, hooks, via=via, breaks=choices.allow_break)
         return ManyPortsChange(writer, apply_plan, consent, format, each, interrupts, bar).carry_out()

@@ -113,6 +113,8 @@ def _parse_end(text: str, kind: Kind) -> tuple[Address, int | None]:
 
 
 def _why_document(one: Port, other: Port, verdict: Verdict) -> dict[str, Any]:
+    from ibkeys.reach.raw import raw_way
+
     stops = {
         check: way
         for match in verdict.matches
@@ -131,6 +133,13 @@ def _why_document(one: Port, other: Port, verdict: Verdict) -> dict[str, Any]:
         "inbound_check": verdict.inbound_check,
         "depends_on_inbound_check": verdict.depends_on_inbound_check,
         "otherwise": verdict.otherwise._asdict(),
+        "traffic": {
+            "smps": True,
+            "gmps": verdict.can_talk,
+            "raw_a_to_b": raw_way(one, other).passes,
+            "raw_b_to_a": raw_way(other, one).passes,
+            "reliable_datagram": None,
+        },
     }
 
 
@@ -179,6 +188,27 @@ def _write_proof(one: Port, other: Port, verdict: Verdict) -> None:
                 f"--inbound-check {by_other} the answer is: {_in_words(verdict.otherwise, *names)}"
             )
         )
+    _write_other_traffic(one, other, verdict, names)
+
+
+def _write_other_traffic(one: Port, other: Port, verdict: Verdict, names: tuple[str, str]) -> None:
+    """Say what holds for packets that no queue pair with one P_Key index sends."""
+    from ibkeys.reach.raw import raw_way
+
+    gmps = {True: "pass with any P_Key above", False: "as above: no request gets an answer", None: "not known"}[
+        verdict.can_talk
+    ]
+    write("  SMPs (QP0): pass, whatever the P_Keys are")
+    write(f"  GMPs (QP1): {gmps}")
+    ways = [(raw_way(one, other), *names), (raw_way(other, one), *names[::-1])]
+    if all(way.passes for way, *_ in ways):
+        write("  raw packets: pass both ways: they carry no P_Key")
+    else:
+        for way, source, destination in ways:
+            drops = " and ".join(f"{each.port} ({each.field})" for each in way.dropped_by)
+            said = f"dropped by {drops}" if drops else "pass" if way.passes else "not known"
+            write(exits.clean(f"  raw packets, {source} to {destination}: {said}"))
+    write("  RD (reliable datagram): not known")
 
 
 def _names(one: Port, other: Port) -> tuple[str, str]:

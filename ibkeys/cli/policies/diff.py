@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -83,7 +83,7 @@ def policy_diff(
 def _say_unmatched(compared: PolicyComparison, before: Policy, after: Policy) -> None:
     for policy, guids in zip((before, after), compared.unmatched, strict=True):
         if guids:
-            exits.warn(f"{policy.path}: {len(guids)} of its GUIDs are no end ports of this fabric", "note")
+            exits.warn(f"{policy.path}: {len(guids)} of its GUIDs are not end ports of this fabric", "note")
 
 
 # --- documents --------------------------------------------------------------------------------------------------------
@@ -172,7 +172,8 @@ def _write_words(compared: PolicyComparison, found: Topology, folded: bool) -> N
     if rows and not folded:
         write_table((*NAMING, *_TITLES), ([*naming(row), *_cells(row)] for row in rows))
     elif rows:
-        write_folded(FoldedNames(port.identity() for port in found.end_ports()), rows, _TITLES, _cells)
+        names = FoldedNames((port.identity() for port in found.end_ports()), found)
+        write_folded(names, list(_by_port(rows)), ("Change",), lambda row: [row["changes"]])
     for partition in compared.partitions:
         for what, before, after in _other(partition):
             about = f"partition 0x{partition.base:04x} {partition.name}"
@@ -193,6 +194,22 @@ def _member_rows(compared: PolicyComparison) -> Iterator[dict[str, Any]]:
             yield {**row, "partition": NOTHING, "name": NOTHING, "change": change}
         elif row["what"] in _CHANGES:
             yield {**row, "change": _CHANGES[row["what"]].format(**row)}
+
+
+def _by_port(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
+    """Yield one row for each port, with all that changes for it."""
+    ports: dict[tuple[str, int], list[Row]] = {}
+    for row in rows:
+        ports.setdefault((row["node_guid"], row["port"]), []).append(row)
+    for same in ports.values():
+        yield {**same[0], "changes": [_in_words(row) for row in same]}
+
+
+def _in_words(row: Row) -> Painted:
+    """Return what changes for a port: ``0x0021 lustre: joins as full``."""
+    *about, change = _cells(row)
+    of = " ".join(word for word in about if word not in ("", NOTHING))
+    return Painted(f"{of}: {change.value}" if of else change.value, change.role)
 
 
 def _cells(row: Row) -> list[Any]:

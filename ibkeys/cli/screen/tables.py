@@ -14,16 +14,20 @@ from typing import Final, NamedTuple
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.screen.lines import columns, folded, pieces
 
+JOINED: Final = ", "
+"""What stands between the parts of a line."""
 _GAP: Final = 2
 _INDENT: Final = 4
 """Before the further lines of a row."""
 
 
 class Line(NamedTuple):
-    """A line of a cell, cleaned. ``role``: what gives it its colour (`colour.paint`)."""
+    """A line of a cell, cleaned. ``role``: what gives it its colour (`colour.paint`). ``parts``: (text, role) of each
+    part where they differ, which `JOINED` joins; where there is no room for them all each gets a line."""
 
     text: str
     role: str = ""
+    parts: tuple[tuple[str, str], ...] = ()
 
 
 Cell = tuple[Line, ...]
@@ -33,12 +37,17 @@ _EMPTY: Final = Line("")
 
 def _within(cell: Cell, width: int) -> Cell:
     """Return the lines of *cell*, folded to *width*."""
-    for text, _ in cell:
-        if _width(text) > width:
+    for line in cell:
+        if _width(line.text) > width:
             break
     else:
         return cell
-    return tuple(Line(each, line.role) for line in cell for each in folded(line.text, width, 0).split("\n"))
+    return tuple(
+        Line(each, role)
+        for line in cell
+        for text, role in line.parts or ((line.text, line.role),)
+        for each in folded(text, width, 0).split("\n")
+    )
 
 
 def _width(text: str) -> int:
@@ -56,7 +65,7 @@ class _Sheet:
 
     def natural(self, at: int) -> int:
         """Return the width that a column would have."""
-        return max(_width(text) for row in (self.titles, *self.rows) for text, _ in row[at])
+        return max(_width(line.text) for row in (self.titles, *self.rows) for line in row[at])
 
     def least(self, at: int) -> int:
         """Return the width of what a column has that cannot be folded."""
@@ -160,8 +169,10 @@ def _lines_of_row(row: Sequence[Cell], tiers: _Tiers, numeric: Sequence[bool]) -
 
 
 def _padded(line: Line, width: int, right: bool) -> str:
-    text, role = line
+    text, role, parts = line
     blanks = " " * (width - _width(text))
-    if role:
+    if parts:
+        text = JOINED.join(paint(*part) for part in parts)
+    elif role:
         text = paint(text, role)
     return blanks + text if right else text + blanks

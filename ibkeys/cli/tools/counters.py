@@ -27,6 +27,7 @@ COUNTERS: Final = {
     "p_key_violations": "P_KeyViolations",
     "q_key_violations": "Q_KeyViolations",
 }
+SUPPRESSION: Final = "multicast_p_key_trap_suppression_enabled"
 
 
 @command("counters-show")
@@ -43,9 +44,11 @@ def counters_show(
     Violation counters stop at 65535 and are cleared only by counters-clear, or by a reset of the port. Also shows
     PortXmitConstraintErrors and PortRcvConstraintErrors of switch ports that enforce partitions: packets that were
     dropped there on the way out and in. These counters stop at 255. They come from PortCounters, and counters-clear
-    does not clear them.
+    does not clear them. Ports that have MulticastPKeyTrapSuppressionEnabled (TrapSuppr) show it: those may count
+    violations and send no trap.
     """
     from ibkeys.discovery.port_counters import enforcing_ports
+    from ibkeys.mad.attributes import PortInfo
 
     dropped: dict[Port, ConstraintErrors] = {}
 
@@ -55,7 +58,7 @@ def counters_show(
     def values(port: Port) -> dict[str, Any]:
         errors = dropped.get(port)
         names = {key: getattr(errors, what) if errors is not None else None for key, (*_, what) in _DROPPED.items()}
-        return {**_values(port), **names}
+        return {**_values(port), **names, SUPPRESSION: _suppression(port)}
 
     sheet = read_sheet(
         where, kind, words, every_port, listing, lambda handle: handle.read_port_info(), values, read_more=read_dropped
@@ -64,6 +67,8 @@ def counters_show(
     asked = {(port.identity()["node_guid"], port.num) for port in dropped}
     columns = [Column(key, title) for key, title in COUNTERS.items()]
     columns += [Column(key, title, _dropped(key, asked), short) for key, (title, short, _) in _DROPPED.items()]
+    if format != "table" or any(row[SUPPRESSION] is not None for row in sheet.ports):
+        columns.append(Column(SUPPRESSION, PortInfo.rows[SUPPRESSION].name, _suppressed, "TrapSuppr"))
     return show("counters-show", sheet, columns, format, listing, lambda row: True)
 
 
@@ -79,6 +84,21 @@ def _dropped(key: str, asked: Collection[tuple[str, int]]) -> Callable[[Row], An
         return row[key] if (row["node_guid"], row["port"]) in asked else NOTHING
 
     return cell
+
+
+def _suppression(port: Port) -> int | None:
+    """Return which bad P_Key traps an end port holds back for multicast packets, 0 for none; None where it was not
+    read, the port has no such setting, or it is no end port's."""
+    from ibkeys.mad.const import CapabilityMask
+
+    info = port.port_info if port.is_end_port else None
+    if info is None or not info.capability_mask & CapabilityMask.IS_MULTICAST_P_KEY_TRAP_SUPPRESSION_SUPPORTED:
+        return None
+    return int(getattr(info, SUPPRESSION))
+
+
+def _suppressed(row: Row) -> Any:
+    return NOTHING if row[SUPPRESSION] is None else row[SUPPRESSION]
 
 
 def _say_unread(dropped: Mapping[Port, ConstraintErrors]) -> None:

@@ -198,11 +198,7 @@ def _stores(paths: StorePaths, folders: list[Path]) -> Iterator[Check]:
             continue
         try:
             with _opened(kind, path) as store:
-                detail = (
-                    _contents(store)
-                    if path.exists()
-                    else f"does not exist yet: a changing command creates it{_parent(path)}"
-                )
+                detail = _contents(store) if path.exists() else "does not exist yet: a changing command creates it"
             yield _written_check(name, path, detail)
             if kind is KeyStore and path.exists():
                 with KeyStore(path, create=False, passphrase=paths.passphrase) as store:
@@ -213,11 +209,13 @@ def _stores(paths: StorePaths, folders: list[Path]) -> Iterator[Check]:
 
 
 def _written_check(name: str, path: Path, detail: str) -> Check:
-    """Return what is to be said of a store that can be read: ok only where changing commands can write it too."""
+    """Return what is to be said of a store that can be read: ok only where changing commands can write or
+    create it too."""
     from ibkeys.umad.probe import Check
 
-    closed = [each for each in (path, path.parent) if each.exists() and not os.access(each, os.W_OK)]
-    if not path.exists() or not closed:
+    needed = (path, path.parent) if path.exists() else (_first_folder(path),)
+    closed = [each for each in needed if not os.access(each, os.W_OK)]
+    if not closed:
         return Check(name, True, f"{path}: {detail}")
     what = f"{path}: {detail}, but this user may not write {closed[0]}"
     return Check(name, False, what, "changing commands need it: run them as its owner, or as root")
@@ -243,8 +241,9 @@ def _contents(store: Any) -> str:
     )
 
 
-def _parent(path: Path) -> str:
+def _first_folder(path: Path) -> Path:
+    """Return the folder that *path*, or the first of its folders that is missing, would be created in."""
     folder = path.parent
     while not folder.exists():
         folder = folder.parent
-    return "" if os.access(folder, os.W_OK) else f", but this user may not write in {folder}"
+    return folder

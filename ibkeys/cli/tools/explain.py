@@ -11,6 +11,7 @@ from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.types import PKEY, Number
 from ibkeys.keys.pkey import PKey, explain, explain_match
 from ibkeys.keys.qkey import classify
+from ibkeys.keys.traffic import TRAFFIC
 
 
 @command("pkey-check")
@@ -36,7 +37,8 @@ def pkey_check(a: PKey, b: PKey, format: str) -> int:
 def pkey_explain(value: PKey, format: str) -> int:
     """Explain a P_Key.
 
-    VALUE is 0x8001, 0x1:full or 0x1:limited.
+    VALUE is 0x8001, 0x1:full or 0x1:limited. Also says for which packets a P_Key counts: SMPs, GMPs, queue pairs, raw
+    packets.
     """
     text = explain(value)
     values = {
@@ -46,8 +48,10 @@ def pkey_explain(value: PKey, format: str) -> int:
         "valid": value.is_valid,
         "default": value.is_default,
         "meaning": text,
+        **{each.key: each.rule for each in TRAFFIC},
     }
-    _write("pkey-explain", values, f"{value}: {text}", format)
+    lines = [f"{value}: {text}", *(f"  {each.name}: {each.rule}" for each in TRAFFIC)]
+    _write("pkey-explain", values, "\n".join(lines), format)
     return exits.DONE
 
 

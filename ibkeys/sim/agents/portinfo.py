@@ -40,6 +40,8 @@ _ENFORCEMENT: Final = (
     (PortInfo.filter_raw_outbound, SwitchInfo.filter_raw_outbound_cap),
 )
 
+_ENFORCED_BY_ROUTERS: Final = (PortInfo.partition_enforcement_inbound, PortInfo.partition_enforcement_outbound)
+
 
 def apply(port: Port, data: bytes, traps: Traps) -> bool:
     """Apply the attribute of a Set to *port*; returns whether every field was valid."""
@@ -56,6 +58,10 @@ def apply(port: Port, data: bytes, traps: Traps) -> bool:
     if node.is_switch and port.number and node.switch_info is not None:
         for told, can in _ENFORCEMENT:
             told.patch(info, told.decode(data) & can.decode(node.switch_info))
+    elif node.node_type == NodeType.ROUTER and any(told.decode(info) for told in _ENFORCED_BY_ROUTERS):
+        # No field says whether a router can enforce; one of which a port does is taken for one that can.
+        for told in _ENFORCED_BY_ROUTERS:
+            told.copy(data, info)
     valid &= _states(port, wanted, traps)
     port.touch()
     return valid

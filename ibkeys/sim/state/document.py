@@ -105,7 +105,7 @@ def _number(value: Any, most: int) -> int:
 def _seconds(value: Any) -> float:
     seconds = float(value)
     if not math.isfinite(seconds) or abs(seconds) > _MOST_SECONDS:
-        raise ValueError("a time that is none")
+        raise ValueError("an invalid time")
     return seconds
 
 
@@ -161,7 +161,7 @@ def _load_node(nodes: Sequence[Node], managers: Managers, record: dict[str, Any]
     if "sm" in record:
         number, state, priority, sm_key = record["sm"]
         if node.ports[_number(number, node.num_ports)] not in node.end_ports:
-            raise ValueError("a subnet manager at a port that is none of its own")
+            raise ValueError("a subnet manager at a port of another node")
         manager = SubnetManager(
             node.ports[number], _number(state, SMState.MASTER), _number(priority, 15), _number(sm_key, (1 << 64) - 1)
         )

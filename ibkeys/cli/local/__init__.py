@@ -1,0 +1,1 @@
+"""What this host's kernel shows without root: for people, as documents, as lines of a job script."""

@@ -1,0 +1,53 @@
+"""The local port's P_Key table from sysfs, where its umad device may not be opened or cannot send SMPs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ibkeys.cli import exits
+from ibkeys.cli.addresses import GivenPort
+from ibkeys.cli.listing.entries import entry_documents
+from ibkeys.cli.opening import is_simulated
+from ibkeys.cli.options import Where
+from ibkeys.cli.showing import Sheet
+from ibkeys.errors import PortDown, TransportError
+
+if TYPE_CHECKING:
+    from ibkeys.host.kernel.ports import KernelPort
+
+
+def table_of_kernel(where: Where, given: GivenPort, error: TransportError) -> Sheet:
+    """Return what `pkey-show` needs of the local port that was *given*, as the kernel has it, and say so.
+
+    Raises *error*, by which the port could not be asked itself, where another port was meant or sysfs has no such one.
+    """
+    port = None if is_simulated(where) or isinstance(error, PortDown) else _local_port(where, given)
+    if port is None:
+        raise error
+    exits.warn(f"{error}; so the P_Key table is read from sysfs, as the driver of {port} has it", "note")
+    identity = port.id.to_json()
+    table = {"capacity": port.capacity, "virtual_ports": None, "pkeys": entry_documents(port.occupied)}
+    sheet = Sheet([{**identity, **table}])
+    if port.p_keys is None:
+        sheet.errors.append({**identity, "error": "sysfs does not show its P_Key table"})
+    sheet.errors += [{**identity, "error": f"sysfs does not show index {index}"} for index in port.unread]
+    return sheet
+
+
+def _local_port(where: Where, given: GivenPort) -> KernelPort | None:
+    from ibkeys.client.address import DirectedAddress, GuidAddress, LidAddress
+    from ibkeys.host.kernel.ports import choose_port, read_ports
+    from ibkeys.host.kernel.sysfs import Sysfs
+
+    ports = [port for port in read_ports(Sysfs()) if port.is_infiniband]
+    match given.address:
+        case None | DirectedAddress(()):
+            chosen = choose_port(ports, where.ca, where.port)
+            found = [chosen] if chosen is not None else []
+        case LidAddress(lid):
+            found = [port for port in ports if port.id.lid == lid]
+        case GuidAddress(guid):
+            found = [port for port in ports if guid in (port.id.port_guid, port.id.node_guid)]
+        case _:
+            found = []
+    return next((port for port in found if given.portnum in (None, port.num)), None)

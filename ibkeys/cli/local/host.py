@@ -1,0 +1,103 @@
+"""This host's P_Keys as its kernel shows them: which index or value a job gets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.folding import is_folded
+from ibkeys.cli.local.document import COLUMNS, document_of, rows_of
+from ibkeys.cli.local.job_script import write_lines
+from ibkeys.cli.local.text import write_text
+from ibkeys.cli.options import Folding, LocalPorts
+from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.types import parse_p_key
+from ibkeys.errors import NoDevice
+
+if TYPE_CHECKING:
+    from ibkeys.host.kernel.ports import KernelPort
+    from ibkeys.host.kernel.view import HostView
+
+LISTED: Final = 10
+"""More things than this that could not be read are only counted in a table; JSON lists all."""
+
+
+@command("host-show")
+@options.option("--partition", env=False, metavar="P_KEY", help="The partition of a job: what programs take for it.")
+@options.option("--sysfs", metavar="DIR", help="A copy of a host's /sys to read instead of this host's.")
+@options.folding
+@options.option(
+    "-f",
+    "--format",
+    "format",
+    type=click.Choice(["table", "json", "csv", "env"]),
+    default="table",
+    help="Format of the output; env: lines for a job script.  [default: table]",
+)
+@options.local_ports
+@options.common
+def host_show(local: LocalPorts, partition: str | None, sysfs: str | None, folding: Folding, format: str) -> int:
+    """Show what the kernel shows of this host's keys, without root.
+
+    Shows each port's P_Keys by index, which of them NCCL, UCX, Open MPI and MVAPICH2 take, the IPoIB interfaces with
+    theirs, counters, virtual functions, and whether SELinux decides. Reads sysfs and netlink: no MAD is sent. With
+    --partition or -f env exits 1 if a program finds no P_Key for the job.
+    """
+    from ibkeys.host.kernel.ports import chosen_ports, job_ports
+    from ibkeys.host.kernel.programs import settings
+    from ibkeys.host.kernel.sysfs import SYSFS, Sysfs
+    from ibkeys.host.kernel.view import read_host
+
+    base = parse_p_key(partition).partition if partition is not None else None
+    folded = is_folded(folding, format)
+    view = read_host(Sysfs(Path(sysfs) if sysfs is not None else SYSFS))
+    ports = chosen_ports(view.ports, local.ca, local.port)
+    _require_port(view, ports, local)
+    found = settings(job_ports(ports), base)
+    if format == "json":
+        write_json("host-show", document_of(view, ports, found, base))
+    elif format == "csv":
+        write_csv(COLUMNS, rows_of(ports))
+    elif format == "env":
+        write_lines(found, job_ports(ports), base)
+    else:
+        write_text(view, ports, found, base, folded)
+    if _say_unread(view, format):
+        return exits.NOT_COMPLETED
+    asked = format == "env" or base is not None
+    return exits.SAYS_NO if asked and any(each.value is None for each in found) else exits.DONE
+
+
+def _require_port(view: HostView, ports: Sequence[KernelPort], local: LocalPorts) -> None:
+    """Raise NoDevice where there is nothing to show."""
+    from ibkeys.near import did_you_mean
+
+    if ports or view.troubles:
+        return
+    if not view.ports:
+        raise NoDevice(
+            "the kernel shows no RDMA device: look whether there is an HCA and its driver is loaded (ibkeys doctor); "
+            "in a container, whether the device belongs to its network namespace (rdma system show)"
+        )
+    wanted = " ".join([local.ca or "any device", *([f"port {local.port}"] if local.port is not None else [])])
+    devices = dict.fromkeys(port.device for port in view.ports)
+    near = did_you_mean(local.ca, devices) if local.ca is not None and local.ca not in devices else ""
+    raise NoDevice(f"no {wanted}: there is {', '.join(map(str, view.ports))}{near}")
+
+
+def _say_unread(view: HostView, format: str) -> bool:
+    """Say on standard error what could not be read; return whether there was anything."""
+    troubles = view.troubles
+    if view.netlink_error is not None:
+        exits.warn(f"netlink did not list the interfaces ({view.netlink_error}): only sysfs was read", "note")
+    listed = troubles if format != "table" else troubles[:LISTED]
+    for each in listed:
+        exits.warn(str(each), "not read")
+    if len(troubles) > len(listed):
+        exits.warn(f"and {len(troubles) - len(listed)} more (all of them: -f json)", "not read")
+    return bool(troubles)

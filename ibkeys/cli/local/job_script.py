@@ -1,0 +1,38 @@
+"""Lines for a job script, a Slurm TaskProlog or ``eval``: one export for each program, comments for all else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ibkeys.cli.exits import clean, write_exact
+
+if TYPE_CHECKING:
+    from ibkeys.host.kernel.ports import KernelPort
+    from ibkeys.host.kernel.programs import Setting
+
+
+def write_lines(settings: Sequence[Setting], ports: Sequence[KernelPort], partition: int | None) -> None:
+    """Write the lines. Nothing but numbers stands behind an export: device names are whatever the host calls them."""
+    job = "what programs take by default" if partition is None else f"partition 0x{partition:04x}"
+    write_exact(_comment(f"{job}, on {', '.join(map(str, ports)) or 'no active InfiniBand port'}"))
+    taken = {choice.p_key.partition for setting in settings for _, choice in setting.choices if choice.p_key}
+    if len(taken) > 1:
+        bases = ", ".join(f"0x{base:04x}" for base in sorted(taken))
+        write_exact(_comment(f"programs take different partitions ({bases}): --partition chooses one for all"))
+    for setting in settings:
+        name, variable = setting.program.name, setting.program.variable
+        if setting.value is None:
+            write_exact(_comment(f"{name}: {variable} is not set: {setting.reason}"))
+            continue
+        write_exact(_comment(f"{name}: {_taken(setting)}"))
+        write_exact(f"export {variable}={setting.value}")
+
+
+def _taken(setting: Setting) -> str:
+    found = dict.fromkeys(f"{choice.p_key} at index {choice.index}" for _, choice in setting.choices)
+    return f"the {setting.program.takes}, for {' and '.join(found)}"
+
+
+def _comment(text: str) -> str:
+    return f"# {clean(text)}"

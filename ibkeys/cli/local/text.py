@@ -1,0 +1,188 @@
+"""What `host-show` found, for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ibkeys.cli.exits import clean, write
+from ibkeys.cli.render import NOTHING, UNREADABLE, heading_of, write_table
+from ibkeys.printable import counted
+
+if TYPE_CHECKING:
+    from ibkeys.host.kernel.interfaces import Interface
+    from ibkeys.host.kernel.ports import KernelPort
+    from ibkeys.host.kernel.programs import Setting
+    from ibkeys.host.kernel.selinux import Policy
+    from ibkeys.host.kernel.view import HostView
+
+_INDENT: Final = "  "
+_TAME: Final = re.compile("[A-Za-z0-9._-]+")
+
+
+def write_text(
+    view: HostView, ports: Sequence[KernelPort], settings: Sequence[Setting], partition: int | None, folded: bool
+) -> None:
+    """Write each port with its table, or *folded* ports that say the same together; then interfaces and settings."""
+    groups = _groups(ports) if folded else [[port] for port in ports]
+    for group in groups:
+        _write_port(group, view.interfaces, partition)
+        write("")
+    if view.interfaces:
+        _write_interfaces(view.interfaces)
+        write("")
+    _write_settings(settings, partition)
+    for line in _selinux(view.selinux):
+        write(line)
+
+
+def _groups(ports: Iterable[KernelPort]) -> list[list[KernelPort]]:
+    groups: dict[Any, list[KernelPort]] = {}
+    for port in ports:
+        same = (port.num, port.link_layer, port.state, port.p_keys, port.virtual, port.mapped)
+        groups.setdefault((*same, *port.counters.values(), port.violations), []).append(port)
+    return list(groups.values())
+
+
+def _write_port(group: Sequence[KernelPort], interfaces: Sequence[Interface], partition: int | None) -> None:
+    port = group[0]
+    if len(group) == 1:
+        write(clean(f"{port.device}: {heading_of(port.id.to_json())}"))
+    else:
+        write(clean(f"{counted(len(group), 'port')}: {_folded([each.device for each in group])} port {port.num}"))
+    write(clean(f"{_INDENT}{_link(port)}; {_function(port)}"))
+    if port.occupied is None:
+        write(f"{_INDENT}P_Key table not read")
+        return
+    write(f"{_INDENT}{len(port.occupied)} of {port.capacity} P_Key entries in use")
+    if port.occupied:
+        taken = _taken(group, interfaces, partition)
+        rows = [
+            [index, str(key), f"0x{key.partition:04x}", key.membership, ", ".join(taken.get(index, [])) or NOTHING]
+            for index, key in port.occupied
+        ]
+        write_table(["Index", "P_Key", "Partition", "Membership", "Taken by"], rows)
+    if port.is_infiniband:
+        for line in _finding_none(port, partition):
+            write(clean(f"{_INDENT}{line}"))
+    counters = ", ".join(f"{_TITLES[name]} {value}" for name, value in _counters(port).items() if value is not None)
+    if counters:
+        write(f"{_INDENT}{counters}")
+    for function in port.mapped:
+        keys = " ".join(
+            f"{each.index}:{NOTHING if each.physical is None else each.p_key or UNREADABLE}"
+            for each in function.entries
+            if each.p_key is None or each.p_key.is_valid
+        )
+        write(clean(f"{_INDENT}function {function.pci} sees (index:P_Key): {keys or 'none'}"))
+
+
+_TITLES: Final = {
+    "p_key_violations": "P_KeyViolations",
+    "q_key_violations": "Q_KeyViolations",
+    "port_xmit_constraint_errors": "PortXmitConstraintErrors",
+    "port_rcv_constraint_errors": "PortRcvConstraintErrors",
+}
+
+
+def _counters(port: KernelPort) -> dict[str, int | None]:
+    violations = {"p_key_violations": port.violations.p_key, "q_key_violations": port.violations.q_key}
+    return {**violations, **port.counters}
+
+
+def _folded(names: Sequence[str]) -> str:
+    """Return names as one folded set; as a list where one of them holds what a set cannot."""
+    from ibkeys.topology.name_patterns import folded
+
+    if all(_TAME.fullmatch(name) for name in names):
+        return folded(names)
+    return ", ".join(map(clean, names))
+
+
+def _link(port: KernelPort) -> str:
+    parts = [port.link_layer or "link layer not read", port.state_name or "state not read"]
+    if port.link_layer is not None and not port.is_infiniband:
+        return f"{', '.join(parts)}: no InfiniBand, so its P_Keys are no partitions of a subnet"
+    return ", ".join(parts)
+
+
+def _function(port: KernelPort) -> str:
+    words = {True: "a virtual function", False: "no virtual function", None: "virtual function or not is not known"}
+    return f"{words[port.virtual.is_virtual]} ({port.virtual.reason})"
+
+
+def _taken(group: Sequence[KernelPort], interfaces: Iterable[Interface], partition: int | None) -> dict[int, list[str]]:
+    """Return who takes which index of the table: programs, then IPoIB interfaces."""
+    from ibkeys.host.kernel.programs import choose
+
+    taken: dict[int, list[str]] = {}
+    if not group[0].is_infiniband:
+        return taken
+    for choice in choose(group[0].p_keys, partition):
+        if choice.index is not None:
+            taken.setdefault(choice.index, []).append(choice.program.name)
+    users: dict[int, list[str]] = {}
+    for interface in interfaces:
+        if interface.index is not None and interface.port in group:
+            users.setdefault(interface.index, []).append(interface.name)
+    for index, names in users.items():
+        taken.setdefault(index, []).append(_folded(names))
+    return taken
+
+
+def _finding_none(port: KernelPort, partition: int | None) -> Iterator[str]:
+    from ibkeys.host.kernel.programs import choose
+
+    for choice in choose(port.p_keys, partition):
+        if choice.reason is not None:
+            yield f"{choice.program.name}: none: {choice.reason}"
+
+
+def _write_interfaces(interfaces: Sequence[Interface]) -> None:
+    rows = [
+        [
+            each.name,
+            each.parent or NOTHING,
+            None if each.p_key is None else str(each.p_key),
+            NOTHING if each.port is None else str(each.port),
+            NOTHING if each.index is None else each.index,
+            each.mode,
+            _state(each),
+        ]
+        for each in interfaces
+    ]
+    write_table(["IPoIB", "Parent", "P_Key", "Port", "Index", "Mode", "State"], rows)
+    for each in interfaces:
+        if each.problem is not None:
+            write(clean(f"{_INDENT}{each.name}: {each.problem}"))
+
+
+def _state(interface: Interface) -> str:
+    if interface.is_up is None:
+        return UNREADABLE
+    if not interface.is_up:
+        return "down"
+    return "running" if interface.is_running else "up"
+
+
+def _write_settings(settings: Sequence[Setting], partition: int | None) -> None:
+    if not any(setting.choices for setting in settings):
+        write("no InfiniBand port is active, so there is nothing for a job to set")
+        return
+    job = "what they take by default" if partition is None else f"a job in partition 0x{partition:04x}"
+    write(f"For {job} (-f env prints it for a job script):")
+    for setting in settings:
+        limited = " (a limited member: it reaches full members only)" if setting.is_limited else ""
+        what = f"{setting.program.variable}={setting.value}{limited}" if setting.value is not None else setting.reason
+        write(clean(f"{_INDENT}{setting.program.name}: {what}"), hang=len(_INDENT) * 2)
+
+
+def _selinux(policy: Policy) -> Iterator[str]:
+    if policy.decides:
+        yield (
+            "SELinux enforces a policy that can refuse P_Keys or SMPs: an error EACCES may come from it; root sees the "
+            "labels with semanage ibpkey -l and semanage ibendport -l"
+        )
+    elif policy.mode is None:
+        yield "whether SELinux decides could not be read"

@@ -1,0 +1,88 @@
+"""Whether a device is a virtual function, and what the virtual functions of an mlx4 device see of its P_Key table.
+
+Source: facts/host.md 7, facts/umad.md (a virtual function has no QP0, which its CapabilityMask says). An mlx5 virtual
+function is a virtual port of its own with a P_Key table that the subnet manager writes; its host shows no file of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.host.kernel.sysfs import Sysfs, numbers_in
+from ibkeys.host.kernel.tables import MOST_INDEX, Table, index_of, read_table
+from ibkeys.keys.pkey import PKey
+from ibkeys.mad.const import CapabilityMask
+
+NOT_MAPPED: Final = "none"
+_PORTS: Final = "ports"
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualFunction:
+    """``is_virtual``: whether the device is one; None: not known. ``reason``: by what that is known, in words."""
+
+    is_virtual: bool | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MappedEntry:
+    """An entry of a virtual function's P_Key table: which entry of the physical table it shows, and the P_Key there.
+    None: none, or not readable."""
+
+    index: int
+    physical: int | None
+    p_key: PKey | None
+
+
+@dataclass(frozen=True, slots=True)
+class MappedFunction:
+    """What one function of an mlx4 device (``pci``, as 0000:04:00.1) sees of a port's P_Key table."""
+
+    pci: str
+    entries: tuple[MappedEntry, ...]
+
+
+def find_virtual(sysfs: Sysfs, node: str, capability_mask: int | None) -> VirtualFunction:
+    """Return whether the device *node* is a virtual function. *capability_mask*: of an InfiniBand port; None elsewhere.
+
+    A guest does not see the physical function, so there the CapabilityMask alone tells.
+    """
+    physical = sysfs.link(f"{node}/device/physfn")
+    if physical is not None:
+        return VirtualFunction(True, f"its physical function is {physical[:40]}")
+    if capability_mask is None:
+        return VirtualFunction(None, "neither a physical function nor a CapabilityMask of InfiniBand is shown")
+    if capability_mask & CapabilityMask.IS_SM_DISABLED:
+        return VirtualFunction(True, "its CapabilityMask says IsSMdisabled: it may not send SMPs")
+    return VirtualFunction(False, "its CapabilityMask lacks IsSMdisabled: it may send SMPs")
+
+
+def read_mapped(sysfs: Sysfs, node: str, port: int, p_keys: Table | None) -> tuple[MappedFunction, ...]:
+    """Return what each function of an mlx4 device sees of a *port*, () on all others.
+
+    *p_keys*: the table that the port itself shows. ``iov/ports/N/pkeys`` is the physical one where it is there.
+    """
+    slots = [pci for pci in sysfs.names(f"{node}/iov") or () if pci != _PORTS]
+    if not slots:
+        return ()
+    physical = read_table(sysfs, f"{node}/iov/ports/{port}/pkeys") or p_keys or ()
+    found = []
+    for pci in slots:
+        folder = f"{node}/iov/{pci}/ports/{port}/pkey_idx"
+        indexes = numbers_in(sysfs.names(folder), MOST_INDEX)
+        mapping = [(index, sysfs.parsed(f"{folder}/{index}", _physical_index)) for index in indexes]
+        entries = tuple(MappedEntry(index, at, _at(physical, at)) for index, at in mapping)
+        if entries:
+            found.append(MappedFunction(pci, entries))
+    return tuple(found)
+
+
+def _at(table: Table, index: int | None) -> PKey | None:
+    return table[index] if index is not None and index < len(table) else None
+
+
+def _physical_index(text: str) -> int | None:
+    """Read a physical index, or the word for none. Raises ValueError."""
+    return None if text == NOT_MAPPED else index_of(text)

@@ -1,0 +1,175 @@
+"""The ports of this host's RDMA devices as sysfs shows them: P_Key tables by index, states, two counters.
+
+Source: facts/host.md 1 (Linux, Documentation/ABI/stable/sysfs-class-infiniband). M_Keys are nowhere in sysfs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.host.kernel.functions import MappedFunction, VirtualFunction, find_virtual, read_mapped
+from ibkeys.host.kernel.sysfs import Sysfs, numbers_in
+from ibkeys.host.kernel.tables import Table, read_table
+from ibkeys.host.kernel.verbs import NOT_READ, Violations, read_violations
+from ibkeys.host.run_program import Run
+from ibkeys.keys.guid import parse_guid
+from ibkeys.keys.pkey import PKey
+from ibkeys.mad.const import NODE_TYPE_NAMES
+from ibkeys.topology.port_id import PortId
+
+CLASS: Final = "class/infiniband"
+MOST_PORTS: Final = 254
+LINK_LAYER: Final = "InfiniBand"
+ACTIVE: Final = 4
+COUNTERS: Final = ("port_xmit_constraint_errors", "port_rcv_constraint_errors")
+"""Counters of the PMA, 8 bits, that stop at 255. They count at switch ports; an HCA counts a bad P_Key elsewhere."""
+NO_PMA: Final = "N/A"
+"""What old kernels write where the port has no agent for performance management."""
+
+_WORD16, _WORD32 = 0xFFFF, 0xFFFF_FFFF
+_TYPE_NAMES: Final = {int(kind): name for kind, name in NODE_TYPE_NAMES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPort:
+    """One port. ``id``: its identity; a node GUID that was not read is 0, and an Ethernet port has no port GUID.
+    ``p_keys``: None for a table that could not be read. ``counters``: by the names of `COUNTERS`, None where the kernel
+    shows none. ``violations``: by verbs, not from sysfs.
+    """
+
+    device: str
+    id: PortId
+    link_layer: str | None
+    state: int | None
+    state_name: str | None
+    sm_lid: int | None
+    capability_mask: int | None
+    p_keys: Table | None
+    counters: dict[str, int | None]
+    violations: Violations
+    virtual: VirtualFunction
+    mapped: tuple[MappedFunction, ...]
+
+    @property
+    def num(self) -> int:
+        """The port's number."""
+        return self.id.port
+
+    @property
+    def is_infiniband(self) -> bool:
+        """Whether the link layer is InfiniBand. On Ethernet (RoCE, rxe) P_Keys are no partitions of a subnet."""
+        return self.link_layer == LINK_LAYER
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a subnet manager has brought the port up."""
+        return self.state == ACTIVE
+
+    @property
+    def capacity(self) -> int | None:
+        """How many entries the table has; None where it could not be read."""
+        return None if self.p_keys is None else len(self.p_keys)
+
+    @property
+    def occupied(self) -> list[tuple[int, PKey]] | None:
+        """The entries with a valid P_Key, by index; None where the table could not be read."""
+        if self.p_keys is None:
+            return None
+        return [(index, key) for index, key in enumerate(self.p_keys) if key is not None and key.is_valid]
+
+    @property
+    def unread(self) -> list[int]:
+        """The indexes of entries that could not be read."""
+        return [index for index, key in enumerate(self.p_keys or ()) if key is None]
+
+    def __str__(self) -> str:
+        return f"{self.device} port {self.num}"
+
+
+def read_ports(sysfs: Sysfs, run: Run | None = None) -> tuple[KernelPort, ...]:
+    """Return the ports of all devices, by name and number. What could not be read is in ``sysfs.troubles``.
+
+    *run*: how ibv_devinfo is run, which is asked for the violation counters; None: it is not.
+    """
+    found = []
+    for device in sysfs.names(CLASS) or ():
+        numbers = numbers_in(sysfs.names(f"{CLASS}/{device}/ports", required=True), MOST_PORTS)
+        found += [_port(sysfs, run, device, number) for number in numbers if number]
+    return tuple(found)
+
+
+def _port(sysfs: Sysfs, run: Run | None, device: str, number: int) -> KernelPort:
+    node = f"{CLASS}/{device}"
+    folder = f"{node}/ports/{number}"
+    link_layer = sysfs.text(f"{folder}/link_layer", required=True)
+    mask = sysfs.number(f"{folder}/cap_mask", 16, _WORD32)
+    state = sysfs.parsed(f"{folder}/state", _state, required=True)
+    p_keys = read_table(sysfs, f"{folder}/pkeys", required=True)
+    is_infiniband = link_layer == LINK_LAYER
+    return KernelPort(
+        device,
+        PortId(
+            sysfs.parsed(f"{node}/node_guid", parse_guid, required=True) or 0,
+            sysfs.parsed(f"{folder}/gids/0", _guid_or_none, required=True) if is_infiniband else None,
+            sysfs.text(f"{node}/node_desc"),
+            sysfs.parsed(f"{node}/node_type", _node_type) or "ca",
+            number,
+            sysfs.number(f"{folder}/lid", 16, _WORD16),
+        ),
+        link_layer,
+        state[0] if state else None,
+        state[1] if state else None,
+        sysfs.number(f"{folder}/sm_lid", 16, _WORD16),
+        mask,
+        p_keys,
+        {name: sysfs.parsed(f"{folder}/counters/{name}", _counter) for name in COUNTERS},
+        read_violations(run, device, number) if run is not None and is_infiniband else NOT_READ,
+        find_virtual(sysfs, node, mask if is_infiniband else None),
+        read_mapped(sysfs, node, number, p_keys),
+    )
+
+
+def _guid_or_none(text: str) -> int | None:
+    """Return the GUID of a GID, None of one that has none yet (all zero, or a prefix alone). Raises ValueError."""
+    return parse_guid(text) if text.strip("0:").removeprefix("fe8") else None
+
+
+def _state(text: str) -> tuple[int, str]:
+    """Read ``4: ACTIVE``. Raises ValueError."""
+    number, colon, name = text.partition(":")
+    if not colon or not number.isascii() or not number.isdigit() or len(number) > 2:
+        raise ValueError(f"{text[:40]!r} is no state of a port, as 4: ACTIVE")
+    return int(number), name.strip()[:20]
+
+
+def _node_type(text: str) -> str:
+    """Read ``1: CA``. Raises ValueError."""
+    return _TYPE_NAMES.get(_state(text)[0], "ca")
+
+
+def _counter(text: str) -> int | None:
+    """Read a decimal counter, or what a kernel writes in its place. Raises ValueError."""
+    if text.startswith(NO_PMA):
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 20:
+        raise ValueError(f"{text[:40]!r} is no counter")
+    return int(text)
+
+
+def choose_port(ports: Iterable[KernelPort], device: str | None, number: int | None) -> KernelPort | None:
+    """Return the InfiniBand port that -C and -P mean: the first that is active, else the first; None if there is
+    none."""
+    able = [port for port in chosen_ports(ports, device, number) if port.is_infiniband]
+    return next((port for port in able if port.is_active), able[0] if able else None)
+
+
+def chosen_ports(ports: Iterable[KernelPort], device: str | None, number: int | None) -> list[KernelPort]:
+    """Return the ports of *device* (None: of all) with *number* (None: all)."""
+    return [port for port in ports if device in (None, port.device) and number in (None, port.num)]
+
+
+def job_ports(ports: Iterable[KernelPort]) -> list[KernelPort]:
+    """Return those of *ports* that a job uses: active ones with link layer InfiniBand."""
+    return [port for port in ports if port.is_infiniband and port.is_active]

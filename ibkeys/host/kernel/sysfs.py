@@ -1,0 +1,135 @@
+"""Reading a tree of /sys that may be anything: of this host, or a copy of another host's.
+
+Each file is read up to one page, which is all that a kernel writes into one. Links are followed inside the tree only.
+What cannot be read or makes no sense is None, and noted once as a `Trouble`; nothing is raised.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Final, TypeVar
+
+from ibkeys.host.inside_root import opened, read_inside
+
+T = TypeVar("T")
+
+SYSFS: Final = Path("/sys")
+PAGE: Final = 4096
+"""Most bytes of a file: one page (Linux, Documentation/filesystems/sysfs.rst)."""
+MOST_NAMES: Final = 1 << 16
+"""Most names in a directory: a P_Key table has 65,535 entries at most."""
+MOST_READS: Final = 1 << 18
+"""Most files and directories that are read: sixteen ports with 16,000 entries each. Only a copy can have more."""
+
+_NUMBERS: Final = {10: re.compile("[0-9]{1,20}"), 16: re.compile("0[xX][0-9a-fA-F]{1,16}")}
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A file or directory that was there and could not be used, and why."""
+
+    path: str
+    error: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.error}"
+
+
+@dataclass(slots=True)
+class Sysfs:
+    """The tree below ``root``. Paths are those below /sys, without a slash at the start."""
+
+    root: Path = field(default_factory=lambda: SYSFS)
+    troubles: list[Trouble] = field(default_factory=list)
+    reads: int = 0
+
+    @property
+    def is_this_host(self) -> bool:
+        """Whether it is /sys itself, so that other sources of this host belong to it."""
+        return self.root == SYSFS
+
+    def text(self, path: str, required: bool = False) -> str | None:
+        """Return a file without white space at its ends. None: not there, which is noted if it is *required*, or not
+        readable."""
+        if not self._may_read(path):
+            return None
+        try:
+            return read_inside(self.root, path, PAGE).decode("utf-8", "replace").strip()
+        except FileNotFoundError as error:
+            if required:
+                self._note(path, error)
+        except OSError as error:
+            self._note(path, error)
+        return None
+
+    def number(self, path: str, base: int, most: int, required: bool = False) -> int | None:
+        """Return the number in a file: decimal, or ``0x...`` for base 16. None also where it is none, or above
+        *most*."""
+        return self.parsed(path, lambda text: _number(text, base, most), required)
+
+    def parsed(self, path: str, parse: Callable[[str], T], required: bool = False) -> T | None:
+        """Return what *parse* makes of a file. None also where that raises ValueError."""
+        text = self.text(path, required)
+        if text is None:
+            return None
+        try:
+            return parse(text)
+        except ValueError as error:
+            self.troubles.append(Trouble(path, str(error)))
+            return None
+
+    def names(self, path: str, required: bool = False) -> list[str] | None:
+        """Return the names in a directory, in order. None: as in `text`."""
+        if not self._may_read(path):
+            return None
+        try:
+            with opened(self.root, path) as place, os.scandir(f"/proc/self/fd/{place.descriptor}") as entries:
+                names = [entry.name for entry in islice(entries, MOST_NAMES + 1)]
+        except FileNotFoundError as error:
+            if required:
+                self._note(path, error)
+            return None
+        except OSError as error:
+            self._note(path, error)
+            return None
+        if len(names) > MOST_NAMES:
+            self.troubles.append(Trouble(path, f"more than {MOST_NAMES} names: no kernel makes such a directory"))
+            return None
+        return sorted(names)
+
+    def link(self, path: str) -> str | None:
+        """Return the last part of what a symbolic link names; None if there is no such link."""
+        folder, _, name = path.rpartition("/")
+        try:
+            with opened(self.root, folder) as place:
+                return os.path.basename(os.readlink(f"/proc/self/fd/{place.descriptor}/{name}"))
+        except OSError:
+            return None
+
+    def _may_read(self, path: str) -> bool:
+        """Count what is read; past the most that is read nothing more is, which is noted once."""
+        self.reads += 1
+        if self.reads == MOST_READS + 1:
+            error = f"more than {MOST_READS} files and directories: this and what comes after is not read"
+            self.troubles.append(Trouble(path, error))
+        return self.reads <= MOST_READS
+
+    def _note(self, path: str, error: OSError) -> None:
+        self.troubles.append(Trouble(path, error.strerror or type(error).__name__))
+
+
+def numbers_in(names: list[str] | None, most: int) -> list[int]:
+    """Return the decimal numbers among *names*, in order, up to *most*; a kernel names ports and table entries so."""
+    found = (int(name) for name in names or () if name.isascii() and name.isdigit() and len(name) <= 5)
+    return sorted({number for number in found if number <= most})
+
+
+def _number(text: str, base: int, most: int) -> int:
+    if _NUMBERS[base].fullmatch(text) is None or int(text, base) > most:
+        raise ValueError(f"{text[:40]!r} is no number up to {most if base == 10 else hex(most)}")
+    return int(text, base)

@@ -1,0 +1,40 @@
+"""For which packets a P_Key counts, and which entry of a table then decides (facts/pkey.md 2; IBA 9.6.1, 10.9.8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """One kind of packets. ``key``: its name in documents; ``name``: in words; ``rule``: what holds for it."""
+
+    key: str
+    name: str
+    rule: str
+
+
+TRAFFIC: Final = (
+    Traffic("qp0", "SMPs (QP0)", "not checked: no P_Key table keeps an SMP out, only an M_Key does"),
+    Traffic(
+        "qp1",
+        "GMPs (QP1), SA queries too",
+        "received if any entry of the table matches; who sends chooses the index in its own table",
+    ),
+    Traffic(
+        "queue_pairs",
+        "UD, RC and UC queue pairs",
+        "a queue pair holds one index: it sends the P_Key that stands there, and receives only what matches that entry",
+    ),
+    Traffic(
+        "raw_packets",
+        "raw packets",
+        "carry no P_Key: only FilterRawInbound and FilterRawOutbound of a switch port drop them",
+    ),
+    Traffic(
+        "reliable_datagram",
+        "RD (reliable datagram)",
+        "not known: no source that was available says which entry counts, and Linux has no such queue pairs",
+    ),
+)

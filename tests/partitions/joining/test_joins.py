@@ -1,0 +1,110 @@
+"""Which members of a partition can join its broadcast group, on simulated subnets."""
+
+from __future__ import annotations
+
+import pytest
+
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.partitions.ipoib import compare_groups
+from ibkeys.partitions.joining.joins import Joins, find_joins
+from ibkeys.partitions.model import broadcast_mgid
+from ibkeys.partitions.reader import parse_policy
+from ibkeys.sim.agents.sa_records import Group
+from ibkeys.sim.subnet import Subnet
+from tests.fabricsim import subnet, tool
+
+HOSTS = [f"node0{number} mlx4_0" for number in range(1, 4)]
+POLICY = "Default=0x7fff, ipoib : ALL=full ;\nBlue=0x12 : ALL_CAS=full ;\n"
+
+
+@pytest.fixture
+def net() -> Subnet:
+    """The first three hosts are in partition 0x0012; their links are 4x with an MTU of 2048."""
+    net = subnet("two-switch")
+    net.set_sm(net.nodes[0])
+    for host in HOSTS:
+        net.port(host, 1).p_keys = [0xFFFF, 0x8012]
+    return net
+
+
+def joins(net: Subnet, *groups: Group, own: tuple[int, ...] = (0xFFFF, 0x8012), policy: str = POLICY) -> Joins:
+    """Return what holds for partition 0x0012, with *groups* of it in the SA."""
+    net.sa_of(net.nodes[0]).groups.extend(groups)
+    parsed = parse_policy(policy)
+    with tool(net) as fabric:
+        findings = compare_groups(parsed, fabric.sa().groups(), own_p_keys=own)
+        found = find_joins(parsed, findings, fabric.sweep(p_keys=True), own)
+    (blue,) = [each for each in found if each.base == 0x12]
+    return blue
+
+
+def group(**values: int) -> Group:
+    return Group(broadcast_mgid(0x12), 0xC012, p_key=0x8012, **values)  # type: ignore[arg-type]
+
+
+def set_link(net: Subnet, host: str, **fields: int) -> None:
+    for name, value in fields.items():
+        getattr(PortInfo, name).patch(net.port(host, 1).info, value)
+
+
+def test_without_a_group_a_member_can_have_one_made_and_the_advice_fits(net: Subnet) -> None:
+    found = joins(net)
+    assert (found.keeps_out, found.group, len(found.members)) == (False, None, 3)
+    assert found.message == (
+        "no broadcast group, so no interface runs; but a member can have the SA make one. A group that none of them "
+        "can join keeps drivers out: ipoib, mtu=5 in the policy"
+    )
+    for host in HOSTS:
+        set_link(net, host, mtu_cap=5)
+        set_link(net, host, link_width_active=2, link_speed_active=4, link_speed_ext_active=0)
+    assert joins(net).message.endswith("keeps drivers out: ipoib, rate=8 in the policy"), "60 Gb/s, above 40"
+
+
+def test_a_group_that_no_link_can_carry_keeps_drivers_out(net: Subnet) -> None:
+    found = joins(net, group(mtu=5, rate=3))
+    assert found.keeps_out is True
+    assert [str(each.port) for each in found.refused] == [str(port) for port in found.members]
+    assert found.message.startswith("keeps drivers out: none of 3 members can join its group ('node01 mlx4_0' ")
+    assert "MTU 2048 bytes, 4096 bytes wanted" in found.message
+
+
+def test_a_rate_above_the_links_keeps_them_out_too(net: Subnet) -> None:
+    for host in HOSTS:
+        set_link(net, host, link_width_active=2, link_speed_active=4, link_speed_ext_active=0)
+    found = joins(net, group(mtu=4, rate=10))
+    assert found.keeps_out is True
+    assert found.refused[0].reason == "rate 40 Gb/s, 120 Gb/s wanted"
+
+
+def test_one_member_that_can_join_is_enough(net: Subnet) -> None:
+    set_link(net, HOSTS[1], mtu_cap=5, neighbor_mtu=5)
+    found = joins(net, group(mtu=5, rate=3))
+    assert found.keeps_out is False
+    assert found.message.startswith("2 of 3 members cannot join its group (")
+
+
+def test_an_mtu_between_what_the_link_has_and_what_it_could_have_is_unknown(net: Subnet) -> None:
+    for host in HOSTS:
+        set_link(net, host, mtu_cap=5, neighbor_mtu=4)
+    found = joins(net, group(mtu=5, rate=3))
+    assert found.keeps_out is None
+    assert not any(each.is_certain for each in found.refused)
+    assert found.message.startswith("3 of 3 members cannot, or may not, join its group (")
+
+
+def test_all_can_join_an_ordinary_group(net: Subnet) -> None:
+    found = joins(net, group(mtu=4, rate=3), policy=POLICY.replace("Blue=0x12", "Blue=0x12, ipoib"))
+    assert (found.ipoib, found.keeps_out, found.message) == (True, False, "all of 3 members can join its group")
+
+
+def test_a_group_that_this_port_is_not_shown_is_unknown(net: Subnet) -> None:
+    found = joins(net, own=(0xFFFF,))
+    assert found.keeps_out is None
+    assert found.message.startswith("it is not known whether it has a broadcast group")
+
+
+def test_a_port_that_was_not_read_may_be_a_member(net: Subnet) -> None:
+    net.silence("node05 mlx4_0")
+    found = joins(net, group(mtu=5, rate=3))
+    assert found.unread
+    assert found.keeps_out is None
