@@ -94,12 +94,30 @@ def read_head(path: str | os.PathLike[str], size: int) -> bytes:
         os.close(descriptor)
 
 
+def open_to_read(path: str | os.PathLike[str], limit: int) -> BinaryIO:
+    """Return a file opened for reading bit by bit; *limit*: the most bytes of a regular file, a pipe's reader counts.
+
+    Raises as `read_bytes`.
+    """
+    descriptor, is_inherited = _open_to_read(path)
+    try:
+        status = os.fstat(descriptor)
+        if not is_inherited:
+            refuse_mode(status.st_mode)
+        if stat.S_ISREG(status.st_mode) and status.st_size > limit:
+            raise too_large(limit)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
 def read_descriptor(descriptor: int, limit: int) -> bytes:
     """Return all of an open file, from its start wherever it stands, or of a pipe to its end. Raises OSError."""
     status = os.fstat(descriptor)
     is_file = stat.S_ISREG(status.st_mode)
     if is_file and status.st_size > limit:
-        raise _too_large(limit)
+        raise too_large(limit)
     parts: list[bytes] = []
     size = 0
     while True:
@@ -110,7 +128,7 @@ def read_descriptor(descriptor: int, limit: int) -> bytes:
         parts.append(part)
         size += len(part)
         if size > limit:
-            raise _too_large(limit)
+            raise too_large(limit)
 
 
 def inherited(path: str | os.PathLike[str]) -> int | None:
@@ -157,7 +175,8 @@ def refuse_mode(mode: int) -> None:
         raise _no_file(mode)
 
 
-def _too_large(limit: int) -> OSError:
+def too_large(limit: int) -> OSError:
+    """Return the error of a file that has more than *limit* bytes."""
     size = f"{limit // MIB} MiB" if limit >= MIB else f"{limit} bytes"
     return OSError(errno.EFBIG, f"more than {size}, the limit for such a file")
 

@@ -79,7 +79,7 @@ def _tenancy(entry: Any, path: Path) -> Tenancy:
         raise FileFormatError("an entry of partitions is no object with a partition_key", str(path))
     tenant, name = (entry.get(key) for key in ("tenant_id", "name"))
     if not all(isinstance(each, str | None) for each in (tenant, name)):
-        raise FileFormatError("a tenant_id or name is no text", str(path))
+        raise FileFormatError("a tenant_id or name is not text", str(path))
     return Tenancy(_partition(str(entry["partition_key"]), path), tenant or None, name or None)
 
 

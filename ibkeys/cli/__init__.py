@@ -10,6 +10,7 @@ import os
 import resource
 import sys
 from collections.abc import Mapping, Sequence
+from keyword import iskeyword
 from typing import Any, Final, NamedTuple, NoReturn
 
 import click
@@ -58,6 +59,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
         "diff": Entry("comparing.diff", "Show what changed between two snapshots."),
         "history": Entry("comparing.history", "Show when the keys of a port or the members of a partition changed."),
         "snapshot": Entry("audit.snapshot", "Save the whole fabric's keys in one file."),
+        "import": Entry("audit.import_files", "Make a snapshot from files that other tools wrote."),
         "watch": Entry("watch.watch", "Show who tries a wrong key, and on which port, as it happens."),
         "export": Entry("audit.export", "Write metrics of the fabric's keys for Prometheus."),
         "doctor": Entry("tools.doctor", "Check the local InfiniBand stack and suggest fixes."),
@@ -131,7 +133,8 @@ class Commands(click.Group):
         if entry is None:
             return None
         module = importlib.import_module(f"ibkeys.cli.{entry.module}")
-        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(module, f"{name}_" if iskeyword(name) else name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -21,7 +21,12 @@ from ibkeys.mad.classes.gmp import KeyClass
 from ibkeys.topology.find import find_port
 from ibkeys.topology.model import Port, Topology
 
-_IF_WANTED: Final = {"P_KeyTable": "p_keys", "GUIDInfo": "guid_info", "SMInfo": "sm_info"}
+_IF_WANTED: Final = {
+    "P_KeyTable": "p_keys",
+    "VirtualizationInfo": "p_keys",
+    "GUIDInfo": "guid_info",
+    "SMInfo": "sm_info",
+}
 
 
 class RecordedFabric(Closing):
@@ -124,6 +129,8 @@ class RecordedPort(NamedPort):
     def read_capacity(self) -> int:
         """Return how many entries the P_Key table has; 0 when a switch has no tables for its external ports."""
         capacity = self.port.capacity
+        if capacity is None and self.port.is_end_port:
+            raise NotRecorded(f"{self.port}: PartitionCap of NodeInfo is in none of the imported files")
         if capacity is None:
             raise self._missing("SwitchInfo", self.port.end_port)
         return capacity
@@ -134,6 +141,9 @@ class RecordedPort(NamedPort):
         if keys is None:
             raise self._missing("P_KeyTable", self.port)
         return keys
+
+    def read_virtualization(self) -> None:
+        """Nothing more than what was recorded can be known of virtual ports."""
 
     def _missing(self, attribute: str, port: Port) -> NotRecorded:
         why = next(

@@ -114,3 +114,6 @@ class ReadablePort(Protocol):
 
     def read_p_keys(self) -> tuple[PKey, ...]:
         """Return the whole P_Key table, empty entries included."""
+
+    def read_virtualization(self) -> None:
+        """Learn whether the port has virtual ports; its PortInfo was read before."""

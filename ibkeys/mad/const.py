@@ -93,6 +93,10 @@ class AttributeID(IntEnum):
     LED_INFO = 0x0031
     CABLE_INFO = 0x0032
     PORT_INFO_EXTENDED = 0x0033
+    VIRTUALIZATION_INFO = 0xFFB0
+    V_PORT_INFO = 0xFFB1
+    V_NODE_INFO = 0xFFB2
+    V_PORT_STATE = 0xFFB3
 
 
 class NodeType(IntEnum):
@@ -188,6 +192,7 @@ class CapabilityMask(IntFlag):
 class CapabilityMask2(IntFlag):
     """PortInfo.CapabilityMask2, valid where CapabilityMask says so: the bits that concern this tool."""
 
+    IS_VIRTUALIZATION_SUPPORTED = 1 << 2
     IS_LINK_SPEED_NDR_SUPPORTED = 1 << 10
 
 

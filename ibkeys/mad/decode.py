@@ -25,6 +25,7 @@ from ibkeys.mad.notice import Notice
 from ibkeys.mad.records import MCMemberRecord, NodeRecord, PathRecord, PKeyTableRecord, PortInfoRecord
 from ibkeys.mad.sa import ACTIVE, RmppType, describe_rmpp_status
 from ibkeys.mad.smp import DATA_OFFSET, HEADER_SIZE, DirectedRouteSmp, LidRoutedSmp, Mad, parse
+from ibkeys.mad.virtualization import VIRTUAL_ATTRIBUTES
 
 M_KEY_OFFSET: Final = 24
 SA_SM_KEY_OFFSET: Final = 36
@@ -33,7 +34,10 @@ SA_DATA_OFFSET: Final = 56
 
 SMP_ATTRIBUTES: Final[dict[int, type[Layout]]] = {
     cls.attribute_id: cls
-    for cls in (NodeDescription, NodeInfo, SwitchInfo, GUIDInfo, PortInfo, PKeyTable, SMInfo, Notice)
+    for cls in (
+        *(NodeDescription, NodeInfo, SwitchInfo, GUIDInfo, PortInfo, PKeyTable, SMInfo, Notice),
+        *VIRTUAL_ATTRIBUTES,
+    )
 }
 SA_ATTRIBUTES: Final[dict[int, type[Layout]]] = {
     0x0001: ClassPortInfo,
@@ -78,6 +82,7 @@ _SMP_NAMES: Final = {
     0x0031: "LedInfo",
     0x0032: "CableInfo",
     0x0033: "PortInfoExtended",
+    **{int(cls.attribute_id): cls.name for cls in VIRTUAL_ATTRIBUTES},
 }
 _SA_NAMES: Final = {
     0x0001: "ClassPortInfo",

@@ -71,7 +71,8 @@ class Port:
 
     ``info`` is PortInfo (M_Key included), ``peer`` the port at the other end of the cable, ``lease_deadline`` the time
     at which the M_Key lease runs out, None while the timer stands still, ``counters`` what the PMA counts here, None
-    while that is nothing, ``class_agents`` by MgmtClass the keys of other classes (`ibkeys.sim.agents.class_keys`).
+    while that is nothing, ``class_agents`` by MgmtClass the keys of other classes (`ibkeys.sim.agents.class_keys`),
+    ``virtualization`` VirtualizationInfo, None where there are no virtual ports.
     """
 
     __slots__ = (
@@ -87,6 +88,7 @@ class Port:
         "node",
         "number",
         "peer",
+        "virtualization",
     )
 
     lid = _Number("lid")
@@ -114,6 +116,7 @@ class Port:
         self.first_peer: Port | None = None
         self._p_keys: bytearray | None = None
         self.guids: dict[int, int] | None = None
+        self.virtualization: bytes | None = None
         self.counters: Counters | None = None
         self.class_agents: dict[int, ClassAgent] | None = None
         self.lease_deadline: float | None = None

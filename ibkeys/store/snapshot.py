@@ -115,12 +115,32 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
         "key_info BLOB",
         "PRIMARY KEY (port, class)",
     ),
+    "imported_files": (
+        "id INTEGER PRIMARY KEY",
+        "file TEXT NOT NULL",
+        "kind TEXT NOT NULL",
+        "written TEXT NOT NULL",
+        "sm_word INTEGER NOT NULL",
+        "m_keys INTEGER NOT NULL",
+    ),
+    "imported_values": (
+        "port INTEGER NOT NULL REFERENCES ports (id)",
+        "attribute TEXT NOT NULL",
+        "file INTEGER NOT NULL REFERENCES imported_files (id)",
+        "PRIMARY KEY (port, attribute)",
+    ),
+    "virtual_ports": (
+        "port INTEGER PRIMARY KEY REFERENCES ports (id)",
+        "state TEXT NOT NULL",
+        "virtualization_info BLOB",
+    ),
 }
 """Table → its columns, and constraints in capitals."""
 _SINCE_2: Final = ("sa_answers", "sa_ports")
 """Tables that files of version 1 do not have: they are read as if nobody had asked the SA."""
-_SINCE_3: Final = ("class_keys",)
-"""Tables that files of versions 1 and 2 do not have: they are read as if no port had been asked."""
+_SINCE_3: Final = ("class_keys", "imported_files", "imported_values", "virtual_ports")
+"""Tables that files before version 3 do not have: a sweep made them all, and nobody asked for keys of other classes or
+for virtual ports."""
 _CONSTRAINTS: Final = ("UNIQUE", "PRIMARY")
 
 _VIEWS: Final = (

@@ -27,7 +27,7 @@ from tests.audit.looking import (
     umad,
     with_class_keys,
 )
-from tests.fabricsim import move_cable, subnet
+from tests.fabricsim import move_cable, subnet, virtualize
 
 Build = Callable[[], AuditInput]
 LAST = "node06 mlx4_0"
@@ -347,7 +347,18 @@ CASES: dict[str, Case] = {
         lambda: after(lambda net: recable(net, "node05 mlx4_0"), with_table([0x7FFF, 0x8010])),
         lambda: after(lambda net: (recable(net), silent(net, "node02 mlx4_0")), with_table([0x7FFF, 0x8010])),
     ),
+    "HY005": Case(
+        lambda: look(virtual(True)),
+        lambda: look(virtual(False)),
+        lambda: look(silent(two_switch())),
+    ),
 }
+
+
+def virtual(enabled: bool) -> Subnet:
+    net = two_switch()
+    virtualize(net, "node02 mlx4_0", enabled)
+    return net
 
 
 def with_count(name: str) -> Subnet:

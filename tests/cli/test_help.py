@@ -79,6 +79,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--pin",
     "--pin-random",
     "--out",
+    "--pkeys-of",
     "--disconnect-unconfigured",
     "--allow-index-moves",
     "--allow-both-pkeys",

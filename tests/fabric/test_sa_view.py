@@ -22,6 +22,7 @@ from ibkeys.mad.records import PKeyTableRecord, SaRecord
 from ibkeys.topology.model import Port, Topology
 from ibkeys.umad.port import Incoming
 from tests.client.sasim import SA_KEY, Recorder, with_sm
+from tests.fabric.older import SINCE_3
 from tests.fabricsim import tool
 
 KEY = 0x8F3C_91D7_E2A6_5B40
@@ -247,7 +248,7 @@ def test_a_snapshot_of_the_first_version_is_read_and_left_as_it_is(tmp_path: Pat
     path, taken = tmp_path / "a.db", with_view()
     save_snapshot(path, taken)
     with sqlite3.connect(path) as rows:
-        rows.executescript("DROP TABLE sa_answers; DROP TABLE sa_ports; DROP TABLE class_keys; PRAGMA user_version = 1")
+        rows.executescript(f"{SINCE_3} DROP TABLE sa_answers; DROP TABLE sa_ports; PRAGMA user_version = 1")
     rows.close()
     before = path.read_bytes()
     old = load_snapshot(path)

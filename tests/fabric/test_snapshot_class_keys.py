@@ -19,6 +19,7 @@ from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.classes.gmp import KEY_CLASSES
 from ibkeys.sim.agents.class_keys import place
+from tests.fabric.older import SINCE_3
 from tests.fabricsim import subnet, tool
 
 KEY = 0xA1A2A3A4A5A6A7A8
@@ -102,7 +103,7 @@ def test_a_snapshot_of_version_2_is_read_as_if_nobody_had_been_asked(taken: Snap
     path = tmp_path / "a.db"
     save_snapshot(path, taken)
     with closing(sqlite3.connect(path)) as rows:
-        rows.executescript("DROP TABLE class_keys; PRAGMA user_version = 2")
+        rows.executescript(f"{SINCE_3} PRAGMA user_version = 2")
     before = path.read_bytes()
     assert load_snapshot(path).class_keys is None
     assert path.read_bytes() == before

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from ibkeys.audit.inputs import AuditInput, Table
-from ibkeys.audit.rule import Verdict, count, p_keys, rule
+from ibkeys.audit.rule import VIRTUAL_TABLES, Verdict, count, p_keys, rule
 from ibkeys.audit.rules import p_keys_policy as pk_policy
 from ibkeys.keys.pkey import FULL_BIT
 from ibkeys.partitions.model import DEFAULT_PARTITION
@@ -263,7 +263,9 @@ def joins_nobody(data: AuditInput) -> Verdict:
     unread = [port for port in data.end_ports if port.p_key_raw is None]
     for port in unread:
         verdict.unread(port, "P_KeyTable")
-    complete = not unread and not data.hidden
+    for port in data.reach.virtualized:
+        verdict.unknown(port, VIRTUAL_TABLES)
+    complete = not unread and not data.hidden and not data.reach.virtualized
     for each in data.reach.memberships():
         label = (f"0x{each.partition:04x}",)
         members = each.members
@@ -302,6 +304,8 @@ def without_owner(data: AuditInput) -> Verdict:
     for port in data.end_ports:
         if port.p_key_raw is None:
             verdict.unread(port, "P_KeyTable")
+        elif port.hides_p_keys:
+            verdict.unknown(port, VIRTUAL_TABLES)
     for each in data.reach.memberships():
         if each.partition in owned:
             verdict.passed += 1

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
 from ibkeys.audit.inputs import AuditInput, Table
-from ibkeys.audit.rule import Verdict, p_keys, rule
+from ibkeys.audit.rule import VIRTUAL_TABLES, Verdict, p_keys, rule
 from ibkeys.audit.rules.forbidden import Deviating, Partners, deviating_classes
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 from ibkeys.partitions.model import DEFAULT_PARTITION
@@ -179,6 +179,8 @@ def forbidden(data: AuditInput) -> Verdict:
     verdict = Verdict.over_fabric(data)
     for port in data.reach.unread:
         verdict.unknown(port, "its P_Key table, or enforcement and table of its switch port, was not read")
+    for port in data.reach.virtualized:
+        verdict.unknown(port, VIRTUAL_TABLES)
     found = deviating_classes(data)
     accused = 0
     for each in found:
@@ -193,7 +195,8 @@ def forbidden(data: AuditInput) -> Verdict:
         for each, at, way in _by_port(found):
             partners = Partners(data.reach.ports, getattr(each.found, way)).without(at)
             _say(verdict, each, data.reach.ports[at], partners, way)
-    seen = {data.reach.ports[at] for at in places(concerned)} | {*data.reach.unread}
+    unknown = {*data.reach.unread, *data.reach.virtualized}
+    seen = {data.reach.ports[at] for at in places(concerned)} | unknown
     verdict.passed = sum(port not in seen for port in data.end_ports)
     return verdict
 

@@ -173,7 +173,13 @@ def _report(
 
 def _say_unmatched(data: AuditInput) -> None:
     """Say which GUIDs of the policy are on no port: those of another fabric, or written wrong."""
-    unmatched = data.resolution.unmatched if data.resolution is not None else ()
+    from ibkeys.topology.find import ALIAS_MEANS, alias_of
+
+    named = data.resolution.unmatched if data.resolution is not None else ()
+    aliases = {rule: found for rule in named if (found := alias_of(data.fabric, rule.guid)) is not None}
+    for rule, (port, index) in list(aliases.items())[:NAMED]:
+        exits.warn(f"the policy names {rule}, which is alias GUID {index} of {port}: {ALIAS_MEANS}", "note")
+    unmatched = [rule for rule in named if rule not in aliases]
     if unmatched:
         what = "GUID that is" if len(unmatched) == 1 else "GUIDs that are"
         more = f" and {len(unmatched) - NAMED} more (`ibkeys plan` names them all)" if len(unmatched) > NAMED else ""
