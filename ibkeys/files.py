@@ -143,7 +143,7 @@ def _read_and_close(descriptor: int, is_inherited: bool, limit: int) -> tuple[by
 
 
 def refuse_what_is_no_file(path: str | os.PathLike[str]) -> None:
-    """Raise OSError when *path* is not there or is no regular file."""
+    """Raise OSError when *path* is not there or is not a regular file."""
     try:
         mode = os.stat(path).st_mode
     except ValueError:
@@ -159,7 +159,7 @@ def refuse_mode(mode: int) -> None:
 
 def _too_large(limit: int) -> OSError:
     size = f"{limit // MIB} MiB" if limit >= MIB else f"{limit} bytes"
-    return OSError(errno.EFBIG, f"more than {size}, which no such file has")
+    return OSError(errno.EFBIG, f"more than {size}, the limit for such a file")
 
 
 _KINDS: Final = (
@@ -172,7 +172,7 @@ _KINDS: Final = (
 
 def _no_file(mode: int) -> NoRegularFile:
     kind = next((name for test, name in _KINDS if test(mode)), "a device")
-    return NoRegularFile(errno.EISDIR if kind == "a directory" else errno.EINVAL, f"is {kind}, no regular file")
+    return NoRegularFile(errno.EISDIR if kind == "a directory" else errno.EINVAL, f"is {kind}, not a regular file")
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -181,8 +181,8 @@ def _no_file(mode: int) -> NoRegularFile:
 def check_output(path: Path, follow: bool = False) -> Path:
     """Return the place where a file called *path* may be put, in the stead of what is there.
 
-    Raises NoRegularFile when something else is there. A symbolic link is no file, unless *follow* lets what it leads to
-    be replaced; then it must lead to a file, and be a link that another user cannot have put there: else OSError.
+    Raises NoRegularFile when something else is there. A symbolic link is not a file, unless *follow* lets what it leads
+    to be replaced; then it must lead to a file, and be a link that another user cannot have put there: else OSError.
     """
     try:
         status = os.lstat(path)
@@ -214,7 +214,7 @@ def create_output(path: Path) -> BinaryIO:
     check_output(path)
     file, name = create_beside(path)
     try:
-        # A rename replaces the name, whatever it has become since it was looked at: nothing is ever followed.
+        # A rename replaces the name, whatever it has become since it was examined: nothing is ever followed.
         os.replace(name, path)
     except BaseException:
         file.close()
@@ -238,9 +238,9 @@ def create_beside(path: Path, mode: int = 0o600) -> tuple[BinaryIO, str]:
 
 
 def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Write a file and put it in the place of *path* at once, synced: a crash leaves the old file or the new one.
+    """Write a file and put it in place of *path* at once, synced: a crash leaves the old file or the new one.
 
-    What *path* is, is looked at before: see `check_output`. Raises OSError.
+    What *path* is, is examined before: see `check_output`. Raises OSError.
     """
     _put_in_place(path, data, mode)
 

@@ -31,7 +31,7 @@ NodeNames = Mapping[int, str] | str | Path
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """Where the tool sits. ``ca`` and ``port``: by default the first active port of this host, else the first with a
+    """The local port. ``ca`` and ``port``: by default the first active port of this host, else the first with a
     link. ``at``: the node of a simulated subnet, by NodeDescription or GUID; by default its first one."""
 
     ca: str | None = None

@@ -32,7 +32,7 @@ def read_registry(path: Path) -> dict[int, str]:
         except EncodeError as error:
             raise FileFormatError(str(error), str(path), line, 1) from None
         if not key.is_valid:
-            raise FileFormatError(f"{word} is no P_Key: partition 0 matches nothing", str(path), line, 1)
+            raise FileFormatError(f"{word} is not a P_Key: partition 0 matches nothing", str(path), line, 1)
         if not owner.strip():
             raise FileFormatError(f"{word} has no owner; write - for one that belongs to no tenant", str(path), line, 1)
         if key.partition in registry:
@@ -110,7 +110,7 @@ def read_guids(path: Path) -> frozenset[int]:
 def parse_guid(text: str) -> int:
     """Read a GUID, 0x and hex digits or as sysfs has it. Raises EncodeError."""
     if not (text.lower().startswith("0x") or guids.is_spelled_as_guid(text)):
-        raise EncodeError(f"{quoted(text)} is no GUID (0x and hex digits, or 24be:05ff:ff98:aba1 as sysfs has it)")
+        raise EncodeError(f"{quoted(text)} is not a GUID (0x and hex digits, or 24be:05ff:ff98:aba1 as sysfs has it)")
     return guids.parse_guid(text)
 
 
@@ -120,7 +120,7 @@ def _text(path: Path) -> str:
     except OSError as error:
         raise os_error(path, "file", error) from error
     except UnicodeDecodeError as error:
-        raise FileFormatError(f"is no text ({error.reason})", str(path)) from None
+        raise FileFormatError(f"is not text ({error.reason})", str(path)) from None
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -161,7 +161,7 @@ class Report:
 
     @property
     def subject_matter(self) -> str:
-        """The source, and how little of it was looked at where that is so."""
+        """The source, and how little of it was examined where that is so."""
         return self.source if self.looked_at is None else f"{self.source} ({self.looked_at})"
 
     def fails_at(self, severity: Severity | None) -> bool:

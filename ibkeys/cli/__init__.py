@@ -44,7 +44,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
         "names": Entry("tools.names", "Show GUID, name, LID and switch port of end ports."),
         "sm-show": Entry(
             "sm.show",
-            "Show the subnet managers, the files and options of each OpenSM, and their dangers.",
+            "Show the subnet managers, each OpenSM's files and options, and dangerous settings.",
         ),
         "matrix": Entry("partitions.matrix", "Show the members of every partition, and who can talk to whom."),
         "why": Entry(

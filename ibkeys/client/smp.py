@@ -185,7 +185,8 @@ class SmpClient:
         return result[0]
 
     def wait(self, seconds: float) -> None:
-        """Let *seconds* of the port's clock pass without sending. What arrives meanwhile was asked by nobody here."""
+        """Let *seconds* of the port's clock pass without sending. What arrives in the meantime was asked by nobody
+        here."""
         end = self.port.now() + seconds
         while (left := end - self.port.now()) > 0:
             self.statistics.strays += sum(mad.status == 0 for mad in self.port.recv(left))
@@ -349,12 +350,12 @@ def _error(request: Request) -> IbkeysError:
     what = describe_request(request)
     if failure.errno in NO_ROOM:
         return SendRefused(
-            f"{what}: the device had no room for it (errno {failure.errno}) for as long as it was tried", failure.errno
+            f"{what}: the device had no room for it (errno {failure.errno}) in all attempts", failure.errno
         )
     if failure.errno:
         if request.mad[at.MGMT_CLASS] == MgmtClass.SUBN_DIRECTED_ROUTE and not request.mad[at.HOP_COUNT]:
             return SendRefused(
-                f"{what} (the own port): the local driver refused it (errno {failure.errno}): "
+                f"{what} (the local port): the local driver refused it (errno {failure.errno}): "
                 "a wrong M_Key, or an attribute that it does not support",
                 failure.errno,
             )

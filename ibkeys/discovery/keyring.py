@@ -21,7 +21,7 @@ OPEN_LEVELS = frozenset({0, 1})
 
 @dataclass(slots=True)
 class KeyRing:
-    """M_Keys at hand.
+    """Known M_Keys.
 
     ``for_all``: sent to every node addressed. ``by_guid``: port GUID → key; of a switch the node GUID, which is that of
     its port 0. ``levels``: port GUID → M_KeyProtectBits, where known (key files name none). ``neighbors``: one end of a
@@ -110,6 +110,6 @@ class KeyRing:
         return () if tried.is_zero or tried not in known else [key for key in known if key != tried]
 
     def learn(self, port_guid: int, key: MKey) -> None:
-        """From now on use *key* for a port: it was just installed there, at a level that is not looked at."""
+        """From now on use *key* for a port: it was just installed there, at a level that is not examined."""
         self.learned[port_guid] = self.by_guid[port_guid] = key
         self.levels.pop(port_guid, None)

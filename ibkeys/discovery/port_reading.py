@@ -28,7 +28,7 @@ from ibkeys.topology.plausible import Problem, port_problems
 class PortReader:
     """Reads nodes and ports on behalf of one sweep, into what it has ``found``.
 
-    ``own_info``: PortInfo of the own port where it was read already, else empty. *go_on*: called with each port whose
+    ``own_info``: PortInfo of the local port where it was read already, else empty. *go_on*: called with each port whose
     PortInfo came, before the rest of it is read: a link shows in it.
     """
 
@@ -98,7 +98,7 @@ class PortReader:
 
     def _read_end_port_info(self, port: Port, gets: Envelope) -> Task:
         """Task: read PortInfo of an end port, with another of its keys where it hides the one that it has."""
-        if port.agent_path == ():  # the own port: it may have been read already
+        if port.agent_path == ():  # the local port: it may have been read already
             known, self.own_info = self.own_info, b""
             port.info = known or (yield gets.ask(PortInfo, port.num))
             self._gmps.start(port)

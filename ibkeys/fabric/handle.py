@@ -134,7 +134,7 @@ class PortHandle(NamedPort):
         if arrival.node_guid != node.guid or (not node.is_switch and arrival.local_port_num != self.port.num):
             raise Unreachable(
                 f"{self.port}: {self.route} now leads to port {arrival.local_port_num} of node "
-                f"0x{arrival.node_guid:016x}; cabling or routing changed meanwhile: run discover and try again"
+                f"0x{arrival.node_guid:016x}; cabling or routing changed in the meantime: run discover and try again"
             )
 
     def __str__(self) -> str:

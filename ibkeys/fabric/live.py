@@ -50,7 +50,7 @@ class Fabric(OpenPort):
     """A subnet as seen from one open local port. Use it as a context manager; not thread-safe.
 
     ``stores``: the files that changing commands use (in memory unless `ibkeys.open` says otherwise). ``warnings``: what
-    the user should know about the files that were read. ``is_simulated``: nothing real can be hit. ``reload_keys``:
+    the user should know about the files that were read. ``is_simulated``: no real device is used. ``reload_keys``:
     reads the key store and key files again. ``last_sweep``: what the last `sweep` cost.
     """
 
@@ -168,7 +168,7 @@ class Fabric(OpenPort):
         return self._by_route(wanted, portnum, retries)
 
     def adopt(self, found: Topology) -> None:
-        """Take *found* for the last sweep: its links are looked at again before an M_Key goes over them."""
+        """Take *found* for the last sweep: its links are checked again before an M_Key goes over them."""
         self.swept = found
         self._look = LinkCheck(self.client, self.ring, found)
 
@@ -178,19 +178,19 @@ class Fabric(OpenPort):
 
     def find_changed_links(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
         """Look at the links to *ports* again, before a key goes over them; return the ports to which one changed since
-        the last sweep of this run, or cannot be looked at, with the reason. A look holds for *max_age* seconds.
+        the last sweep of this run, or cannot be examined, with the reason. A look holds for *max_age* seconds.
 
-        A port that this sweep did not find, and every port when the topology is trusted, is not looked at.
+        A port that this sweep did not find, and every port when the topology is trusted, is not examined.
         """
         look = self._look
         return look.at_links_to(ports, max_age) if look is not None and not self.ring.trust_topology else {}
 
     def has_changed(self, port: Port) -> bool:
-        """Whether a link to *port* is not as the last sweep saw it, by what was looked at so far. Sends nothing."""
+        """Whether a link to *port* is not as the last sweep saw it, by what was examined so far. Sends nothing."""
         return self._look is not None and self._look.has_changed(port)
 
     def look_at_way(self, port: Port) -> Task:
-        """Task: as `find_changed_links` for one port, except for links that were looked at within the last second.
+        """Task: as `find_changed_links` for one port, except for links that were examined within the last second.
 
         Return what changed, "" for nothing.
         """
@@ -248,7 +248,7 @@ class Fabric(OpenPort):
         return self.ring.for_unknown_port
 
     def _ask_own_port(self, key: MKey, retries: int | None) -> tuple[bytes, MKey]:
-        """Get NodeInfo of the local port; without a key once, for a protected port counts each question."""
+        """Get NodeInfo of the local port; without a key only once, because a protected port counts each request."""
         is_keyless = key.is_zero and self.ring.for_all is None
         try:
             return self._ask(LOCAL, key, 0 if is_keyless else retries)

@@ -70,7 +70,7 @@ class RecordedFabric(Closing):
     ) -> dict[Port, ConstraintErrors]:
         """Return what was recorded: constraint errors of the switch ports that enforced partitions."""
         known, taken = self.snapshot.constraint_errors, self.snapshot.about.started
-        why = f"a snapshot holds them of ports that enforced partitions only (taken {taken})"
+        why = f"a snapshot has them only for ports that enforced partitions (taken {taken})"
         return {port: known.get(port) or ConstraintErrors(None, None, why) for port in ports}
 
     def class_key_questions(

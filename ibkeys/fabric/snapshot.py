@@ -89,7 +89,7 @@ class Snapshot:
         shown = int.from_bytes(port_info[:8])
         if not self.about.has_keys:
             return shown
-        assert self.fingerprints is not None, "fingerprints of a secret that is not at hand"
+        assert self.fingerprints is not None, "fingerprints made with a secret that is not available"
         return self.fingerprints.of(MKey(shown))
 
 

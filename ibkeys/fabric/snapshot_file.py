@@ -256,7 +256,7 @@ class _Loader:
         *_, asked, _, _, info, p_key_table, guid_info, sm_info = rest
         _, m_key, fingerprint, port_traits = rest[len(_COLUMNS) : len(_COLUMNS) + 4]
         if num > _MOST_PORTS:
-            raise ValueError("a port number that no node has")
+            raise ValueError("a port number above those of its node")
         port = self.ports[number] = nodes[node].port(num)
         if port.is_end_port and guid is not None:
             port.guid = guid_number(guid)
@@ -295,5 +295,5 @@ def _about(values: dict[str, Any]) -> About:
 def _route(text: str) -> tuple[int, ...]:
     route = tuple(int(part) for part in text.split(",")[1:])
     if len(route) > _MOST_HOPS or not all(0 <= port <= _MOST_PORTS for port in route):
-        raise ValueError("a directed route that there is none of")
+        raise ValueError("an impossible directed route")
     return route

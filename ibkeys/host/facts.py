@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-import subprocess
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -30,15 +29,12 @@ from ibkeys.host.opensm_process import (
     opensm_processes,
     read_opensm_config,
 )
+from ibkeys.host.run_program import Run, run_program
 from ibkeys.store.opensm import MKEY_FILE, c_number, read_key_files
 
 IBDIAG_CONFIG: Final = Path("/etc/infiniband-diags/ibdiag.conf")
 
 _RDMA: Final = ("rdma", "system", "show")
-_RDMA_SECONDS: Final = 5.0
-
-Run = Callable[[Sequence[str]], str | None]
-"""Runs a program and returns what it printed, None when it is not there or failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +110,7 @@ def host_facts(
         tuple(config for _, config in configs if config is not None),
         tuple(processes),
         tuple(read_devices(devices)),
-        read_privileged_qkey(run or _run),
+        read_privileged_qkey(run or run_program),
     )
 
 
@@ -189,20 +185,3 @@ def _once(paths: Iterable[Path]) -> Iterator[Path]:
         if real not in seen:
             seen.add(real)
             yield path
-
-
-def _run(command: Sequence[str]) -> str | None:
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=_RDMA_SECONDS,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout if done.returncode == 0 else None

@@ -90,7 +90,7 @@ def import_key_files(store: KeyStore, directory: Path) -> Imported:
 def import_opensm_config(store: KeyStore, path: Path) -> bool:
     """Put the ``m_key`` of an opensm.conf into the key store: the key of every port that has none of its own.
 
-    Returns whether there is one. Raises FileFormatError when the file cannot be read, or its m_key is no number.
+    Returns whether there is one. Raises FileFormatError when the file cannot be read, or its m_key is not a number.
     """
     config = read_given_config(path)
     if config is None:
@@ -130,7 +130,8 @@ def export_key_files(
     notes = _notes(store, files)
     if found is not None and found.troubles:
         notes.append(
-            f"{LID_FILE} was not written: what the sweep could not read may have a LID that OpenSM must not give"
+            f"{LID_FILE} was not written: a port that the sweep could not read may have a LID, which OpenSM must "
+            f"not give to another"
         )
     lids = len(files.lids) if LID_FILE in names else None
     return Exported(len(files.m_keys), _count_links(files), lids, notes)
@@ -144,7 +145,7 @@ def refuse_to_overwrite(store: KeyStore, directory: Path, processes: Iterable[Op
 
 
 def import_links(store: KeyStore, directory: Path) -> None:
-    """Put the links of the ``neighbors`` in *directory* into the key store, but for those that it knows from later.
+    """Put the links of the ``neighbors`` in *directory* into the key store, except for those that it knows from later.
 
     Nothing happens where there is no such file. Raises FileFormatError, StoreError.
     """
@@ -205,7 +206,7 @@ def _notes(store: KeyStore, files: KeyFiles) -> list[str]:
     elif keys:
         notes.append(
             "keys differ from port to port: stock OpenSM reaches all ports with these files, and sets its own m_key on "
-            "them at its first sweep: all keys are gone where its opensm.conf sets none"
+            "them at its first sweep, which removes all keys if its opensm.conf sets none"
         )
     return notes
 

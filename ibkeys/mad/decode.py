@@ -205,7 +205,7 @@ def decode(raw: bytes, attribute: str | None = None, show_keys: bool = False) ->
     if layout is None:
         names = ", ".join(sorted(ATTRIBUTES_BY_NAME))
         raise MalformedMad(
-            f"{len(raw)} bytes are no MAD (256 bytes); to decode a bare payload, name its attribute: {names}"
+            f"{len(raw)} bytes are not a MAD (256 bytes); to decode a bare payload, name its attribute: {names}"
         )
     if len(raw) != layout.size:
         raise MalformedMad(f"{attribute} has {layout.size} bytes (a whole MAD 256), {len(raw)} given")

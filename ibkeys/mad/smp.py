@@ -121,7 +121,7 @@ def parse(raw: bytes) -> Mad:
     if raw[1] != MgmtClass.SUBN_DIRECTED_ROUTE:
         return Mad(raw)
     if raw[7] > MAX_HOPS:
-        raise MalformedMad(f"a directed route of {raw[7]} hops; {MAX_HOPS} is the most")
+        raise MalformedMad(f"a directed route of {raw[7]} hops; {MAX_HOPS} is the maximum")
     return DirectedRouteSmp(raw)
 
 
@@ -157,7 +157,7 @@ def build_smp(
     else:
         mgmt_class, hops, lid = MgmtClass.SUBN_DIRECTED_ROUTE, len(path), PERMISSIVE_LID
         if hops > MAX_HOPS:
-            raise EncodeError(f"a directed route of {hops} hops; {MAX_HOPS} is the most")
+            raise EncodeError(f"a directed route of {hops} hops; {MAX_HOPS} is the maximum")
     fields = method, 0, 0, hops, transaction_id, attribute_id, 0, attribute_modifier, m_key, lid, lid
     try:
         head = _SMP_HEAD.pack(1, mgmt_class, 1, *fields)
@@ -182,7 +182,7 @@ def get_parts(path: Sequence[int], m_key: int) -> tuple[bytes, bytes]:
     """
     hops = len(path)
     if hops > MAX_HOPS:
-        raise EncodeError(f"a directed route of {hops} hops; {MAX_HOPS} is the most")
+        raise EncodeError(f"a directed route of {hops} hops; {MAX_HOPS} is the maximum")
     try:
         head = _GET_HEAD(1, MgmtClass.SUBN_DIRECTED_ROUTE, 1, Method.GET, 0, 0, hops, 0)
         return head, _GET_TAIL(m_key, PERMISSIVE_LID, PERMISSIVE_LID, bytes(path))

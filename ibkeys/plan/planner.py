@@ -63,7 +63,7 @@ def make_plan(
     options, manager = options or Options(), manager or shown_subnet_manager(fabric)
     if options.disconnect_unconfigured and policy.leaves_open(DEFAULT_PARTITION):
         raise UsageError(
-            f"{policy.path} does not say who is in the default partition, so nobody can be taken out of it: leave "
+            f"{policy.path} does not say who is in the default partition, so nobody can be removed from it: leave "
             "--disconnect-unconfigured out"
         )
     if options.disconnect_unconfigured and manager.presence != "none" and not force:

@@ -36,7 +36,7 @@ _PERMISSIVE: Final = PERMISSIVE_LID.to_bytes(2)
 class MadCarrier:
     """Carries the MADs of one subnet, with its *faults*, *history*, *receivers*, *traps* and subnet *managers*.
 
-    ``sa_data_limit``: the longest answer of an SA in bytes, longer ones are refused for want of resources.
+    ``sa_data_limit``: the longest answer of an SA in bytes, longer ones are refused for lack of resources.
     ``class_rules``: by MgmtClass what ports do with MADs of classes with keys of their own.
     """
 
@@ -153,7 +153,7 @@ class MadCarrier:
         return self._hand_over(arriving, walked[0], walked[1], PERMISSIVE_LID)
 
     def ask(self, mad: bytes, node: Node, ingress: int, slid: int) -> Answer | Outcome:
-        """Return status and attribute that a node answers; where its SMA answers nothing, what becomes of the SMP."""
+        """Return status and attribute that a node answers; where its SMA answers nothing, what happens to the SMP."""
         if node.silent:
             return Drop.SILENT
         if self._faults.active and self._faults.loses("request", node, mad):

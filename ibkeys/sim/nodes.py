@@ -344,7 +344,7 @@ class Node:
             self.partition_capacity = partition_cap
         if enforcement_cap is not None:
             if self.switch_info is None:
-                raise UsageError(f"{self.description} is no switch: it has no PartitionEnforcementCap")
+                raise UsageError(f"{self.description} is not a switch: it has no PartitionEnforcementCap")
             self.enforcement_capacity = enforcement_cap
             SwitchInfo.partition_enforcement_cap.patch(self.switch_info, enforcement_cap)
         for port in self.all_ports:
@@ -354,7 +354,7 @@ class Node:
     def set_enforcement_caps(self, inbound: bool, outbound: bool) -> None:
         """Set InboundEnforcementCap and OutboundEnforcementCap of a switch."""
         if self.switch_info is None:
-            raise UsageError(f"{self.description} is no switch: it enforces nothing")
+            raise UsageError(f"{self.description} is not a switch: it enforces nothing")
         SwitchInfo.inbound_enforcement_cap.patch(self.switch_info, inbound)
         SwitchInfo.outbound_enforcement_cap.patch(self.switch_info, outbound)
         self.touch()

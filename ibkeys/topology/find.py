@@ -77,7 +77,7 @@ def pick(fabric: Topology | None, ports: Sequence[Port], portnum: int | None, wh
         hint = f" ({troubles} ports could not be read: see discover)" if troubles else ""
         if fabric and fabric.unasked:
             why = next(trouble for trouble in fabric.troubles if trouble.port is fabric.unasked[0].near)
-            hint = f" ({len(fabric.unasked)} places were not asked; {why.port}: {why.error})"
+            hint = f" ({len(fabric.unasked)} places were not queried; {why.port}: {why.error})"
         raise Unreachable(f"{what}: no port on this subnet matches{hint}{near}")
     node = ports[0].node
     first = min(ports, key=lambda port: port.num)

@@ -236,7 +236,7 @@ class Port:
         raw = self.p_key_raw
         if raw is None:
             return None
-        # Most tables have few entries, at their beginning: what is empty behind them is not looked at one by one.
+        # Most tables have few entries, at their beginning: what is empty behind them is not examined one by one.
         used = (len(raw.rstrip(b"\0")) + 1) // 2
         values = enumerate(struct.unpack_from(f">{used}H", raw))
         return [(index, _p_keys[value]) for index, value in values if value & PARTITION_MASK]

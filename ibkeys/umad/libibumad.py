@@ -37,7 +37,7 @@ MAD_SIZE = 256
 SUBN_LID_ROUTED, SUBN_DIRECTED_ROUTE = 0x01, 0x81
 
 # MADs that one receive call brings at most. Half of what a scheduler has on the way: the fabric is busy with the other
-# half while these are looked at and the next ones are sent.
+# half while these are examined and the next ones are sent.
 _SLOTS = 32
 _SLOT_BYTES = [struct.Struct(f"{MAD_SIZE}s" * count).unpack for count in range(_SLOTS + 1)]
 # With this many requests on the way, sending waits a moment for replies. A peer that stops reading while its own
@@ -100,7 +100,7 @@ class _Device:
         for method in methods:
             words[method // bits] |= 1 << method % bits
         ffi.errno = 0
-        # RMPP version 0: the kernel hands up the segments of a long answer as they come (see ibkeys.client.rmpp)
+        # RMPP version 0: the kernel machine up the segments of a long answer as they come (see ibkeys.client.rmpp)
         agent = lib.umad_register(self.fd, mgmt_class, class_version, 0, mask)
         reason = ffi.errno
         if agent < 0:
@@ -224,7 +224,7 @@ class LibibumadPort(Closing):
             # one flat array, column by column as batch.h numbers them
             columns = array("I", [*map(len, mads), *lids, *timeouts, *qpns, *qkeys, *sls, *pkey_indexes])
         except (OverflowError, TypeError) as error:
-            raise EncodeError(f"a MAD's address or timeout is no 32-bit number: {error}") from None
+            raise EncodeError(f"a MAD's address or timeout is not a 32-bit number: {error}") from None
         errors = ffi.new("int32_t[]", count)
         unsent = self._lib.ibkeys_send_batch(
             device.fd, device.agents, b"".join(mads), ffi.from_buffer("uint32_t[]", columns), count, errors

@@ -220,7 +220,7 @@ def test_mkey_set_refuses_an_easy_key_and_asks_about_level_0(cli: Cli, tmp_path:
     easy.write_text("0xdeadbeefdeadbeef\n")
     result = cli("mkey-set", 2, "--new-m-key", f"@{easy}", "--protect", 1, "--lease", 60, "--yes")
     assert result.code == 4
-    assert "refused by interlock weak-key: the new M_Key stands in public documentation" in result.err
+    assert "refused by interlock weak-key: the new M_Key appears in public documentation" in result.err
     assert "deadbeef" not in result.err
     result = cli("mkey-set", 2, "--new-m-key", f"@{key_file}")
     assert result.code == 4

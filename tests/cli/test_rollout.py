@@ -34,7 +34,7 @@ def test_deploy_as_a_person_sees_it(cli: Cli) -> None:
         "  M_Key, each its own: zero -> set on 8 ports\n"
         "  M_KeyProtectBits: 0 -> 2 on 8 ports\n"
         "  M_KeyLeasePeriod: 0 -> 60 on 8 ports\n"
-        "  last of all, the own port: node01 mlx4_0 (ca 0x0002c903000a1010) port 1, LID 1\n"
+        "  last of all, the local port: node01 mlx4_0 (ca 0x0002c903000a1010) port 1, LID 1\n"
         "run 1: 8 ports done, 0 failed, 0 left alone, 0 waiting\n"
     )
     assert all(line.startswith("ibkeys: note: ") for line in result.err.splitlines())
@@ -119,7 +119,7 @@ def test_the_first_then_the_others_then_back(cli: Cli) -> None:
     result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--first", 2, "--yes")
     assert result.code == 0
     assert "  6 ports wait for --continue\n" in result.out
-    assert "run 1: 2 ports done, 0 failed, 0 left alone, 6 waiting\nnext: look at the ports" in result.out
+    assert "run 1: 2 ports done, 0 failed, 0 left alone, 6 waiting\nnext: check the ports" in result.out
     refused = cli("mkey-rotate", "--per-port", "--yes")
     assert refused.code == 4
     assert "is not finished" in refused.error
@@ -155,7 +155,7 @@ def test_under_a_subnet_manager_it_says_what_to_do_instead(key_file: Path, tmp_p
     result = run("mkey-deploy", "--same", "--new-m-key", f"@{key_file}", *LEVEL_2, "--yes", *backend)
     assert result.code == 4
     said = [line for line in result.err.splitlines() if line.startswith("ibkeys: under a subnet manager: ")]
-    assert [line.split(": ")[2].split(" ")[0] for line in said] == ["runs", "where", "where", "a"]
+    assert [line.split(": ")[2].split(" ")[0] for line in said] == ["runs", "if", "if", "a"]
     assert f"--via opensm --protect 2 --lease 60 --new-m-key @{key_file}" in result.err
     assert result.err.splitlines()[-1].startswith("ibkeys: error: refused by interlock mkey-under-sm: ")
     assert f"{KEY:x}" not in result.err + result.out

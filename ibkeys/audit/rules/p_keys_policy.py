@@ -81,7 +81,7 @@ def _line_of(data: AuditInput, key: int) -> dict[str, Any]:
     title="P_Key not in policy",
     severity="critical",
     evidence="valid entries of the P_KeyTable whose partition the policy does not give the port",
-    why="Somebody added it past the subnet manager, or it was left when the policy changed.",
+    why="Somebody added it without the subnet manager, or it was left when the policy changed.",
     sources=("NICO", "OSM"),
     remedy="ibkeys plan --policy FILE, then apply: it removes what the policy does not have.",
     false_positives="A policy that is older than the fabric.",
@@ -164,8 +164,8 @@ def raised(data: AuditInput) -> Verdict:
     title="forbidden pair can talk",
     severity="critical",
     evidence=(
-        "pairs of ports with a common partition, one of them full, that the policy keeps apart and no switch stops, in "
-        "both directions or in one"
+        "pairs of ports that share a partition, one as a full member, that the policy keeps apart, and that no switch "
+        "blocks in at least one direction"
     ),
     why="This is what isolation of tenants is for. Packets that get through one way are enough to flood and to forge.",
     sources=("ISV",),
@@ -178,7 +178,7 @@ def forbidden(data: AuditInput) -> Verdict:
         return Verdict.without(data, NO_POLICY)
     verdict = Verdict.over_fabric(data)
     for port in data.reach.unread:
-        verdict.unknown(port, "its P_Key table, or enforcement and table of the switch port before it, was not read")
+        verdict.unknown(port, "its P_Key table, or enforcement and table of its switch port, was not read")
     found = deviating_classes(data)
     accused = 0
     for each in found:

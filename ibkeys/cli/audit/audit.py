@@ -77,7 +77,7 @@ _choice: Final = options.group(
 @checked
 @CLASS_KEYS
 @ASK_UNKEYED
-@click.option("--explain", metavar="ID", help="Explain a rule, and read no fabric.")
+@click.option("--explain", metavar="ID", help="Explain a rule; the fabric is not read.")
 @options.option(
     "-f",
     "--format",

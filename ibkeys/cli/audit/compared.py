@@ -73,14 +73,14 @@ compare: Final = options.group(
         type=Number(1, 1 << 20),
         default=1,
         metavar="N",
-        help="Most nodes that may share one M_Key.  [default: 1]",
+        help="Number of nodes that may share one M_Key.  [default: 1]",
     ),
     options.option(
         "--lease-limit",
         type=Number(1, 65535),
         default=3600,
         metavar="SECONDS",
-        help="Longest M_Key lease.  [default: 3600]",
+        help="Longest allowed M_Key lease.  [default: 3600]",
     ),
     options.option(
         "--sweep-interval", type=Number(1, 65535), metavar="SECONDS", help="The subnet manager's sweep interval."
@@ -89,7 +89,7 @@ compare: Final = options.group(
     options.probe_sa,
     options.sm_port,
     options.pkey_idx,
-    options.option("--ufm-smconf", metavar="ufm:URL", help="Ask UFM for the keys of its SM, as states."),
+    options.option("--ufm-smconf", metavar="ufm:URL", help="Ask UFM whether its SM's keys are unset, default or set."),
     ufm_options,
 )
 

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 @command("snapshot")
 @click.argument("file", required=False)
-@options.option("--into", metavar="DIR", help="Folder that names the file by its time and links the newest as latest.")
+@options.option(
+    "--into", metavar="DIR", help="Folder for snapshots named by their time; its link latest leads to the newest."
+)
 @options.option("--keep", type=DURATION, metavar="TIME", help="With --into: remove older snapshots (30d, 12h, 8w).")
 @options.probe_sa
 @options.option("--sa", "with_sa", is_flag=True, help="Store what the SA says about every port, for compare --from.")
@@ -84,7 +86,7 @@ def snapshot(
 
 
 def _folder(file: str | None, into: str | None, keep: timedelta | None) -> SnapshotFolder | None:
-    """Return the folder of --into, looked at before the sweep; None where FILE is given."""
+    """Return the folder of --into, examined before the sweep; None where FILE is given."""
     from ibkeys.fabric.snapshot_folder import SnapshotFolder
 
     if file is not None:

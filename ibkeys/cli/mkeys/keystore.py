@@ -51,7 +51,7 @@ _RESULT_TEXT: Final = {
 
 @command("mkey-list")
 @options.option(
-    "--settle", env=False, is_flag=True, help="Find ports that moved or vanished, and keep where they are now."
+    "--settle", env=False, is_flag=True, help="Find ports that moved or vanished, and record where they are now."
 )
 @options.option("--yes", env=False, is_flag=True, help="With --settle: do not ask for confirmation.")
 @options.format
@@ -335,7 +335,7 @@ def mkey_export(where: Where, directory: Path, guid2lid: bool, conf: Conf, forma
         lids = "" if done.lids is None else f", {_count(done.lids, 'LID')}"
         write(f"{directory}: {_count(done.keys, 'key')}, {_count(done.links, 'link')}{lids}")
         if checked is not None and not checked.problems:
-            write(f"{checked.path}: {'written' if checked.was_written else 'has what keeps the keys'}")
+            write(f"{checked.path}: {'written' if checked.was_written else 'has the lines that keep the keys'}")
     code = finish(errors, format)
     if checked is None or not checked.problems:
         return code

@@ -70,7 +70,7 @@ class _Shown:
     "--color-by",
     type=click.Choice(["partition", "level"]),
     default="partition",
-    help="What the colours of -f map say: P_Keys, or M_Key and ProtectBits.  [default: partition]",
+    help="What the colours of -f map show: P_Keys, or M_Key and ProtectBits.  [default: partition]",
 )
 @options.filters_but_partition
 @ufm_options

@@ -235,7 +235,7 @@ def parse_entries(words: Sequence[str]) -> dict[int, PKey]:
     for word in words:
         number, equals, key = word.partition("=")
         if not equals:
-            raise UsageError(f"{quoted(word)} is no INDEX=PKEY, as in 3=0x8010 (3= clears entry 3)")
+            raise UsageError(f"{quoted(word)} is not an INDEX=PKEY, as in 3=0x8010 (3= clears entry 3)")
         try:
             index = parse_number(number, "index", 16)
         except EncodeError as error:

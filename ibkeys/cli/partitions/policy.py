@@ -108,7 +108,7 @@ def _write_words(policy: Policy, problems: Sequence[Problem]) -> None:
         write(clean(f"{policy.path}: {counts}; {policy.verdict}"))
         return
     partitions = len(policy.partitions)
-    write(clean(f"{policy.path}: OpenSM takes it: {partitions} partition{'s' if partitions != 1 else ''}"))
+    write(clean(f"{policy.path}: OpenSM accepts it: {partitions} partition{'s' if partitions != 1 else ''}"))
     write(counts or "no remarks")
     write("")
     for line in in_words(policy):

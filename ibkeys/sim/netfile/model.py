@@ -110,7 +110,7 @@ def _disagreement(nodes: list[FileNode], near: End, far: End, back: End | None) 
     if near == far:
         return f"{here} is connected to itself"
     if back is None:
-        return f"{here} names {there}, which names nothing: a link is written at both of its ends"
+        return f"{here} names {there}, which names no other end: a link is written at both of its ends"
     return f"{here} names {there}, which names {_end_name(nodes, back)}"
 
 

@@ -92,7 +92,7 @@ class _Reader:
         # With the files that it includes: one that includes another twice, and so on, would grow without end.
         self.bytes_left -= len(data) + _BYTES_OF_A_FILE
         if self.bytes_left < 0:
-            raise FileFormatError("more files inside each other than any net file has", name)
+            raise FileFormatError("the files that it includes are too large together", name)
         self.read_text(data.decode("utf-8", "surrogateescape"), name, path.parent)
 
     def read_text(self, text: str, name: str, folder: Path | None) -> None:
@@ -144,7 +144,7 @@ class _Reader:
         if folder is None:
             raise line.error("include works in a file only", start)
         if self.depth > MAX_INCLUDES:
-            raise line.error(f"more than {MAX_INCLUDES} files inside each other", start)
+            raise line.error(f"includes that are nested more than {MAX_INCLUDES} deep", start)
         self.read_file(folder / name, str(folder / name))
 
     def read_setting(self, line: Line, setting: re.Match[str]) -> None:

@@ -143,7 +143,7 @@ def _load_node(nodes: Sequence[Node], managers: Managers, record: dict[str, Any]
     if "sm" in record:
         number, state, priority, sm_key = record["sm"]
         if node.ports[number_of(number, node.num_ports)] not in node.end_ports:
-            raise ValueError("a subnet manager at a port that is none of its own")
+            raise ValueError("a subnet manager at a port of another node")
         manager = SubnetManager(
             node.ports[number],
             number_of(state, SMState.MASTER),

@@ -19,7 +19,7 @@ def seconds_of(value: Any) -> float:
     """Return *value* as a time. Raises TypeError or ValueError."""
     seconds = float(value)
     if not math.isfinite(seconds) or abs(seconds) > _MOST_SECONDS:
-        raise ValueError("a time that is none")
+        raise ValueError("an invalid time")
     return seconds
 
 

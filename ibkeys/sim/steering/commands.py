@@ -54,7 +54,7 @@ drop PERCENT                      lose this share of all exchanges, request or r
 delay PERCENT [SECONDS]           hold back this share of all replies, each for up to SECONDS (2)
 duplicate PERCENT                 deliver this share of all replies twice
 corrupt PERCENT                   flip one bit in this share of all replies
-seed N                            let chance begin anew
+seed N                            restart the random numbers
 time +SECONDS                     let time pass at once: leases run out
 packet A B [pkey=P_KEY] [qkey=Q_KEY expects=Q_KEY]
                                   send a data packet from A to B (each NODE[PORT], or NODE for its attached port):

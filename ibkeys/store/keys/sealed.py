@@ -106,7 +106,7 @@ class SealedStore(TopologyStore):
             return None
         [(salt, n, r, p, proof)] = rows
         if n & (n - 1) or not n * r * p:
-            raise self.database.damage("a cost of scrypt that none has")
+            raise self.database.damage("an impossible cost of scrypt")
         if self._passphrase is None:
             raise StoreSealed(
                 f"{self.path}: the key store is encrypted; its passphrase comes from a terminal, or from "

@@ -1,4 +1,4 @@
-"""The hands on another host, through a real sshd, under a real OpenSM: this machine once more, by another name."""
+"""Changes on another host, through a real sshd, under a real OpenSM: this machine once more, by another name."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import pytest
 from ibkeys.host.opensm_process import OpensmProcess, opensm_processes
 from ibkeys.host.replacing.contents import NO_BYTES, NOT_KEPT
 from ibkeys.sm.elsewhere.ssh import SshHost
-from ibkeys.sm.hands.opening import open_hands
-from ibkeys.sm.hands.other_host import OtherHost
 from ibkeys.sm.hosts import SmHost
+from ibkeys.sm.machines.opening import open_machine
+from ibkeys.sm.machines.other_host import OtherHost
 from ibkeys.store.journal import Journal
 from tests.corpus import DATA
 from tests.integration.served import Served
 from tests.integration.sm_files import UP_SECONDS, opensm, write
 from tests.integration.sshd import Sshd
-from tests.sm.hands.there import Held, outside_a_container
+from tests.sm.machines.there import Held, outside_a_container
 
 GUID = "0x0002c903000a1011"
 OLD = "Default=0x7fff : ALL=full ;\n"
@@ -70,7 +70,7 @@ def test_a_policy_is_replaced_there_and_opensm_reads_it(fabric: Served, server: 
     write(policy, OLD)
     with (
         opensm(fabric, "-Pp.conf", "-g", GUID) as process,
-        open_hands(smhost(server)) as host,
+        open_machine(smhost(server)) as host,
         Journal(None) as journal,
         journal.operation("apply") as operation,
     ):
@@ -88,7 +88,7 @@ def test_a_connection_that_dies_takes_nothing_along_but_the_new_policy(fabric: S
     policy = fabric.folder / "osm" / "p.conf"
     write(policy, OLD)
     with opensm(fabric, "-Pp.conf", "-g", GUID) as process, Journal(None) as journal:
-        with open_hands(smhost(server)) as host, journal.operation("apply") as operation:
+        with open_machine(smhost(server)) as host, journal.operation("apply") as operation:
             assert isinstance(host, OtherHost)
             running = process_of(host, process)
             guard = host.guard(3)
@@ -108,13 +108,13 @@ def test_another_connection_confirms(fabric: Served, server: Sshd) -> None:
     policy = fabric.folder / "osm" / "p.conf"
     write(policy, OLD)
     with opensm(fabric, "-Pp.conf", "-g", GUID) as process:
-        with open_hands(smhost(server)) as host:
+        with open_machine(smhost(server)) as host:
             assert isinstance(host, OtherHost)
             guard = host.guard(600)
             token = guard.began(host.look(policy), process_of(host, process))
             held = Held(guard.pid)
             guard.waiting()
-        with open_hands(smhost(server)) as host:
+        with open_machine(smhost(server)) as host:
             assert host.confirm_guard(token)
             held.ended()
             assert not host.confirm_guard(token)
@@ -127,7 +127,7 @@ def test_a_key_file_loses_rights_and_an_opensm_is_stopped(fabric: Served, server
     options.chmod(0o644)
     with (
         opensm(fabric, "-g", GUID) as process,
-        open_hands(smhost(server)) as host,
+        open_machine(smhost(server)) as host,
         Journal(None) as journal,
         journal.operation("apply") as operation,
     ):

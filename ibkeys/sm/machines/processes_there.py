@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ibkeys.errors import HostRefused
 from ibkeys.host.opensm_process import OpensmProcess
-from ibkeys.sm.hands.systemd import is_unit
-from ibkeys.sm.hands.writer import NOTHING, Writer, WriterRefused
+from ibkeys.sm.machines.systemd import is_unit
+from ibkeys.sm.machines.writer import NOTHING, Writer, WriterRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ProcessesThere:
     def start_unit(self, unit: str) -> None:
         """Start a unit."""
         if not is_unit(unit):
-            raise HostRefused(f"{self.name}: {unit!r} is no name of a service", self.name)
+            raise HostRefused(f"{self.name}: {unit!r} is not a valid name of a service", self.name)
         try:
             self.writer.ask("start", unit)
         except WriterRefused as no:

@@ -12,7 +12,7 @@ from pathlib import Path
 from ibkeys import files
 from ibkeys.errors import HostRefused
 from ibkeys.host.opensm_process import OpensmProcess, started_at
-from ibkeys.sm.hands.systemd import Systemd
+from ibkeys.sm.machines.systemd import Systemd
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Getting the hands on a host: this one, or another by ssh."""
+"""Opening a host for changes: this one, or another by ssh."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pytest
 
 from ibkeys.errors import FileChanged
 from ibkeys.sm.elsewhere.ssh import SshHost
-from ibkeys.sm.hands import opening
-from ibkeys.sm.hands.opening import open_hands
-from ibkeys.sm.hands.other_host import OtherHost
 from ibkeys.sm.hosts import SmHost
+from ibkeys.sm.machines import opening
+from ibkeys.sm.machines.opening import open_machine
+from ibkeys.sm.machines.other_host import OtherHost
 from ibkeys.store.journal import FileImage, Journal
-from tests.sm.hands.there import NEW, OLD, There
+from tests.sm.machines.there import NEW, OLD, There
 
 
 def test_this_host_is_opened_and_its_files_replaced(journal: Journal, file: Path) -> None:
-    with open_hands(SmHost()) as host, journal.operation("apply") as operation:
+    with open_machine(SmHost()) as host, journal.operation("apply") as operation:
         assert (host.name, host.guard(1.0), host.confirm_guard("x")) == ("", None, False)
         seen = host.look(file)
         assert host.hindrance(seen) is None
@@ -41,7 +41,7 @@ def test_another_host_is_opened_by_ssh_in_a_session_of_its_own(
             return there.command
 
     monkeypatch.setattr(opening, "program", there.program)
-    with open_hands(SmHost(Local("sm2"))) as host:
+    with open_machine(SmHost(Local("sm2"))) as host:
         assert (host.name, host.files.name, host.look(file).data) == ("sm2", "sm2", OLD)
         assert isinstance(host, OtherHost)
         process = host.writer.conversation.channel.process

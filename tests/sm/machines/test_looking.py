@@ -12,14 +12,14 @@ import pytest
 
 from ibkeys.errors import FileError
 from ibkeys.host.replacing.seen import look
-from ibkeys.sm.hands.ground import FolderFacts, hindrance_of
-from ibkeys.sm.hands.other_host import OtherHost
-from ibkeys.sm.hands.other_root import refuse_other_root
-from ibkeys.sm.hands.sm_hands import SmHands
-from ibkeys.sm.hands.this_host import THIS
+from ibkeys.sm.machines.ground import FolderFacts, hindrance_of
+from ibkeys.sm.machines.machine import Machine
+from ibkeys.sm.machines.other_host import OtherHost
+from ibkeys.sm.machines.other_root import refuse_other_root
+from ibkeys.sm.machines.this_host import THIS
 from ibkeys.store.journal import Journal
-from tests.sm.hands.there import NEW, OLD, names, put
 from tests.sm.hosts import MadeUpHost
+from tests.sm.machines.there import NEW, OLD, names, put
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="as root only")
 
@@ -51,8 +51,8 @@ def test_any_name_is_a_name_and_nothing_else(host: OtherHost, journal: Journal, 
     [
         (lambda file: file.symlink_to("none"), "a symbolic link to .*none, which does not exist"),
         (lambda file: file.symlink_to(file.name), "a loop of symbolic links"),
-        (lambda file: file.mkdir(), "no regular file"),
-        (os.mkfifo, "no regular file"),
+        (lambda file: file.mkdir(), "not a regular file"),
+        (os.mkfifo, "not a regular file"),
     ],
 )
 def test_what_cannot_be_a_policy_is_refused(
@@ -66,7 +66,7 @@ def test_what_cannot_be_a_policy_is_refused(
 
 def test_names_that_cannot_be_asked_for(host: OtherHost, file: Path) -> None:
     for path, words in (
-        (Path("relative"), "relative to nothing"),
+        (Path("relative"), "is a relative path"),
         (file.parent / "no" / "file", "is not there"),
         (file.parent / "new\nline", "cannot be asked for"),
     ):
@@ -90,10 +90,10 @@ def test_a_file_on_mounts_of_a_process_is_not_taken_for_one_of_the_host(
     host: OtherHost, file: Path, tmp_path: Path, where: str
 ) -> None:
     """/proc/PID/root reads like a link to /: the name leads to a file of the host, with the same path or none."""
-    hands: SmHands = THIS if where == "here" else host
+    machine: Machine = THIS if where == "here" else host
     plain = Path(f"/proc/{os.getpid()}/root") / str(file)[1:]
-    assert hands.look(plain).path == file
-    assert hands.look(plain.with_name("none")).path == file.with_name("none")
+    assert machine.look(plain).path == file
+    assert machine.look(plain.with_name("none")).path == file.with_name("none")
     script = f"mount -t tmpfs none {file.parent} && echo theirs >{file} && echo ready && exec cat"
     with subprocess.Popen(
         ["unshare", "-m", "sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -102,8 +102,8 @@ def test_a_file_on_mounts_of_a_process_is_not_taken_for_one_of_the_host(
         assert process.stdout.readline() == b"ready\n"
         inside = Path(f"/proc/{process.pid}/root") / str(file)[1:]
         for path in (inside, inside.with_name("none")):
-            with pytest.raises(FileError, match="on mounts of its own"):
-                hands.look(path)
+            with pytest.raises(FileError, match="on its own mounts"):
+                machine.look(path)
         assert process.stdin is not None
         process.stdin.close()
     assert file.read_bytes() == OLD
@@ -116,7 +116,7 @@ def test_what_a_name_means_and_where_it_leads_are_compared(inside: str | None, o
         made_up.folder(folder)
         if path is not None:
             made_up.file(f"{folder}/p")
-    with pytest.raises(FileError, match=rf"^sm2: {of_process}/p: lies in another root directory"):
+    with pytest.raises(FileError, match=rf"^sm2: {of_process}/p: is in another root directory"):
         refuse_other_root(made_up, of_process / "p", Path("/etc/p"))
     refuse_other_root(made_up, Path("/etc/p"), Path("/etc/p"))
 
@@ -132,7 +132,7 @@ def test_a_plain_file_can_be_replaced_and_nothing_is_written_to_find_that_out(ho
     os.link(file, file.with_name("other"))
     assert "2 names (hard links)" in str(host.hindrance(host.look(file)))
     assert "too long" in str(host.hindrance(host.look(file.with_name("n" * 230))))
-    assert "no UTF-8" in str(host.hindrance(host.look(file.with_name(os.fsdecode(b"\xff")))))
+    assert "not UTF-8" in str(host.hindrance(host.look(file.with_name(os.fsdecode(b"\xff")))))
 
 
 GOOD = FolderFacts(
@@ -147,12 +147,12 @@ GOOD = FolderFacts(
         (replace(GOOD, own_mount="28"), 0, "is a mount point itself"),
         (replace(GOOD, own_mount="", device=2), 0, "is a mount point itself"),
         (replace(GOOD, own_mount=""), 0, None),
-        (replace(GOOD, system="1 0:9 / / rw - overlay overlay rw"), 0, "lies in an overlay"),
+        (replace(GOOD, system="1 0:9 / / rw - overlay overlay rw"), 0, "is on an overlay file system"),
         (replace(GOOD, system="1 0:9 / / ro - ext4 x rw"), 0, "read-only file system"),
         (replace(GOOD, system="1 0:9 / / rw shared:1 - ext4 x ro,discard"), 0, "read-only file system"),
-        (replace(GOOD, folder_flags="----i---"), 0, "no file may be replaced in /etc"),
+        (replace(GOOD, folder_flags="----i---"), 0, "no file can be replaced in /etc"),
         (replace(GOOD, flags="-----a--"), 0, "is marked as immutable or append-only"),
-        (replace(GOOD, may_write=False), 5, "no file may be made in /etc by this user"),
+        (replace(GOOD, may_write=False), 5, "no file can be created in /etc by this user"),
         (GOOD, 5, "only root can make a file that belongs to another user"),
         (replace(GOOD, mode=0o41777), 5, "lets only that user replace it"),
     ],

@@ -17,11 +17,11 @@ from ibkeys.host.replacing import hindrances
 from ibkeys.sm.elsewhere.channel import Channel
 from ibkeys.sm.elsewhere.conversation import Conversation, OpenChannel
 from ibkeys.sm.elsewhere.remote import RemoteFiles
-from ibkeys.sm.hands import other_host, writer
-from ibkeys.sm.hands.other_host import OWN_SESSION, OtherHost
-from ibkeys.sm.hands.sm_hands import SmHands
-from ibkeys.sm.hands.this_host import ThisHost
-from ibkeys.sm.hands.writer import READY, Writer
+from ibkeys.sm.machines import other_host, writer
+from ibkeys.sm.machines.machine import Machine
+from ibkeys.sm.machines.other_host import OWN_SESSION, OtherHost
+from ibkeys.sm.machines.this_host import ThisHost
+from ibkeys.sm.machines.writer import READY, Writer
 from ibkeys.store.journal import FileEntry, Journal
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
@@ -71,7 +71,7 @@ class Here(Tools):
     name = ""
 
     @contextmanager
-    def hands(self) -> Iterator[SmHands]:
+    def machine(self) -> Iterator[Machine]:
         yield ThisHost({"PATH": f"{self.tools}:/usr/bin:/bin"})
 
 
@@ -97,7 +97,7 @@ class There(Tools):
         return text
 
     @contextmanager
-    def hands(self, open_channel: OpenChannel = OWN_SESSION, reads: OpenChannel = Channel) -> Iterator[OtherHost]:
+    def machine(self, open_channel: OpenChannel = OWN_SESSION, reads: OpenChannel = Channel) -> Iterator[OtherHost]:
         command = self.command
         with (
             RemoteFiles("sm2", command, ENVIRONMENT, reads) as reader,
@@ -128,10 +128,10 @@ def names(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir())
 
 
-def put(hands: SmHands, journal: Journal, path: Path, data: bytes | None, mode: int = 0o644) -> FileEntry:
+def put(machine: Machine, journal: Journal, path: Path, data: bytes | None, mode: int = 0o644) -> FileEntry:
     """Replace a file as it is now, in an operation of its own."""
     with journal.operation("apply") as operation:
-        entry = hands.replace(operation, hands.look(path), data, mode)
+        entry = machine.replace(operation, machine.look(path), data, mode)
         entry.done()
     return entry
 

@@ -10,7 +10,7 @@ import pytest
 
 from ibkeys.host.file_access import FileFact, stat_file
 from ibkeys.sm.confs.listeners import close, hindrance_to_closing
-from ibkeys.sm.hands.this_host import THIS
+from ibkeys.sm.machines.this_host import THIS
 
 SOMEBODY = 31337
 

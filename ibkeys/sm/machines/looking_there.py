@@ -16,8 +16,8 @@ from ibkeys import files
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.replacing.seen import FoundFile, Metadata, SeenFile
 from ibkeys.sm.elsewhere.remote import RemoteFiles
-from ibkeys.sm.hands.other_root import refuse_other_root
-from ibkeys.sm.hands.writer import NOTHING, Writer, WriterRefused
+from ibkeys.sm.machines.other_root import refuse_other_root
+from ibkeys.sm.machines.writer import NOTHING, Writer, WriterRefused
 
 _LINKS: Final = 40
 _SECOND: Final = 1_000_000_000
@@ -51,7 +51,7 @@ class LookingThere:
         if status is None:
             return SeenFile(place, None)
         if not stat.S_ISREG(status.kind):
-            raise FileError(f"{self._at(place)}: is no regular file")
+            raise FileError(f"{self._at(place)}: is not a regular file")
         try:
             data = self._reader.read(place, files.LIST)
         except OSError as error:
@@ -69,7 +69,7 @@ class LookingThere:
     def _place(self, path: Path) -> tuple[Path, _Status | None]:
         """Return where *path* leads, links followed, and what is there; not for what is in another root directory."""
         if not path.is_absolute():
-            raise FileError(f"{self._at(path)}: is relative to nothing on another host")
+            raise FileError(f"{self._at(path)}: is a relative path, which is not possible on another host")
         place, status = self._followed(path)
         refuse_other_root(self._reader, path, place)
         return place, status
@@ -83,7 +83,7 @@ class LookingThere:
             except WriterRefused:
                 raise FileError(f"{self._at(path)}: {place.parent} is not there, or cannot be read") from None
             if not place.is_absolute():
-                self._writer.conversation.end("its answer makes no sense (a folder)")
+                self._writer.conversation.end("its answer is invalid (a folder)")
             status = self._status(place)
             if status is None:
                 if number:
@@ -108,7 +108,7 @@ class LookingThere:
         try:
             text = self._writer.one("seen", path=place)
         except WriterRefused as no:
-            raise FileError(f"{self._at(place)}: cannot be looked at: {no.reason}") from None
+            raise FileError(f"{self._at(place)}: cannot be examined: {no.reason}") from None
         if text == NOTHING:
             return None
         talk = self._writer.conversation
@@ -126,13 +126,13 @@ class LookingThere:
                         talk.number(links),
                         talk.time(seconds) * _SECOND + int(fraction[1]),
                     )
-        talk.end("its answer makes no sense (status of a file)")
+        talk.end("its answer is invalid (status of a file)")
 
     def _one(self, question: str) -> str:
         try:
             return self._writer.one(question)
         except WriterRefused:
-            self._writer.conversation.end(f"its answer makes no sense ({question})")
+            self._writer.conversation.end(f"its answer is invalid ({question})")
 
     def _at(self, path: Path) -> str:
         return f"{self._reader.name}: {path}"

@@ -11,28 +11,28 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import FileChanged, FileError
-from ibkeys.sm.hands.other_host import OtherHost
-from ibkeys.sm.hands.sm_hands import SmHands
-from ibkeys.sm.hands.writer import CHUNK
+from ibkeys.sm.machines.machine import Machine
+from ibkeys.sm.machines.other_host import OtherHost
+from ibkeys.sm.machines.writer import CHUNK
 from ibkeys.store.journal import FileImage, Journal
-from tests.sm.hands.there import NEW, OLD, There, names, put
+from tests.sm.machines.there import NEW, OLD, There, names, put
 
 
 @pytest.mark.parametrize("data", [b"", b"x", bytes(range(256)), b"! failed\n.\n", b"y" * (CHUNK + 1), b"\0" * CHUNK])
-def test_every_byte_arrives(hands: SmHands, journal: Journal, file: Path, data: bytes) -> None:
-    entry = put(hands, journal, file, data)
+def test_every_byte_arrives(machine: Machine, journal: Journal, file: Path, data: bytes) -> None:
+    entry = put(machine, journal, file, data)
     assert file.read_bytes() == data
-    image = FileImage(str(file), OLD, data, 0o640, os.getuid(), os.getgid(), host=hands.name)
+    image = FileImage(str(file), OLD, data, 0o640, os.getuid(), os.getgid(), host=machine.name)
     assert (entry.image, names(file.parent)) == (image, [file.name])
 
 
-def test_owner_mode_and_attributes_stay_and_the_time_is_new(hands: SmHands, journal: Journal, file: Path) -> None:
+def test_owner_mode_and_attributes_stay_and_the_time_is_new(machine: Machine, journal: Journal, file: Path) -> None:
     if os.geteuid() == 0:
         os.chown(file, 1, 2)
     os.setxattr(file, "user.note", b"a\0b")
     os.utime(file, ns=(7, 7))
     before = file.stat()
-    put(hands, journal, file, NEW)
+    put(machine, journal, file, NEW)
     after = file.stat()
     assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
     assert os.getxattr(file, "user.note") == b"a\0b"
@@ -40,19 +40,19 @@ def test_owner_mode_and_attributes_stay_and_the_time_is_new(hands: SmHands, jour
     assert after.st_mtime_ns > 7
 
 
-def test_a_read_only_file_keeps_its_mode(hands: SmHands, journal: Journal, file: Path) -> None:
+def test_a_read_only_file_keeps_its_mode(machine: Machine, journal: Journal, file: Path) -> None:
     file.chmod(0o444)
-    put(hands, journal, file, NEW)
+    put(machine, journal, file, NEW)
     assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (NEW, 0o444)
 
 
-def test_a_file_is_made_and_removed(hands: SmHands, journal: Journal, file: Path) -> None:
+def test_a_file_is_made_and_removed(machine: Machine, journal: Journal, file: Path) -> None:
     path = file.with_name("other.conf")
-    put(hands, journal, path, NEW, 0o604)
+    put(machine, journal, path, NEW, 0o604)
     assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode), path.stat().st_nlink) == (NEW, 0o604, 1)
-    put(hands, journal, path, None)
+    put(machine, journal, path, None)
     assert names(file.parent) == [file.name]
-    put(hands, journal, path, None)
+    put(machine, journal, path, None)
 
 
 def written(file: Path) -> None:
@@ -76,7 +76,7 @@ def linked(file: Path) -> None:
     file.symlink_to("real")
 
 
-CHANGED, GONE = "somebody else changed it", "somebody else changed it|cannot be looked at"
+CHANGED, GONE = "somebody else changed it", "somebody else changed it|cannot be examined"
 
 
 @pytest.mark.parametrize(
@@ -92,14 +92,14 @@ CHANGED, GONE = "somebody else changed it", "somebody else changed it|cannot be 
 )
 @pytest.mark.parametrize("data", [NEW, None])
 def test_what_somebody_else_did_meanwhile_stays(
-    hands: SmHands, journal: Journal, file: Path, change: Callable[[Path], None], words: str, data: bytes | None
+    machine: Machine, journal: Journal, file: Path, change: Callable[[Path], None], words: str, data: bytes | None
 ) -> None:
-    seen = hands.look(file)
+    seen = machine.look(file)
     change(file)
     theirs = file.read_bytes() if file.exists() else None
     with journal.operation("apply") as operation:
         with pytest.raises(FileChanged if words == CHANGED else FileError, match=words):
-            hands.replace(operation, seen, data)
+            machine.replace(operation, seen, data)
         entries = [] if operation.id is None else journal.files(operation.id)
         assert [entry.status for entry in entries] == ["failed"] * len(entries)
         assert entries or words == GONE
@@ -107,19 +107,19 @@ def test_what_somebody_else_did_meanwhile_stays(
     assert not [name for name in names(file.parent) if "ibkeys" in name]
 
 
-def test_a_file_that_came_meanwhile_stays(hands: SmHands, journal: Journal, file: Path) -> None:
+def test_a_file_that_came_meanwhile_stays(machine: Machine, journal: Journal, file: Path) -> None:
     path = file.with_name("new")
-    seen = hands.look(path)
+    seen = machine.look(path)
     path.write_bytes(b"theirs")
     with journal.operation("apply") as operation, pytest.raises(FileChanged):
-        hands.replace(operation, seen, NEW)
+        machine.replace(operation, seen, NEW)
     assert (path.read_bytes(), names(file.parent)) == (b"theirs", ["new", file.name])
 
 
-def test_what_hinders_is_found_before_anything_is_written(hands: SmHands, journal: Journal, file: Path) -> None:
+def test_what_hinders_is_found_before_anything_is_written(machine: Machine, journal: Journal, file: Path) -> None:
     os.link(file, file.with_name("other"))
     with journal.operation("apply") as operation, pytest.raises(FileError, match="hard links"):
-        hands.replace(operation, hands.look(file), NEW)
+        machine.replace(operation, machine.look(file), NEW)
     assert operation.id is None
 
 
@@ -131,20 +131,20 @@ def test_a_file_that_is_too_long_for_a_host_is_not_begun(host: OtherHost, journa
 
 @pytest.mark.parametrize("tool", ["mv", "cp", "base64", "sha256sum", "touch"])
 def test_a_command_that_fails_leaves_the_old_file(there: There, journal: Journal, file: Path, tool: str) -> None:
-    with there.hands() as host, journal.operation("apply") as operation:
+    with there.machine() as host, journal.operation("apply") as operation:
         seen = host.look(file)
         there.tool(tool, f"echo '{tool}: No space left on device' >&2; exit 1")
         with pytest.raises(FileError) as caught:
             host.replace(operation, seen, NEW)
         assert not caught.value.is_replaced
         assert str(caught.value).startswith(f"sm2: {file}: cannot be replaced: ")
-        assert str(caught.value).endswith("it is as it was")
+        assert str(caught.value).endswith("it is unchanged")
     assert (file.read_bytes(), names(file.parent)) == (OLD, [file.name])
 
 
 def test_a_folder_that_is_not_synced_is_told(there: There, journal: Journal, file: Path) -> None:
     there.tool("sync", f'[ "$2" != {file.parent} ] || {{ echo no >&2; exit 1; }}')
-    with there.hands() as host, journal.operation("apply") as operation:
+    with there.machine() as host, journal.operation("apply") as operation:
         with pytest.raises(FileError, match="the change was made") as caught:
             host.replace(operation, host.look(file), NEW)
         assert caught.value.is_replaced
@@ -155,7 +155,7 @@ def test_a_folder_that_is_not_synced_is_told(there: There, journal: Journal, fil
 
 def test_a_copy_that_lost_its_mode_does_not_get_into_place(there: There, journal: Journal, file: Path) -> None:
     there.tool("cp", 'chmod 0644 "$5"')
-    with there.hands() as host, journal.operation("apply") as operation:
+    with there.machine() as host, journal.operation("apply") as operation:
         seen = host.look(file)
         with pytest.raises(FileError, match="cannot be given owner, mode, ACL or label"):
             host.replace(operation, seen, NEW)

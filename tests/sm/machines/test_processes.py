@@ -13,9 +13,9 @@ import pytest
 
 from ibkeys.errors import HostRefused
 from ibkeys.host.opensm_process import OpensmProcess
-from ibkeys.sm.hands import systemd
-from ibkeys.sm.hands.sm_hands import SmHands
-from tests.sm.hands.there import Here, There, heard, opensm
+from ibkeys.sm.machines import systemd
+from ibkeys.sm.machines.machine import Machine
+from tests.sm.machines.there import Here, There, heard, opensm
 
 UNIT = r"opensm@0x1\x2d2.service"
 NO_UNITS = ["-H.service", "a b.service", "*.service", "$(x).service", "a.scope"]
@@ -46,38 +46,38 @@ def died(process: subprocess.Popen[bytes]) -> None:
 
 
 def test_the_process_that_was_seen_gets_the_signal_and_no_other(
-    side: Here | There, hands: SmHands, running: Running
+    side: Here | There, machine: Machine, running: Running
 ) -> None:
     right, process = running
     log = side.systemctl(7)
-    assert hands.may_signal(right) is None
+    assert machine.may_signal(right) is None
     for wrong, words in wrong_ones(right):
-        assert words in str(hands.may_signal(wrong))
+        assert words in str(machine.may_signal(wrong))
         with pytest.raises(HostRefused, match=words) as caught:
-            hands.signal(wrong)
+            machine.signal(wrong)
         assert caught.value.host == side.name
-    hands.signal(right)
+    machine.signal(right)
     assert heard(process) == b"hup\n", "the first one that it heard"
     assert log.read_text() == ""
 
 
-def test_a_process_that_ended_is_named(hands: SmHands, running: Running) -> None:
+def test_a_process_that_ended_is_named(machine: Machine, running: Running) -> None:
     gone, process = running
     process.kill()
     process.wait()
     no_more = re.compile("is no longer the OpenSM|no longer runs")
-    assert no_more.search(str(hands.may_signal(gone)))
-    for tell in (hands.signal, hands.stop, hands.can_start):
+    assert no_more.search(str(machine.may_signal(gone)))
+    for tell in (machine.signal, machine.stop, machine.can_start):
         with pytest.raises(HostRefused, match=no_more):
             tell(gone)
 
 
 def test_systemd_sends_the_signal_to_the_main_process_of_a_unit(
-    side: Here | There, hands: SmHands, running: Running
+    side: Here | There, machine: Machine, running: Running
 ) -> None:
     right, _ = running
     log = side.systemctl(right.pid)
-    hands.signal(replace(right, unit=UNIT))
+    machine.signal(replace(right, unit=UNIT))
     assert log.read_text().splitlines() == [
         f"--no-ask-password show --property=MainPID -- {UNIT}",
         f"--no-ask-password kill --signal=HUP --kill-who=main -- {UNIT}",
@@ -86,26 +86,26 @@ def test_systemd_sends_the_signal_to_the_main_process_of_a_unit(
 
 @pytest.mark.parametrize(("main", "refuses"), [("1", "nothing"), ("", "nothing"), ("own", "kill"), ("own", "show")])
 def test_without_systemds_help_it_is_sent_all_the_same(
-    side: Here | There, hands: SmHands, running: Running, main: str, refuses: str
+    side: Here | There, machine: Machine, running: Running, main: str, refuses: str
 ) -> None:
     right, process = running
     side.systemctl(right.pid if main == "own" else main, refuses)
-    hands.signal(replace(right, unit="a.service"))
+    machine.signal(replace(right, unit="a.service"))
     assert heard(process) == b"hup\n"
 
 
 @pytest.mark.parametrize("unit", NO_UNITS)
 def test_what_is_no_unit_is_not_given_to_systemctl(
-    side: Here | There, hands: SmHands, running: Running, unit: str
+    side: Here | There, machine: Machine, running: Running, unit: str
 ) -> None:
     right, process = running
     log = side.systemctl(right.pid)
     named = replace(right, unit=unit)
-    assert not hands.can_start(named)
-    hands.signal(named)
+    assert not machine.can_start(named)
+    machine.signal(named)
     assert heard(process) == b"hup\n"
-    with pytest.raises(HostRefused, match="is no name of a service") as caught:
-        hands.start_unit(unit)
+    with pytest.raises(HostRefused, match="is not a valid name of a service") as caught:
+        machine.start_unit(unit)
     assert caught.value.host == side.name
     assert log.read_text() == ""
 
@@ -119,9 +119,9 @@ def test_who_may_not_signal_it_is_told_so_before(
 
     right, _ = running
     monkeypatch.setattr("signal.pidfd_send_signal", refuse)
-    with Here(tmp_path / "side").hands() as hands:
-        assert "may not be signalled by this user" in str(hands.may_signal(right))
-        for tell in (hands.signal, hands.stop):
+    with Here(tmp_path / "side").machine() as machine:
+        assert "may not be signalled by this user" in str(machine.may_signal(right))
+        for tell in (machine.signal, machine.stop):
             with pytest.raises(HostRefused, match="may not be signalled by this user"):
                 tell(right)
 
@@ -129,46 +129,48 @@ def test_who_may_not_signal_it_is_told_so_before(
 # --- stopping ---------------------------------------------------------------------------------------------------------
 
 
-def test_it_ends_and_one_that_nobody_buried_runs_no_more(side: Here | There, hands: SmHands, running: Running) -> None:
+def test_it_ends_and_one_that_nobody_buried_runs_no_more(
+    side: Here | There, machine: Machine, running: Running
+) -> None:
     right, process = running
     side.systemctl(7)
-    assert hands.is_running(right)
-    hands.stop(replace(right, unit=UNIT))
+    assert machine.is_running(right)
+    machine.stop(replace(right, unit=UNIT))
     died(process)
-    assert not hands.is_running(right), "it is a zombie"
+    assert not machine.is_running(right), "it is a zombie"
     assert process.wait() == -15
-    assert not hands.is_running(right)
+    assert not machine.is_running(right)
 
 
-def test_what_got_its_id_is_neither_it_nor_stopped(side: Here | There, hands: SmHands, running: Running) -> None:
+def test_what_got_its_id_is_neither_it_nor_stopped(side: Here | There, machine: Machine, running: Running) -> None:
     right, process = running
     log = side.systemctl(right.pid)
     for wrong, words in wrong_ones(replace(right, unit=UNIT)):
-        assert not hands.is_running(wrong)
-        for tell in (hands.stop, hands.can_start):
+        assert not machine.is_running(wrong)
+        for tell in (machine.stop, machine.can_start):
             with pytest.raises(HostRefused, match=words) as caught:
                 tell(wrong)
             assert caught.value.host == side.name
     assert log.read_text() == ""
-    hands.signal(right)
+    machine.signal(right)
     assert heard(process) == b"hup\n", "it lives"
 
 
-def test_systemd_stops_the_main_process_of_its_unit(side: Here | There, hands: SmHands, running: Running) -> None:
+def test_systemd_stops_the_main_process_of_its_unit(side: Here | There, machine: Machine, running: Running) -> None:
     right, _ = running
     log = side.systemctl(right.pid)
-    hands.stop(replace(right, unit=UNIT))
+    machine.stop(replace(right, unit=UNIT))
     assert log.read_text().splitlines()[1:] == [f"--no-ask-password stop --no-block -- {UNIT}"]
-    assert hands.is_running(right), "the made-up systemctl stopped nothing"
+    assert machine.is_running(right), "the made-up systemctl stopped nothing"
 
 
-def test_where_systemd_does_not_stop_it_nothing_is_sent(side: Here | There, hands: SmHands, running: Running) -> None:
+def test_where_systemd_does_not_stop_it_nothing_is_sent(side: Here | There, machine: Machine, running: Running) -> None:
     right, process = running
     side.systemctl(right.pid, "stop", "Access denied\nmore")
     with pytest.raises(HostRefused, match=r"systemctl stop opensm@0x1\\x2d2\.service: Access denied") as caught:
-        hands.stop(replace(right, unit=UNIT))
+        machine.stop(replace(right, unit=UNIT))
     assert caught.value.host == side.name
-    hands.signal(right)
+    machine.signal(right)
     assert heard(process) == b"hup\n", "it lives"
 
 
@@ -177,16 +179,16 @@ def test_where_systemd_does_not_stop_it_nothing_is_sent(side: Here | There, hand
 
 @pytest.mark.parametrize(("main", "unit", "answer"), [("own", UNIT, True), ("own", None, False), ("7", UNIT, False)])
 def test_only_the_main_process_of_a_unit_is_started_with_it(
-    side: Here | There, hands: SmHands, running: Running, main: str, unit: str | None, answer: bool
+    side: Here | There, machine: Machine, running: Running, main: str, unit: str | None, answer: bool
 ) -> None:
     right, _ = running
     side.systemctl(right.pid if main == "own" else main)
-    assert hands.can_start(replace(right, unit=unit)) is answer
+    assert machine.can_start(replace(right, unit=unit)) is answer
 
 
-def test_a_unit_is_started(side: Here | There, hands: SmHands) -> None:
+def test_a_unit_is_started(side: Here | There, machine: Machine) -> None:
     log = side.systemctl(7)
-    hands.start_unit(UNIT)
+    machine.start_unit(UNIT)
     assert log.read_text().splitlines() == [f"--no-ask-password start -- {UNIT}"]
 
 
@@ -194,11 +196,11 @@ def test_a_unit_is_started(side: Here | There, hands: SmHands) -> None:
     ("words", "said"), [("Unit x is masked.\nmore", "Unit x is masked."), ("", "it ended with status 3")]
 )
 def test_a_unit_that_fails_to_start_is_told_with_what_systemctl_says(
-    side: Here | There, hands: SmHands, words: str, said: str
+    side: Here | There, machine: Machine, words: str, said: str
 ) -> None:
     side.systemctl(7, "start", words)
     with pytest.raises(HostRefused) as caught:
-        hands.start_unit("opensm.service")
+        machine.start_unit("opensm.service")
     at = f"{side.name}: " if side.name else ""
     assert str(caught.value).startswith(f"{at}systemctl start opensm.service: {said}")
     assert caught.value.host == side.name
@@ -233,7 +235,7 @@ def test_a_systemctl_that_does_not_answer_is_told(
     words: str,
 ) -> None:
     side = kind(tmp_path / "side")
-    with side.hands() as hands:
+    with side.machine() as machine:
         spoil(side, monkeypatch)
         with pytest.raises(HostRefused, match=f"systemctl start opensm.service: {words}"):
-            hands.start_unit("opensm.service")
+            machine.start_unit("opensm.service")

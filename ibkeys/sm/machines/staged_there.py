@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 
 from ibkeys.errors import FileChanged, FileError, HostNotReached, StoreError
 from ibkeys.host.replacing.seen import SeenFile
-from ibkeys.sm.hands.looking_there import marks
-from ibkeys.sm.hands.writer import NOTHING, Writer, WriterRefused, sum_of
+from ibkeys.sm.machines.looking_there import marks
+from ibkeys.sm.machines.writer import NOTHING, Writer, WriterRefused, sum_of
 from ibkeys.store.journal import FileEntry
 
 
@@ -71,7 +71,7 @@ def not_replaced(host: str, entry: FileEntry, no: WriterRefused, what: str) -> F
     failed(entry)
     if no.kind == "changed":
         return FileChanged(f"{path}: somebody else changed it in the meantime; their version is in place")
-    return FileError(f"{path}: cannot be {what}: {no.reason or no.kind}; it is as it was")
+    return FileError(f"{path}: cannot be {what}: {no.reason or no.kind}; it is unchanged")
 
 
 def failed(entry: FileEntry) -> None:

@@ -1,8 +1,8 @@
 """A guard process on another host that rolls back by itself: it needs neither the connection nor the fabric.
 
 It has a directory of its own (mode 0700, below /tmp of that host) with the former bytes, the sums of the texts that it
-may take back, and the program that it runs. The directory's name is its token. Of "confirmed" and "going back" exactly
-one happens: both make the same symbolic link in there.
+may take back, and the program that it runs. The directory's name is its token. Of "confirmed" and "rolling back"
+exactly one happens: both make the same symbolic link in there.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Final
 from ibkeys.errors import HostRefused
 from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.host.replacing.seen import SeenFile
-from ibkeys.sm.hands import writer as program_there
-from ibkeys.sm.hands.writer import Writer, WriterRefused, sum_of
+from ibkeys.sm.machines import writer as program_there
+from ibkeys.sm.machines.writer import Writer, WriterRefused, sum_of
 
 QUIET_SECONDS: Final = 900
 """After so many seconds without a keep-alive the guard treats the connection as cut. The program has the same number.
@@ -48,7 +48,7 @@ class OtherGuard:
         try:
             token = self._writer.one("make_room")
             if not _TOKEN.fullmatch(token):
-                talk.end("its answer makes no sense (a guard)")
+                talk.end("its answer is invalid (a guard)")
             self._writer.send("keep", program_there.program().encode(), token, "program")
             if seen.data is not None:
                 self._writer.send("keep", seen.data, token, "former")
@@ -72,7 +72,7 @@ class OtherGuard:
         self._say("waiting")
 
     def over(self) -> bool:
-        """End it: everything was given back by this process. Raises HostRefused, HostNotReached."""
+        """End it: everything was restored by this process. Raises HostRefused, HostNotReached."""
         return bool(self.token) and confirm_guard(self._host, self._writer, self.token)
 
     def confirm(self) -> bool:
@@ -86,17 +86,17 @@ class OtherGuard:
             self._writer.ask(question, self.token, *words)
         except WriterRefused as no:
             why = no.reason or "it is not there any more"
-            raise HostRefused(f"{self._host}: the guard cannot be told: {why}", self._host) from None
+            raise HostRefused(f"{self._host}: the guard cannot be reached: {why}", self._host) from None
 
 
 def confirm_guard(host: str, writer: Writer, token: str) -> bool:
-    """End a guard; False when it is going back already, or is there no more. Raises HostRefused, HostNotReached."""
+    """End a guard; False when it is rolling back already, or is there no more. Raises HostRefused, HostNotReached."""
     if not _TOKEN.fullmatch(token):
-        raise HostRefused(f"{host}: {token!r} is no guard", host)
+        raise HostRefused(f"{host}: {token!r} is not a guard", host)
     try:
         writer.ask("over", token)
     except WriterRefused as no:
         if no.kind == "gone":
             return False
-        raise HostRefused(f"{host}: the guard cannot be told: {no.reason or no.kind}", host) from None
+        raise HostRefused(f"{host}: the guard cannot be reached: {no.reason or no.kind}", host) from None
     return True

@@ -9,7 +9,7 @@ import pytest
 
 from ibkeys.errors import HostNotReached
 from ibkeys.store.journal import Journal
-from tests.sm.hands.there import NEW, OLD, There, cutting, names
+from tests.sm.machines.there import NEW, OLD, There, cutting, names
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -24,7 +24,7 @@ def test_a_connection_that_is_cut_anywhere_leaves_the_old_or_the_new_file(
         if before is not None:
             file.write_bytes(before)
         try:
-            with there.hands(cutting(number, whole)) as host, journal.operation("apply") as operation:
+            with there.machine(cutting(number, whole)) as host, journal.operation("apply") as operation:
                 host.replace(operation, host.look(file), after)
                 break
         except ConnectionResetError:
@@ -64,7 +64,7 @@ def test_a_program_that_is_killed_anywhere_leaves_the_old_or_the_new_file(
         count.write_text("")
         last.write_text(str(number))
         try:
-            with there.hands() as host, journal.operation("apply") as operation:
+            with there.machine() as host, journal.operation("apply") as operation:
                 host.replace(operation, host.look(file), after)
                 break
         except HostNotReached:
@@ -77,7 +77,7 @@ def test_a_program_that_is_killed_anywhere_leaves_the_old_or_the_new_file(
         if operation.id is not None:
             entries = journal.files(operation.id)
             assert now == before or entries[0].status == "pending", "what may have been replaced is not failed"
-            with there.hands() as host:
+            with there.machine() as host:
                 assert host.clean_up(entries).foreign == ()
         assert set(names(file.parent)) <= {file.name}
     assert number > 8

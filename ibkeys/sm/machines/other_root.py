@@ -25,8 +25,9 @@ def refuse_other_root(files: HostFiles, path: Path, place: Path) -> None:
         if _identity(files, meant) != _identity(files, found):
             at = f"{files.name}: {path}" if files.name else f"{path}"
             raise FileError(
-                f"{at}: lies in another root directory or on mounts of its own, as in a container; change it where it "
-                "comes from"
+                f"{at}: is in another root directory or on its own mounts, for example in a container; change it at "
+                f"its "
+                "source"
             )
 
 
@@ -36,4 +37,4 @@ def _identity(files: HostFiles, path: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise FileError(f"{path}: cannot be looked at: {error.strerror or error}") from None
+        raise FileError(f"{path}: cannot be examined: {error.strerror or error}") from None

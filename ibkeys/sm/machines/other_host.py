@@ -30,13 +30,13 @@ from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.host.replacing.staging import Staged
 from ibkeys.sm.elsewhere.channel import Channel
 from ibkeys.sm.elsewhere.remote import RemoteFiles
-from ibkeys.sm.hands.ground import hindrance_of, read_folder_facts
-from ibkeys.sm.hands.looking_there import LookingThere, marks
-from ibkeys.sm.hands.processes_there import ProcessesThere
-from ibkeys.sm.hands.remote_guard import OtherGuard, confirm_guard
-from ibkeys.sm.hands.staged_there import StagedThere, failed, not_replaced
-from ibkeys.sm.hands.telling import ProcessControl
-from ibkeys.sm.hands.writer import NOTHING, Writer, WriterRefused, sum_of
+from ibkeys.sm.machines.ground import hindrance_of, read_folder_facts
+from ibkeys.sm.machines.looking_there import LookingThere, marks
+from ibkeys.sm.machines.processes_there import ProcessesThere
+from ibkeys.sm.machines.remote_guard import OtherGuard, confirm_guard
+from ibkeys.sm.machines.staged_there import StagedThere, failed, not_replaced
+from ibkeys.sm.machines.telling import ProcessControl
+from ibkeys.sm.machines.writer import NOTHING, Writer, WriterRefused, sum_of
 from ibkeys.store.journal import FileEntry, Operation
 
 OWN_SESSION: Final = partial(Channel, own_session=True)
@@ -45,7 +45,7 @@ _LEFT: Final = re.compile(r"(\d{1,20}-[0-9a-f]{16}(\.part)?) ([0-9a-f]{64})")
 
 
 class OtherHost(ProcessControl):
-    """Changes on another host: an `SmHands`."""
+    """Changes on another host: an `Machine`."""
 
     def __init__(self, reader: RemoteFiles, writer: Writer) -> None:
         self._reader = reader
@@ -87,7 +87,7 @@ class OtherHost(ProcessControl):
         try:
             ground = read_folder_facts(self.writer, seen.path)
         except WriterRefused as no:
-            raise FileError(f"{self._at(seen.path.parent)}: cannot be looked at: {no.reason}") from None
+            raise FileError(f"{self._at(seen.path.parent)}: cannot be examined: {no.reason}") from None
         return hindrance_of(seen, ground, self._looking.users()[0]) or why_not(seen, rights, ground.has_acl)
 
     # --- replacing ----------------------------------------------------------------------------------------------------
@@ -133,7 +133,9 @@ class OtherHost(ProcessControl):
     ) -> FileEntry:
         """Put what was seen into the journal, unless something hinders what *data* is for. Raises FileError."""
         if data is not None and len(data) > files.LIST:
-            raise FileError(f"{self._at(seen.path)}: more than {files.LIST // files.MIB} MiB, which no such file has")
+            raise FileError(
+                f"{self._at(seen.path)}: more than {files.LIST // files.MIB} MiB, the limit for such a file"
+            )
         if (reason := self.hindrance(seen, rights)) is not None:
             raise FileError(reason)
         return operation.record_file(image_of(seen, data, contents, self.name))
@@ -151,8 +153,7 @@ class OtherHost(ProcessControl):
         """Prepare what `replace` does, and yield what does the rest. Raises as `replace`."""
         if self._is_staging:
             raise FileError(
-                f"{self._at(seen.path)}: another file of that host waits to be replaced, and only one can at a time; "
-                "it is as it was"
+                f"{self._at(seen.path)}: only one file of that host can wait to be replaced at a time; it is unchanged"
             )
         staged = StagedThere(self.name, self.writer, self._record(operation, seen, data, contents, rights), seen)
         self._is_staging = True
@@ -179,7 +180,8 @@ class OtherHost(ProcessControl):
         return seen.mode
 
     def clean_up(self, entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS) -> LeftOvers:
-        """Remove what runs that were cut off left beside the files of this host. Raises FileError, HostNotReached."""
+        """Remove what runs that were interrupted left beside the files of this host. Raises FileError,
+        HostNotReached."""
         known: dict[Path, set[str]] = {}
         for entry in entries:
             if entry.image.host == self.name:
@@ -192,7 +194,7 @@ class OtherHost(ProcessControl):
                 for line in self.writer.ask("left", path=place):
                     left = _LEFT.fullmatch(line)
                     if left is None:
-                        self.writer.conversation.end("its answer makes no sense (left-overs)")
+                        self.writer.conversation.end("its answer is invalid (left-overs)")
                     is_known = bool(left[2]) or left[3] in sums
                     if is_known:
                         self.writer.ask("drop", left[1], path=place)
@@ -231,7 +233,7 @@ def _of_name(place: Path) -> str | None:
     try:
         place.as_posix().encode()
     except UnicodeEncodeError:
-        return "its name is no UTF-8, and the journal cannot keep it"
+        return "its name is not UTF-8, and the journal cannot keep it"
     if "\n" in str(place):
         return "there is a newline in its name"
     if len(os.fsencode(unfinished(new_name(place.name)))) + len("4194304") > 255:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ibkeys.host.host_files import HostFiles
 from ibkeys.host.opensm_process import OpensmProcess
-from ibkeys.sm.hands.running import is_running
+from ibkeys.sm.machines.running import is_running
 
 
 class Processes(Protocol):
@@ -31,7 +31,7 @@ class Processes(Protocol):
 
 
 class ProcessControl(ABC):
-    """The part of the hands that speaks to OpenSMs: see `ibkeys.sm.hands.sm_hands.SmHands`."""
+    """The part of the machine that speaks to OpenSMs: see `ibkeys.sm.machines.machine.Machine`."""
 
     __slots__ = ()
 

@@ -31,7 +31,7 @@ _WORD: Final = re.compile(r"[A-Za-z0-9:_.@\\+=-]+")
 
 def program() -> str:
     """Return the program that runs on the other host: the parts in `host_writer/`, in the order of their names."""
-    folder = resources.files("ibkeys.sm.hands").joinpath("host_writer")
+    folder = resources.files("ibkeys.sm.machines").joinpath("host_writer")
     parts = {each.name: each.read_text() for each in folder.iterdir() if each.name.endswith(".sh")}
     return "\n".join(parts[name] for name in sorted(parts))
 
@@ -70,21 +70,21 @@ class Writer:
             return lines
         found = _LAST.fullmatch(os.fsdecode(last))
         if found is None:
-            self.conversation.end("its answer makes no sense")
+            self.conversation.end("its answer is invalid")
         raise WriterRefused(found[1], clean((found[2] or "").strip())[:_MOST_REASON])
 
     def one(self, question: str, *words: str, path: Path = Path("/")) -> str:
         """Return an answer that is one line. Raises No, FileError."""
         lines = self.ask(question, *words, path=path)
         if len(lines) != 1:
-            self.conversation.end(f"its answer makes no sense ({question})")
+            self.conversation.end(f"its answer is invalid ({question})")
         return lines[0]
 
     def name(self, question: str, path: Path) -> Path:
         """Return an answer that is a name. Raises No, FileError."""
         data = self.conversation.hex(self.ask(question, path=path))
         if not data or b"\0" in data:
-            self.conversation.end(f"its answer makes no sense ({question})")
+            self.conversation.end(f"its answer is invalid ({question})")
         return Path(os.fsdecode(data))
 
     def send(self, question: str, data: bytes, *words: str, path: Path = Path("/")) -> None:

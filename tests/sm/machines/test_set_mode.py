@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import FileChanged, FileError
-from ibkeys.sm.hands.sm_hands import SmHands
-from tests.sm.hands.there import OLD, Here, There
+from ibkeys.sm.machines.machine import Machine
+from tests.sm.machines.there import OLD, Here, There
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="as root only")
 
@@ -22,33 +22,33 @@ def mode_of(path: Path) -> int:
 
 
 @pytest.mark.parametrize("name", ["opensm.log", "with blank", "-dash", "quo'te\"$(x)`y`", "ü"])
-def test_a_file_loses_rights_while_it_grows(hands: SmHands, file: Path, name: str) -> None:
+def test_a_file_loses_rights_while_it_grows(machine: Machine, file: Path, name: str) -> None:
     path = file.rename(file.with_name(name))
-    seen = hands.files.stat(path)
+    seen = machine.files.stat(path)
     with path.open("ab") as log:
         log.write(b"more\n")
-    assert hands.set_mode(path, seen, 0o600) == 0o640
+    assert machine.set_mode(path, seen, 0o600) == 0o640
     assert (mode_of(path), path.read_bytes()) == (0o600, OLD + b"more\n")
-    assert hands.set_mode(path, hands.files.stat(path), 0o600) == 0o600
+    assert machine.set_mode(path, machine.files.stat(path), 0o600) == 0o600
 
 
-def test_a_folder_loses_rights(hands: SmHands, file: Path) -> None:
+def test_a_folder_loses_rights(machine: Machine, file: Path) -> None:
     file.parent.chmod(0o755)
-    assert hands.set_mode(file.parent, hands.files.stat(file.parent), 0o700) == 0o755
+    assert machine.set_mode(file.parent, machine.files.stat(file.parent), 0o700) == 0o755
     assert (mode_of(file.parent), mode_of(file)) == (0o700, 0o640)
 
 
-def test_a_link_leads_to_what_was_seen(hands: SmHands, file: Path) -> None:
+def test_a_link_leads_to_what_was_seen(machine: Machine, file: Path) -> None:
     link = file.with_name("link")
     link.symlink_to(file)
-    assert hands.set_mode(link, hands.files.stat(link), 0o600) == 0o640
+    assert machine.set_mode(link, machine.files.stat(link), 0o600) == 0o640
     assert mode_of(file) == 0o600
 
 
 @pytest.mark.parametrize("mode", [0o660, 0o641, 0o4640, 0o1600, 0o777])
-def test_no_rights_are_given(hands: SmHands, file: Path, mode: int) -> None:
+def test_no_rights_are_given(machine: Machine, file: Path, mode: int) -> None:
     with pytest.raises(FileError, match=f"has mode 0640, and {mode:04o} would give more rights"):
-        hands.set_mode(file, hands.files.stat(file), mode)
+        machine.set_mode(file, machine.files.stat(file), mode)
     assert mode_of(file) == 0o640
 
 
@@ -83,25 +83,29 @@ def pipe_in_place(file: Path) -> None:
         pytest.param(lambda file: os.chown(file, 1, -1), marks=needs_root),
     ],
 )
-def test_what_is_not_as_it_was_seen_keeps_its_mode(hands: SmHands, file: Path, change: Callable[[Path], None]) -> None:
-    seen = hands.files.stat(file)
+def test_what_is_not_as_it_was_seen_keeps_its_mode(
+    machine: Machine, file: Path, change: Callable[[Path], None]
+) -> None:
+    seen = machine.files.stat(file)
     change(file)
     before = {each.name: mode_of(each) for each in file.parent.iterdir()}
-    with pytest.raises(FileError, match=f"^{hands.name or '/'}.*(is not what was looked at|neither a regular file)"):
-        hands.set_mode(file, seen, 0o600)
+    with pytest.raises(
+        FileError, match=f"^{machine.name or '/'}.*(is not the file that was examined|neither a regular file)"
+    ):
+        machine.set_mode(file, seen, 0o600)
     assert {each.name: mode_of(each) for each in file.parent.iterdir()} == before
 
 
-def test_what_nobody_looked_at_closely_keeps_its_mode(hands: SmHands, file: Path) -> None:
+def test_what_nobody_looked_at_closely_keeps_its_mode(machine: Machine, file: Path) -> None:
     with pytest.raises(FileChanged):
-        hands.set_mode(file, replace(hands.files.stat(file), identity=None), 0o600)
+        machine.set_mode(file, replace(machine.files.stat(file), identity=None), 0o600)
     assert mode_of(file) == 0o640
 
 
-def test_what_is_no_file_and_no_folder_keeps_its_mode(hands: SmHands, file: Path) -> None:
+def test_what_is_no_file_and_no_folder_keeps_its_mode(machine: Machine, file: Path) -> None:
     pipe_in_place(file)
     with pytest.raises(FileError):
-        hands.set_mode(file, hands.files.stat(file), 0o600)
+        machine.set_mode(file, machine.files.stat(file), 0o600)
     assert mode_of(file) == 0o640
 
 
@@ -110,7 +114,7 @@ def test_what_is_no_file_and_no_folder_keeps_its_mode(hands: SmHands, file: Path
     [("echo 'chmod: Read-only' >&2; exit 1", "Read-only"), (":", "it has mode 640")],
 )
 def test_a_mode_that_cannot_be_set_is_told(there: There, file: Path, script: str, words: str) -> None:
-    with there.hands() as host:
+    with there.machine() as host:
         there.tool("chmod", script)
         with pytest.raises(FileError, match=f"^sm2: {file}: its mode cannot be set to 0600: .*{words}"):
             host.set_mode(file, host.files.stat(file), 0o600)
@@ -120,8 +124,8 @@ def test_a_mode_that_this_host_cannot_set_is_told(tmp_path: Path, file: Path, mo
     def refuse(*_: object) -> None:
         raise OSError(30, "Read-only file system")
 
-    with Here(tmp_path / "side").hands() as hands:
+    with Here(tmp_path / "side").machine() as machine:
         for chmod, words in ((refuse, "Read-only file system"), (lambda *_: None, "it has 0640 now")):
             monkeypatch.setattr(os, "chmod", chmod)
             with pytest.raises(FileError, match=f"^{file}: its mode cannot be set to 0600: {words}"):
-                hands.set_mode(file, hands.files.stat(file), 0o600)
+                machine.set_mode(file, machine.files.stat(file), 0o600)

@@ -1,4 +1,4 @@
-"""Changes on this host: files by `ibkeys.host.replacing`, OpenSMs by `ibkeys.sm.hands.processes_here`."""
+"""Changes on this host: files by `ibkeys.host.replacing`, OpenSMs by `ibkeys.sm.machines.processes_here`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.rights import set_mode
 from ibkeys.host.replacing.seen import SeenFile, look, real_place
 from ibkeys.host.replacing.staging import Staged, stage
-from ibkeys.sm.hands.other_root import refuse_other_root
-from ibkeys.sm.hands.processes_here import ProcessesHere
-from ibkeys.sm.hands.sm_hands import RemoteGuard
-from ibkeys.sm.hands.telling import ProcessControl
+from ibkeys.sm.machines.machine import RemoteGuard
+from ibkeys.sm.machines.other_root import refuse_other_root
+from ibkeys.sm.machines.processes_here import ProcessesHere
+from ibkeys.sm.machines.telling import ProcessControl
 from ibkeys.store.journal import FileEntry, Operation
 
 _TOOLS: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
@@ -28,7 +28,7 @@ _TOOLS: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 
 @dataclass(frozen=True, slots=True)
 class ThisHost(ProcessControl):
-    """Changes on this host: an `SmHands`. ``tools``: the environment of systemctl."""
+    """Changes on this host: an `Machine`. ``tools``: the environment of systemctl."""
 
     tools: dict[str, str]
     proc: Path = Path("/proc")
@@ -86,11 +86,11 @@ class ThisHost(ProcessControl):
         return set_mode(place, seen, mode)
 
     def clean_up(self, entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS) -> LeftOvers:
-        """Remove what runs that were cut off left beside the files of this host. Raises FileError."""
+        """Remove what runs that were interrupted left beside the files of this host. Raises FileError."""
         return replacing.clean_up((entry for entry in entries if not entry.image.host), contents)
 
     def guard(self, seconds: float) -> RemoteGuard | None:
-        """None: who goes back on this host is `ibkeys.change.confirming.guardian`."""
+        """None: who rolls back on this host is `ibkeys.change.confirming.guardian`."""
         return None
 
     def confirm_guard(self, token: str) -> bool:

@@ -16,10 +16,10 @@ import pytest
 from ibkeys.errors import FileError
 from ibkeys.host.replacing import new_file, putting
 from ibkeys.host.replacing.contents import NO_BYTES, NOT_KEPT, WITHOUT_KEYS, Contents
-from ibkeys.sm.hands.sm_hands import SmHands
+from ibkeys.sm.machines.machine import Machine
 from ibkeys.store.journal import Journal
 from tests.host.replacing.helpers import KEY, REFERENCE, WITH_KEYS
-from tests.sm.hands.there import NEW, OLD, Here, There, names
+from tests.sm.machines.there import NEW, OLD, Here, There, names
 
 BEFORE, AFTER = b"m_key 0xfeed\nlog 1\n", b"m_key 0xfeed\nlog 2\n"
 COMMANDS = ("base64", "chmod", "cp", "cut", "head", "ln", "ls", "mv", "rm", "sha256sum", "stat", "sync", "touch", "tr")
@@ -38,14 +38,14 @@ def rights_of(path: Path) -> int:
     [(WITH_KEYS, (BEFORE.replace(KEY, REFERENCE), AFTER.replace(KEY, REFERENCE))), (NOT_KEPT, (NO_BYTES, NO_BYTES))],
 )
 def test_no_key_is_in_the_journal(
-    hands: SmHands, tmp_path: Path, file: Path, contents: Contents, kept: tuple[bytes, bytes]
+    machine: Machine, tmp_path: Path, file: Path, contents: Contents, kept: tuple[bytes, bytes]
 ) -> None:
     file.write_bytes(BEFORE)
     folder = tmp_path / "store"
     folder.mkdir(0o700)
     with Journal(folder / "journal.db") as journal, journal.operation("apply") as operation:
-        entry = hands.replace(operation, hands.look(file), AFTER, contents=contents)
-        assert (entry.image.before, entry.image.after, entry.image.host) == (*kept, hands.name)
+        entry = machine.replace(operation, machine.look(file), AFTER, contents=contents)
+        assert (entry.image.before, entry.image.after, entry.image.host) == (*kept, machine.name)
         assert file.read_bytes() == AFTER
         written = b"".join(each.read_bytes() for each in folder.iterdir())
     assert kept[1] in written
@@ -53,29 +53,31 @@ def test_no_key_is_in_the_journal(
     assert KEY.hex().encode() not in written
 
 
-def test_a_file_whose_keys_the_journal_could_not_give_back_stays(hands: SmHands, journal: Journal, file: Path) -> None:
+def test_a_file_whose_keys_the_journal_could_not_give_back_stays(
+    machine: Machine, journal: Journal, file: Path
+) -> None:
     file.write_bytes(BEFORE + b"# " + REFERENCE)
     with journal.operation("apply") as operation:
         with pytest.raises(FileError, match="could not restore it") as caught:
-            hands.replace(operation, hands.look(file), AFTER, contents=WITH_KEYS)
+            machine.replace(operation, machine.look(file), AFTER, contents=WITH_KEYS)
         assert operation.id is None
-    assert str(caught.value).startswith(hands.name or str(file))
+    assert str(caught.value).startswith(machine.name or str(file))
     assert (file.read_bytes(), names(file.parent)) == (BEFORE + b"# " + REFERENCE, [file.name])
 
 
 @pytest.mark.parametrize(("contents", "goes"), [(WITH_KEYS, True), (NOT_KEPT, False), (WITHOUT_KEYS, False)])
 def test_a_copy_with_keys_is_cleared_away_where_it_is_known(
-    hands: SmHands, journal: Journal, file: Path, contents: Contents, goes: bool
+    machine: Machine, journal: Journal, file: Path, contents: Contents, goes: bool
 ) -> None:
     file.write_bytes(BEFORE)
     kept = WITH_KEYS if contents is WITHOUT_KEYS else contents
     with journal.operation("apply") as operation:
-        entry = hands.replace(operation, hands.look(file), AFTER, contents=kept)
+        entry = machine.replace(operation, machine.look(file), AFTER, contents=kept)
     whole = file.with_name(f".{file.name}.ibkeys-99999999-{'a' * 16}")
     part = whole.with_name(f"{whole.name}.part")
     for path in (whole, part):
         path.write_bytes(BEFORE)
-    left = hands.clean_up([entry], contents)
+    left = machine.clean_up([entry], contents)
     assert set(left.removed) == {part, whole} if goes else {part}
     assert left.foreign == (() if goes else (whole,))
     assert whole.exists() is not goes
@@ -90,7 +92,7 @@ def test_no_key_is_in_the_arguments_of_a_command(there: There, journal: Journal,
         real = shutil.which(command, path="/usr/bin:/bin")
         there.tool(command, f'printf "%s\\n" "{command} $*" >>{log}; exec {real} "$@"')
     secret = b"0xfeedc0dedeadbeef"
-    with there.hands() as host, journal.operation("apply") as operation:
+    with there.machine() as host, journal.operation("apply") as operation:
         host.replace(operation, host.look(file), secret, contents=NOT_KEPT, rights=0o600)
         seen = host.files.stat(file)
         host.set_mode(file, seen, 0o400)
@@ -106,7 +108,7 @@ def test_no_key_is_in_the_arguments_of_a_command(there: There, journal: Journal,
 
 @pytest.mark.parametrize(("former", "rights"), [(0o664, 0o640), (0o644, 0o600), (0o640, 0o640), (0o440, 0o400)])
 def test_the_new_file_has_just_these_rights_and_the_former_owner(
-    hands: SmHands, journal: Journal, file: Path, former: int, rights: int
+    machine: Machine, journal: Journal, file: Path, former: int, rights: int
 ) -> None:
     if os.geteuid() == 0:
         os.chown(file, 1, 2)
@@ -114,21 +116,21 @@ def test_the_new_file_has_just_these_rights_and_the_former_owner(
     file.chmod(former)
     before = file.stat()
     with journal.operation("apply") as operation:
-        entry = hands.replace(operation, hands.look(file), NEW, 0o666, rights=rights)
+        entry = machine.replace(operation, machine.look(file), NEW, 0o666, rights=rights)
     after = file.stat()
     assert (file.read_bytes(), rights_of(file), names(file.parent)) == (NEW, rights, [file.name])
     assert (after.st_uid, after.st_gid, os.getxattr(file, "user.note")) == (before.st_uid, before.st_gid, b"a\0b")
     assert entry.image.mode == former
 
 
-def test_a_file_that_was_not_there_gets_these_rights(hands: SmHands, journal: Journal, file: Path) -> None:
+def test_a_file_that_was_not_there_gets_these_rights(machine: Machine, journal: Journal, file: Path) -> None:
     path = file.with_name("guid2mkey")
     with journal.operation("apply") as operation:
-        hands.replace(operation, hands.look(path), NEW, 0o644, contents=NOT_KEPT, rights=0o600)
+        machine.replace(operation, machine.look(path), NEW, 0o644, contents=NOT_KEPT, rights=0o600)
     assert (path.read_bytes(), rights_of(path)) == (NEW, 0o600)
 
 
-def test_a_file_that_was_not_there_belongs_to_whom_it_is_for(hands: SmHands, journal: Journal, file: Path) -> None:
+def test_a_file_that_was_not_there_belongs_to_whom_it_is_for(machine: Machine, journal: Journal, file: Path) -> None:
     """An OpenSM that is not root could not read a file of root's with mode 0600."""
     root = os.geteuid() == 0
     owner = 4711 if root else os.geteuid()
@@ -136,16 +138,16 @@ def test_a_file_that_was_not_there_belongs_to_whom_it_is_for(hands: SmHands, jou
         os.chown(file.parent, owner, 4712)
     path = file.with_name("guid2mkey")
     with journal.operation("apply") as operation:
-        hands.replace(operation, hands.look(path), NEW, contents=NOT_KEPT, rights=0o600, owner=owner)
+        machine.replace(operation, machine.look(path), NEW, contents=NOT_KEPT, rights=0o600, owner=owner)
     found = path.stat()
     assert (path.read_bytes(), rights_of(path), names(file.parent)) == (NEW, 0o600, [path.name, file.name])
     assert (found.st_uid, found.st_gid) == (owner, 4712 if root else os.getegid())
 
 
-def test_a_file_that_was_there_keeps_its_owner(hands: SmHands, journal: Journal, file: Path) -> None:
+def test_a_file_that_was_there_keeps_its_owner(machine: Machine, journal: Journal, file: Path) -> None:
     before = file.stat()
     with journal.operation("apply") as operation:
-        hands.replace(operation, hands.look(file), NEW, contents=NOT_KEPT, rights=0o600, owner=4711)
+        machine.replace(operation, machine.look(file), NEW, contents=NOT_KEPT, rights=0o600, owner=4711)
     assert (file.stat().st_uid, file.stat().st_gid, rights_of(file)) == (before.st_uid, before.st_gid, 0o600)
 
 
@@ -165,25 +167,25 @@ def with_acl(file: Path) -> None:
     ],
 )
 def test_no_rights_are_given_and_an_acl_is_not_guessed_at(
-    hands: SmHands, journal: Journal, file: Path, spoil: Callable[[Path], None], rights: int, words: str
+    machine: Machine, journal: Journal, file: Path, spoil: Callable[[Path], None], rights: int, words: str
 ) -> None:
     spoil(file)
-    seen = hands.look(file)
-    assert words in str(hands.hindrance(seen, rights))
-    assert hands.hindrance(seen) is None
+    seen = machine.look(file)
+    assert words in str(machine.hindrance(seen, rights))
+    assert machine.hindrance(seen) is None
     with journal.operation("apply") as operation:
         with pytest.raises(FileError, match=words):
-            hands.replace(operation, seen, NEW, rights=rights)
+            machine.replace(operation, seen, NEW, rights=rights)
         assert operation.id is None
-        hands.replace(operation, seen, NEW)
+        machine.replace(operation, seen, NEW)
     assert file.read_bytes() == NEW
 
 
-def test_without_rights_an_acl_stays(hands: SmHands, journal: Journal, file: Path) -> None:
+def test_without_rights_an_acl_stays(machine: Machine, journal: Journal, file: Path) -> None:
     with_acl(file)
     acl = os.getxattr(file, _ACL)
     with journal.operation("apply") as operation:
-        hands.replace(operation, hands.look(file), NEW)
+        machine.replace(operation, machine.look(file), NEW)
     assert (file.read_bytes(), os.getxattr(file, _ACL)) == (NEW, acl)
 
 
@@ -250,7 +252,7 @@ def watched(side: Here | There, file: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ("former", "rights"), [(0o664, 0o640), (0o644, 0o600), (0o600, 0o600), (None, 0o600), (None, 0o640)]
 )
 def test_at_no_moment_the_new_file_has_more_rights_than_it_shall_have(
-    watched: Watched, hands: SmHands, journal: Journal, file: Path, former: int | None, rights: int
+    watched: Watched, machine: Machine, journal: Journal, file: Path, former: int | None, rights: int
 ) -> None:
     if former is None:
         file.unlink()
@@ -259,7 +261,7 @@ def test_at_no_moment_the_new_file_has_more_rights_than_it_shall_have(
         if os.geteuid() == 0:
             os.chown(file, 1, 2)
     with journal.operation("apply") as operation:
-        hands.replace(operation, hands.look(file), NEW, 0o666, contents=NOT_KEPT, rights=rights)
+        machine.replace(operation, machine.look(file), NEW, 0o666, contents=NOT_KEPT, rights=rights)
     watched.look()
     assert watched.modes() == {0o600, rights}
     assert rights_of(file) == rights
@@ -269,7 +271,7 @@ def test_at_no_moment_the_new_file_has_more_rights_than_it_shall_have(
 def test_a_file_that_cannot_be_given_its_rights_does_not_get_into_place(
     there: There, journal: Journal, file: Path, command: str
 ) -> None:
-    with there.hands() as host, journal.operation("apply") as operation:
+    with there.machine() as host, journal.operation("apply") as operation:
         seen = host.look(file)
         there.tool(command, "exit 0")
         if command == "cp" and os.geteuid() == 0:

@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from ibkeys.sm.elsewhere.conversation import Conversation
 from ibkeys.sm.elsewhere.remote import RemoteFiles
 from ibkeys.sm.elsewhere.ssh import environment
-from ibkeys.sm.hands.other_host import OWN_SESSION, OtherHost
-from ibkeys.sm.hands.sm_hands import SmHands
-from ibkeys.sm.hands.this_host import THIS
-from ibkeys.sm.hands.writer import READY, Writer, program
 from ibkeys.sm.hosts import SmHost
+from ibkeys.sm.machines.machine import Machine
+from ibkeys.sm.machines.other_host import OWN_SESSION, OtherHost
+from ibkeys.sm.machines.this_host import THIS
+from ibkeys.sm.machines.writer import READY, Writer, program
 
 
 @contextmanager
-def open_hands(host: SmHost) -> Iterator[SmHands]:
+def open_machine(host: SmHost) -> Iterator[Machine]:
     """Open a host for changes. Raises HostNotReached."""
     if host.ssh is None:
         yield THIS

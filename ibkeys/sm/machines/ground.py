@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ibkeys.host.replacing.seen import SeenFile
-from ibkeys.sm.hands.writer import Writer
+from ibkeys.sm.machines.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,29 +50,29 @@ def read_folder_facts(writer: Writer, path: Path) -> FolderFacts:
                 "acl" in said,
                 *(said.get(word, "") for word in ("mount", "own", "system", "folder-flags", "flags")),
             )
-    talk.end("its answer makes no sense (a folder)")
+    talk.end("its answer is invalid (a folder)")
 
 
 def hindrance_of(seen: SeenFile, ground: FolderFacts, user: int) -> str | None:
     """Return why *user* cannot replace the file that was *seen* in this folder, None for no known reason."""
     if seen.found is not None and _is_mount_point(seen.found.device, ground):
         return (
-            "is a mount point itself, as a file that is mounted into a container: it can only be written in place, "
-            "which ibkeys does not do; change it where it comes from"
+            "is a mount point itself, for example a file mounted into a container: it can only be written in place, "
+            "which ibkeys does not do; change it at its source"
         )
     options, _, kind = ground.system.partition(" - ")
     if kind.split(" ")[0] == "overlay":
         return (
-            "lies in an overlay, as the layer of a container: what is written there is lost when the container or host "
-            "is set up again; change it where it comes from"
+            "is on an overlay file system, for example a container layer: changes there are lost when the container or "
+            "host is created again; change it at its source"
         )
     folder = seen.path.parent
     if "ro" in [*_words(options, 4), *_words(kind, 2)]:
         return f"{folder} is on a read-only file system"
     if _is_fixed(ground.folder_flags):
-        return f"no file may be replaced in {folder}: it is marked as immutable or append-only (chattr)"
+        return f"no file can be replaced in {folder}: it is marked as immutable or append-only (chattr)"
     if not ground.may_write:
-        return f"no file may be made in {folder} by this user (UID {user})"
+        return f"no file can be created in {folder} by this user (UID {user})"
     if seen.found is None:
         return None
     owner = seen.found.metadata.uid

@@ -11,12 +11,12 @@ import pytest
 
 from ibkeys.errors import HostNotReached, HostRefused
 from ibkeys.host.opensm_process import OpensmProcess
-from ibkeys.sm.hands import remote_guard, writer
-from ibkeys.sm.hands.other_host import OtherHost
-from ibkeys.sm.hands.remote_guard import OtherGuard
+from ibkeys.sm.machines import remote_guard, writer
+from ibkeys.sm.machines.other_host import OtherHost
+from ibkeys.sm.machines.remote_guard import OtherGuard
 from ibkeys.store.journal import Journal
-from tests.sm.hands.conftest import SHELLS
-from tests.sm.hands.there import Held, There, heard, opensm
+from tests.sm.machines.conftest import SHELLS
+from tests.sm.machines.there import Held, There, heard, opensm
 
 PROGRAM = writer.program()
 OLD, NEW, NEWER, THEIRS = b"old\n\0" * 20_000, b"new\n", b"newer\n", b"theirs\n"
@@ -32,7 +32,7 @@ def there(request: pytest.FixtureRequest, tmp_path: Path) -> There:
 @pytest.fixture(autouse=True)
 def _the_program_of_the_test(there: There, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "program", there.program)
-    monkeypatch.setattr("ibkeys.sm.hands.other_host.hindrance_of", lambda *_: None)
+    monkeypatch.setattr("ibkeys.sm.machines.other_host.hindrance_of", lambda *_: None)
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +75,7 @@ def is_clean(there: There, file: Path) -> bool:
 def test_when_the_time_is_over_the_former_file_is_there_and_opensm_knows(
     there: There, file: Path, journal: Journal
 ) -> None:
-    with opensm() as (process, running), there.hands() as host:
+    with opensm() as (process, running), there.machine() as host:
         guard, held = began(host, file, process, 0)
         for text in (NEW, NEWER):
             guard.written(text)
@@ -95,7 +95,7 @@ def test_when_the_time_is_over_the_former_file_is_there_and_opensm_knows(
 
 
 def test_nobody_else_can_look_into_its_directory(there: There, file: Path) -> None:
-    with opensm() as (process, _), there.hands() as host:
+    with opensm() as (process, _), there.machine() as host:
         guard, held = began(host, file, process, 1000)
         [room] = there.rooms.iterdir()
         assert (room.name, room.stat().st_mode & 0o777) == (guard.token, 0o700)
@@ -109,12 +109,12 @@ def test_nobody_else_can_look_into_its_directory(there: There, file: Path) -> No
 def test_who_confirms_in_time_keeps_what_was_written(
     there: There, file: Path, journal: Journal, way: str, is_waiting: bool
 ) -> None:
-    with opensm() as (process, _), there.hands() as host:
+    with opensm() as (process, _), there.machine() as host:
         guard, held = wrote(host, journal, file, process, 1000)
         if is_waiting:
             guard.waiting()
         if way == "another connection":
-            with there.hands() as other:
+            with there.machine() as other:
                 assert other.confirm_guard(guard.token)
                 assert not other.confirm_guard(guard.token), "it is done"
             assert not guard.confirm()
@@ -134,7 +134,7 @@ def test_a_connection_that_dies_without_a_word_is_gone_back_from(
     there: There, file: Path, journal: Journal, is_waiting: bool
 ) -> None:
     with opensm() as (process, running):
-        with there.hands() as host:
+        with there.machine() as host:
             guard, held = wrote(host, journal, file, process, 1 if is_waiting else 0)
             if is_waiting:
                 guard.waiting()
@@ -147,7 +147,7 @@ def test_a_connection_that_dies_without_a_word_is_gone_back_from(
 
 def test_a_network_so_dead_that_nobody_notices_is_gone_back_from(there: There, file: Path, journal: Journal) -> None:
     there.quiet = 1
-    with opensm() as (process, running), there.hands() as host:
+    with opensm() as (process, running), there.machine() as host:
         guard, held = wrote(host, journal, file, process, 0)
         held.ended()
         assert file.read_bytes() == OLD
@@ -169,7 +169,7 @@ def test_what_is_not_ours_stays_as_it_is(
 ) -> None:
     log = there.tools / "log"
     there.tool("logger", f'printf "%s\\n" "$*" >>{log}')
-    with opensm() as (process, running), there.hands() as host:
+    with opensm() as (process, running), there.machine() as host:
         guard, held = wrote(host, journal, file, process, 0)
         change(file)
         inode = file.stat().st_ino if file.exists() else None
@@ -186,7 +186,7 @@ def test_what_is_not_ours_stays_as_it_is(
 
 def test_where_nothing_was_written_nothing_is_done(there: There, file: Path) -> None:
     there.tool("logger", f"touch {there.tools}/log")
-    with opensm() as (process, _), there.hands() as host:
+    with opensm() as (process, _), there.machine() as host:
         _, held = began(host, file, process, 0)
     held.ended()
     assert (file.read_bytes(), (there.tools / "log").exists()) == (OLD, False)
@@ -195,14 +195,14 @@ def test_where_nothing_was_written_nothing_is_done(there: There, file: Path) -> 
 
 def test_a_file_that_was_not_there_is_removed_again(there: There, file: Path, journal: Journal) -> None:
     file.unlink()
-    with opensm() as (process, running), there.hands() as host:
+    with opensm() as (process, running), there.machine() as host:
         nobody_confirms(host, journal, file, process)
         assert not file.exists()
         assert heard(running) == b"hup\n"
 
 
 def test_a_file_that_lost_rights_does_not_get_them_back(there: There, file: Path, journal: Journal) -> None:
-    with opensm() as (process, _), there.hands() as host, journal.operation("apply") as operation:
+    with opensm() as (process, _), there.machine() as host, journal.operation("apply") as operation:
         guard, held = began(host, file, process, 0)
         guard.written(NEW)
         host.replace(operation, host.look(file), NEW, rights=0o600)
@@ -214,7 +214,7 @@ def test_a_file_that_lost_rights_does_not_get_them_back(there: There, file: Path
 @pytest.mark.parametrize("name", ["with blank", "-dash", "quo'te\"$(x)`y`", "back\\slash", "*"])
 def test_any_name_is_given_back(there: There, file: Path, journal: Journal, name: str) -> None:
     path = file.rename(file.with_name(name))
-    with opensm() as (process, _), there.hands() as host:
+    with opensm() as (process, _), there.machine() as host:
         nobody_confirms(host, journal, path, process)
         assert path.read_bytes() == OLD
 
@@ -229,14 +229,14 @@ def test_an_opensm_that_was_started_again_is_told_through_its_unit(
         there.tool("cat", f'case $1 in /proc/*/comm) echo {comm} ;; *) exec /bin/cat "$@" ;; esac')
         assert process.ticks is not None
         gone = replace(process, ticks=process.ticks - 1, unit="opensm.service")
-        with there.hands() as host:
+        with there.machine() as host:
             nobody_confirms(host, journal, file, gone)
     assert log.read_text().split() == (["show", "kill"] if is_told else ["show"])
 
 
 def test_a_file_system_that_is_full_is_tried_again(there: There, file: Path, journal: Journal) -> None:
     """The first attempts fail; its own `sleep` passes the time at once."""
-    with opensm() as (process, _), there.hands() as host:
+    with opensm() as (process, _), there.machine() as host:
         guard, held = wrote(host, journal, file, process, 0)
         tries = there.tools / "tries"
         there.tool("sleep", "exit 0")
@@ -248,7 +248,7 @@ def test_a_file_system_that_is_full_is_tried_again(there: There, file: Path, jou
 
 
 def test_a_host_without_what_it_needs_starts_none(there: There, file: Path) -> None:
-    with opensm() as (process, _), there.hands() as host:
+    with opensm() as (process, _), there.machine() as host:
         there.tool("mktemp", "echo 'mktemp: No space left on device' >&2; exit 1")
         with pytest.raises(HostRefused, match="no guard can be started: mktemp: No space left"):
             host.guard(1).began(host.look(file), process)
@@ -258,7 +258,7 @@ def test_a_host_without_what_it_needs_starts_none(there: There, file: Path) -> N
 
 
 def test_what_was_not_begun_cannot_be_told(there: There, file: Path) -> None:
-    with opensm() as (process, _), there.hands() as host:
+    with opensm() as (process, _), there.machine() as host:
         guard = host.guard(1000)
         assert (guard.token, guard.over(), guard.confirm()) == ("", False, False)
         for say in (guard.waiting, guard.alive, lambda: guard.written(NEW)):
@@ -274,14 +274,14 @@ def test_what_was_not_begun_cannot_be_told(there: There, file: Path) -> None:
     "token", ["", "x", "../etc", "ibkeys-guard-", "ibkeys-guard-../../x", "ibkeys-guard-a b c d e"]
 )
 def test_what_is_no_token_is_not_sent_there(there: There, token: str) -> None:
-    with there.hands() as host, pytest.raises(HostRefused, match="is no guard"):
+    with there.machine() as host, pytest.raises(HostRefused, match="is not a guard"):
         host.confirm_guard(token)
 
 
 def test_a_link_is_no_guard(there: There, tmp_path: Path) -> None:
     (tmp_path / "else").mkdir()
     (there.rooms / "ibkeys-guard-aaaaaaaaaa").symlink_to(tmp_path / "else")
-    with there.hands() as host:
+    with there.machine() as host:
         assert not host.confirm_guard("ibkeys-guard-aaaaaaaaaa")
         assert not host.confirm_guard("ibkeys-guard-bbbbbbbbbb")
     assert list((tmp_path / "else").iterdir()) == []
@@ -291,7 +291,7 @@ def test_a_confirmation_whose_answer_was_lost_can_be_asked_for_again(there: Ther
     there.tool("rm", "kill -9 0")
     there.tool("sleep", "kill -9 $PPID")  # the guard dies, or it might clear up before the second attempt
     with opensm() as (process, _):
-        with there.hands() as host:
+        with there.machine() as host:
             guard, held = began(host, file, process, 1000)
             guard.written(NEW)
             guard.waiting()
@@ -299,7 +299,7 @@ def test_a_confirmation_whose_answer_was_lost_can_be_asked_for_again(there: Ther
             with pytest.raises(HostNotReached):
                 guard.confirm()
         (there.tools / "rm").unlink()
-        with there.hands() as host:
+        with there.machine() as host:
             assert host.confirm_guard(guard.token)
     assert is_clean(there, file)
 
@@ -327,7 +327,7 @@ def test_a_guard_that_is_killed_anywhere_leaves_the_new_or_the_former_file(
         for number in range(1, 100, 2):
             last.unlink(missing_ok=True)
             file.write_bytes(OLD)
-            with there.hands() as host:
+            with there.machine() as host:
                 guard, held = wrote(host, journal, file, process, 0)
                 count.write_text("")
                 last.write_text(str(number))

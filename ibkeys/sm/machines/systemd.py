@@ -54,7 +54,7 @@ class Systemd:
     def start(self, unit: str) -> None:
         """Start a unit. Raises HostRefused."""
         if not is_unit(unit):
-            raise HostRefused(f"{unit!r} is no name of a service", "")
+            raise HostRefused(f"{unit!r} is not a valid name of a service", "")
         self._ask("start", "--", unit)
 
     def _ask(self, verb: str, *words: str) -> str:

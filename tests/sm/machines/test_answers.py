@@ -13,10 +13,10 @@ from ibkeys.errors import HostNotReached
 from ibkeys.host.replacing.seen import look
 from ibkeys.sm.elsewhere.conversation import Conversation
 from ibkeys.sm.elsewhere.remote import RemoteFiles
-from ibkeys.sm.hands.other_host import OtherHost
-from ibkeys.sm.hands.writer import READY, Writer, WriterRefused, program
+from ibkeys.sm.machines.other_host import OtherHost
+from ibkeys.sm.machines.writer import READY, Writer, WriterRefused, program
 from ibkeys.store.journal import FileImage, Journal
-from tests.sm.hands.there import ENVIRONMENT, opensm
+from tests.sm.machines.there import ENVIRONMENT, opensm
 
 LISTEN = f'echo {READY.decode()}; while IFS= read -r line && [ "$line" != done ]; do :; done; read -r question'
 

@@ -1,7 +1,7 @@
 """Changes on the host of an OpenSM: files and their permissions, its process, and a guard that rolls back by itself.
 
-`open_hands` (`ibkeys.sm.hands.opening`) opens this host or another one. Reading goes through ``files``, which change
-nothing.
+`open_machine` (`ibkeys.sm.machines.opening`) opens this host or another one. Reading goes through ``files``, which
+change nothing.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ class RemoteGuard(Protocol):
     """A process on another host that restores a policy file when nobody confirms the new one. It needs no connection.
 
     The order: `began` once, before anything is written; `written` with each text, before that text is written;
-    `waiting` when all is done; then `confirm`, or `over` after going back. Without that end the
-    guard gives the former file back *seconds* after `waiting`. Without `waiting` these seconds count from the end of
+    `waiting` when all is done; then `confirm`, or `over` after rolling back. Without that end the
+    guard restores the former file *seconds* after `waiting`. Without `waiting` these seconds count from the end of
     the connection, or from when the guard had no sign of life for too long: nobody may notice that a network is dead.
 
-    It gives back only what `written` named: bytes of somebody else stay, and former bytes stay too. Then it tells
+    It restores only what `written` named: bytes of somebody else stay, and former bytes stay too. Then it tells
     OpenSM, and removes its directory. Every method raises HostNotReached.
     """
 
     @property
     def token(self) -> str:
-        """By which another process of ibkeys reaches it: see `SmHands.confirm_guard`. "" before `began`."""
+        """By which another process of ibkeys reaches it: see `Machine.confirm_guard`. "" before `began`."""
 
     def began(self, seen: SeenFile, process: OpensmProcess) -> str:
-        """Start it, and return its token. *seen*: what it gives back; *process*: whom it tells.
+        """Start it, and return its token. *seen*: what it restores; *process*: whom it tells.
 
         Raises HostRefused if it cannot be started there.
         """
@@ -47,7 +47,7 @@ class RemoteGuard(Protocol):
         """Tell it a text that is about to be written: it may take the place of that. Raises HostRefused."""
 
     def alive(self) -> None:
-        """Send it a keep-alive, at least every `ibkeys.sm.hands.remote_guard.QUIET_SECONDS` before `waiting`.
+        """Send it a keep-alive, at least every `ibkeys.sm.machines.remote_guard.QUIET_SECONDS` before `waiting`.
         Everything else that is asked of the same host is one too, but not what is read through ``files``.
         """
 
@@ -55,13 +55,13 @@ class RemoteGuard(Protocol):
         """All is written: let the seconds run from now. Raises HostRefused when it is not there any more."""
 
     def over(self) -> bool:
-        """End it: everything was given back by this process. False when it is going back already, or has."""
+        """End it: everything was restored by this process. False when it is rolling back already, or has."""
 
     def confirm(self) -> bool:
-        """End it: what was written stays. False when it is going back already, or has: then it was too late."""
+        """End it: what was written stays. False when it is rolling back already, or has: then it was too late."""
 
 
-class SmHands(Protocol):
+class Machine(Protocol):
     """A host on which files of OpenSM may be replaced, and OpenSMs be told to read them, stopped and started.
 
     Paths are those of that host.
@@ -86,7 +86,7 @@ class SmHands(Protocol):
         """
 
     def hindrance(self, seen: SeenFile, rights: int | None = None) -> str | None:
-        """Return why a file that was looked at cannot be replaced, None when nothing is known to stand in the way.
+        """Return why a file that was examined cannot be replaced, None when nothing is known to stand in the way.
 
         *rights*: as for `replace`. Nothing is written. Raises FileError when its folder cannot be read.
         """
@@ -139,7 +139,7 @@ class SmHands(Protocol):
         """
 
     def clean_up(self, entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS) -> LeftOvers:
-        """Remove what runs that were cut off left beside the files of *entries*; those of other hosts are left out.
+        """Remove what runs that were interrupted left beside the files of *entries*; those of other hosts are left out.
 
         All of them are files with these *contents*. Of one whose bytes the journal does not keep only what was not
         complete is removed. Raises FileError when a folder cannot be read or a left-over not be removed.
@@ -174,8 +174,8 @@ class SmHands(Protocol):
     def start_unit(self, unit: str) -> None:
         """Start a service of systemd; one that is active stays as it is.
 
-        Whether its process works shows later. Raises HostRefused, with what systemctl said, and for what is no name of
-        a service.
+        Whether its process works shows later. Raises HostRefused, with what systemctl said, and for what is not a name
+        of a service.
         """
 
     def guard(self, seconds: float) -> RemoteGuard | None:
@@ -184,5 +184,6 @@ class SmHands(Protocol):
     def confirm_guard(self, token: str) -> bool:
         """End the guard of this token, which another process may have started: what was written stays.
 
-        False when it is going back, has gone back, or was ended before. Raises HostRefused when it is somebody else's.
+        False when it is rolling back, has been rolled back, or was ended before. Raises HostRefused when it is somebody
+        else's.
         """

@@ -1,4 +1,4 @@
-"""What all tests of hands need: a journal, a policy file, the hosts, and no container around them."""
+"""What all tests of machines need: a journal, a policy file, the hosts, and no container around them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.sm.hands.other_host import OtherHost
-from ibkeys.sm.hands.sm_hands import SmHands
+from ibkeys.sm.machines.machine import Machine
+from ibkeys.sm.machines.other_host import OtherHost
 from ibkeys.store.journal import Journal
-from tests.sm.hands.there import OLD, Here, There, outside_a_container
+from tests.sm.machines.there import OLD, Here, There, outside_a_container
 
 SHELLS = [shell for shell in ("/bin/dash", "/bin/bash") if shutil.which(shell)]
 
@@ -44,9 +44,9 @@ def there(request: pytest.FixtureRequest, tmp_path: Path) -> There:
 
 @pytest.fixture
 def host(there: There) -> Iterator[OtherHost]:
-    """The hands on another host."""
-    with there.hands() as hands:
-        yield hands
+    """Another host."""
+    with there.machine() as machine:
+        yield machine
 
 
 @pytest.fixture(params=["this host", *SHELLS])
@@ -57,6 +57,6 @@ def side(request: pytest.FixtureRequest, tmp_path: Path) -> Here | There:
 
 
 @pytest.fixture
-def hands(side: Here | There) -> Iterator[SmHands]:
-    with side.hands() as hands:
-        yield hands
+def machine(side: Here | There) -> Iterator[Machine]:
+    with side.machine() as machine:
+        yield machine
