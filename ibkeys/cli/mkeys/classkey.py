@@ -81,6 +81,8 @@ def classkey_show(
     (from --security-keys or the key store) is sent to its own port. Without a key only B_Keys are queried, because
     nobody knows what the query costs in the other classes; --ask-unkeyed queries them once, without retries.
     """
+    if ask_unkeyed and where.snapshot is not None:
+        raise UsageError("--from reads a file, and queries nobody: leave --ask-unkeyed out")
     wanted = classes_named(classes)
     found: dict[Port, list[ClassKeyReading]] = {}
 
