@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,11 @@ import pytest
 from ibkeys.cli import exits, main
 from ibkeys.plan.document import write_plan
 from ibkeys.plan.model import PartitionPlan
+from ibkeys.sim.state.file import StateFile
+from ibkeys.sim.subnet import Subnet
 from tests.apply.lab import Lab
 from tests.corpus import DATA
+from tests.fabricsim import subnet
 from tests.plan.plans import entries
 
 TWO_SWITCH = f"sim:{DATA / 'fabrics' / 'two-switch.net'}"
@@ -84,6 +87,13 @@ def pkeys(cli: Cli, *where: object) -> dict[int, str]:
     """Return what ``pkey-show`` says of a port, by index."""
     port = cli("pkey-show", *where, "-f", "json").json["ports"][0]
     return {entry["index"]: entry["pkey"] for entry in port["pkeys"]}
+
+
+@contextmanager
+def between_commands(folder: Path) -> Iterator[Subnet]:
+    """The fabric of `cli` after one command and before the next. *folder*: ``tmp_path``. What is changed here stays."""
+    with closing(StateFile(folder / "fabric", subnet("two-switch"))) as state:
+        yield state.subnet  # closing saves it
 
 
 def written(folder: Path, plan: PartitionPlan) -> Path:
