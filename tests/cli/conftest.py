@@ -114,7 +114,11 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cli:
-    """Run commands on two-switch.net, whose state lasts for the test."""
+    """Run commands on two-switch.net, whose state lasts for the test.
+
+    The state is in ``tmp_path / "fabric"``, the key store beside it in ``fabric.keys``, the journal in
+    ``fabric.journal``. `between_commands` gives the fabric itself.
+    """
     monkeypatch.setenv("IBKEYS_BACKEND", f"{TWO_SWITCH},state={tmp_path / 'fabric'}")
     return run
 
