@@ -29,7 +29,11 @@ def subnet(name: str, seed: int = 0) -> Subnet:
 
 
 def change_each_subnet(monkeypatch: pytest.MonkeyPatch, change: Callable[[Subnet], object]) -> None:
-    """Let *change* be done to every subnet that is made of a file, before a command sees it."""
+    """Let *change* be done to every subnet that is made of a net file, before a command sees it.
+
+    A state file is read after it, and wins: with the fixture `cli` of ``tests/cli`` this works for the first command
+    only. What is to change later: ``between_commands`` of ``tests/cli/conftest.py``.
+    """
     made = Subnet.from_file
 
     def changed(*args: Any, **rest: Any) -> Subnet:
