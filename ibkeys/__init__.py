@@ -166,7 +166,7 @@ def open(
 
 
 def load(path: str | Path, *, node_names: NodeNames | None = None) -> RecordedFabric:
-    """Read a snapshot and return it in the place of an open fabric: it has the same reading interface.
+    """Read a snapshot and return it in place of an open fabric: it has the same reading interface.
 
     What was not recorded raises NotRecorded. ``warnings``: what the user should hear about the file. Raises StoreError:
     no such file, no snapshot, a damaged one, one of a later version; FileFormatError for a mistake in *node_names*.
@@ -179,7 +179,7 @@ def load(path: str | Path, *, node_names: NodeNames | None = None) -> RecordedFa
 def save(snapshot: Snapshot, path: str | Path, *, with_keys: bool = False) -> None:
     """Write a snapshot, as ``fabric.take_snapshot()`` returns it, to a file of mode 0600; `load` reads it.
 
-    M_Keys are in it as fingerprints, or as they are *with_keys*. A snapshot that is there is replaced at one stroke.
+    M_Keys are in it as fingerprints, or as they are *with_keys*. An existing snapshot is replaced in one step.
     Raises StoreError: any other file is there, or it cannot be written.
     """
     from pathlib import Path

@@ -2,7 +2,7 @@
 
 IbkeysError
  +-- EncodeError        (ValueError)    the caller's value does not fit the field
- +-- MalformedMad       (ValueError)    bytes that are no valid MAD
+ +-- MalformedMad       (ValueError)    bytes that are not a valid MAD
  +-- AddressError       (ValueError)    an address that no port can have, or that names several nodes
  +-- UsageError         (ValueError)    a request that makes no sense on any fabric (index past the table, ...)
  +-- FileFormatError    (ValueError)    a file with a mistake in it; .path .line .column
@@ -19,8 +19,8 @@ IbkeysError
  +-- NotStored                          a Set was answered with success, a fresh Get shows another value
  +-- Incomplete                         a change of many ports stopped half way; the journal has it
  +-- Refused                            a safety interlock said no; .interlock
- +-- FileError                          a file could not be replaced or given back; .is_replaced
- |    +-- FileChanged                   somebody else changed it meanwhile; .difference
+ +-- FileError                          a file could not be replaced or restored; .is_replaced
+ |    +-- FileChanged                   somebody else changed it in the meantime; .difference
  +-- StoreError                         journal, key store or state file: damaged, locked, or not writable
  |    +-- StoreLocked                   another changing command holds the lock
  |    +-- StoreSealed                   the key store is encrypted: no passphrase, or not the right one
@@ -33,9 +33,9 @@ IbkeysError
  |    +-- AgentRefused                  somebody else owns the class, or the port may not have it
  |    +-- PortDown                      the local port has no link
  |    +-- DeviceGone                    the device went away while it was open
- +-- HostNotReached                     another host could not be asked through ssh, or its answer makes no sense; .host
+ +-- HostNotReached                     another host could not be asked through ssh, or its answer is invalid; .host
  +-- HostRefused                        a host will not: signal a process, start a unit or a guard; .host
- +-- UfmNotReached                      UFM could not be asked, or its answer makes no sense; .url
+ +-- UfmNotReached                      UFM could not be asked, or its answer is invalid; .url
  +-- UfmRefused                         UFM answered with an error, a redirect, or a job that failed; .status
  +-- ClosedError                        used after close()
 
@@ -51,8 +51,8 @@ from typing import Self
 class IbkeysError(Exception):
     """Base of all errors of this package. ``str()`` is one sentence: what was asked, where, what came back, what to do.
 
-    ``more``: what else there is to say, such as why it is so and other ways on: sentences, one on each line, "" for
-    none. A command shows it with -v; in a traceback it is a note of the error.
+    ``more``: an explanation, such as the reason and other ways to continue: one sentence on each line, "" for none. A
+    command shows it with -v; in a traceback it is a note of the error.
     """
 
     more: str = ""
@@ -70,7 +70,7 @@ class EncodeError(IbkeysError, ValueError):
 
 
 class MalformedMad(IbkeysError, ValueError):
-    """Bytes that are no valid MAD, SMP or attribute. The only error that parsing raises."""
+    """Bytes that are not a valid MAD, SMP or attribute. The only error that parsing raises."""
 
 
 class AddressError(IbkeysError, ValueError):
@@ -91,7 +91,7 @@ class FileFormatError(IbkeysError, ValueError):
 
 
 class ImpossibleValue(IbkeysError):
-    """A node says of itself what no node can be, so that it cannot be told which of its ports was asked."""
+    """A node reports impossible values about itself, so it is not known which of its ports answered."""
 
 
 class MadStatusError(IbkeysError):
@@ -103,9 +103,9 @@ class MadStatusError(IbkeysError):
 
 
 class TransferFailed(IbkeysError):
-    """An answer of many segments (RMPP) broke off, so there is no part of it that could be trusted to be the whole.
+    """An answer of many segments (RMPP) ended early, so it is incomplete and nothing of it is returned.
 
-    ``rmpp_status`` is the RMPPStatus that ended it, by whichever side (IBA 13.6.2.1).
+    ``rmpp_status`` is the RMPPStatus with which either side ended it (IBA 13.6.2.1).
     """
 
     def __init__(self, message: str, rmpp_status: int = 0) -> None:
@@ -131,7 +131,7 @@ class LimitReached(NoReply):
 
 
 class SendRefused(IbkeysError):
-    """The local driver refused one MAD. On the own port (hop count 0) that means: refused or not supported.
+    """The local driver refused one MAD. On the local port (hop count 0) that means: refused or not supported.
 
     Source: kernel mad.c, local SMPs are executed by the driver inside write().
     """
@@ -166,7 +166,7 @@ class Incomplete(IbkeysError):
 
 
 class Refused(IbkeysError):
-    """A safety interlock said no. ``interlock`` is its name in the documentation (``active-sm``, ``index-0``, ...).
+    """An interlock refused a change. ``interlock`` is its name in the documentation (``active-sm``, ``index-0``, ...).
 
     ``details``: lines to be shown below the message, such as a unified diff; "" for none.
     """
@@ -178,7 +178,7 @@ class Refused(IbkeysError):
 
 
 class FileError(IbkeysError):
-    """A file of a program on this host could not be read, replaced or given back.
+    """A file of a program on this host could not be read, replaced or restored.
 
     ``is_replaced``: whether the new file is in place all the same.
     """
@@ -212,7 +212,7 @@ class StoreSealed(StoreError):
 
 
 class TransportError(IbkeysError, OSError):
-    """libibumad or the kernel said no. ``errno`` is the reason."""
+    """libibumad or the kernel refused. ``errno`` is the reason."""
 
     def __init__(self, message: str, errno: int = 0) -> None:
         super().__init__(message)
@@ -255,7 +255,8 @@ class DeviceGone(TransportError):
 
 
 class HostNotReached(IbkeysError):
-    """Another host could not be asked through ssh, or what it answered is no answer. ``host``: as the user named it."""
+    """Another host could not be reached through ssh, or its answer is invalid. ``host``: as the user named
+    it."""
 
     def __init__(self, message: str, host: str) -> None:
         super().__init__(message)
@@ -263,7 +264,7 @@ class HostNotReached(IbkeysError):
 
 
 class HostRefused(IbkeysError):
-    """A host answered, and will not do what was asked for. ``host``: as the user named it, "" for this one."""
+    """A host answered, but refused what was requested. ``host``: as the user named it, "" for this one."""
 
     def __init__(self, message: str, host: str) -> None:
         super().__init__(message)
@@ -271,7 +272,8 @@ class HostRefused(IbkeysError):
 
 
 class UfmNotReached(IbkeysError):
-    """UFM could not be asked over HTTP, or what it answered is no answer. ``url``: its base, without credentials."""
+    """UFM could not be reached over HTTP, or its answer is invalid. ``url``: its base, without
+    credentials."""
 
     def __init__(self, message: str, url: str) -> None:
         super().__init__(message)
@@ -279,7 +281,7 @@ class UfmNotReached(IbkeysError):
 
 
 class UfmRefused(IbkeysError):
-    """UFM answered, and did not do it. ``status``: the HTTP status; 202 where a job failed that it had begun."""
+    """UFM answered, but refused. ``status``: the HTTP status; 202 if a job failed that it had started."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)

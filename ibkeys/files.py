@@ -94,12 +94,30 @@ def read_head(path: str | os.PathLike[str], size: int) -> bytes:
         os.close(descriptor)
 
 
+def open_to_read(path: str | os.PathLike[str], limit: int) -> BinaryIO:
+    """Return a file opened for reading bit by bit; *limit*: the most bytes of a regular file, a pipe's reader counts.
+
+    Raises as `read_bytes`.
+    """
+    descriptor, is_inherited = _open_to_read(path)
+    try:
+        status = os.fstat(descriptor)
+        if not is_inherited:
+            refuse_mode(status.st_mode)
+        if stat.S_ISREG(status.st_mode) and status.st_size > limit:
+            raise too_large(limit)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
 def read_descriptor(descriptor: int, limit: int) -> bytes:
     """Return all of an open file, from its start wherever it stands, or of a pipe to its end. Raises OSError."""
     status = os.fstat(descriptor)
     is_file = stat.S_ISREG(status.st_mode)
     if is_file and status.st_size > limit:
-        raise _too_large(limit)
+        raise too_large(limit)
     parts: list[bytes] = []
     size = 0
     while True:
@@ -110,7 +128,7 @@ def read_descriptor(descriptor: int, limit: int) -> bytes:
         parts.append(part)
         size += len(part)
         if size > limit:
-            raise _too_large(limit)
+            raise too_large(limit)
 
 
 def inherited(path: str | os.PathLike[str]) -> int | None:
@@ -143,7 +161,7 @@ def _read_and_close(descriptor: int, is_inherited: bool, limit: int) -> tuple[by
 
 
 def refuse_what_is_no_file(path: str | os.PathLike[str]) -> None:
-    """Raise OSError when *path* is not there or is no regular file."""
+    """Raise OSError when *path* is not there or is not a regular file."""
     try:
         mode = os.stat(path).st_mode
     except ValueError:
@@ -157,9 +175,10 @@ def refuse_mode(mode: int) -> None:
         raise _no_file(mode)
 
 
-def _too_large(limit: int) -> OSError:
+def too_large(limit: int) -> OSError:
+    """Return the error of a file that has more than *limit* bytes."""
     size = f"{limit // MIB} MiB" if limit >= MIB else f"{limit} bytes"
-    return OSError(errno.EFBIG, f"more than {size}, which no such file has")
+    return OSError(errno.EFBIG, f"more than {size}, the limit for such a file")
 
 
 _KINDS: Final = (
@@ -172,7 +191,7 @@ _KINDS: Final = (
 
 def _no_file(mode: int) -> NoRegularFile:
     kind = next((name for test, name in _KINDS if test(mode)), "a device")
-    return NoRegularFile(errno.EISDIR if kind == "a directory" else errno.EINVAL, f"is {kind}, no regular file")
+    return NoRegularFile(errno.EISDIR if kind == "a directory" else errno.EINVAL, f"is {kind}, not a regular file")
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -181,8 +200,8 @@ def _no_file(mode: int) -> NoRegularFile:
 def check_output(path: Path, follow: bool = False) -> Path:
     """Return the place where a file called *path* may be put, in the stead of what is there.
 
-    Raises NoRegularFile when something else is there. A symbolic link is no file, unless *follow* lets what it leads to
-    be replaced; then it must lead to a file, and be a link that another user cannot have put there: else OSError.
+    Raises NoRegularFile when something else is there. A symbolic link is not a file, unless *follow* lets what it leads
+    to be replaced; then it must lead to a file, and be a link that another user cannot have put there: else OSError.
     """
     try:
         status = os.lstat(path)
@@ -214,7 +233,7 @@ def create_output(path: Path) -> BinaryIO:
     check_output(path)
     file, name = create_beside(path)
     try:
-        # A rename replaces the name, whatever it has become since it was looked at: nothing is ever followed.
+        # A rename replaces the name, whatever it has become since it was examined: nothing is ever followed.
         os.replace(name, path)
     except BaseException:
         file.close()
@@ -238,9 +257,9 @@ def create_beside(path: Path, mode: int = 0o600) -> tuple[BinaryIO, str]:
 
 
 def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Write a file and put it in the place of *path* at once, synced: a crash leaves the old file or the new one.
+    """Write a file and put it in place of *path* at once, synced: a crash leaves the old file or the new one.
 
-    What *path* is, is looked at before: see `check_output`. Raises OSError.
+    What *path* is, is examined before: see `check_output`. Raises OSError.
     """
     _put_in_place(path, data, mode)
 

@@ -15,16 +15,16 @@ MOST_VALUES: Final = 16_000_000
 def loads(data: bytes, name: str = "") -> Any:
     """Return the values of a JSON document in UTF-8; *name* is the file's, for messages.
 
-    Raises FileFormatError, also for a name that stands twice in one object, NaN and the infinities.
+    Raises FileFormatError, also for a name that appears twice in one object, NaN and the infinities.
     """
     if data.count(b",") + data.count(b"[") + data.count(b"{") > MOST_VALUES:
-        raise FileFormatError(f"more than {MOST_VALUES} values, which no such file has", name)
+        raise FileFormatError(f"more than {MOST_VALUES} values, the limit for such a file", name)
     try:
         return json.loads(data.decode("utf-8"), object_pairs_hook=object_of, parse_constant=_no_constant)
     except UnicodeDecodeError as error:
-        raise FileFormatError(f"is no UTF-8 text (byte {error.start})", name) from None
+        raise FileFormatError(f"is not UTF-8 text (byte {error.start})", name) from None
     except json.JSONDecodeError as error:
-        raise FileFormatError(f"is no JSON: {error.msg}", name, error.lineno, error.colno) from None
+        raise FileFormatError(f"is not JSON: {error.msg}", name, error.lineno, error.colno) from None
     except RecursionError:
         raise FileFormatError("is nested too deeply", name) from None
     except MemoryError:
@@ -52,10 +52,10 @@ def object_of(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for each, _ in pairs:
             if each in seen:
-                raise FileFormatError(f"the name {each[:40]!r} stands twice in one object")
+                raise FileFormatError(f"the name {each[:40]!r} appears twice in one object")
             seen.add(each)
     return found
 
 
 def _no_constant(text: str) -> Any:
-    raise FileFormatError(f"{text} is no number of JSON")
+    raise FileFormatError(f"{text} is not a number of JSON")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -12,13 +12,16 @@ from ibkeys.client.smp import Timing
 from ibkeys.errors import StoreError, UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.key_sources import KeySources, load_ring
+from ibkeys.printable import counted, named
 from ibkeys.scripting import Fabric
 from ibkeys.store.keys.sealing import Passphrase
 from ibkeys.store.paths import StorePaths, store_paths
 from ibkeys.topology.node_names import read_node_name_map
 
 if TYPE_CHECKING:
+    from ibkeys.dumps.importing import TableOf
     from ibkeys.fabric.recorded import RecordedFabric
+    from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.keys.fingerprint import Fingerprints
     from ibkeys.keys.smkey import SMKey
     from ibkeys.mkeys.sa_keys import SaKeys
@@ -31,7 +34,7 @@ NodeNames = Mapping[int, str] | str | Path
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """Where the tool sits. ``ca`` and ``port``: by default the first active port of this host, else the first with a
+    """The local port. ``ca`` and ``port``: by default the first active port of this host, else the first with a
     link. ``at``: the node of a simulated subnet, by NodeDescription or GUID; by default its first one."""
 
     ca: str | None = None
@@ -207,6 +210,32 @@ def _reloading(fabric: Fabric, sources: KeySources, of_sa: SaKeys | None) -> Cal
     return reload_keys
 
 
+def import_snapshot(paths: Sequence[Path], tables: Sequence[TableOf] = ()) -> tuple[Snapshot, list[str]]:
+    """Return the snapshot that files of other tools make together, and what the user should know about it.
+
+    *tables*: files of ``smpquery pkeys``, each with its port. Fingerprints of M_Keys are made with the user's own
+    secret, as those of other snapshots. Raises FileFormatError, UsageError.
+    """
+    from ibkeys.dumps.importing import import_files
+    from ibkeys.keys.fingerprint import Fingerprints
+    from ibkeys.store.fingerprint import load_fingerprints
+
+    warnings: list[str] = []
+    fingerprints: Fingerprints | None = None
+    try:
+        fingerprints = load_fingerprints(store_paths().fingerprints)
+    except StoreError as error:
+        warnings.append(f"{error}: the fingerprints of this run cannot be compared with those of others")
+    snapshot = import_files(paths, fingerprints or Fingerprints.generate(), tables)
+    for each in snapshot.files:
+        if each.m_keys:
+            warnings.append(
+                f"{each.name} holds the M_Keys of {counted(each.m_keys, 'port')} in clear: the snapshot has only their "
+                "fingerprints, but whoever can read that file has the keys"
+            )
+    return snapshot, warnings + _about_import(snapshot)
+
+
 def load_recorded(path: str | Path, node_names: NodeNames | None = None) -> RecordedFabric:
     """Read a snapshot. The arguments, and what is raised, are those of `ibkeys.load`."""
     from ibkeys.fabric.recorded import RecordedFabric
@@ -223,5 +252,16 @@ def load_recorded(path: str | Path, node_names: NodeNames | None = None) -> Reco
             return None
 
     recorded = RecordedFabric(load_snapshot(Path(path), own_fingerprints), _names(node_names))
-    recorded.warnings = warnings
+    recorded.warnings = warnings + _about_import(recorded.snapshot)
     return recorded
+
+
+def _about_import(snapshot: Snapshot) -> list[str]:
+    """Return what is to be said of values that no port was asked for."""
+    sm = [(name, file) for (_, name), file in snapshot.origins.items() if snapshot.files[file].is_sm]
+    if not sm:
+        return []
+    names = [name for name, _ in sm]
+    ports = " and ".join(f"{name} of {counted(names.count(name), 'port')}" for name in dict.fromkeys(names))
+    files = named([snapshot.files[file].name for file in sorted({file for _, file in sm})])
+    return [f"{ports}: the SM's word ({files}), as it was at its last sweep; the ports were not asked"]

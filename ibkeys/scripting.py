@@ -63,10 +63,10 @@ class ChangeRun:
     """Changes to the ports of one fabric, by one script; made by `Fabric.change`. Use it as a context manager; not
     thread-safe.
 
-    Inside it holds the lock of journal and key store, so that no other command changes anything meanwhile; entering
-    raises StoreLocked when one does, and StoreError. Each method named after a change reads the port and returns a
-    `Plan`; nothing is changed before `apply`. A plan counts for the ports as they were read: make it, look at it, apply
-    it.
+    Inside it holds the lock of journal and key store, so that no other command changes anything in the meantime;
+    entering raises StoreLocked when one does, and StoreError. Each method named after a change reads the port and
+    returns a `Plan`; nothing is changed before `apply`. A plan is valid for the ports as they were read: make it, check
+    it, apply it.
 
     The reads raise NoReply, MadStatusError, SendRefused and Unreachable; a plan raises UsageError for what the port
     cannot have and MKeyNeeded where the port hides a key that is not known.
@@ -141,13 +141,13 @@ class ChangeRun:
     # --- checking and applying -----------------------------------------------------------------------------------
 
     def refusals(self, plan: Plan) -> list[Objection]:
-        """Return the interlocks that would refuse *plan*: those it sets off and the consent does not cover."""
+        """Return the interlocks that would refuse *plan*: those it triggers and the consent does not cover."""
         return self.writer.not_overridden(plan)
 
     def apply(self, plan: Plan) -> bool:
         """Make the change: what is overwritten goes to the journal, then it is set, then it is read back.
 
-        Return whether anything was changed: nothing is where the ports are as wanted, and in a dry run. Raises Refused
+        Return whether anything was changed: nothing is if the ports are as wanted, or in a dry run. Raises Refused
         for an interlock (in a dry run too), NotStored, NoReply, MadStatusError, SendRefused, StoreError.
         """
         self.writer.check(plan)

@@ -11,7 +11,7 @@ Installing ibkeys makes pytest load it.
 Without the marker the packaged demo fabric is used. Its arguments: the net file (relative to the test's folder, then
 to pytest's root); ``port_guids=``, ``links=`` and ``seed=`` as `ibkeys.sim.subnet.Subnet.from_file` has them; ``sm=``,
 the node with the master SM; ``at=`` and ``port=``, where the script sits. ``ib_subnet`` is the subnet's physical side,
-``ib_fabric`` what `ibkeys.open` returns on it, ``ib_port`` the handle of the port that the script sits on.
+``ib_fabric`` what `ibkeys.open` returns on it, ``ib_port`` the handle of the port that the script uses.
 ``ib_subnet.faults`` makes things go wrong.
 """
 
@@ -66,7 +66,7 @@ def ib_fabric(request: pytest.FixtureRequest, ib_subnet: Subnet) -> Iterator[Fab
 
 @pytest.fixture
 def ib_port(ib_fabric: Fabric) -> PortHandle:
-    """The port that the script sits on, as ``ib_fabric.find_port()`` has it."""
+    """The port that the script uses, as ``ib_fabric.find_port()`` has it."""
     return ib_fabric.find_port()
 
 

@@ -12,6 +12,9 @@ import ibkeys
 from ibkeys.change.consent import Consent
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.const import CapabilityMask, CapabilityMask2
+from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.scripting import Fabric
 from ibkeys.sim.nodes import Node as SimNode
 from ibkeys.sim.nodes import Port
@@ -26,7 +29,11 @@ def subnet(name: str, seed: int = 0) -> Subnet:
 
 
 def change_each_subnet(monkeypatch: pytest.MonkeyPatch, change: Callable[[Subnet], object]) -> None:
-    """Let *change* be done to every subnet that is made of a file, before a command sees it."""
+    """Let *change* be done to every subnet that is made of a net file, before a command sees it.
+
+    A state file is read after it, and wins: with the fixture `cli` of ``tests/cli`` this works for the first command
+    only. What is to change later: ``between_commands`` of ``tests/cli/conftest.py``.
+    """
     made = Subnet.from_file
 
     def changed(*args: Any, **rest: Any) -> Subnet:
@@ -52,6 +59,19 @@ def limited_members(*helped_themselves: str) -> Subnet:
         if node.is_switch:
             node.ports[0].p_keys = [0x7FFF]
     return net
+
+
+def virtualize(net: Subnet, name: str, enabled: bool | None = True) -> Port:
+    """Let a host's port say that it may have virtual ports, and of them that they are on or off; None: it does not know
+    VirtualizationInfo."""
+    port = net.port(name, 1)
+    port.capability_mask |= CapabilityMask.IS_CAPABILITY_MASK2_SUPPORTED
+    mask2 = PortInfo.capability_mask2.decode(port.info) | CapabilityMask2.IS_VIRTUALIZATION_SUPPORTED
+    PortInfo.capability_mask2.patch(port.info, mask2)
+    if enabled is not None:
+        info = VirtualizationInfo.new(vport_cap=127, vport_index_top=3, virtualization_enable=int(enabled))
+        port.virtualization = info.raw
+    return port
 
 
 def between_switches(net: Subnet) -> Port:

@@ -37,7 +37,7 @@ def no_file(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
 
 
 def test_what_is_no_regular_file_is_not_read(no_file: Path) -> None:
-    with pytest.raises(files.NoRegularFile, match="no regular file"):
+    with pytest.raises(files.NoRegularFile, match="not a regular file"):
         files.read_bytes(no_file, 100)
 
 

@@ -19,12 +19,12 @@ from ibkeys.errors import FileFormatError
     [
         (b"[" * 1_000_000, "f: is nested too deeply"),
         (b'{"a":' * 1_000_000, "f: is nested too deeply"),
-        (b"[" + b"0," * jsonfile.MOST_VALUES + b"0]", "f: more than 16000000 values, which no such file has"),
+        (b"[" + b"0," * jsonfile.MOST_VALUES + b"0]", "f: more than 16000000 values, the limit for such a file"),
         (b"9" * 5000, "f: Exceeds the limit"),
-        (b"\xff", "f: is no UTF-8 text (byte 0)"),
-        (b"NaN", "f: NaN is no number of JSON"),
-        (b'{"a":1,"b":2,"a":3}', "f: the name 'a' stands twice in one object"),
-        (b"{", "f:1:2: is no JSON: "),
+        (b"\xff", "f: is not UTF-8 text (byte 0)"),
+        (b"NaN", "f: NaN is not a number of JSON"),
+        (b'{"a":1,"b":2,"a":3}', "f: the name 'a' appears twice in one object"),
+        (b"{", "f:1:2: is not JSON: "),
     ],
     ids=lambda value: "" if isinstance(value, bytes) else value[:20],
 )
@@ -53,7 +53,7 @@ def test_names_are_looked_at_once_each() -> None:
             return str.__eq__(self, other)
 
     pairs = [(Name(number), 0) for number in range(1000)]
-    with pytest.raises(FileFormatError, match="'999' stands twice"):
+    with pytest.raises(FileFormatError, match="'999' appears twice"):
         jsonfile.object_of([*pairs, (Name(999), 0)])
     assert hashed < 10 * len(pairs)
 

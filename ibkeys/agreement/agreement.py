@@ -44,7 +44,7 @@ class Inputs:
     """What is compared. ``found``: a sweep with P_Key tables and SMInfo. ``view``: what the SA says, None if it was not
     asked. ``policy``: None if none was given. ``allow_both``: it is read with allow_both_pkeys, whatever the master's
     options say. ``sm``: None where its file is not known, with the reason in ``sm_unknown``. ``hosts_not_reached``:
-    those whose OpenSMs could not be looked at, each with the reason.
+    those whose OpenSMs could not be examined, each with the reason.
     """
 
     found: Topology

@@ -30,7 +30,7 @@ _NO_HOSTS: Final = "a simulated subnet has no OpenSM on this host"
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The sources to ask. ``hosts``: those whose OpenSMs are looked at, none of a simulated subnet. ``needs_sm_file``:
+    """The sources to ask. ``hosts``: those whose OpenSMs are examined, none of a simulated subnet. ``needs_sm_file``:
     to go on without the SM's own file is no use.
     """
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from ibkeys.fabric.sa_view import SaView
 from ibkeys.keys.pkey import PARTITION_MASK
-from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.attributes import PKeyTable, PortInfo
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.model import Port
 
@@ -64,8 +64,9 @@ def by_partition(keys: Iterable[int]) -> dict[int, Members]:
 
 
 def said_by_node(port: Port) -> PortView:
-    """Return what a port answered to a sweep."""
-    return _said(port.p_key_raw, port.info)
+    """Return what a port answered to a sweep; nothing where a file has no more than the SM's word for it."""
+    table = None if PKeyTable.name in port.sm_said else port.p_key_raw
+    return _said(table, None if PortInfo.name in port.sm_said else port.info)
 
 
 def said_by_sa(view: SaView | None, port: Port) -> PortView:

@@ -117,4 +117,4 @@ def _notes(instance: Instance, file: InstanceFile) -> Iterator[str]:
         if setting.source == "not known":
             yield f"{name} of {instance.name} is not known"
         elif not setting.is_certain:
-            yield f"{name} is taken as {setting.shown}; it may not be in force"
+            yield f"{name} is assumed to be {setting.shown}; a different value may be in force"

@@ -1,1 +1,1 @@
-"""Making a plan true on the fabric, finishing what was cut off, going back."""
+"""Applying a plan to the fabric, finishing what was interrupted, rolling back."""

@@ -44,7 +44,7 @@ def plan_apply(
     hooks: ApplyHooks | None = None,
     carrier: Carrier | None = None,
 ) -> ApplyPlan:
-    """Plan to make a plan document true. *carrier*: how it gets to the fabric, by default by Sets of our own.
+    """Plan to apply a plan document. *carrier*: how it gets to the fabric, by default by Sets of ibkeys.
 
     SMPs: a sweep, and ``ceil(capacity / 32)`` Gets for each port that the plan touches, which with one more for
     PortInfo are read again at the end; what each Set costs stands in `ibkeys.change.engine`. Raises MKeyNeeded, and
@@ -127,9 +127,9 @@ def plan_resume(
 ) -> ApplyPlan:
     """Plan to finish the last apply that was interrupted or stopped on purpose.
 
-    What was permitted and overridden then holds still, but for ``stale`` and ``active-sm``. *plan*: what the user takes
-    it for; another plan than the operation's is a UsageError. *carrier*: by default the one by which it went, as *via*
-    asks of it.
+    What was permitted and overridden then still holds, except for ``stale`` and ``active-sm``. *plan*: what the user
+    takes it for; another plan than the operation's is a UsageError. *carrier*: by default the one by which it went, as
+    *via* asks of it.
 
     Raises StoreError when there is nothing to resume, else as `plan_apply`.
     """

@@ -1,4 +1,4 @@
-"""A change of many ports on its way: what it is, how it is made and proven, whether it applies a plan or goes back.
+"""A change of many ports on its way: what it is, how it is made and proven, whether it applies a plan or rolls back.
 
 All start from the tables as they are: look at the fabric, work out what is left (`ibkeys.apply.remaining`), order it
 (`ibkeys.plan.order`), let a carrier make it (`ibkeys.apply.carrier`), and prove it by a fresh read of every port
@@ -68,7 +68,7 @@ class ApplyPlan(Plan):
 
     ``carrier``: how it gets to the fabric; ``survey``: the ports as they were read. ``document`` and ``options``: of a
     new apply, its plan and what was permitted, for the journal. ``operation_id`` is known once it began, or where one
-    is gone on with. ``undoes``: the operation that it gives back, None where it goes forward. ``gone_back``: it was
+    is continued. ``undoes``: the operation that it restores, None where it goes forward. ``gone_back``: it was
     undone because nobody confirmed it, or because the carrier saw that it had to be. ``digest``: that of the plan that
     is followed, if any. ``late_notes``: what is worth a word at the end.
     """
@@ -103,7 +103,7 @@ class ApplyPlan(Plan):
         return FabricChange(left.tables, left.enforcement, self.phases, self.survey.targets, left.empties)
 
     def begin(self, journal: Journal, origin: Origin) -> Operation | None:
-        """Return the operation of the journal: an undo, one that is gone on with, or a new one that keeps its plan."""
+        """Return the operation of the journal: an undo, one that is continued, or a new one that keeps its plan."""
         if self.undoes is not None:
             return journal.undo_of(self.undoes, origin)
         if self.operation_id is not None:
@@ -154,7 +154,7 @@ class ApplyPlan(Plan):
             raise error
 
     def to_json(self) -> dict[str, Any]:
-        """Return what is done in which phase, and the names of the interlocks set off."""
+        """Return what is done in which phase, and the names of the interlocks triggered."""
         return {
             "operation": self.operation_id,
             "digest": self.digest,
@@ -180,7 +180,7 @@ class ApplyPlan(Plan):
 
 
 class GoneBack(Incomplete):
-    """The carrier went back by itself: nobody is asked any more."""
+    """The carrier rolled back by itself: nobody is asked any more."""
 
 
 @dataclass(slots=True)
@@ -195,7 +195,7 @@ class FinishedApply:
 def apply_plan_of(
     writer: Writer, carrier: Carrier, remaining: Remaining, survey: Survey, disconnecting: bool, advice: str
 ) -> ApplyPlan:
-    """Return the plan of what *remaining* says, with the interlocks set off. *advice*: what to do about ``stale``.
+    """Return the plan of what *remaining* says, with the interlocks triggered. *advice*: what to do about ``stale``.
 
     *disconnecting*: that end ports lose all their P_Keys is wanted. Raises MKeyNeeded.
     """
@@ -218,7 +218,7 @@ def apply_plan_of(
 def undo_plan_of(
     writer: Writer, carrier: Carrier, former: Former, operation: int, hooks: ApplyHooks | None = None
 ) -> ApplyPlan:
-    """Return the plan that gives back what *operation* overwrote. Raises MKeyNeeded, and what a sweep raises."""
+    """Return the plan that restores what *operation* overwrote. Raises MKeyNeeded, and what a sweep raises."""
     survey = carrier.survey(former.ports)
     remaining = carrier.state(former, survey)
     advice = "what somebody else wrote is kept, everything else is rolled back"
@@ -230,7 +230,7 @@ def undo_plan_of(
 
 
 def refuse_breaks(plan: ApplyPlan) -> None:
-    """Note the refusal of a plan that cuts somebody for a moment, without permission for that."""
+    """Note the refusal of a plan that temporarily disconnects somebody, without permission for that."""
     if not plan.breaks:
         return
     messages = named([each.message for each in plan.breaks])
@@ -240,9 +240,9 @@ def refuse_breaks(plan: ApplyPlan) -> None:
 
 
 def keep_first(writer: Writer, plan: ApplyPlan, first: int) -> None:
-    """Keep of the stage at hand (adding, removing, enforcing) the ports of the first few leaf switches.
+    """Keep of the current stage (adding, removing, enforcing) the ports of the first few leaf switches.
 
-    Those of the SM's port and the own port come last.
+    Those of the SM's port and the local port come last.
     """
     if not plan.phases:
         return

@@ -1,4 +1,4 @@
-"""The way on which a change of many ports gets to the fabric: by Sets of our own, or through a subnet manager.
+"""The way on which a change of many ports gets to the fabric: by Sets of ibkeys, or through a subnet manager.
 
 What is wanted, the permissions, the interlocks of tables, the journal, the confirmation and the last fresh read are the
 same on each way. A carrier is what differs.
@@ -24,7 +24,7 @@ from ibkeys.store.journal import Operation
 from ibkeys.topology.port_id import PortId, PortKey
 
 Failed = tuple[PortId | None, str]
-"""A port that could not be written, None for what is no port, and why."""
+"""A port that could not be written, None for what is not a port, and why."""
 OnStep = Callable[[str, int, int], None]
 """Called with (phase, steps done, steps in all)."""
 IN_ONE_STEP: Final = "in one step, which may briefly cut or connect pairs"
@@ -35,7 +35,7 @@ IN_ONE_STEP: Final = "in one step, which may briefly cut or connect pairs"
 class FabricChange:
     """What a carrier is to make true.
 
-    ``tables`` and ``enforcement``: as is, as it shall be; ``phases``: in which order nobody is cut who may talk before
+    ``tables`` and ``enforcement``: as is, as it should be; ``phases``: in which order nobody is cut who may talk before
     and after; ``targets``: the ports, as they were read; ``empties``: index → value by port, where an entry without
     P_Key shall hold 0x8000 and not 0.
     """
@@ -60,8 +60,8 @@ class Written:
 class Carried:
     """How far a carrier came. ``written``: the ports that it was at, also in vain; ``failed``: those that could not be
     written, and why; ``stopped``: the phase after which it did not go on, None where all were made; ``problem``: what
-    stopped it before its end: an interrupt, a store that cannot be written. ``gone_back``: why the carrier went back by
-    itself, "" where it did not; what could not be given back then is in ``not_given_back``. ``notes``: what its user
+    stopped it before its end: an interrupt, a store that cannot be written. ``gone_back``: why the carrier rolled back
+    by itself, "" where it did not; what could not be restored then is in ``not_given_back``. ``notes``: what its user
     should hear at the end."""
 
     written: dict[PortKey, Written] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class Carrier(Protocol):
         ...
 
     def check(self, change: FabricChange) -> list[Objection]:
-        """Return the interlocks that going this way sets off, whatever the change is. Sends only Gets."""
+        """Return the interlocks that going this way triggers, whatever the change is. Sends only Gets."""
         ...
 
     def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:
@@ -137,7 +137,7 @@ class Carrier(Protocol):
         ...
 
     def breaks(self, wanted: PartitionPlan | Former, remaining: Remaining) -> tuple[Break, ...]:
-        """Return who is cut for a moment."""
+        """Return who temporarily loses connectivity."""
         ...
 
     def kept(self) -> Mapping[str, Any]:
@@ -145,8 +145,8 @@ class Carrier(Protocol):
         ...
 
     def arm(self, operation: Operation, seconds: float) -> None:
-        """Let those wait who go back when this process cannot, *seconds* after `wait_for_word`. Called before anything
-        is written."""
+        """Start those that wait and roll back when this process cannot, *seconds* after `wait_for_word`. Called before
+        anything is written."""
         ...
 
     def let_time_run(self) -> list[str]:
@@ -166,5 +166,5 @@ class Carrier(Protocol):
 
     def go_back(self, operation: Operation) -> list[Failed]:
         """Give back what *operation*, which is still open, overwrote, in one go: nothing is asked, and no interlock
-        stops it. Return what could not be given back. Raises IbkeysError where nothing could be tried."""
+        stops it. Return what could not be restored. Raises IbkeysError where nothing could be tried."""
         ...

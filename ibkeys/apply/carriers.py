@@ -50,9 +50,9 @@ def _ufm(writer: Writer, via: Via, kept: Mapping[str, Any]) -> Carrier:
     began = kept.get(KEPT_URL)
     url = str(began or via.url)
     if via.open_ufm is None:
-        raise UsageError(f"the operation goes through UFM at {url}, and how that is asked is not known here")
+        raise UsageError(f"the operation goes through UFM at {url}, but the caller gave no access to UFM (open_ufm)")
     if began is not None and via.url and via.open_ufm(via.url).url != began:
-        raise UsageError(f"the operation goes through UFM at {began}; leave the URL out to go on with it")
+        raise UsageError(f"the operation goes through UFM at {began}; leave the URL out to continue it")
     return UfmCarrier(writer, via.open_ufm(url), via.settings)
 
 

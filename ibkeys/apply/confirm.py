@@ -1,7 +1,7 @@
-"""Waiting for somebody to say that all is well after a change, and going back when nobody does.
+"""Waiting for somebody to say that all is well after a change, and rolling back when nobody does.
 
 As network devices do it: the change is made, a time runs, and only a confirmation keeps it. Who may confirm: Enter at
-the terminal, or any process through the journal (``apply --confirm ID``). Of confirmation and going back exactly one
+the terminal, or any process through the journal (``apply --confirm ID``). Of confirmation and rolling back exactly one
 happens: both move the operation's stage, and the journal lets one of them.
 """
 
@@ -37,8 +37,8 @@ class _AwaitedOperation:
 
 
 def is_unconfirmed(journal: Path, operation: int) -> bool:
-    """Return whether an operation of the *journal* goes back unless somebody confirms it. What cannot be read was not
-    confirmed."""
+    """Return whether an operation of the *journal* is rolled back unless somebody confirms it. What cannot be read was
+    not confirmed."""
     try:
         with Journal.read(journal) as stored:
             record = stored.find(operation)
@@ -49,8 +49,8 @@ def is_unconfirmed(journal: Path, operation: int) -> bool:
 
 
 def may_go_back(journal: Path, operation: int) -> bool:
-    """Return whether an operation of the *journal* goes back now. Then nobody can confirm it any more: of this and a
-    confirmation the journal lets one happen."""
+    """Return whether an operation of the *journal* is rolled back now. Then nobody can confirm it any more: of this and
+    a confirmation the journal lets one happen."""
     if not is_unconfirmed(journal, operation):
         return False
     # where the journal cannot be written, undo says so
@@ -69,7 +69,7 @@ def confirm_or_go_back(
     """Let a run be confirmed within *seconds*, or undo it; for `ApplyHooks.ended`.
 
     Also a run that stopped early waits: whoever looks after it may want to resume it. One that was interrupted by the
-    user goes back at once. *say* tells the user what is going on.
+    user rolls back at once. *say* tells the user what is going on.
     """
     operation = run.operation
     assert operation.id is not None
@@ -106,7 +106,7 @@ def confirm_or_go_back(
 
 
 def _go_back(run: FinishedApply) -> None:
-    """Undo a run that is still open. ``plan.gone_back`` says that it was tried; what could not be given back is in
+    """Undo a run that is still open. ``plan.gone_back`` says that it was tried; what could not be restored is in
     ``plan.failed``."""
     plan, operation = run.plan, run.operation
     plan.gone_back = True

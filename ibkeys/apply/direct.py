@@ -160,7 +160,7 @@ class _Phases(EngineHooks):
                 break
 
     def _stages(self, phase: Phase) -> Iterator[Sequence[Step]]:
-        """Divide a phase: the SM's port and the own port with their leaf ports come last. Swaps go one by one and as
+        """Divide a phase: the SM's port and the local port with their leaf ports come last. Swaps go one by one and as
         they stand: in another order they could cut a pair that the plan does not name."""
         targets = self._change.targets
         if phase.name == "swap":
@@ -189,7 +189,7 @@ class _Phases(EngineHooks):
         self._check()
 
     def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:
-        """Keep what became of a Set."""
+        """Keep what happened to a Set."""
         key, edit = each.target.id.key, each.edit
         if each.error is not None:
             self._carried.failed.setdefault(key, each.error)

@@ -1,7 +1,7 @@
 """From what a plan says and what is on the fabric to what there is to do: for apply, for resume, for undo.
 
 Each time the same: the tables as they are, the tables as they shall be, and what is *foreign*: entries that are neither
-what the plan found nor what it may have written. Foreign entries set off ``stale``.
+what the plan found nor what it may have written. Foreign entries trigger ``stale``.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _BITS: Final = ("partition_enforcement_inbound", "partition_enforcement_outbound
 
 @dataclass(slots=True)
 class Remaining:
-    """What there is to do. ``tables`` and ``enforcement``: as is, as it shall be.
+    """What there is to do. ``tables`` and ``enforcement``: as is, as it should be.
 
     ``foreign``: ports that are not as expected; ``absent``: those of them that could not be found or read, and why
     (None: only its text is known). ``empties``: index → value by port, where an entry without P_Key shall hold 0x8000
     and not 0.
 
-    What stays is read only where it may matter who else is there: a partition is reused, and on the way back also where
+    What stays is read only where it may matter who else is there: a partition is reused, and in the rollback also where
     a table is too full. ``partners``: the tables at the other end of the
     links of what changes, where the leaf port enforces; ``others``: those of all other end ports, so that nobody is cut
     from them. ``standing``: enforcement of leaf ports that stays.
@@ -88,7 +88,7 @@ def remaining_of(plan: PartitionPlan, survey: Survey, former: Former | None = No
     """Return what is left to do of *plan*.
 
     Without *former* the fabric must be as the plan found it; with it, what an earlier run of the plan read or wrote is
-    no surprise either, and a table that was written for a while, though the plan leaves it alone, is given back. An
+    no surprise either, and a table that was written for a while, though the plan leaves it alone, is restored. An
     entry that is foreign becomes what the plan says where the plan changes it, else it stays.
     """
     remaining = Remaining()
@@ -148,7 +148,7 @@ def _add_enforcement(remaining: Remaining, change: EnforcementChange, survey: Su
         return
     now = target.enforcement
     if now != change.before and not resuming:
-        remaining.foreign.append(f"{change.port} (its enforcement bits are not as the plan found them)")
+        remaining.foreign.append(f"{change.port} (its enforcement bits changed since the plan was made)")
     remaining.enforcement.append(replace(change, port=target.id, before=now))
 
 
@@ -159,7 +159,7 @@ def _put(table: dict[int, PKey], index: int, key: PKey) -> None:
         table.pop(index, None)
 
 
-# --- going back ------------------------------------------------------------------------------------------------------
+# --- rolling back -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -180,7 +180,7 @@ class Former:
 
     @property
     def ports(self) -> list[PortKey]:
-        """The ports that something can be given back to."""
+        """The ports that something can be restored to."""
         return list(dict.fromkeys([*self.values, *self.bits]))
 
     @property
@@ -194,7 +194,7 @@ def former_in(journal: Journal, record: OperationRecord) -> Former:
     """Read from the journal what was there before the first Set of an operation, and what any Set may have left: of its
     own, and of the operations that undid it, or that it undid.
 
-    Counters that were cleared cannot be given back, and are only counted. Raises UsageError for an operation that
+    Counters that were cleared cannot be restored, and are only counted. Raises UsageError for an operation that
     changed M_Keys: they belong to the key store and its own commands; StoreError.
     """
     former = former_of(record.command, journal.entries(record.id))

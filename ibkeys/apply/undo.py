@@ -1,4 +1,4 @@
-"""Going back: what an operation of the journal overwrote is given back, wherever it stopped.
+"""Rolling back: what an operation of the journal overwrote is restored, wherever it stopped.
 
 An undo is an operation of its own, which says what it undid, and a change as any other: it meets the interlocks that a
 fresh change would meet. What was there before may cut a port off today. To undo an undo is to redo.
@@ -25,11 +25,11 @@ def plan_undo(
     *,
     breaks: bool = False,
 ) -> ApplyPlan:
-    """Plan to give back what an operation overwrote: P_Key tables byte for byte, and enforcement bits.
+    """Plan to restore what an operation overwrote: P_Key tables byte for byte, and enforcement bits.
 
-    *operation*: by default the last one that was not undone and is no undo itself. *carrier*: how it goes back, by
-    default as it went, as *via* asks of it. *breaks*: pairs may be cut for a moment, where there is no other way; what
-    was permitted on the way there does not count.
+    *operation*: by default the last one that was not undone and is not an undo itself. *carrier*: how it is rolled
+    back, by default as it went, as *via* asks of it. *breaks*: pairs may temporarily lose connectivity, where there is
+    no other way; what was permitted on the way there does not count.
 
     Raises StoreError when there is no such operation, UsageError for one that changed M_Keys, options files with keys,
     or only cleared counters, Refused for breaks that are not permitted.
@@ -43,7 +43,7 @@ def plan_undo(
             operation = found[-1]
         record = journal.find(operation)
         if record.state == "undone":
-            by = f" by operation {record.undone_by}; `ibkeys undo {record.undone_by}` brings it back"
+            by = f" by operation {record.undone_by}; `ibkeys undo {record.undone_by}` repeats it"
             raise StoreError(
                 f"operation {operation} ({record.command}) was undone already{by if record.undone_by else ''}"
             )
@@ -72,7 +72,7 @@ def plan_undo(
 
 
 def _refuse_key_files(journal: Journal, record: OperationRecord, former: Former) -> None:
-    """Raise UsageError for an operation that changed options files with keys, which follow no plan: put back without
+    """Raise UsageError for an operation that changed options files with keys, which follow no plan: restored without
     its key lines, such a file would take the M_Key of every port away when OpenSM starts again."""
     if former.files and record_of(journal, record) is None:
         way = f"`ibkeys {record.command}` changes it again"

@@ -37,7 +37,7 @@ def run(
 
     *policy*: the partitions.conf that P_Key tables are held against. *baseline*: an earlier snapshot, as `ibkeys.load`
     gives it: counters and indexes are compared. *waivers*: findings that are accepted. *thresholds*: where rules draw
-    their lines. The key store of an open fabric is looked at; files of this host are not, so the rules that need them
+    their lines. The key store of an open fabric is examined; files of this host are not, so the rules that need them
     are unknown.
 
     Raises what `Source.take_snapshot` raises, FileFormatError (policy, waivers), StoreError, StoreSealed.

@@ -1,15 +1,18 @@
-"""The small files that an audit compares with: registry of P_Keys, inventory of GUIDs, list of subnet managers.
+"""The small files that an audit compares with: registry of P_Keys, tenants, inventory of GUIDs, subnet managers.
 
-One entry on each line, ``#`` begins a comment, blank lines do not count.
+One entry on each line (of tenants JSON too), ``#`` begins a comment, blank lines do not count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ibkeys import files
 from ibkeys.errors import EncodeError, FileFormatError
+from ibkeys.jsonfile import loads
 from ibkeys.keys import guid as guids
 from ibkeys.keys.number import quoted
 from ibkeys.keys.pkey import PKey
@@ -29,7 +32,7 @@ def read_registry(path: Path) -> dict[int, str]:
         except EncodeError as error:
             raise FileFormatError(str(error), str(path), line, 1) from None
         if not key.is_valid:
-            raise FileFormatError(f"{word} is no P_Key: partition 0 matches nothing", str(path), line, 1)
+            raise FileFormatError(f"{word} is not a P_Key: partition 0 matches nothing", str(path), line, 1)
         if not owner.strip():
             raise FileFormatError(f"{word} has no owner; write - for one that belongs to no tenant", str(path), line, 1)
         if key.partition in registry:
@@ -38,6 +41,56 @@ def read_registry(path: Path) -> dict[int, str]:
             raise FileFormatError(message, str(path), line, 1)
         registry[key.partition] = owner.strip()
     return registry
+
+
+@dataclass(frozen=True, slots=True)
+class Tenancy:
+    """One partition of one tenant, as the operator has it. ``tenant`` and ``name``, of the partition, may be None."""
+
+    partition: int
+    tenant: str | None
+    name: str | None = None
+
+
+def read_tenants(path: Path) -> list[Tenancy]:
+    """Return the partitions of tenants, in the order of the file. One partition may stand twice: who has it then is for
+    the reader to judge.
+
+    Lines ``P_KEY TENANT`` as in a registry, or JSON: a list of objects with ``partition_key`` (text or number),
+    ``tenant_id`` and perhaps ``name``, or an object with such a list as ``partitions``. Raises FileFormatError, and
+    StoreError when it cannot be read.
+    """
+    text = _text(path)
+    if text.lstrip()[:1] in ("[", "{"):
+        document = loads(text.encode(), str(path))
+        entries = document.get("partitions") if isinstance(document, dict) else document
+        if not isinstance(entries, list):
+            raise FileFormatError("is no list of partitions, and has none as partitions", str(path))
+        return [_tenancy(each, path) for each in entries]
+    found = []
+    for line, words in _lines(path):
+        word, _, tenant = words.partition(" ")
+        found.append(Tenancy(_partition(word, path, line), None if tenant in ("", "-") else tenant))
+    return found
+
+
+def _tenancy(entry: Any, path: Path) -> Tenancy:
+    if not isinstance(entry, dict) or "partition_key" not in entry:
+        raise FileFormatError("an entry of partitions is no object with a partition_key", str(path))
+    tenant, name = (entry.get(key) for key in ("tenant_id", "name"))
+    if not all(isinstance(each, str | None) for each in (tenant, name)):
+        raise FileFormatError("a tenant_id or name is not text", str(path))
+    return Tenancy(_partition(str(entry["partition_key"]), path), tenant or None, name or None)
+
+
+def _partition(word: str, path: Path, line: int = 0) -> int:
+    try:
+        key = PKey.parse(word) if not word.isdigit() else PKey(int(word))
+    except (EncodeError, ValueError) as error:
+        raise FileFormatError(str(error), str(path), line, 1 if line else 0) from None
+    if not key.is_valid:
+        raise FileFormatError(f"{word} is no P_Key: partition 0 matches nothing", str(path), line, 1 if line else 0)
+    return key.partition
 
 
 def read_guids(path: Path) -> frozenset[int]:
@@ -57,18 +110,21 @@ def read_guids(path: Path) -> frozenset[int]:
 def parse_guid(text: str) -> int:
     """Read a GUID, 0x and hex digits or as sysfs has it. Raises EncodeError."""
     if not (text.lower().startswith("0x") or guids.is_spelled_as_guid(text)):
-        raise EncodeError(f"{quoted(text)} is no GUID (0x and hex digits, or 24be:05ff:ff98:aba1 as sysfs has it)")
+        raise EncodeError(f"{quoted(text)} is not a GUID (0x and hex digits, or 24be:05ff:ff98:aba1 as sysfs has it)")
     return guids.parse_guid(text)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def _text(path: Path) -> str:
     try:
-        text = files.read_text(path, files.LIST)
+        return files.read_text(path, files.LIST)
     except OSError as error:
         raise os_error(path, "file", error) from error
     except UnicodeDecodeError as error:
-        raise FileFormatError(f"is no text ({error.reason})", str(path)) from None
-    for number, line in enumerate(text.splitlines(), 1):
+        raise FileFormatError(f"is not text ({error.reason})", str(path)) from None
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(_text(path).splitlines(), 1):
         stripped = " ".join(line.partition("#")[0].split())
         if stripped:
             yield number, stripped

@@ -22,6 +22,7 @@ PROFILES: Final[tuple[Profile, ...]] = ("lab", "hpc", "cloud", "cloud-secured")
 GROUPS: Final[Mapping[str, str]] = {
     "MK": "M_Keys",
     "KF": "Key files",
+    "CK": "Keys of other classes",
     "PK": "P_Keys and partitions",
     "SE": "Switch enforcement",
     "QK": "Violations and Q_Keys",
@@ -160,7 +161,7 @@ class Report:
 
     @property
     def subject_matter(self) -> str:
-        """The source, and how little of it was looked at where that is so."""
+        """The source, and how little of it was examined where that is so."""
         return self.source if self.looked_at is None else f"{self.source} ({self.looked_at})"
 
     def fails_at(self, severity: Severity | None) -> bool:

@@ -71,7 +71,7 @@ class Table:
     """One P_Key table, taken apart once for all ports that have the same.
 
     ``entries``: index → P_Key, the empty ones left out. ``bases``: partition → the P_Keys of it. ``odd``: indexes of
-    0x8000, which is no valid key and not the empty entry either. ``twice``: P_Keys that stand at several indexes.
+    0x8000, which is not a valid key and not the empty entry either. ``twice``: P_Keys that stand at several indexes.
     """
 
     entries: Mapping[int, int]

@@ -34,6 +34,7 @@ SOURCES: Final[Mapping[str, str]] = {
     "RDMAQ": "rdma-system(8)",
     "SANS": "A. Warren 2012, InfiniBand Fabric and Userland Attacks",
     "KB": "kube-bench",
+    "NVVIRT": "NVIDIA's ib_types.h of 2025, virtualization",
 }
 """Tag → the source that it stands for."""
 
@@ -44,6 +45,7 @@ _LOWER: Final[Mapping[Profile, Mapping[Severity, Severity]]] = {
     "lab": {"critical": "medium", "high": "low", "medium": "info", "low": "info"},
 }
 _ONE_LOWER: Final[Mapping[Severity, Severity]] = {"critical": "high", "high": "medium", "medium": "low", "low": "info"}
+VIRTUAL_TABLES: Final = "it has virtual ports, or may have them, and their P_Key tables cannot be read"
 NO_IDENTITY: Final[Mapping[str, None]] = dict.fromkeys(
     ("node_guid", "port_guid", "node_desc", "node_type", "port", "lid")
 )
@@ -132,12 +134,19 @@ class Verdict:
                 self.unread(port, PortInfo.name)
 
     def with_tables(self, ports: Iterable[Port]) -> Iterator[Port]:
-        """Yield the ports whose P_Key table was read; the others are unknown."""
+        """Yield the ports whose P_Key table was read; the others are unknown.
+
+        One with virtual ports, whose tables cannot be read, may be found to fail, and is unknown where it would pass.
+        """
         for port in ports:
-            if port.p_key_raw is not None:
-                yield port
-            else:
+            if port.p_key_raw is None:
                 self.unread(port, "P_KeyTable")
+                continue
+            passed = self.passed
+            yield port
+            if port.hides_p_keys and self.passed > passed:
+                self.passed = passed
+                self.unknown(port, VIRTUAL_TABLES, {"VirtualizationInfo": {"state": port.virtual_ports}})
 
     def note_if_empty(self, note: str) -> None:
         """Say in *note* what there was nothing of, where no subject passes and none is against the rule or unknown."""

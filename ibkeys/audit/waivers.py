@@ -15,8 +15,8 @@ A TOML file::
     expires = 2027-01-31
 
 A port is a node or port GUID or a node's name, ``*`` and ``?`` stand for any letters, ``/N`` at the end for port N
-alone. A subject that is no port goes by its path (a file) or partition (``0x0010``). A waiver that has run out, or has
-a mistake, waives nothing, and is said.
+alone. A subject that is not a port goes by its path (a file) or partition (``0x0010``). A waiver that has run out, or
+has a mistake, waives nothing, and is said.
 """
 
 from __future__ import annotations
@@ -142,19 +142,19 @@ class Waivers:
 def read_waivers(path: Path, today: date) -> Waivers:
     """Read a waiver file; *today* (UTC) decides which have run out. The last day counts.
 
-    Raises FileFormatError for a file that is no TOML, and StoreError for one that cannot be read.
+    Raises FileFormatError for a file that is not TOML, and StoreError for one that cannot be read.
     """
     try:
         text = files.read_text(path, files.LIST)
         if _DEEP_NAME.search(text):
-            raise RecursionError("a name of very many parts")
+            raise RecursionError("a name with too many parts")
         document = tomllib.loads(text)
     except OSError as error:
         raise os_error(path, "waiver file", error) from error
     except (RecursionError, MemoryError):
         raise FileFormatError("is nested too deeply", str(path)) from None
     except ValueError as error:  # no TOML, no UTF-8; a number of thousands of digits
-        raise FileFormatError(f"is no TOML: {error}", str(path)) from None
+        raise FileFormatError(f"is not TOML: {error}", str(path)) from None
     found = Waivers()
     entries = document.get("waiver", [])
     unknown = sorted(set(document) - {"waiver"})
@@ -180,7 +180,7 @@ def read_waivers(path: Path, today: date) -> Waivers:
 def _waiver(entry: Any) -> Waiver:
     """Read one entry. Raises ValueError or TypeError with what is wrong."""
     if not isinstance(entry, dict):
-        raise TypeError("it is no table")
+        raise TypeError("it is not a table")
     unknown = sorted(set(entry) - _KEYS)
     if unknown:
         raise ValueError(f"{unknown[0]!r} is not one of {', '.join(sorted(_KEYS))}")
@@ -193,10 +193,10 @@ def _waiver(entry: Any) -> Waiver:
         raise ValueError("it has no reason")
     expires = entry.get("expires")
     if isinstance(expires, datetime) or not isinstance(expires, date):
-        raise ValueError("expires = is no date (2027-01-31, without quotes)")
+        raise ValueError("expires = is not a date (2027-01-31, without quotes)")
     ports, pairs = entry.get("ports", []), entry.get("pairs", [])
     if not _are_texts(ports) or not isinstance(pairs, list) or not all(_are_texts(p) and len(p) == 2 for p in pairs):
-        raise ValueError('ports = is a list of texts, pairs = a list of ["A", "B"]')
+        raise ValueError('ports = has to be a list of texts, pairs = a list of ["A", "B"]')
     if not ports and not pairs:
         raise ValueError('it names neither ports nor pairs (ports = ["*"] is every port)')
     try:

@@ -12,23 +12,23 @@ from ibkeys.near import did_you_mean_any
 INTERLOCKS: Final = {
     "active-sm": "a change while a subnet manager is or may be master",
     "mkey-under-sm": "changing an M_Key while a subnet manager is or may be master",
-    "default-pkey": "taking the last full default P_Key from the SM's port or an enforcing switch port before it, or "
-    "the last default one from any end port",
+    "default-pkey": "removing the last full default P_Key from the SM's port or its enforcing switch port, or the "
+    "last default P_Key from any end port",
     "index-0": "emptying or replacing the P_Key at index 0",
     "index-move": "moving a P_Key to another index",
-    "enforce-blind": "enforcement on a port without the default partition in its table, or before the SM without "
-    "0xffff, or between switches",
+    "enforce-blind": "enforcement on a port whose table lacks the default partition (towards the SM: 0xffff), or "
+    "on a link between switches",
     "links-initialize": "M_Keys at level 2 or 3 over links that no subnet manager has brought up (Initialize)",
     "sm-wipes-keys": "M_Keys that are missing in an opensm.conf, so that its OpenSM would remove or replace them",
     "weak-key": "an M_Key that is easy to guess, as audit rule MK007 has it",
     "lease-0": "ProtectBits 2 or 3 with lease 0, or a lease not above the SM's sweep interval",
     "stale": "overwriting what changed since it was shown",
     "standby-differs": "a change through the master OpenSM alone, while another SM has or may have a different policy",
-    "self-takeover": "SELF newly used in a policy while another SM would take over: its port is SELF then",
+    "self-takeover": "a policy that newly uses SELF while another SM may take over: SELF would then be that SM's port",
     "drift": "a change through OpenSM of ports whose tables differ from what it wrote, and that it would not rewrite",
     "file-managed": "replacing a file of OpenSM that another program makes or manages",
     "default-sa-key": "an M_Key through an OpenSM whose SA_Key is the default: whoever sends that reads the M_Key",
-    "sm-prints-keys": "a key for an OpenSM that prints it where others than root can read it",
+    "sm-prints-keys": "a key for an OpenSM that prints it where users other than root can read it",
 }
 """Name → what the interlock refuses."""
 
@@ -60,7 +60,7 @@ class Consent:
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """An interlock that a change sets off. ``message`` says what would happen, ``more`` why, or how to avoid it;
+    """An interlock that a change triggers. ``message`` says what would happen, ``more`` why, or how to avoid it;
     `refusal` adds the option that overrides it.
     """
 
@@ -74,7 +74,7 @@ class Objection:
         return "--force" if self.interlock == "active-sm" else f"--override {self.interlock}"
 
     def refusal(self, others: Sequence[Objection] = ()) -> Refused:
-        """Return the error to be raised; *others* are set off too and named with it."""
+        """Return the error to be raised; *others* are triggered too and named with it."""
         also = (
             "; also triggered: " + ", ".join(f"{o.interlock} ({o.how_to_override})" for o in others) if others else ""
         )
@@ -89,7 +89,7 @@ class Question:
     """A consequence that the user must be asked about, although no interlock refuses it. With ``--yes`` it is only
     noted.
 
-    ``text`` says what would be; ``answer`` is the option that means it: with that nothing is asked, and nothing noted.
+    ``text`` says what would happen; ``answer`` is the option that says yes: with it nothing is asked or noted.
     """
 
     text: str

@@ -22,9 +22,9 @@ COUNTERS: Final = ("m_key_violations", "p_key_violations", "q_key_violations")
 def plan_clear(writer: Writer, ports: Sequence[PortHandle]) -> Plan:
     """Plan to write 0 to every counter that is not 0.
 
-    The own port and the SM's port come last, so that the tool can still back out while they work as before. Of several
-    ports one that cannot be read, or hides its M_Key, is left out and listed in ``Plan.troubles``; for a single port an
-    error is raised.
+    The local port and the SM's port come last, so that the tool can still back out while they work as before. Of
+    several ports one that cannot be read, or hides its M_Key, is left out and listed in ``Plan.troubles``; for a single
+    port an error is raised.
     """
     plan = Plan(writer.command)
     sets: list[PendingSet] = []

@@ -7,7 +7,8 @@ Each port passes these steps in its own task, and no port waits for another:
 3. the Set is sent once;
 4. the edit proves it by what it reads back. A missing reply to a Set proves nothing: only what is read back counts.
 
-One sync covers all ports that reached step 2 or the end of step 4 since the last one; other ports continue meanwhile.
+One sync covers all ports that reached step 2 or the end of step 4 since the last one; other ports continue in the
+meantime.
 If a sync fails, no further Set is begun, and Sets already sent are still verified.
 
 A Set is sent again only if it provably never arrived and the edit allows it, or if the agent refused it, applied
@@ -69,8 +70,8 @@ class Engine:
     """Makes the changes of one operation of the journal.
 
     *in_change*: most Sets that are begun and not ended. *checks_arrival*: NodeInfo is read before the first Set of each
-    port, so that a cable that moved meanwhile is noticed. *looks_twice*: a port that does not answer a read, or falls
-    silent after its Set, is asked again when all others are finished: what was lost for them may be over.
+    port, so that a cable that moved in the meantime is noticed. *looks_twice*: a port that does not answer a read, or
+    falls silent after its Set, is asked again when all others are finished: what was lost for them may be over.
     """
 
     def __init__(
@@ -272,7 +273,7 @@ class Engine:
     def _look(self, target: Target) -> Task:
         """Task: look at the links to a port again where that is a second ago: M_Keys go over them.
 
-        Raises Unreachable if one changed, NoReply if it could not be looked at.
+        Raises Unreachable if one changed, NoReply if it could not be examined.
         """
         writer = self._writer
         why = (yield from writer.fabric.look_at_way(target.port)) if writer.looks_at_links else ""

@@ -32,7 +32,8 @@ def plan_set(writer: Writer, port: PortHandle, entries: dict[int, PKey]) -> Plan
     for index, key in entries.items():
         if not 0 <= index < len(before):
             raise UsageError(
-                f"{port}: index {index} is past the table, which has {len(before)} entries (0 to {len(before) - 1})"
+                f"{port}: index {index} is past the end of the table, which has {len(before)} entries (0 to "
+                f"{len(before) - 1})"
             )
         if key and not key.is_valid:
             raise UsageError(f"{key} is the invalid P_Key (partition 0); to clear entry {index} write '{index}='")

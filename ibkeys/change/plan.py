@@ -48,8 +48,8 @@ class Plan:
     ``notes`` are shown but stop nothing; ``objections`` are the interlocks that it triggers; ``questions`` are asked by
     the code that shows the plan, and are notes to a user who said yes beforehand. ``troubles``: ports of a change to
     many that were left out or failed, and why. ``stages``: the Sets, each stage begun when all of the one before are
-    finished. ``looks_itself``: it looks at the links of each port again before a key goes out, and leaves out those
-    that cannot be looked at.
+    finished. ``looks_itself``: it checks the links of each port again before a key is sent, and leaves out those
+    that cannot be examined.
     """
 
     command: str
@@ -71,11 +71,11 @@ class Plan:
         return list(dict.fromkeys(change.port for change in self.changes))
 
     def begin(self, journal: Journal, origin: Origin) -> Operation | None:
-        """Return the operation of the journal that it is; None: a new one, which leaves no trace without a Set."""
+        """Return the operation of the journal that it continues; None: a new one, recorded only if a Set is sent."""
         return None
 
     def perform(self, writer: Writer, operation: Operation) -> None:
-        """Make the Sets, and prove them; called once, by `Writer.apply`.
+        """Send the Sets, and verify them; called once, by `Writer.apply`.
 
         Of several ports one that fails stands in ``troubles``; a single one raises what went wrong: Refused, NotStored,
         NoReply, MadStatusError, SendRefused, Unreachable, MKeyNeeded. Raises StoreError.
@@ -92,7 +92,7 @@ class Plan:
                 raise failed[0].error
 
     def to_json(self) -> dict[str, Any]:
-        """Return the changes by port, the notes, and the names of the interlocks set off. No M_Key is in it."""
+        """Return the changes by port, the notes, and the names of the interlocks triggered. No M_Key is in it."""
         return {
             "ports": [
                 {

@@ -13,7 +13,7 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import MAX_UNICAST_LID
 
 KEEP_COUNTER: Final = 0xFFFF
-"""A violation counter ignores any value but 0; a read-back 0 would clear what happened meanwhile."""
+"""A violation counter ignores any value but 0; a read-back 0 would clear what happened in the meantime."""
 
 STAND_IN_LID: Final = 0x1234
 

@@ -33,7 +33,7 @@ class Planned(Protocol):
 
     @property
     def objections(self) -> list[Objection]:
-        """The interlocks that it sets off."""
+        """The interlocks that it triggers."""
         ...
 
     @property
@@ -43,11 +43,11 @@ class Planned(Protocol):
 
     @property
     def looks_itself(self) -> bool:
-        """Whether it leaves out ports whose links cannot be looked at again, instead of being refused."""
+        """Whether it leaves out ports whose links cannot be examined again, instead of being refused."""
         ...
 
     def ports(self) -> list[Port]:
-        """Return the ports whose links are looked at before the first Set."""
+        """Return the ports whose links are examined before the first Set."""
         ...
 
     def begin(self, journal: Journal, origin: Origin) -> Operation | None:
@@ -63,7 +63,7 @@ class Writer:
     """One changing command on one open fabric; use it as a context manager.
 
     With *dry_run* nothing is locked or created, and only Gets are sent. ``sends_keys``: the change puts an M_Key on a
-    port, so its links are looked at again although no key is known yet. ``subnet_manager``: the master SM, once it was
+    port, so its links are checked again although no key is known yet. ``subnet_manager``: the master SM, once it was
     asked for. *options*: what the journal says was asked for; no key. Raises StoreLocked when another command is
     changing.
     """
@@ -161,7 +161,7 @@ class Writer:
         return [Objection("active-sm", f"{manager.evidence}; {what}")]
 
     def check(self, plan: Planned) -> None:
-        """Raise Refused for the first interlock that *plan* sets off and the user has not overridden."""
+        """Raise Refused for the first interlock that *plan* triggers and the user has not overridden."""
         not_overridden = self.not_overridden(plan)
         if not_overridden:
             raise not_overridden[0].refusal(not_overridden[1:])
@@ -218,13 +218,13 @@ class Writer:
 
     @property
     def looks_at_links(self) -> bool:
-        """Whether links are looked at again before an M_Key goes over them: only where there are keys."""
+        """Whether links are checked again before an M_Key goes over them: only where there are keys."""
         return self.fabric.ring.has_keys or self.sends_keys
 
     def changed_links(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
         """Look at the links to *ports* again before an M_Key goes over them: time has passed since they were proven.
-        Return the ports to which one changed, or could not be looked at, and why. A look holds for *max_age* seconds.
-        Without keys at hand nothing is looked at.
+        Return the ports to which one changed, or could not be examined, and why. A look holds for *max_age* seconds.
+        Without known keys nothing is examined.
         """
         return self.fabric.find_changed_links(ports, max_age) if self.looks_at_links else {}
 
@@ -243,7 +243,7 @@ class Writer:
 def way_on(operation: Operation) -> str:
     """Return what the user can do about an operation that was left open."""
     if operation.undoes is not None:
-        return f"`ibkeys undo {operation.undoes}` finishes it, `ibkeys undo {operation.id}` takes it back"
+        return f"`ibkeys undo {operation.undoes}` finishes it, `ibkeys undo {operation.id}` reverses it"
     back = f"`ibkeys undo {operation.id}` rolls it back"
     is_planned = operation.id is not None and operation.journal.plan_of(operation.id) is not None
     return f"`ibkeys apply --resume` finishes it, {back}" if is_planned else back

@@ -12,6 +12,7 @@ import os
 import resource
 import sys
 from collections.abc import Mapping, Sequence
+from keyword import iskeyword
 from typing import Any, Final, NamedTuple, NoReturn
 
 import click
@@ -37,12 +38,16 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
         "enforce-show": Entry("partitions.enforce", "Show partition enforcement of switch ports."),
         "caps-show": Entry("partitions.caps", "Show P_Key capacities and enforcement capabilities."),
         "counters-show": Entry("tools.counters", "Show M_Key, P_Key and Q_Key violation counters."),
+        "classkey-show": Entry(
+            "mkeys.classkey",
+            "Show CC_Key, VS_Key, N2N manager key and B_Key: state, protect bit, lease and violations.",
+        ),
         "host-show": Entry("local.host", "Show what the kernel shows of this host's keys, without root."),
         "discover": Entry("tools.discover", "Show nodes, ports and links of the whole subnet."),
         "names": Entry("tools.names", "Show GUID, name, LID and switch port of end ports."),
         "sm-show": Entry(
             "sm.show",
-            "Show the subnet managers, the files and options of each OpenSM, and their dangers.",
+            "Show the subnet managers, each OpenSM's files and options, and dangerous settings.",
         ),
         "matrix": Entry("partitions.matrix", "Show the members of every partition, and who can talk to whom."),
         "why": Entry(
@@ -56,6 +61,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
         "diff": Entry("comparing.diff", "Show what changed between two snapshots."),
         "history": Entry("comparing.history", "Show when the keys of a port or the members of a partition changed."),
         "snapshot": Entry("audit.snapshot", "Save the whole fabric's keys in one file."),
+        "import": Entry("audit.import_files", "Make a snapshot from files that other tools wrote."),
         "watch": Entry("watch.watch", "Show who tries a wrong key, and on which port, as it happens."),
         "export": Entry("audit.export", "Write metrics of the fabric's keys for Prometheus."),
         "doctor": Entry("tools.doctor", "Check the local InfiniBand stack and suggest fixes."),
@@ -129,7 +135,8 @@ class Commands(click.Group):
         if entry is None:
             return None
         module = importlib.import_module(f"ibkeys.cli.{entry.module}")
-        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(module, f"{name}_" if iskeyword(name) else name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -97,7 +97,7 @@ def wait_for_enter(interrupts: Interrupts) -> Callable[[float], bool]:
         try:
             interrupts.check()
         except KeyboardInterrupt:
-            interrupts.forget()  # it says no to the change; going back is not to be cut short by a second one
+            interrupts.forget()  # it says no to the change; rolling back is not to be cut short by a second one
             raise
         if not listening:
             time.sleep(seconds)

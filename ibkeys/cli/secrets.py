@@ -123,7 +123,7 @@ def read_ufm_token(path: str, option: str) -> str:
     """Return the token in the first line of a file, which UFM has made. Raises UsageError, which does not repeat it."""
     token = _token_in(path, option)
     if not token or not _fits_a_header(token):
-        raise UsageError(f"{option}: {path}: the first line is no token: printable ASCII characters without blanks")
+        raise UsageError(f"{option}: {path}: the first line is not a token: printable ASCII characters without blanks")
     return token.decode("ascii")
 
 
@@ -149,7 +149,7 @@ def _from_file(kind: type[_K], path: Path, option: str) -> _K:
 
 
 def _lines_of(path: Path, option: str) -> list[str]:
-    """Return the lines of a key file that are no comments. Raises UsageError when there is none."""
+    """Return the lines of a key file that are not comments. Raises UsageError when there is none."""
     lines = [line.strip() for line in _read_secret_file(path, option).decode("ascii", "replace").splitlines()]
     keys = [line for line in lines if line and not line.startswith("#")]
     if not keys:

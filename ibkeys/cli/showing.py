@@ -177,7 +177,8 @@ def _problems_of(port: Port) -> list[dict[str, Any]]:
     from ibkeys.topology.plausible import node_problems, port_problems
 
     problems = node_problems(port.node.node_info) + port_problems(port)
-    return [{**port.identity(), "error": text} for _, text in problems]
+    unsaid = () if port.node.says_capacity else ("PartitionCap",)  # a zero that no node said
+    return [{**port.identity(), "error": text} for field, text in problems if field not in unsaid]
 
 
 def _row(port: Port, values: Callable[[Port], dict[str, Any]]) -> dict[str, Any]:

@@ -140,5 +140,5 @@ class Way(_ParamType):
         """Return the way as it is written."""
         if value not in ("direct", "opensm") and not value.startswith("ufm:"):
             shown = "a URL without ufm: before it" if "://" in value else quoted(value)  # it may hold a password
-            self.fail(f"{shown} is none of direct, opensm, ufm:URL", param, ctx)
+            self.fail(f"{shown} is not one of direct, opensm, ufm:URL", param, ctx)
         return value

@@ -20,10 +20,13 @@ class LidAddress:
     def __post_init__(self) -> None:
         if not 0 <= self.lid <= 0xFFFF:
             # Not repeated: a number of this length may be a key that landed in the wrong place.
-            raise AddressError(f"LID: a number of more than 16 bits is no LID; unicast LIDs are 1 to {MAX_UNICAST_LID}")
+            raise AddressError(
+                f"LID: a number of more than 16 bits is not a LID; unicast LIDs are 1 to {MAX_UNICAST_LID}"
+            )
         if not 1 <= self.lid <= MAX_UNICAST_LID:
             raise AddressError(
-                f"LID {self.lid} is no port's address: {_why_no_lid(self.lid)}; unicast LIDs are 1 to {MAX_UNICAST_LID}"
+                f"LID {self.lid} is not the address of a port: {_why_no_lid(self.lid)}; unicast LIDs are 1 to "
+                f"{MAX_UNICAST_LID}"
             )
 
     def __str__(self) -> str:
@@ -38,11 +41,11 @@ class DirectedAddress:
 
     def __post_init__(self) -> None:
         if len(self.path) > MAX_HOPS:
-            raise AddressError(f"a directed route of {len(self.path)} hops; {MAX_HOPS} is the most")
+            raise AddressError(f"a directed route of {len(self.path)} hops; {MAX_HOPS} is the maximum")
         for port in self.path:
             if not 1 <= port <= 254:
                 shown = NOT_SHOWN if port >> 32 else str(port)
-                raise AddressError(f"directed route: hop {shown} is no port number; ports are 1 to 254")
+                raise AddressError(f"directed route: hop {shown} is not a port number; ports are 1 to 254")
 
     def __str__(self) -> str:
         return "route " + ",".join(map(str, (0, *self.path)))
@@ -56,7 +59,9 @@ class GuidAddress:
 
     def __post_init__(self) -> None:
         if not 0 < self.guid < 1 << 64:
-            raise AddressError(f"GUID {'0' if not self.guid else NOT_SHOWN} is no GUID: it must be 64 bits and not 0")
+            raise AddressError(
+                f"GUID {'0' if not self.guid else NOT_SHOWN} is not a GUID: it must be 64 bits and not 0"
+            )
 
     def __str__(self) -> str:
         return f"GUID 0x{self.guid:016x}"

@@ -1,6 +1,6 @@
 """General management packets (GMPs): how a MAD reaches QP1 of a port, where the SA and the PMA listen (IBA 13.5).
 
-No M_Key guards QP1. A P_Key does: the packet carries one, named by its index in the own port's table, and the
+No M_Key guards QP1. A P_Key does: the packet carries one, named by its index in the local port's table, and the
 receiver's table must match it; where it does not, the packet is dropped and only a counter tells.
 """
 

@@ -4,7 +4,7 @@ A fabric may have no end (each port leads to a new switch) and a node no haste (
 timeout). Every limit is far above what the largest real fabric needs, and one that is reached is named in the result,
 with the option that raises it.
 
-Two of them are the scheduler's: what one node may take, and the time and SMPs of a whole run. The others are looked at
+Two of them are the scheduler's: what one node may take, and the time and SMPs of a whole run. The others are examined
 where a sweep finds something (`ibkeys.discovery.bounds`).
 """
 
@@ -53,7 +53,7 @@ class Limits:
     def parse(cls, words: Iterable[str]) -> Self:
         """Return the default limits with those that *words* change, each as ``nodes=100000``.
 
-        Raises UsageError for a name that is no limit, and for a value that is no number above 0.
+        Raises UsageError for a name that is not a limit, and for a value that is not a number above 0.
         """
         fields = {_option_name(each.name): each for each in dataclasses.fields(cls)}
         values: dict[str, float] = {}
@@ -63,7 +63,7 @@ class Limits:
             if field is None or not equals:
                 raise UsageError(f"--limit {word!r}: write NAME=N; the limits are {', '.join(fields)}")
             if not (text.isascii() and text.isdigit() and len(text) <= 12):
-                raise UsageError(f"--limit {word!r}: {text!r} is no decimal number")
+                raise UsageError(f"--limit {word!r}: {text!r} is not a decimal number")
             values[field.name] = int(text)
         return cls(**values)  # type: ignore[arg-type]
 

@@ -1,4 +1,5 @@
-"""A port that takes Reports: a `UmadPort` around another one, so that whoever uses it meanwhile does not lose them.
+"""A port that takes Reports: a `UmadPort` around another one, so that whoever uses it in the meantime does not lose
+them.
 
 The SA sends a Report to every subscriber of a trap and repeats it until a ReportResp comes or its attempts are used up
 (IBA 13.4.9; OpenSM: four times 200 ms). So each is answered as soon as it is received, whoever receives: a sweep takes
@@ -57,8 +58,8 @@ class Report:
 class ReportPort(Closing):
     """A `UmadPort` around *inner* that answers and keeps the Reports which the SA at ``sm_lid`` sends.
 
-    Its `recv` returns what is no Report, so it may return [] before the time is over. Reports of other senders are not
-    believed: ``strangers`` counts them. ``repeats``: Reports that had come before; ``lost``: those beyond
+    Its `recv` returns what is not a Report, so it may return [] before the time is over. Reports of other senders are
+    not believed: ``strangers`` counts them. ``repeats``: Reports that had come before; ``lost``: those beyond
     `MOST_WAITING`; ``seen``: what is kept to know a repeat. Not thread-safe, as the port itself.
     """
 
@@ -75,7 +76,7 @@ class ReportPort(Closing):
         self.seen: OrderedDict[tuple[int, bytes, bytes], float] = OrderedDict()
 
     def expect(self, sm_lid: int) -> None:
-        """Take Reports from the SA at *sm_lid* from now on. It may have been started anew: what came before is no
+        """Take Reports from the SA at *sm_lid* from now on. It may have been restarted: what came before is no
         repeat any more. Raises UsageError and Unreachable as `ibkeys.client.gmp.gmp_path`."""
         self._path = gmp_path(self.inner.attributes(), self._pkey_index)
         self.sm_lid = sm_lid
@@ -123,7 +124,7 @@ class ReportPort(Closing):
                 self._keep(each)
                 answers.append(self._path.outgoing(_answer_to(each.mad), each.lid, 0))
         if answers:
-            # a refused answer is no error: the SA sends the Report again
+            # a refused answer is not an error: the SA sends the Report again
             self.inner.send(answers)
         return others
 

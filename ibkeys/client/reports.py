@@ -1,7 +1,7 @@
 """Being told of traps without being the SM: subscriptions at the SA, kept alive (IBA 13.4.8, 13.4.11, 15.2.5).
 
 OpenSM takes the numbers 256 to 259 from an asker with its sa_key only; 0xFFFF it takes from everybody. A subscription
-is lost when the SM is started anew or another one takes over, and nothing tells the subscriber: so it is renewed again
+is lost when the SM is restarted or another one takes over, and nothing tells the subscriber: so it is renewed again
 and again, which is one MAD for each trap and changes nothing where it is still there.
 """
 
@@ -25,22 +25,22 @@ from ibkeys.umad.port import UmadPort
 __all__ = ["RENEW_EVERY", "RETRY_EVERY", "Report", "Subscriber"]
 
 RENEW_EVERY: Final = 10.0
-"""Seconds between two renewals: for so long Reports may be missed after the SM was started anew."""
+"""Seconds between two renewals: for so long Reports may be missed after the SM was restarted."""
 RETRY_EVERY: Final = 1.0
 """Seconds between two looks at MasterSMLID, and between two attempts while no SA answers."""
 _NO_SUCH: Final = 0x0200
-"""What OpenSM says to the end of a subscription that it does not have: it was started anew since."""
+"""What OpenSM says to the end of a subscription that it does not have: it was restarted since."""
 
 
 class Subscriber:
     """Subscribes to *traps* through *umad* and hands out the Reports. A context manager; not thread-safe.
 
-    ``port``: to be used in the place of *umad* by whatever runs beside it (`ibkeys.open(subscriber.port)`): it takes
+    ``port``: to be used in place of *umad* by whatever runs beside it (`ibkeys.open(subscriber.port)`): it takes
     the Reports out of what comes in and answers them. *sm_key*: OpenSM's sa_key. *sm_lid*: returns the LID of the SA
     now, by default MasterSMLID as this host has it.
 
-    ``trouble``: why there is no subscription now, None while there is one. ``renewals``: how often it was made anew
-    after trouble or at another LID. ``ask_sm_lid``: asked for the LID in the place of *sm_lid* while there is trouble,
+    ``trouble``: why there is no subscription now, None while there is one. ``renewals``: how often it was made again
+    after trouble or at another LID. ``ask_sm_lid``: asked for the LID in place of *sm_lid* while there is trouble,
     for this host may not have heard of a new master; None: nobody is.
     """
 
@@ -100,7 +100,7 @@ class Subscriber:
         """Return the Reports that came, as soon as there are any; [] when none came in *timeout* seconds.
 
         Renews what is due, and tries again where ``trouble`` is; while no SA answers it may take longer than *timeout*
-        by one attempt (`Timing.timeout`). Raises TransportError and ClosedError: the own port is of no use any more.
+        by one attempt (`Timing.timeout`). Raises TransportError and ClosedError: the local port is of no use any more.
         """
         deadline = self.port.now() + timeout
         while True:
@@ -109,7 +109,7 @@ class Subscriber:
             now = self.port.now()
             if reports or now >= deadline:
                 return reports
-            # what is no Report was asked for by nobody who still waits
+            # what is not a Report was asked for by nobody who still waits
             self.port.recv(max(0.0, min(deadline, self._look_at, self._due) - now))
 
     def close(self) -> IbkeysError | None:

@@ -8,6 +8,7 @@ from ibkeys.client.request import Failure, Request
 from ibkeys.client.scheduler import NO_ROOM
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply, SendRefused
 from ibkeys.mad import offsets as at
+from ibkeys.mad.classes.gmp import KEY_CLASS_OF
 from ibkeys.mad.const import MAD_SIZE, Method, MgmtClass, describe_status, method_name
 from ibkeys.mad.decode import attribute_name
 from ibkeys.mad.performance import PortCounters
@@ -19,6 +20,7 @@ _CLASS_WORDS: Final = {
     int(MgmtClass.SUBN_DIRECTED_ROUTE): "Subn",
     int(MgmtClass.PERF_MGMT): "Performance",
     int(MgmtClass.SUBN_ADM): "SubnAdm",
+    **{mgmt_class: of.words for mgmt_class, of in KEY_CLASS_OF.items()},
 }
 
 
@@ -51,12 +53,12 @@ def failure_error(request: Request) -> IbkeysError:
     what = describe_request(request)
     if failure.errno in NO_ROOM:
         return SendRefused(
-            f"{what}: the device had no room for it (errno {failure.errno}) for as long as it was tried", failure.errno
+            f"{what}: the device had no room for it (errno {failure.errno}) in all attempts", failure.errno
         )
     if failure.errno:
         if request.mad[at.MGMT_CLASS] == MgmtClass.SUBN_DIRECTED_ROUTE and not request.mad[at.HOP_COUNT]:
             return SendRefused(
-                f"{what} (the own port): the local driver refused it (errno {failure.errno}): "
+                f"{what} (the local port): the local driver refused it (errno {failure.errno}): "
                 "a wrong M_Key, or an attribute that it does not support",
                 failure.errno,
             )

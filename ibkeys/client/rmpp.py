@@ -114,7 +114,7 @@ class Receiver:
     # --- segments ------------------------------------------------------------------------------------------------
 
     def _take_data(self, mad: bytes, number: int, length: int, flags: int) -> bytes | None:
-        # a sender that is no RMPP sender at all shows here: number 0, or a first segment without First
+        # a sender that is not an RMPP sender at all shows here: number 0, or a first segment without First
         if number == 0 or (number == 1) != bool(flags & FIRST):
             return self._abort(mad, RmppStatus.BAD_SEGMENT_NUMBER)
         if number > self._window_last:
@@ -168,7 +168,7 @@ class Receiver:
         self._acknowledged = len(self._in_order)
         return _reply(mad, RmppType.ACK, 0, self._acknowledged, self._window_last)
 
-    def _abort(self, mad: bytes, status: RmppStatus, by: str = "it was no honest transfer, so this side") -> bytes:
+    def _abort(self, mad: bytes, status: RmppStatus, by: str = "it was not a valid transfer, so this side") -> bytes:
         self._fail(f"{by} aborted it: RMPPStatus {describe_rmpp_status(status)}", status)
         return _reply(mad, RmppType.ABORT, status)
 

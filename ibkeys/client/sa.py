@@ -1,7 +1,7 @@
 """The SA client: records of subnet administration, from the subnet manager (IBA 15).
 
 One question at a time. An answer of one MAD or of thousands comes back whole or as an error; RMPP is done here, in the
-same way on every backend: the agent is registered without the kernel's RMPP, so the kernel hands up single segments
+same way on every backend: the agent is registered without the kernel's RMPP, so the kernel machine up single segments
 (Linux 3.18 and later).
 
 An SA does not answer everybody alike. SM_Key 0 is an untrusted asker: OpenSM hides M_Keys from it and refuses
@@ -66,7 +66,7 @@ class _Answer:
 class SaClient:
     """Asks the SA at one LID. Not thread-safe; the port must not be used by anybody else during a question.
 
-    *sm_lid*, *pkey_index*: by default those of the local port, looked at when the first question is asked. *limits*:
+    *sm_lid*, *pkey_index*: by default those of the local port, examined when the first question is asked. *limits*:
     how long one answer may be, and may take.
     ``statistics`` counts its MADs, apart from those of SMPs; acknowledgements are in ``sent``.
     """
@@ -93,7 +93,7 @@ class SaClient:
         self._came: deque[Incoming] = deque()
 
     def class_port_info(self) -> ClassPortInfo:
-        """Get ClassPortInfo: the cheapest sign that the SA is there. Raises as `get`, never for want of trust."""
+        """Get ClassPortInfo: the cheapest sign that the SA is there. Raises as `get`, never for lack of trust."""
         answer = self._ask(Method.GET, 0x0001, 0, b"", "ClassPortInfo")
         return _one(ClassPortInfo, answer, "ClassPortInfo")
 
@@ -101,8 +101,8 @@ class SaClient:
         """Get the one record that matches *components*, by field name.
 
         Raises MadStatusError (0x0300 nothing matches, 0x0400 several do, 0x0200 and 0x0700 not for this asker),
-        NoReply, SendRefused, MalformedMad, TransferFailed; EncodeError for a name that is no component; UsageError and
-        Unreachable when there is no way to ask.
+        NoReply, SendRefused, MalformedMad, TransferFailed; EncodeError for a name that is not a component; UsageError
+        and Unreachable when there is no way to ask.
         """
         mask, data = query_of(record, components)
         what = f"{record.name}{_shown(components)}"
@@ -221,7 +221,7 @@ class SaClient:
 
     def _send_back(self, mad: bytes | None, came: Incoming, path: GmpPath) -> None:
         if mad is not None:
-            # a refusal is no error: the sender repeats what was not acknowledged
+            # a refusal is not an error: the sender repeats what was not acknowledged
             self.statistics.sent += not self._umad.send([path.outgoing(mad, came.lid, 0)])
 
     def _silence(self, what: str, path: GmpPath, sm_key: SMKey) -> NoReply:

@@ -15,7 +15,7 @@ The rules, each with its reason:
 * A node gets one request at a time until its first answer, so that a silent one costs few SMPs.
 * The window grows with every reply. It halves on a timeout of a node that has answered before: that may be
   congestion. The timeout of a node that never answered says nothing about the way there.
-* When a request to a node used up its attempts, and the node said nothing meanwhile, the node is silent: what is
+* When a request to a node used up its attempts, and the node said nothing in the meantime, the node is silent: what is
   queued for it fails at once, without being sent. The loss of a Set says nothing of the kind: it is tried once, and
   what is read back after it tells.
 * Late, duplicate and foreign replies are counted, never fatal.
@@ -169,7 +169,7 @@ class Scheduler:
             node.queue.append(request)
 
     def forget_nodes(self) -> None:
-        """Forget which nodes were silent: the next run asks them anew. Does nothing while requests are open."""
+        """Forget which nodes were silent: the next run asks them again. Does nothing while requests are open."""
         if not self._open:
             self._nodes.clear()
 
@@ -282,7 +282,7 @@ class Scheduler:
     def not_sent(self, tid: int, errno: int, now: float = 0.0) -> None:
         """Take the kernel's refusal to send an attempt.
 
-        One for want of room (`NO_ROOM`) left nothing on the wire: it goes again a little later, for as long as an
+        One for lack of room (`NO_ROOM`) left nothing on the wire: it goes again a little later, for as long as an
         attempt may take. Any other is not tried again: the answer would be the same.
         """
         request = self._land(tid & _TID_MASK)

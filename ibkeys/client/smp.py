@@ -175,7 +175,8 @@ class SmpClient:
         return result[0]
 
     def wait(self, seconds: float) -> None:
-        """Let *seconds* of the port's clock pass without sending. What arrives meanwhile was asked by nobody here."""
+        """Let *seconds* of the port's clock pass without sending. What arrives in the meantime was asked by nobody
+        here."""
         end = self.port.now() + seconds
         while (left := end - self.port.now()) > 0:
             self.statistics.strays += sum(mad.status == 0 for mad in self.port.recv(left))

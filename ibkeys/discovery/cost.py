@@ -36,7 +36,7 @@ class SweepCost:
         over = 100 * (self.total - self.least_total) / self.least_total if self.least_total else 0.0
         parts = ", ".join(f"{name} {self.sent.get(name, 0)}/{least}" for name, least in self.least.items())
         apart = ", ".join(f"{name} {count}" for name, count in self.sent.items() if name not in self.least)
-        text = f"{self.total} SMPs sent where {self.least_total} is the least ({over:+.1f} %): {parts}"
+        text = f"{self.total} SMPs sent, the minimum is {self.least_total} ({over:+.1f} %): {parts}"
         return text + (f"; apart from these {apart}" if apart else "")
 
 

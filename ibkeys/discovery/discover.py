@@ -27,7 +27,7 @@ def discover(
     """Return the whole subnet as seen from the local port.
 
     SMPs: NodeInfo once for each link, NodeDescription for each node, SwitchInfo for each switch, PortInfo for each
-    port, and ``ceil(capacity / 32)`` P_KeyTable blocks where wanted. Raises TransportError, and what the own port
+    port, and ``ceil(capacity / 32)`` P_KeyTable blocks where wanted. Raises TransportError, and what the local port
     answers when it cannot be read at all; every other failure is in ``Topology.troubles``, and each limit of the
     client's that was reached in ``Topology.notes`` too.
     """
@@ -60,7 +60,7 @@ def _few_collections() -> Iterator[None]:
         yield
     finally:
         if gc.isenabled() and not gc.get_freeze_count():
-            # What was made becomes old without being looked at: freezing takes all objects and gives them back as old.
+            # What was made becomes old without being examined: freezing takes all objects and gives them back as old.
             gc.freeze()
             gc.unfreeze()
         gc.set_threshold(*thresholds)

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ibkeys.keys.classkey import ClassKey
 from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.mad.classes.gmp import ClassName
 from ibkeys.topology.model import LinkEnd, Port, Topology
 
 OPEN_LEVELS = frozenset({0, 1})
@@ -19,7 +21,7 @@ OPEN_LEVELS = frozenset({0, 1})
 
 @dataclass(slots=True)
 class KeyRing:
-    """M_Keys at hand.
+    """Known M_Keys.
 
     ``for_all``: sent to every node addressed. ``by_guid``: port GUID → key; of a switch the node GUID, which is that of
     its port 0. ``levels``: port GUID → M_KeyProtectBits, where known (key files name none). ``neighbors``: one end of a
@@ -29,7 +31,7 @@ class KeyRing:
     lost). ``fallback``: sent to a port for which there is no other (a default of the configuration file).
     ``trust_topology``: send the key of the expected port although the link could not be proven. ``ask_unproven``: ask
     once, without a key, what could not be proven or identified. ``learned``: keys that this run installed itself; they
-    come before all others.
+    come before all others. ``class_keys``: class → port GUID → its key in another management class.
     """
 
     for_all: MKey | None = None
@@ -44,6 +46,7 @@ class KeyRing:
     trust_topology: bool = False
     ask_unproven: bool = False
     learned: dict[int, MKey] = field(default_factory=dict)
+    class_keys: Mapping[ClassName, Mapping[int, ClassKey]] = field(default_factory=dict)
 
     @property
     def has_keys(self) -> bool:
@@ -107,6 +110,6 @@ class KeyRing:
         return () if tried.is_zero or tried not in known else [key for key in known if key != tried]
 
     def learn(self, port_guid: int, key: MKey) -> None:
-        """From now on use *key* for a port: it was just installed there, at a level that is not looked at."""
+        """From now on use *key* for a port: it was just installed there, at a level that is not examined."""
         self.learned[port_guid] = self.by_guid[port_guid] = key
         self.levels.pop(port_guid, None)

@@ -17,7 +17,7 @@ from ibkeys.topology.model import LinkEnd, Port, Topology
 _MOST_TOLD: Final = 20
 """More moved links than this are only counted: then the known topology is that of another day."""
 _MOST_PLACES: Final = 256
-"""With more places than this nobody was swapped: the keys at hand are those of another day."""
+"""With more places than this nobody was swapped: the known keys are those of another day."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The own port, asked without a key: whether it says that the subnet is protected, and what to do where it does."""
+"""The local port, asked without a key: whether it says that the subnet is protected, and what to do where it does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ABOUT_OWN_KEY: Final = (
 
 
 def check_own_port(local: LocalPort, own: PortInfo) -> None:
-    """Raise MKeyNeeded where *own*, the PortInfo of the own port asked without a key, says that this subnet is
+    """Raise MKeyNeeded where *own*, the PortInfo of the local port asked without a key, says that this subnet is
     protected.
 
     At level 0 with a lease and violations its lease may have run out: that is what questions without a key lead to.
@@ -36,12 +36,12 @@ def check_own_port(local: LocalPort, own: PortInfo) -> None:
 
 
 def about_own_key(error: NoReply | SendRefused, ring: KeyRing, own_guid: int) -> NoReply | SendRefused:
-    """Return *error* of a question to the own port with what to do, by the key that it was asked with."""
+    """Return *error* of a question to the local port with what to do, by the key that it was asked with."""
     key = ring.key_of(own_guid)
     if ring.for_all is not None:
         return error
     if key.is_zero:
-        text = f"{error}; the own port may have an M_Key that is not known here, {_ABOUT_OWN_KEY}"
+        text = f"{error}; the local port may have an M_Key that is not known here, {_ABOUT_OWN_KEY}"
     elif key == ring.by_guid.get(own_guid):
         text = (
             f"{error}; it was queried with its known M_Key (key store, key files): if it is alive it has a different "

@@ -8,7 +8,7 @@ from ibkeys.client.request import Envelope
 from ibkeys.client.smp import Outcome, SmpClient, Task
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.links.gmps import LinkGmps
-from ibkeys.discovery.tables import gets_to, read_guid_info, read_p_key_table
+from ibkeys.discovery.tables import gets_to, read_guid_info, read_p_key_table, read_virtualization
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import IbkeysError
 from ibkeys.keys.mkey import MKey
@@ -21,6 +21,7 @@ from ibkeys.mad.attributes import (
     SMInfo,
     SwitchInfo,
 )
+from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.topology.model import Port, Topology, Trouble
 from ibkeys.topology.plausible import Problem, port_problems
 
@@ -28,7 +29,7 @@ from ibkeys.topology.plausible import Problem, port_problems
 class PortReader:
     """Reads nodes and ports on behalf of one sweep, into what it has ``found``.
 
-    ``own_info``: PortInfo of the own port where it was read already, else empty. *go_on*: called with each port whose
+    ``own_info``: PortInfo of the local port where it was read already, else empty. *go_on*: called with each port whose
     PortInfo came, before the rest of it is read: a link shows in it.
     """
 
@@ -100,7 +101,7 @@ class PortReader:
 
     def _read_end_port_info(self, port: Port, gets: Envelope) -> Task:
         """Task: read PortInfo of an end port, with another of its keys where it hides the one that it has."""
-        if port.agent_path == ():  # the own port: it may have been read already
+        if port.agent_path == ():  # the local port: it may have been read already
             known, self.own_info = self.own_info, b""
             port.info = known or (yield gets.ask(PortInfo, port.num))
             self._gmps.start(port)
@@ -119,11 +120,15 @@ class PortReader:
                 return
 
     def _read_identity(self, port: Port) -> Task:
-        """Task: read what else an end port tells of itself: its GUIDs, and the subnet manager behind it."""
+        """Task: read what else an end port tells of itself: its GUIDs, virtual ports, the subnet manager behind it."""
         if self._wanted.guid_info:
             problem = yield from read_guid_info(port, self._gets(port))
             if problem is not None:
                 self._found.troubles.append(Trouble.of(port, GUIDInfo.name, problem))
+        if self._wanted.p_keys and port.can_have_virtual_ports:
+            problem = yield from read_virtualization(port, self._gets(port))
+            if problem is not None:
+                self._found.troubles.append(Trouble.of(port, VirtualizationInfo.name, problem))
         if self._wanted.sm_info and port.is_sm:
             try:
                 port.sm_info = yield self._gets(port).ask(SMInfo)

@@ -73,9 +73,9 @@ class Sweep:
     # --- nodes ---------------------------------------------------------------------------------------------------
 
     def root(self) -> Task:
-        """Task: ask the own port, and read on from there. Raises NoReply or SendRefused when it does not answer.
+        """Task: ask the local port, and read on from there. Raises NoReply or SendRefused when it does not answer.
 
-        Without a key for it, it is asked once: an own port that is protected counts each question as a violation.
+        Without a key for it, it is asked once: a local port that is protected counts each question as a violation.
         Raises MKeyNeeded where it answers and shows that it is protected (`check_own_port`).
         """
         local = self.client.port.attributes()
@@ -198,7 +198,8 @@ class Sweep:
         self._unproven.ask()
 
     def _ask_stranger(self, near: Port, proof: Proof | None, retries: int | None) -> Task:
-        """Task: ask who is behind *near* with the key for strangers. *proof*: what names who is there, if anything."""
+        """Task: ask who is behind *near* with the key for unidentified nodes. *proof*: what names who is there, if
+        anything."""
         yield from self._ask_far_end(near, self.ring.for_unknown_port, None, proof, retries)
 
     def _unanswered(self, near: Port, path: tuple[int, ...], key: MKey, error: IbkeysError) -> None:
@@ -327,7 +328,7 @@ class Sweep:
             self.client.start(self._probe(port))
 
     def _may_go_on(self, port: Port) -> bool:
-        """Whether a directed route can leave by *port*: a CA forwards nothing, the own port is where routes begin."""
+        """Whether a directed route can leave by *port*: a CA forwards nothing, the local port is where routes begin."""
         node = port.node
         if not node.is_switch:
             return port.path == ()

@@ -1,4 +1,4 @@
-"""Tables that are read in blocks: P_KeyTable of a port, GUIDInfo of an end port."""
+"""Tables that are read in blocks: P_KeyTable of a port, GUIDInfo of an end port; and whether it has virtual ports."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from ibkeys.client.request import Envelope
 from ibkeys.client.scheduler import PER_NODE
 from ibkeys.client.smp import Outcome, SmpClient, Task
-from ibkeys.errors import IbkeysError, NoReply
+from ibkeys.errors import IbkeysError, MadStatusError, NoReply
 from ibkeys.mad.attributes import Attribute, GUIDInfo, PKeyTable, PortInfo
-from ibkeys.mad.const import GUIDS_PER_BLOCK, P_KEYS_PER_BLOCK
+from ibkeys.mad.const import GUIDS_PER_BLOCK, P_KEYS_PER_BLOCK, MadStatus
+from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.topology.model import Port
 
 
@@ -61,6 +62,26 @@ def read_guid_info(port: Port, gets: Envelope) -> Task:
         return error
     port.guid_info = raw[: 8 * count]
     return None
+
+
+def read_virtualization(port: Port, gets: Envelope) -> Task:
+    """Task: read VirtualizationInfo of a port that may have virtual ports into ``port.virtualization_raw``.
+
+    Returns None, or the error. An agent that does not know the attribute has no virtual ports: then it is empty.
+    """
+    try:
+        port.virtualization_raw = yield gets.ask(VirtualizationInfo)
+    except MadStatusError as error:
+        if error.status not in NOT_VIRTUALIZED:
+            return error
+        port.virtualization_raw = b""
+    except IbkeysError as error:
+        return error
+    return None
+
+
+NOT_VIRTUALIZED = (MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED, MadStatus.INVALID_FIELD)
+"""What an agent without virtual ports answers to a Get of VirtualizationInfo."""
 
 
 def _read_blocks(gets: Envelope, attribute: type[Attribute], blocks: range, at_once: int) -> Task:

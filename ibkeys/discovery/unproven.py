@@ -18,8 +18,8 @@ from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.topology.model import LinkEnd, Port, Trouble, Unasked
 
 AskFarEnd = Callable[[Port, Proof | None, int | None], Task]
-"""Task: ask who is behind a port, with the key for strangers; what names who is there, and the attempts after the
-first (None: as any other question)."""
+"""Task: ask who is behind a port, with the key for unidentified nodes; what names who is there, and the attempts after
+the first (None: as any other question)."""
 
 
 class UnprovenPlaces:
@@ -110,7 +110,7 @@ class UnprovenPlaces:
         return ends
 
     def _identify(self, near: Port) -> Task:
-        """Task: find out who is behind *near* without asking there, and ask once where it is no protected port."""
+        """Task: find out who is behind *near* without asking there, and ask once where it is not a protected port."""
         path = near.node.path if near.node.is_switch else ()
         try:
             near.info = yield self._client.get_along(path, PortInfo, near.num, near.node, near.end_port.m_key)

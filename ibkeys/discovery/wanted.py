@@ -10,8 +10,9 @@ from dataclasses import dataclass
 class Wanted:
     """What a sweep reads besides nodes and links. PortInfo of every port is read in any case: links show in it.
 
-    ``p_keys``: the P_Key table of every port. ``guid_info``: all GUIDs of every end port. ``sm_info``: SMInfo of every
-    port whose IsSM bit is set. ``link_downed``: LinkDownedCounter of each port before its far end is asked.
+    ``p_keys``: the P_Key table of every port, and whether it has virtual ports with further ones. ``guid_info``: all
+    GUIDs of every end port. ``sm_info``: SMInfo of every port whose IsSM bit is set. ``link_downed``: LinkDownedCounter
+    of each port before its far end is asked.
     """
 
     p_keys: bool = False

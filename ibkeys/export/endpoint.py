@@ -22,7 +22,7 @@ LOOPBACK: Final = "127.0.0.1"
 SILENCE: Final = 10.0
 """Seconds for which a client may send nothing."""
 WHOLE: Final = 30.0
-"""Seconds that a client may take for everything; one that sends a byte now and then would stay for ever otherwise."""
+"""Seconds that a client may take for everything; one that sends a byte now and then would stay forever otherwise."""
 MOST_CLIENTS: Final = 16
 """At the same time; whoever comes then is sent away, so that slow clients take no memory."""
 
@@ -59,7 +59,7 @@ def parse_listen(text: str) -> Listen:
     try:
         found = socket.getaddrinfo(host, int(number), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
-        raise UsageError(f"--listen {text}: {host} is no address of this host: {error.strerror}") from None
+        raise UsageError(f"--listen {text}: {host} is not an address of this host: {error.strerror}") from None
     family, _, _, _, address = found[0]
     return Listen(host, int(number), family, address)
 

@@ -30,7 +30,7 @@ class Page:
 class Latest:
     """What is to be shown now. Synchronization: `publish` by one thread, `page` by any.
 
-    *patience*: seconds for which a page is shown; None: for ever. Where no new one has come by then, the numbers of the
+    *patience*: seconds for which a page is shown; None: forever. Where no new one has come by then, the numbers of the
     fabric go and ``ibkeys_sweep_success`` is 0; the times of the last runs stay.
     """
 

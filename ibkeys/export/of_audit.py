@@ -19,7 +19,7 @@ def coverage(data: AuditInput, report: Report) -> Iterator[Family]:
     yield nodes
     ports = Family(
         "ibkeys_coverage_ports",
-        "Ports by what was read of them; silent: ports behind which nothing answered.",
+        "Ports by how much of them was read; silent: ports behind which nothing answered.",
         ("reading",),
     )
     ports.put("read", value=report.coverage.read)
@@ -54,7 +54,7 @@ def rules(report: Report) -> Iterator[Family]:
     )
     findings = Family(
         "ibkeys_audit_findings",
-        "Ports, nodes and files that an audit rule names, by what it says of them.",
+        "Ports, nodes and files that an audit rule names, by its result for each.",
         ("rule", "severity", "result"),
     )
     for each in report.results:

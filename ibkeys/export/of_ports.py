@@ -64,7 +64,7 @@ def m_keys(data: AuditInput) -> Iterator[Family]:
     yield states
     yield leases
     if shortest is not None:
-        yield of_one("ibkeys_mkey_lease_min_seconds", "The shortest M_Key lease that runs out at all.", shortest)
+        yield of_one("ibkeys_mkey_lease_min_seconds", "The shortest M_Key lease above 0.", shortest)
 
 
 def enforcement(data: AuditInput) -> Iterator[Family]:

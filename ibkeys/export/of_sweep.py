@@ -29,20 +29,20 @@ def sweep_families(sweep: Sweep) -> Iterator[Family]:
     build = Family("ibkeys_build_info", "The version of ibkeys; the value is 1.", ("version",))
     build.put(__version__)
     yield build
-    yield of_one(
-        "ibkeys_sweep_last_run_timestamp_seconds", "When the fabric was read last, or that was tried.", sweep.run
-    )
+    yield of_one("ibkeys_sweep_last_run_timestamp_seconds", "Time of the last sweep, failed or not.", sweep.run)
     if sweep.last_success is not None:
         yield of_one(
-            "ibkeys_sweep_last_success_timestamp_seconds", "When the fabric was read completely.", sweep.last_success
+            "ibkeys_sweep_last_success_timestamp_seconds", "Time of the last complete sweep.", sweep.last_success
         )
     yield of_one(
-        "ibkeys_sweep_success", "1: all that should be read was; 0: not all of it, or nothing.", int(sweep.success)
+        "ibkeys_sweep_success",
+        "1: everything that should be read was read; 0: only a part of it, or nothing.",
+        int(sweep.success),
     )
     if sweep.duration is not None:
-        yield of_one("ibkeys_sweep_duration_seconds", "How long the fabric was read.", sweep.duration)
+        yield of_one("ibkeys_sweep_duration_seconds", "Duration of the sweep.", sweep.duration)
     if sweep.answered is not None and sweep.lost is not None:
-        smps = Family("ibkeys_sweep_smps", "SMPs that were answered, and that were not.", ("outcome",))
+        smps = Family("ibkeys_sweep_smps", "SMPs with an answer, and without one.", ("outcome",))
         smps.put("answered", value=sweep.answered)
         smps.put("lost", value=sweep.lost)
         yield smps

@@ -16,7 +16,7 @@ def check_textfile(path: Path) -> None:
     try:
         files.check_output(path)
         if not path.parent.is_dir():
-            raise NotADirectoryError(0, f"{path.parent} is no directory")
+            raise NotADirectoryError(0, f"{path.parent} is not a directory")
     except OSError as error:
         raise _error(path, error) from error
 

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ibkeys.client.smp import Outcome, Route, Task
-from ibkeys.discovery.tables import p_key_modifier
-from ibkeys.errors import IbkeysError, ImpossibleValue, Unreachable
+from ibkeys.discovery.tables import NOT_VIRTUALIZED, p_key_modifier
+from ibkeys.errors import IbkeysError, ImpossibleValue, MadStatusError, Unreachable
 from ibkeys.fabric.named_port import NamedPort
 from ibkeys.fabric.open_port import OpenPort
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import Attribute, NodeInfo, PKeyTable, PortInfo, SwitchInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK, Method
+from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.topology.model import Port
 from ibkeys.topology.plausible import NO_ENTRIES
 
@@ -87,6 +88,20 @@ class PortHandle(NamedPort):
         assert capacity is not None
         return capacity
 
+    def read_virtualization(self) -> None:
+        """Get VirtualizationInfo of a port that may have virtual ports; nothing is sent to others. PortInfo has to be
+        read before. Raises NoReply, MadStatusError, SendRefused.
+        """
+        port = self.port
+        if not port.can_have_virtual_ports:
+            return
+        try:
+            port.virtualization_raw = self.get(VirtualizationInfo)
+        except MadStatusError as error:
+            if error.status not in NOT_VIRTUALIZED:
+                raise
+            port.virtualization_raw = b""
+
     def read_p_key_block(self, block: int) -> PKeyTable:
         """Get one block of 32 P_Keys. Raises NoReply, MadStatusError, SendRefused."""
         return PKeyTable(self.get(PKeyTable, p_key_modifier(self.port, block)))
@@ -134,7 +149,7 @@ class PortHandle(NamedPort):
         if arrival.node_guid != node.guid or (not node.is_switch and arrival.local_port_num != self.port.num):
             raise Unreachable(
                 f"{self.port}: {self.route} now leads to port {arrival.local_port_num} of node "
-                f"0x{arrival.node_guid:016x}; cabling or routing changed meanwhile: run discover and try again"
+                f"0x{arrival.node_guid:016x}; cabling or routing changed in the meantime: run discover and try again"
             )
 
     def __str__(self) -> str:

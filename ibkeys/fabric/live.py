@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from ibkeys.classkeys.asking import Question, ask_class_keys, questions_for
+from ibkeys.classkeys.places import doubts
+from ibkeys.classkeys.reading import ClassKeyReading
 from ibkeys.client.address import (
     LOCAL,
     Address,
@@ -34,6 +37,7 @@ from ibkeys.fabric.open_port import OpenPort
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.mad.attributes import NodeDescription, NodeInfo, PortInfo
+from ibkeys.mad.classes.gmp import KeyClass
 from ibkeys.mad.const import MgmtClass, PortPhysicalState
 from ibkeys.store.paths import StorePaths
 from ibkeys.topology.find import candidates, find_port, find_ports, no_such_port, pick
@@ -46,7 +50,7 @@ class Fabric(OpenPort):
     """A subnet as seen from one open local port. Use it as a context manager; not thread-safe.
 
     ``stores``: the files that changing commands use (in memory unless `ibkeys.open` says otherwise). ``warnings``: what
-    the user should know about the files that were read. ``is_simulated``: nothing real can be hit. ``reload_keys``:
+    the user should know about the files that were read. ``is_simulated``: no real device is used. ``reload_keys``:
     reads the key store and key files again. ``last_sweep``: what the last `sweep` cost.
     """
 
@@ -121,6 +125,30 @@ class Fabric(OpenPort):
             return {port: ConstraintErrors(None, None, str(error)) for port in wanted}
         return {port: ConstraintErrors.of(reading) for port, reading in readings}
 
+    def class_key_questions(
+        self, ports: Iterable[Port], classes: Iterable[KeyClass], *, ask_unkeyed: bool = False
+    ) -> list[Question]:
+        """Return what `ask_class_keys` would ask of the end ports among *ports*: one question for each class.
+
+        Nothing is asked of them yet. Where a key is known for one of them, the subnet is swept unless it was, and the
+        links to these ports are looked at again. *ask_unkeyed*: ask without a key too where that may cost something.
+        """
+        wanted = list(ports)
+        known = self.ring.class_keys
+        keyed = [port for port in wanted if any(port.guid in keys for keys in known.values())]
+        doubtful = doubts(keyed, self._topology(), self.find_changed_links) if keyed else {}
+        return questions_for(wanted, classes, known, doubtful, ask_unkeyed=ask_unkeyed)
+
+    def ask_class_keys(self, questions: Sequence[Question], pkey_index: int | None = None) -> list[ClassKeyReading]:
+        """Ask ports for keys of classes, many at a time, and return what was learned of each.
+
+        Raises AgentRefused, UsageError (no P_Key at *pkey_index*), Unreachable (not in the default partition).
+        """
+        for of in {question.of.name: question.of for question in questions if not question.why_not}.values():
+            self.umad.register(of.mgmt_class, of.class_version)
+        client = SmpClient(self.umad, self.client.timing, self.client.limits)
+        return ask_class_keys(client, self.local(), questions, pkey_index)
+
     def find_port(
         self, address: AddressLike = None, portnum: int | None = None, retries: int | None = None
     ) -> PortHandle:
@@ -140,7 +168,7 @@ class Fabric(OpenPort):
         return self._by_route(wanted, portnum, retries)
 
     def adopt(self, found: Topology) -> None:
-        """Take *found* for the last sweep: its links are looked at again before an M_Key goes over them."""
+        """Take *found* for the last sweep: its links are checked again before an M_Key goes over them."""
         self.swept = found
         self._look = LinkCheck(self.client, self.ring, found)
 
@@ -150,19 +178,19 @@ class Fabric(OpenPort):
 
     def find_changed_links(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
         """Look at the links to *ports* again, before a key goes over them; return the ports to which one changed since
-        the last sweep of this run, or cannot be looked at, with the reason. A look holds for *max_age* seconds.
+        the last sweep of this run, or cannot be examined, with the reason. A look holds for *max_age* seconds.
 
-        A port that this sweep did not find, and every port when the topology is trusted, is not looked at.
+        A port that this sweep did not find, and every port when the topology is trusted, is not examined.
         """
         look = self._look
         return look.at_links_to(ports, max_age) if look is not None and not self.ring.trust_topology else {}
 
     def has_changed(self, port: Port) -> bool:
-        """Whether a link to *port* is not as the last sweep saw it, by what was looked at so far. Sends nothing."""
+        """Whether a link to *port* is not as the last sweep saw it, by what was examined so far. Sends nothing."""
         return self._look is not None and self._look.has_changed(port)
 
     def look_at_way(self, port: Port) -> Task:
-        """Task: as `find_changed_links` for one port, except for links that were looked at within the last second.
+        """Task: as `find_changed_links` for one port, except for links that were examined within the last second.
 
         Return what changed, "" for nothing.
         """
@@ -220,7 +248,7 @@ class Fabric(OpenPort):
         return self.ring.for_unknown_port
 
     def _ask_own_port(self, key: MKey, retries: int | None) -> tuple[bytes, MKey]:
-        """Get NodeInfo of the local port; without a key once, for a protected port counts each question."""
+        """Get NodeInfo of the local port; without a key only once, because a protected port counts each request."""
         is_keyless = key.is_zero and self.ring.for_all is None
         try:
             return self._ask(LOCAL, key, 0 if is_keyless else retries)

@@ -30,7 +30,8 @@ REFUSALS: Final = frozenset({0x0200, 0x0700})
 
 @dataclass(frozen=True, slots=True)
 class SaProbe:
-    """What the SA did with a question that a stranger may ask: ``answered``, ``refused``, ``silent`` or ``failed``."""
+    """What the SA did with a question that an untrusted requester may ask: ``answered``, ``refused``, ``silent`` or
+    ``failed``."""
 
     answer: str
     detail: str
@@ -84,7 +85,7 @@ def _subscribe_and_end(client: SaClient) -> str:
     try:
         client.set_inform_info(end)
     except IbkeysError as error:
-        return f"a subscription to all traps, of which the end was not confirmed: {error}"
+        return f"a subscription to all traps; cancelling it was not confirmed: {error}"
     return "a subscription to all traps, ended again"
 
 

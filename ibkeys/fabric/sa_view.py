@@ -111,9 +111,9 @@ class _Dropped:
     def in_words(self) -> str:
         """Return what was dropped, "" for nothing."""
         counts = (
-            (self.strange, "of no port that was found, or past its table"),
-            (len(self.contradicted), "ports of which it says two things"),
-            (self.cut, "ports of which it shows a part only"),
+            (self.strange, "for no port that was found, or past the end of its table"),
+            (len(self.contradicted), "ports with contradictory records"),
+            (self.cut, "ports that it shows only in part"),
         )
         return "; ".join(f"{count} {words}" for count, words in counts if count)
 

@@ -8,8 +8,10 @@ nothing else can be learned from it.
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ibkeys.classkeys.reading import ClassKeyReading
 from ibkeys.discovery.port_counters import ConstraintErrors
 from ibkeys.discovery.wanted import EVERYTHING, OnFound
 from ibkeys.fabric.live import Fabric
@@ -47,14 +49,28 @@ class About:
     fingerprints: str
 
 
+@dataclass(frozen=True, slots=True)
+class ImportedFile:
+    """A file of another tool that a snapshot was made of: name and kind, when it was ``written`` (UTC, ISO 8601),
+    whether it has the SM's word and not the ports' answers, and of how many ports it held the M_Key."""
+
+    name: str
+    kind: str
+    written: str
+    is_sm: bool
+    m_keys: int
+
+
 @dataclass(slots=True)
 class Snapshot:
     """One fabric at one time.
 
     ``m_key_traits``: what makes a port's M_Key guessable, for end ports whose key was seen. ``constraint_errors``: of
     switch ports that enforce. ``sa_probes``: by question, where asked. ``sa_view``: what the SA says of every port;
-    None if it was not asked. ``fingerprints``: made of M_Keys, with the secret of this snapshot; None when that is not
-    at hand.
+    None if it was not asked. ``class_keys``: what ports said of keys of other classes; None if none was asked.
+    ``fingerprints``: made of M_Keys, with the secret of this snapshot; None when that is not at hand. ``files``: those
+    that it was imported from, none for one that a sweep made; ``origins``: from which of them an attribute of a port
+    is.
     """
 
     fabric: Topology
@@ -63,7 +79,15 @@ class Snapshot:
     constraint_errors: dict[Port, ConstraintErrors] = field(default_factory=dict)
     sa_probes: dict[str, SaProbe] = field(default_factory=dict)
     sa_view: SaView | None = None
+    class_keys: list[ClassKeyReading] | None = None
     fingerprints: Fingerprints | None = None
+    files: Sequence[ImportedFile] = ()
+    origins: dict[tuple[Port, str], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for (port, attribute), file in self.origins.items():
+            if self.files[file].is_sm:
+                port.sm_said |= {attribute}
 
     def number_of(self, key: MKey) -> int | None:
         """Return the number that stands for *key* in this snapshot's M_Key fields; None when it cannot be told."""
@@ -86,7 +110,7 @@ class Snapshot:
         shown = int.from_bytes(port_info[:8])
         if not self.about.has_keys:
             return shown
-        assert self.fingerprints is not None, "fingerprints of a secret that is not at hand"
+        assert self.fingerprints is not None, "fingerprints made with a secret that is not available"
         return self.fingerprints.of(MKey(shown))
 
 
@@ -116,10 +140,11 @@ def take_snapshot(
         True,
         fingerprints.id,
     )
-    return Snapshot(found, about, _traits(found), constraint_errors, fingerprints=fingerprints)
+    return Snapshot(found, about, traits_of(found), constraint_errors, fingerprints=fingerprints)
 
 
-def _traits(fabric: Topology) -> dict[Port, tuple[Trait, ...]]:
+def traits_of(fabric: Topology) -> dict[Port, tuple[Trait, ...]]:
+    """Return what makes the M_Key of each end port guessable that showed it."""
     guids = {node.guid for node in fabric.nodes} | {port.guid for port in fabric.end_ports()}
     sm_keys = {SMInfo(port.sm_info).sm_key for port in fabric.end_ports() if port.sm_info is not None}
     sm_key = next((key for key in sm_keys if key), 0)

@@ -10,12 +10,14 @@ from ibkeys.discovery.port_counters import ConstraintErrors
 from ibkeys.errors import StoreError
 from ibkeys.fabric.probes import SaProbe
 from ibkeys.fabric.sa_view import Outcome, SaAnswer, SaPort, SaView
-from ibkeys.fabric.snapshot import About, Snapshot, fingerprint_text
+from ibkeys.fabric.snapshot import About, ImportedFile, Snapshot, fingerprint_text
+from ibkeys.fabric.snapshot_class_keys import class_key_rows, readings_of
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.guessable import Trait
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SMInfo, SwitchInfo
 from ibkeys.mad.fields import NumberRow
+from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.store.snapshot import Row, read_snapshot, write_snapshot
 from ibkeys.store.sqlite import guid_number, guid_text
 from ibkeys.topology.model import Node, Port, Reading, Topology, Trouble
@@ -73,6 +75,13 @@ def save_snapshot(path: Path, snapshot: Snapshot, with_keys: bool = False) -> No
         "sa_probes": ((question, probe.answer, probe.detail) for question, probe in snapshot.sa_probes.items()),
         "notes": ((note,) for note in fabric.notes),
         **_sa_rows(snapshot.sa_view or SaView(), port_ids),
+        "class_keys": class_key_rows(snapshot.class_keys or (), port_ids, snapshot.fingerprints, with_keys),
+        **_imported_rows(snapshot, port_ids),
+        "virtual_ports": (
+            (port_ids[port], port.virtual_ports, port.virtualization_raw)
+            for port in ports
+            if port.can_have_virtual_ports
+        ),
     }
     write_snapshot(path, contents)
 
@@ -81,6 +90,18 @@ def _sa_rows(view: SaView, port_ids: dict[Port, int]) -> dict[str, Iterable[Row]
     return {
         "sa_answers": ((record, answer.outcome, answer.detail) for record, answer in view.answers.items()),
         "sa_ports": ((port_ids[port], said.port_info, said.p_key_raw) for port, said in view.ports.items()),
+    }
+
+
+def _imported_rows(snapshot: Snapshot, port_ids: dict[Port, int]) -> dict[str, Iterable[Row]]:
+    return {
+        "imported_files": (
+            (number, each.name, each.kind, each.written, int(each.is_sm), each.m_keys)
+            for number, each in enumerate(snapshot.files, 1)
+        ),
+        "imported_values": (
+            (port_ids[port], attribute, file + 1) for (port, attribute), file in snapshot.origins.items()
+        ),
     }
 
 
@@ -123,6 +144,7 @@ class _PortRows:
         self.node_ids, self.port_ids = node_ids, port_ids
         self._of = snapshot.fingerprints.of
         self._known: dict[int, str] = {}
+        self._origins = {key: snapshot.files[file].is_sm for key, file in snapshot.origins.items()}
         self._unread = {(trouble.port, trouble.attribute): trouble.reading for trouble in snapshot.fabric.troubles}
 
     def row(self, port: Port) -> Row:
@@ -171,6 +193,9 @@ class _PortRows:
         return text
 
     def _reading(self, port: Port, attribute: str, was_read: bool) -> Reading:
+        from_sm = self._origins.get((port, attribute))
+        if was_read and from_sm is not None:
+            return "sm-word" if from_sm else "imported"
         if was_read:
             return _READ[not port.end_port.m_key.is_zero]
         return self._unread.get((port, attribute), "not-asked")
@@ -223,9 +248,25 @@ class _Loader:
             Trouble(self.ports[port], error, attribute, _READINGS[reading])
             for port, attribute, reading, error in self.tables["unread"]
         ]
+        for number, _, virtualization in self.tables["virtual_ports"]:
+            if len(virtualization or b"") not in (0, VirtualizationInfo.size):
+                raise ValueError("VirtualizationInfo of another length")
+            self.ports[number].virtualization_raw = virtualization
+        for trouble in self.fabric.troubles:
+            if trouble.is_behind and trouble.reading == "not-in-file":
+                trouble.port.says_peer = False
         errors = {self.ports[port]: ConstraintErrors(*rest) for port, *rest in self.tables["constraint_errors"]}
         probes = {question: SaProbe(answer, detail) for question, answer, detail in self.tables["sa_probes"]}
-        return Snapshot(self.fabric, self.about, found, errors, probes, self._sa_view())
+        class_keys = readings_of(self.tables["class_keys"], self.ports)
+        files = [
+            ImportedFile(name, kind, written, bool(is_sm), m_keys)
+            for _, name, kind, written, is_sm, m_keys in self.tables["imported_files"]
+        ]
+        origins = {(self.ports[port], name): file - 1 for port, name, file in self.tables["imported_values"]}
+        if any(not 0 <= file < len(files) for file in origins.values()):
+            raise ValueError("a value of no file")
+        view = self._sa_view()
+        return Snapshot(self.fabric, self.about, found, errors, probes, view, class_keys, files=files, origins=origins)
 
     def _sa_view(self) -> SaView | None:
         """Return what the SA said; None if it was not asked."""
@@ -249,11 +290,11 @@ class _Loader:
     def _port(
         self, nodes: dict[int, Node], row: Row, found: dict[Port, tuple[Trait, ...]], peers: list[tuple[Port, int]]
     ) -> None:
-        number, node, num, guid, _, path, peer, *rest = row
-        *_, asked, _, _, info, p_key_table, guid_info, sm_info = rest
-        _, m_key, fingerprint, port_traits = rest[len(_COLUMNS) : len(_COLUMNS) + 4]
+        number, node, num, guid, lid, path, peer, *rest = row
+        *_, capacity, asked, _, _, info, p_key_table, guid_info, sm_info = rest
+        state, m_key, fingerprint, port_traits = rest[len(_COLUMNS) : len(_COLUMNS) + 4]
         if num > _MOST_PORTS:
-            raise ValueError("a port number that no node has")
+            raise ValueError("a port number above those of its node")
         port = self.ports[number] = nodes[node].port(num)
         if port.is_end_port and guid is not None:
             port.guid = guid_number(guid)
@@ -264,6 +305,11 @@ class _Loader:
                 shown = int(m_key, 16) if m_key is not None else int(fingerprint, 16)
             view = PortInfo(info)
             port.info = (view.replace(m_key=shown) if port.is_end_port else view).raw
+            port.says_m_key = state != "unreadable" or not port.is_end_port
+        elif port.is_end_port:
+            port.stated_lid = lid
+        if port.is_end_port and capacity is None:
+            port.node.says_capacity = False
         for blob, unit in ((p_key_table, _P_KEY_BYTES), (guid_info, _GUID_BYTES)):
             if blob is not None and len(blob) % unit:
                 raise ValueError("an attribute of another length")
@@ -292,5 +338,5 @@ def _about(values: dict[str, Any]) -> About:
 def _route(text: str) -> tuple[int, ...]:
     route = tuple(int(part) for part in text.split(",")[1:])
     if len(route) > _MOST_HOPS or not all(0 <= port <= _MOST_PORTS for port in route):
-        raise ValueError("a directed route that there is none of")
+        raise ValueError("an impossible directed route")
     return route

@@ -36,10 +36,10 @@ def find_subnet_manager(
     try:
         own = PortInfo(fabric.find_port(LOCAL).get(PortInfo, 0)).master_sm_lid if own_answers else fabric.local().sm_lid
     except IbkeysError as error:
-        return SubnetManager(0, "unknown", f"the MasterSMLID of the own port cannot be read: {error}")
+        return SubnetManager(0, "unknown", f"the MasterSMLID of the local port cannot be read: {error}")
     lids = list(dict.fromkeys(lid for lid in (own, *master_sm_lids) if 1 <= lid <= MAX_UNICAST_LID))
     if not lids:
-        return SubnetManager(0, "none", "neither the own port nor the one to be changed has a MasterSMLID")
+        return SubnetManager(0, "none", "neither the local port nor the one to be changed has a MasterSMLID")
     asked = [
         _ask(fabric, lid, retries) if own_answers or lid != fabric.local().base_lid else _by_driver(fabric)
         for lid in lids
@@ -76,7 +76,7 @@ class OwnSmLid:
 def _by_driver(fabric: Fabric) -> SubnetManager:
     """What this host says of its own port, which is named as the SM's and does not answer."""
     local = fabric.local()
-    where = f"the own port, LID {local.base_lid}, is named as the SM's and does not answer, and this host says that"
+    where = f"the local port, LID {local.base_lid}, is named as the SM's and does not answer, and this host says that"
     if local.capability_mask & CapabilityMask.IS_SM:
         return SubnetManager(local.base_lid, "unknown", f"{where} its IsSM bit is set")
     return SubnetManager(local.base_lid, "none", f"{where} no SM runs there")

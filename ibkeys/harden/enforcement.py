@@ -213,7 +213,7 @@ def _of_drift(site: Site, survey: Survey, wanted: str) -> Iterator[Objection]:
     if drift.elsewhere:
         yield Objection(
             "drift",
-            f"{counted(len(drift.elsewhere), 'port')} not as OpenSM's policy says: {named(drift.elsewhere)}; first "
+            f"{counted(len(drift.elsewhere), 'port')} not matching OpenSM's policy: {named(drift.elsewhere)}; first "
             "correct the policy",
             "Switches would pass what the policy allows and drop the rest.",
         )

@@ -91,7 +91,7 @@ class EnforcementPlan(Plan):
         return is_open or any(each.differs for each in self.files) or any(leaf.difference() for leaf in self.leaves)
 
     def begin(self, journal: Journal, origin: Origin) -> Operation | None:
-        """Return the operation that was cut off, open again; None for a new one."""
+        """Return the operation that was interrupted, open again; None for a new one."""
         return None if self.cut_off is None else journal.reopen(self.cut_off, origin)
 
     def perform(self, writer: Writer, operation: Operation) -> None:
@@ -127,9 +127,9 @@ class EnforcementPlan(Plan):
         """Send SIGHUP, the master last, and return the leaf ports that are wrong when nothing comes nearer."""
         self._verify(writer)
         for each in self.files:
-            each.conf.verify("OpenSM was not told to read it")
+            each.conf.verify("OpenSM was not signalled to read it")
         for opensm in [opensm for each in self.files for opensm in each.opensms]:
-            opensm.hands.signal(opensm.instance.process)
+            opensm.machine.signal(opensm.instance.process)
         waiting = ProgressTimeout(self.clock, self.wait)
         while True:
             interrupts.check()

@@ -1,8 +1,8 @@
 """The steps for files: remove other users' access to files with keys, for every reachable OpenSM.
 
 OpenSM recreates guid2mkey at each key change with the permissions that its umask leaves. So its folder and log are
-closed before the first key, and files that it created meanwhile are closed at the end. An options file gets its rights
-together with its first key. Rights are only taken away; the way back is chmod. Source: opensm osm_db_files.c,
+closed before the first key, and files that it created in the meantime are closed at the end. An options file gets its
+rights together with its first key. Rights are only taken away; the rollback is chmod. Source: opensm osm_db_files.c,
 osm_log.c; a running OpenSM, observed.
 """
 
@@ -57,17 +57,17 @@ class FileStep(Step):
         )
 
     def open_files(self, running: Running) -> Iterator[_OpenFile]:
-        """Yield the files, or their folders, that give more rights than they should, with the way back of each."""
+        """Yield the files, or their folders, that give more rights than they should, with the rollback of each."""
         for role in self.roles:
             file = running.instance.files[role]
             if file.path is None or file.place is None:
                 continue
             try:
-                fact = running.hands.files.stat(file.place)
+                fact = running.machine.files.stat(file.place)
             except FileNotFoundError:
                 continue
             except OSError as error:
-                raise FileError(f"{file.path}: cannot be looked at: {error.strerror or error}") from None
+                raise FileError(f"{file.path}: cannot be examined: {error.strerror or error}") from None
             user = running.read_user()
             if role == "cache" and (hindrance := hindrance_to_closing(file.path, fact, user)):
                 raise Refused(f"{running.instance.name}: {hindrance}; nothing was changed", REFUSAL)
@@ -76,17 +76,17 @@ class FileStep(Step):
 
     def _close(self, found: Sequence[_OpenFile]) -> Sequence[str]:
         for each in found:
-            close(each.running.hands, each.place)
+            close(each.running.machine, each.place)
         for each in found:
             if each.role == "options":  # a new mode looks like an edit that nobody has read
-                each.running.hands.signal(each.running.instance.process)
+                each.running.machine.signal(each.running.instance.process)
         return ()
 
 
 @dataclass(frozen=True, slots=True)
 class _OpenFile:
     """A file on which others have rights. ``path``: as its host names it; ``place``: as it is reached there, which ends
-    with the process of its OpenSM where that has mounts of its own; ``fact``: as it was looked at."""
+    with the process of its OpenSM where that has mounts of its own; ``fact``: as it was examined."""
 
     running: Running
     role: Role
@@ -106,12 +106,12 @@ class _OpenFile:
 
     @property
     def way_back(self) -> str:
-        """The command that gives the rights back."""
+        """The command that restores the rights."""
         return f"chmod {self.fact.mode:04o} {self._name}"
 
     @property
     def _name(self) -> str:
-        host = self.running.hands.name
+        host = self.running.machine.name
         return f"{self.path} on {host}" if host else str(self.path)
 
 
@@ -120,7 +120,7 @@ KEY_FILES: Final = FileStep(
     "key-files",
     "files with keys closed to others",
     ("options", "keys"),
-    ("guid2mkey and options files, as they are then: mode 0600",),
+    ("guid2mkey and the options files that exist at that step: mode 0600",),
 )
 
 
@@ -138,14 +138,14 @@ def _name_on_host(running: Running, file: InstanceFile, fact: FileFact) -> Path:
     """
     assert file.path is not None
     try:
-        is_same = running.hands.files.stat(file.path).identity == fact.identity
+        is_same = running.machine.files.stat(file.path).identity == fact.identity
     except OSError:
         is_same = False
     return file.path if is_same else running.place_of(file.role)[0]
 
 
 def _has_key(running: Running, fact: FileFact) -> bool:
-    seen = running.hands.look(running.place_of("options")[0])
+    seen = running.machine.look(running.place_of("options")[0])
     return seen.data is not None and opensm_config(fact, seen.data).holds_key
 
 
@@ -154,5 +154,6 @@ def _of_umask(running: Running) -> Iterator[str]:
     if umask is None or umask & _UMASK != _UMASK:
         yield (
             f"{running.instance.name} re-creates guid2mkey readable for others at each later change of a key; its "
-            "closed folder keeps them out, and so does UMask=0077 in its unit after its next start"
+            "folder is closed to others, which protects the file; UMask=0077 in its unit protects it too, after the "
+            "next start"
         )

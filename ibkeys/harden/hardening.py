@@ -173,8 +173,8 @@ def _refuse(consent: Consent, draft: Draft) -> None:
 
 def _explained(error: IbkeysError, number: int, count: int, planned: PlannedStep) -> IbkeysError:
     """Let an error say which step it is from, what is there already, and how to go on."""
-    done = f"the {number - 1} steps before it are made and proven" if number > 2 else ""
-    done = done or ("the step before it is made and proven" if number == 2 else "nothing was made before it")
+    done = f"the {number - 1} steps before it are done and verified" if number > 2 else ""
+    done = done or ("the step before it is done and verified" if number == 2 else "no step was done before it")
     back = f"; to roll this step back: {planned.draft.way_back}" if planned.draft and not _is_refused(error) else ""
     text = told_halfway(f"{error}", "this step changed nothing")
     error.args = (

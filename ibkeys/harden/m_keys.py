@@ -69,7 +69,7 @@ class MKeyStep(Step):
 
 
 M_KEYS: Final = MKeyStep("m-keys", f"M_Keys at level {LEVEL} with a lease", "mkey-deploy")
-NEW_M_KEY: Final = MKeyStep("new-m-key", "a new M_Key in the place of one that is easy to guess", "mkey-rotate")
+NEW_M_KEY: Final = MKeyStep("new-m-key", "a new M_Key to replace one that is easy to guess", "mkey-rotate")
 
 
 def _open_run(writer: Writer) -> Run | None:
@@ -92,13 +92,13 @@ def _key_of_all(writer: Writer) -> MKey | None:
 
 def _in_words(run: PlannedRun, asked: Asked) -> Iterator[str]:
     if run.is_open:
-        yield f"the run that was begun goes on: {counted(len(run.jobs) + len(run.already_set), 'port')} of it"
+        yield f"the unfinished run continues: {counted(len(run.jobs) + len(run.already_set), 'port')} in it"
     else:
         what = "the M_Key stays" if all(job.keeps_key for job in run.jobs) else "one new M_Key for all"
         yield f"{counted(len(run.jobs), 'port')}: {what}, level {LEVEL}, lease {asked.lease} s"
     if isinstance(run.way, OpensmMethod):
         left = run.way.record.steps[run.way.record.at :]
-        yield f"on the way, each proven: {', then '.join(in_words(step) for step in left)}"
+        yield f"intermediate steps, each verified: {', then '.join(in_words(step) for step in left)}"
 
 
 def _make(writer: Writer, run: PlannedRun) -> Sequence[str]:

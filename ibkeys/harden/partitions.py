@@ -46,7 +46,7 @@ class PartitionStep(Step):
         return asked.policy is not None
 
     def draft(self, writer: Writer, asked: Asked) -> Draft | None:
-        """Return what the policy changes, or the rest of the apply that was cut off. Raises what `plan_apply` and
+        """Return what the policy changes, or the rest of the apply that was interrupted. Raises what `plan_apply` and
         `plan_resume` raise."""
         interrupts = Interrupts()
         hooks = ApplyHooks(interrupts.check, asked.telling.progress)
@@ -60,7 +60,7 @@ class PartitionStep(Step):
             return None
         return Draft(
             [plan.carrier.way, *_in_words(plan)],
-            "ibkeys undo, with the number that the journal gives it",
+            "ibkeys undo, with the number that the journal shows",
             lambda: _make(writer, plan, interrupts),
             plan.notes,
             plan.objections,
@@ -101,7 +101,7 @@ def _was_cut_off(writer: Writer) -> bool:
 def _in_words(plan: ApplyPlan) -> list[str]:
     words = [f"{phase.name}: {counted(len({step.port.key for step in phase.steps}), 'port')}" for phase in plan.phases]
     if plan.removed:
-        words.append(f"P_Keys that go, full to limited included: {plan.removed}")
+        words.append(f"P_Keys to be removed, full to limited included: {plan.removed}")
     return [*words, *(f"temporary loss of connectivity: {each.message}" for each in plan.breaks)]
 
 

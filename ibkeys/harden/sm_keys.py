@@ -30,12 +30,12 @@ class SmKeyStep(Step):
     lifts: frozenset[str] = frozenset({"default-sa-key"})
 
     def is_due(self, writer: Writer, asked: Asked) -> bool:
-        """Whether a change was cut off: its keys are pending in the key store."""
+        """Whether a change was interrupted: its keys are pending in the key store."""
         with writer.open_store() as store:
             return any(row.state == "pending" and row.kind in KINDS for row in SmKeys(store).rows())
 
     def draft(self, writer: Writer, asked: Asked) -> Draft | None:
-        """Return the change, or the rest of the one that was cut off. Raises what `plan_change` raises."""
+        """Return the change, or the rest of the one that was interrupted. Raises what `plan_change` raises."""
         interrupts = Interrupts()
         settings = Settings(asked.wait, check=interrupts.check, say=asked.say)
         plan = plan_change(writer, reach(writer.enter, asked.hosts), {}, settings)

@@ -60,7 +60,7 @@ def check_key_files(files: Iterable[KeyFile]) -> Iterator[Check]:
                 name,
                 False,
                 f"{file.path}: other users can replace it: a directory above belongs to them, or is open to them",
-                "keep it in a directory of root's own with mode 0700",
+                "keep it in a directory that belongs to root, with mode 0700",
             )
         elif each.holds_key is None:
             yield Check(name, None, f"{file.path}: cannot be read, so it is not known whether it holds a key")
@@ -125,7 +125,7 @@ def check_steps(store: KeyStore, folders: Iterable[Path]) -> Iterator[Check]:
             yield Check("key files", False, str(error))
             continue
         if not any((steps.missing, steps.stale, steps.newer)):
-            yield Check("key files", True, f"{folder}: guid2mkey and the key store are in step")
+            yield Check("key files", True, f"{folder}: guid2mkey and the key store match")
         if steps.missing or steps.stale:
             yield Check(
                 "key files",
@@ -144,10 +144,10 @@ def check_steps(store: KeyStore, folders: Iterable[Path]) -> Iterator[Check]:
 
 
 def check_run(store: KeyStore) -> Iterator[Check]:
-    """Yield a check for a run of mkey-deploy, mkey-rotate or mkey-remove that is not finished, or whose level goes back
-    unless somebody confirms it, if there is one.
+    """Yield a check for a run of mkey-deploy, mkey-rotate or mkey-remove that is not finished, or whose level is rolled
+    back unless somebody confirms it, if there is one.
 
-    One that waits after its first ports, as it was told to, is no problem.
+    One that waits after its first ports, as it was told to, is not a problem.
     """
     runs = Runs(store)
     run = runs.last()

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import re
 import stat
-import subprocess
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ibkeys.classkeys.key_files import CLASS_KEY_FILES, read_class_key_files
 from ibkeys.errors import IbkeysError
 from ibkeys.host.file_access import FileFact, read_file_fact, read_text
 from ibkeys.host.opensm_here import is_of_subnet
@@ -29,20 +29,18 @@ from ibkeys.host.opensm_process import (
     opensm_processes,
     read_opensm_config,
 )
+from ibkeys.host.run_program import Run, run_program
 from ibkeys.store.opensm import MKEY_FILE, c_number, read_key_files
 
 IBDIAG_CONFIG: Final = Path("/etc/infiniband-diags/ibdiag.conf")
 
 _RDMA: Final = ("rdma", "system", "show")
-_RDMA_SECONDS: Final = 5.0
-
-Run = Callable[[Sequence[str]], str | None]
-"""Runs a program and returns what it printed, None when it is not there or failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyFile:
-    """A file that may hold keys: ``guid2mkey``, ``opensm.conf``, ``ibdiag.conf`` or ``key store``.
+    """A file that may hold keys: ``guid2mkey``, one with keys of a class, ``opensm.conf``, ``ibdiag.conf`` or
+    ``key store``.
 
     ``holds_key``: whether one is in it (a key 0 is none, nor is OpenSM's default sm_key); None: it could not be read.
     """
@@ -112,13 +110,16 @@ def host_facts(
         tuple(config for _, config in configs if config is not None),
         tuple(processes),
         tuple(read_devices(devices)),
-        read_privileged_qkey(run or _run),
+        read_privileged_qkey(run or run_program),
     )
 
 
 def key_files_in(folders: Iterable[Path]) -> list[KeyFile]:
-    """Return the guid2mkey of each of *folders* that has one, each once."""
-    found = (_key_file(MKEY_FILE, folder / MKEY_FILE, _has_m_keys) for folder in _once(folders))
+    """Return the guid2mkey, and the files with keys of classes, of each of *folders* that has one, each once."""
+    found: list[KeyFile | None] = []
+    for folder in _once(folders):
+        found.append(_key_file(MKEY_FILE, folder / MKEY_FILE, _has_m_keys))
+        found += [_key_file(name, folder / name, _has_class_keys) for name in CLASS_KEY_FILES.values()]
     return [file for file in found if file is not None]
 
 
@@ -160,6 +161,15 @@ def _has_m_keys(path: Path) -> bool | None:
     return any(not key.is_zero for key in keys.values())
 
 
+def _has_class_keys(path: Path) -> bool | None:
+    try:
+        keys = read_class_key_files(path.parent)[0]
+    except IbkeysError:
+        return None
+    name = next(name for name, file in CLASS_KEY_FILES.items() if file == path.name)
+    return any(not key.is_zero for key in keys.get(name, {}).values())
+
+
 def _ibdiag_has_key(path: Path) -> bool | None:
     text = read_text(path)
     if text is None:
@@ -175,20 +185,3 @@ def _once(paths: Iterable[Path]) -> Iterator[Path]:
         if real not in seen:
             seen.add(real)
             yield path
-
-
-def _run(command: Sequence[str]) -> str | None:
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=_RDMA_SECONDS,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout if done.returncode == 0 else None

@@ -34,7 +34,7 @@ class FileFact:
 
     @property
     def is_private(self) -> bool:
-        """Whether the mode alone keeps group and others out; directories above can change meanwhile."""
+        """Whether the mode alone keeps group and others out; directories above can change in the meantime."""
         return not self.mode & (stat.S_IRWXG | stat.S_IRWXO)
 
     @property
@@ -72,7 +72,7 @@ def stat_file(path: Path) -> FileFact:
     """Return what can be told of a file or directory from outside. Raises OSError."""
     status = path.stat()
     real = Path(os.path.realpath(path))
-    if not real.exists() or not real.samefile(path):  # below /proc/PID/root, which is no plain symbolic link
+    if not real.exists() or not real.samefile(path):  # below /proc/PID/root, which is not a plain symbolic link
         real = path.absolute()
     return fact_of(path, status, [(parent, parent.stat()) for parent in real.parents])
 

@@ -168,7 +168,7 @@ class CommandLine:
 
 def read_command_line(words: Sequence[str], in_order: bool = False) -> CommandLine:
     """Return what the words after the program's name mean. *in_order*: the environment has POSIXLY_CORRECT, so that the
-    first word that is no option ends them."""
+    first word that is not an option ends them."""
     _, _, words = _scan(words, in_order)  # OpenSM looks for the options file first; getopt sorts the words meanwhile
     found, errors, _ = _scan(words, in_order)
     given = [(each, _MISTYPED_KEY.sub(rf"\1{_NOT_SHOWN}", value) if value else value) for each, value in found]

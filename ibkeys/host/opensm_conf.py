@@ -41,8 +41,8 @@ class KeyLines:
 
 
 def read_conf(path: Path) -> bytes:
-    """Return the bytes of an opensm.conf. Raises FileFormatError for what is not there, is no regular file, or is too
-    long, and StoreError where it cannot be read."""
+    """Return the bytes of an opensm.conf. Raises FileFormatError for what is not there, is not a regular file, or is
+    too long, and StoreError where it cannot be read."""
     try:
         return files.read_bytes(path, files.SETTINGS)
     except FileNotFoundError as error:
@@ -114,7 +114,7 @@ def write_lines(path: Path, wanted: KeyLines) -> bool:
     The new file is beside the old one until it is whole and on disk, then takes its place at once; owner and mode stay,
     but for the rights of group and others, for it holds a key now. A symbolic link, and a file with a second name, are
     refused: the other name would go on without the lines.
-    Raises FileFormatError (also for what is no regular file), StoreError.
+    Raises FileFormatError (also for what is not a regular file), StoreError.
     """
     before, after, status = _before_and_after(path, wanted)
     try:
@@ -160,7 +160,7 @@ def _read_to_replace(path: Path) -> tuple[bytes, os.stat_result]:
         raise FileFormatError(str(error.strerror), str(path)) from error
     except OSError as error:
         if error.errno == errno.EFBIG:
-            message = f"is longer than {files.SETTINGS} bytes, so it is no configuration of OpenSM"
+            message = f"is longer than {files.SETTINGS} bytes, so it is not a configuration of OpenSM"
             raise FileFormatError(message, str(path)) from error
         raise os_error(path, "configuration of OpenSM", error) from error
     if status.st_nlink > 1:

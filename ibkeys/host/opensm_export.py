@@ -87,7 +87,7 @@ def lines_to_write(store: KeyStore, path: Path, protect: int | None = None, leas
             f"{path} is what the running OpenSM (process {process.pid}) reads at each heavy sweep; nothing was "
             "written: stop that OpenSM first, or let it set the key (ibkeys-mkey-rotate(1))",
             "running-opensm",
-        ).explained("To write the file is to apply it.")
+        ).explained("Writing the file would apply it.")
     wanted = lines_of(store, protect, lease)
     if wanted is None:
         raise Refused(

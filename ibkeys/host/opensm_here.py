@@ -1,7 +1,7 @@
 """OpenSM on this host, as far as this subnet goes: which configurations it would start with, how often it sweeps, where
 its keys are.
 
-Processes and files are looked at when somebody asks, and only then; nothing is changed.
+Processes and files are examined when somebody asks, and only then; nothing is changed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def own_socket() -> str:
 
 
 def running_here() -> list[OpensmProcess]:
-    """Return the OpenSM processes of this host, but for those on another simulated subnet than this process.
+    """Return the OpenSM processes of this host, except for those on another simulated subnet than this process.
 
     libumad2sim talks to the server that IBSIM_SOCKNAME names; on a real subnet nobody has that variable.
     """
@@ -61,7 +61,7 @@ def readers_of(path: Path) -> list[OpensmProcess]:
 
 
 def known_sweep_interval(fabric: Fabric, manager: SubnetManager) -> int | None:
-    """Return OpenSM's sweep interval in seconds where it can be known: the master sits on this host's port, and the
+    """Return OpenSM's sweep interval in seconds where it can be known: the master runs on this host's port, and the
     command line or the options file of the only OpenSM here says it, or a distribution's options file where none is
     seen to run. None otherwise."""
     if fabric.is_simulated or not manager.may_be_master or manager.lid != fabric.local().base_lid:

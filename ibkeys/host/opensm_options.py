@@ -1,7 +1,7 @@
 """The options file of OpenSM, its opensm.conf, read as OpenSM reads it.
 
 A line is a name, blanks and a value. ``#`` begins a comment anywhere, and quotes around a value are left out. Of
-several good lines for one option the last counts. A value that is no number of its width changes nothing. A flag is
+several good lines for one option the last counts. A value that is not a number of its width changes nothing. A flag is
 true for the exact word TRUE and false for every other word. Source: opensm osm_subnet.c (osm_subn_parse_conf_file,
 clean_val, osm_subn_verify_config), and what opensm 3.3.23 makes of such files.
 
@@ -25,8 +25,8 @@ _SPACE: Final = b" \t\r\n\v\f"
 _NUMBER: Final = re.compile(rb"[ \t\r\n\v\f]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 
 Complaint = Literal["unknown", "no-number", "not-true", "replaced", "no-newline"]
-"""What is wrong with a line: OpenSM knows no such option; its value is no number of its width, so the line changes
-nothing; a flag has a word that was probably meant as true and is false; OpenSM puts another value in the place of this
+"""What is wrong with a line: OpenSM knows no such option; its value is not a number of its width, so the line changes
+nothing; a flag has a word that was probably meant as true and is false; OpenSM puts another value in place of this
 one; the file ends without a newline, so its last line may be half written."""
 
 
@@ -96,7 +96,7 @@ def read_options(data: bytes) -> OptionsFile:
 
 
 def corrected(name: str, value: Value) -> Value:
-    """Return what OpenSM puts in the place of *value* of the option *name*: the same unless it is out of range."""
+    """Return what OpenSM puts in place of *value* of the option *name*: the same unless it is out of range."""
     return _REPLACED[name](value) if name in _REPLACED else value
 
 

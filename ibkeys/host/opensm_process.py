@@ -40,7 +40,7 @@ class OpensmConfig:
 
     ``m_key_set``, ``m_key_all_ones``: whether m_key is other than 0, and 0xffffffffffffffff literally, which a vendor's
     SM takes for a random key and stock OpenSM for a key. Levels and times as written. ``sm_key_default``,
-    ``sa_key_default``: whether they are OpenSM's own 1. ``mistakes``: names of options whose value is no number.
+    ``sa_key_default``: whether they are OpenSM's own 1. ``mistakes``: names of options whose value is not a number.
     """
 
     file: FileFact

@@ -13,7 +13,7 @@ TRAIT_TEXT: Final[Mapping[str, str]] = {
     "small": "fits 32 bits",
     "repeated": "repeats one pattern of at most 16 bits",
     "counting": "its digits count up or down",
-    "sample": "stands in public documentation",
+    "sample": "appears in public documentation",
     "all-f": "is all ones: NVIDIA's SM takes that as 'choose a random key', another SM installs it as it stands",
     "guid": "is a GUID of this fabric",
     "sm-key": "is also the SM_Key",

@@ -25,13 +25,13 @@ def parse_guid(text: str) -> int:
     text = text.strip()
     if _GID.fullmatch(text):
         if text[:2].lower() == "ff":
-            raise EncodeError(f"GUID {NOT_SHOWN} is a multicast GID: it is no port's")
+            raise EncodeError(f"GUID {NOT_SHOWN} is a multicast GID, not the GUID of a port")
         text = text[20:]
     if _OF_SYSFS.fullmatch(text):
         text = text.replace(":", "")
     number = int(text, 16) if _PLAIN.fullmatch(text) else _number(text)
     if not 0 < number < 1 << 64:
-        raise EncodeError(f"GUID {NOT_SHOWN if number else 0} is no GUID: it must be 64 bits and not 0")
+        raise EncodeError(f"GUID {NOT_SHOWN if number else 0} is not a GUID: it must be 64 bits and not 0")
     return number
 
 

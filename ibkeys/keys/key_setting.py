@@ -16,5 +16,5 @@ class KeySetting:
     lease: int
 
     def fields(self) -> dict[str, int]:
-        """Return the two that are no secret, by their names in PortInfo."""
+        """Return the two that are not secret, by their names in PortInfo."""
         return {"m_key_protect_bits": self.protect, "m_key_lease_period": self.lease}

@@ -18,11 +18,15 @@ GUIDS_PER_BLOCK: Final = 8
 
 
 class MgmtClass(IntEnum):
-    """MgmtClass of a MAD (IBA 13.4.4)."""
+    """MgmtClass of a MAD (IBA 13.4.4). The two vendor classes are those of NVIDIA that have keys."""
 
     SUBN_LID_ROUTED = 0x01
     SUBN_ADM = 0x03
     PERF_MGMT = 0x04
+    BASEBOARD = 0x05
+    VENDOR_VS = 0x0A
+    VENDOR_N2N = 0x0C
+    CONGESTION = 0x21
     SUBN_DIRECTED_ROUTE = 0x81
 
 
@@ -89,6 +93,10 @@ class AttributeID(IntEnum):
     LED_INFO = 0x0031
     CABLE_INFO = 0x0032
     PORT_INFO_EXTENDED = 0x0033
+    VIRTUALIZATION_INFO = 0xFFB0
+    V_PORT_INFO = 0xFFB1
+    V_NODE_INFO = 0xFFB2
+    V_PORT_STATE = 0xFFB3
 
 
 class NodeType(IntEnum):
@@ -184,6 +192,7 @@ class CapabilityMask(IntFlag):
 class CapabilityMask2(IntFlag):
     """PortInfo.CapabilityMask2, valid where CapabilityMask says so: the bits that concern this tool."""
 
+    IS_VIRTUALIZATION_SUPPORTED = 1 << 2
     IS_LINK_SPEED_NDR_SUPPORTED = 1 << 10
 
 

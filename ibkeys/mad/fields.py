@@ -156,7 +156,7 @@ class ArrayRow(Row):
         try:
             values = tuple(value)
         except TypeError:
-            raise EncodeError(f"{self.name}: {value!r} is no sequence of {self.count} numbers") from None
+            raise EncodeError(f"{self.name}: {value!r} is not a sequence of {self.count} numbers") from None
         if len(values) != self.count:
             raise EncodeError(f"{self.name}: {len(values)} elements given, the array has {self.count}")
         total = 0
@@ -358,7 +358,7 @@ def _check_rows(owner: str, size: int, rows: Mapping[str, Row]) -> None:
         if row.part_of:
             whole = by_name.get(row.part_of)
             if whole is None or span.start < whole.first_bit or span.stop > whole.first_bit + whole.width * whole.count:
-                raise TypeError(f"{owner}.{row.name} is no part of {row.part_of}")
+                raise TypeError(f"{owner}.{row.name} is not a part of {row.part_of}")
             continue
         for bit in span:
             if bit in taken:

@@ -213,6 +213,6 @@ def query_of(record: type[SaRecord], components: Mapping[str, Any]) -> tuple[int
     for name in components:
         if name not in record.components:
             known = ", ".join(record.components)
-            raise EncodeError(f"{record.name} has no component {name!r} that can be asked for; there are: {known}")
+            raise EncodeError(f"{record.name} has no component {name!r} that can be searched for; there are: {known}")
         mask |= 1 << record.components[name]
     return mask, record.new(**components).raw

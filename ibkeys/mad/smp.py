@@ -121,7 +121,7 @@ def parse(raw: bytes) -> Mad:
     if raw[1] != MgmtClass.SUBN_DIRECTED_ROUTE:
         return Mad(raw)
     if raw[7] > MAX_HOPS:
-        raise MalformedMad(f"a directed route of {raw[7]} hops; {MAX_HOPS} is the most")
+        raise MalformedMad(f"a directed route of {raw[7]} hops; {MAX_HOPS} is the maximum")
     return DirectedRouteSmp(raw)
 
 
@@ -157,7 +157,7 @@ def build_smp(
     else:
         mgmt_class, hops, lid = MgmtClass.SUBN_DIRECTED_ROUTE, len(path), PERMISSIVE_LID
         if hops > MAX_HOPS:
-            raise EncodeError(f"a directed route of {hops} hops; {MAX_HOPS} is the most")
+            raise EncodeError(f"a directed route of {hops} hops; {MAX_HOPS} is the maximum")
     fields = method, 0, 0, hops, transaction_id, attribute_id, 0, attribute_modifier, m_key, lid, lid
     try:
         head = _SMP_HEAD.pack(1, mgmt_class, 1, *fields)
@@ -183,7 +183,7 @@ def get_template(path: Sequence[int], m_key: int) -> bytes:
     """
     hops = len(path)
     if hops > MAX_HOPS:
-        raise EncodeError(f"a directed route of {hops} hops; {MAX_HOPS} is the most")
+        raise EncodeError(f"a directed route of {hops} hops; {MAX_HOPS} is the maximum")
     try:
         return _GET(_GET_HEAD, hops, m_key, _PERMISSIVE_LIDS, bytes(path))
     except (struct.error, ValueError) as error:

@@ -77,7 +77,7 @@ def lower_unconfirmed(writer: Writer, through: Through, run: int) -> Lowering | 
     """Lower the level of a run that nobody confirmed; None if there was nothing to lower.
 
     Raises StoreError if it is not to go back, or is not the last one; and what `plan_lowering` and lowering raise: then
-    it is still to go back.
+    it is still to be rolled back.
     """
     runs = Runs(writer.keystore)
     stage, last = runs.stage(run), runs.last()

@@ -32,7 +32,7 @@ from ibkeys.mad.attributes import Attribute, PortInfo
 from ibkeys.mad.const import Method
 from ibkeys.topology.model import Port
 
-ASK_LATER = "both are in the key store: ask it again later with --keystore, which tries either"
+ASK_LATER = "both are in the key store: query it again later with --keystore, which tries both"
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -101,7 +101,7 @@ class KeyEdit:
         if key is None:
             key = self.old.key  # what was asked with; where that were its key, the port would show it
             if not (key.is_zero and self.target.handle.fabric.ring.for_all == NO_MKEY):
-                raise MKeyNeeded(f"{self.port}: it hides its M_Key, which is another now")
+                raise MKeyNeeded(f"{self.port}: it hides its M_Key, which has changed")
         self.old = KeySetting(key, info.m_key_protect_bits, info.m_key_lease_period)
         self.target.m_key = key
         return set_image(info, self.wanted.key, **self.wanted.fields()).raw
@@ -195,7 +195,7 @@ class KeyEdit:
         try:
             return PortInfo((yield request))
         except (NoReply, MadStatusError, SendRefused):
-            return None  # a busy status is no answer either
+            return None  # a busy status is not an answer either
 
 
 @dataclass(frozen=True, slots=True)

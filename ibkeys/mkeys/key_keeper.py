@@ -20,7 +20,7 @@ class KeyKeeper(EngineHooks):
         self._ring = ring
 
     def keep(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
-        """Note with one sync what became of *ended*, and put the keys of *ready* into the store."""
+        """Note with one sync what happened to *ended*, and put the keys of *ready* into the store."""
         with self._store.in_one_transaction():
             for each in ended:
                 self.note(each, _edit_of(each))

@@ -52,8 +52,8 @@ def plan_mkey_set(
     """
     if port.port.is_external:
         raise UsageError(
-            f"{port}: external ports of a switch have no M_Key of their own; that of port 0 guards the whole "
-            "switch: address port 0"
+            f"{port}: external ports of a switch have no M_Key of their own; that of port 0 protects the "
+            "whole switch: address port 0"
         )
     if protect is not None and not 0 <= protect <= 3:
         raise UsageError(f"ProtectBits {protect} is not in 0..3")
@@ -102,8 +102,8 @@ class KeyPlan(Plan):
         if not edit.wanted.key.is_zero and not self.links_are_stored:
             _remember_links(writer.fabric, store, edit.port)
         edit.advice = (
-            f"both are kept in the key store ({store.path or 'in memory'}): ask it again later with --keystore, it "
-            "takes either"
+            f"both are kept in the key store ({store.path or 'in memory'}): query it again later with --keystore, "
+            "which tries both"
         )
         keeper = KeyKeeper(store, writer.fabric.ring)
         Engine(writer, operation, keeper, checks_arrival=False).make_one(single)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
+from ibkeys.partitions.dialect import NOT_CHECKED
 from ibkeys.partitions.model import (
     DEFAULT_MTU,
     DEFAULT_PARTITION,
@@ -91,7 +92,7 @@ def to_json(policy: Policy, problems: Sequence[Problem]) -> dict[str, Any]:
     return {
         "file": policy.path,
         "digest": policy.digest,
-        "accepted": policy.accepted,
+        "accepted": None if any(problem.code == NOT_CHECKED for problem in problems) else policy.accepted,
         "problems": [
             {
                 "line": problem.line,

@@ -51,7 +51,7 @@ def read_flag(remarks: Remarks, header: Header, pair: Pair) -> None:
 
 
 def read_group_flag(remarks: Remarks, flags: GroupFlags, pair: Pair) -> GroupFlags | None:
-    """Return *flags* with this one in it, None when it is no flag of a group."""
+    """Return *flags* with this one in it, None when it is not a flag of a group."""
     name = next((flag for flag in _GROUP_FLAGS if abbreviates(pair.name.text, flag)), None)
     if name is None:
         return None
@@ -69,7 +69,7 @@ def read_group_flag(remarks: Remarks, flags: GroupFlags, pair: Pair) -> GroupFla
         remarks.warn(column, "octal", f"{name}={pair.value.text} begins with 0 and is octal: {value}")
     if name in ("sl", "FlowLabel"):
         highest = 15 if name == "sl" else 0xFFFFF
-        # An empty value is refused; a word that is no number counts as 0 only where nothing is left over.
+        # An empty value is refused; a word that is not a number counts as 0 only where nothing is left over.
         if not clean or value > highest:
             remarks.warn(column, "bad-value", f"{name} is a number from 0 to {highest}; OpenSM ignores this one")
             return flags
@@ -81,7 +81,7 @@ def read_group_flag(remarks: Remarks, flags: GroupFlags, pair: Pair) -> GroupFla
         return replace(flags, scopes=flags.scopes | {value})
     if not clean or not value:
         taken = value or ("0" if name in ("Q_Key", "TClass") else "the default")
-        remarks.warn(column, "bad-value", f"{name}={pair.value.text} is no value for it; OpenSM takes {taken}")
+        remarks.warn(column, "bad-value", f"{name}={pair.value.text} is not a valid value; OpenSM takes {taken}")
     match name:
         case "mtu":
             if value and value not in MTU_BYTES:
@@ -89,7 +89,9 @@ def read_group_flag(remarks: Remarks, flags: GroupFlags, pair: Pair) -> GroupFla
             return replace(flags, mtu=value)
         case "rate":
             if value and value not in RATE_GBPS:
-                remarks.warn(column, "bad-value", f"rate is a code (3 is 10 Gb/s, 7 is 40 Gb/s), and {value} is none")
+                remarks.warn(
+                    column, "bad-value", f"rate is a code (3 is 10 Gb/s, 7 is 40 Gb/s), and {value} is not one"
+                )
             return replace(flags, rate=value)
         case "Q_Key":
             return replace(flags, q_key=value)

@@ -35,7 +35,7 @@ def read_group(
     """
     value = pair.value
     if value is None:
-        remarks.error(pair.name.column, "bad-mgid", "mgid without '=' and a GID: OpenSM does not survive this line")
+        remarks.error(pair.name.column, "bad-mgid", "mgid without '=' and a GID: OpenSM crashes on this line")
         return None
     # A group inherits the header's flags but for TClass.
     own = replace(definition.flags, t_class=0)
@@ -56,7 +56,7 @@ def read_group(
             remarks.warn(
                 flag.name.column,
                 "mgid-line",
-                f"{flag.name.text!r} is no flag of a group and ignored: no port may follow on an mgid= line",
+                f"{flag.name.text!r} is not a flag of a group and is ignored: no port may follow on an mgid= line",
             )
     group = _group(remarks, definition, known, value, own)
     if closed and bool(flags) != (group.mgid >> 120 == 0xFF):
@@ -75,7 +75,7 @@ def _group(remarks: Remarks, definition: Definition, known: set[int], value: Wor
     try:
         mgid = int(ipaddress.IPv6Address(value.text.replace("%", " ")))  # inet_pton knows no zones
     except ValueError:
-        return Group(0, flags, f"{value.text!r} is no GID", remarks.line, value.column)
+        return Group(0, flags, f"{value.text!r} is not a GID", remarks.line, value.column)
     refused = None
     if mgid >> 120 != 0xFF:
         refused = "it is not multicast (a multicast GID begins with ff)"

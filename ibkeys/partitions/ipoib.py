@@ -274,9 +274,9 @@ def _difference(name: str, planned: GroupValues, found: GroupValues) -> str:
 
 def _not_realizable(values: GroupValues) -> Iterator[str]:
     if values.mtu not in MTU_BYTES:
-        yield f"mtu={values.mtu} is no MTU code, and OpenSM makes no such group"
+        yield f"mtu={values.mtu} is not an MTU code, and OpenSM does not create such a group"
     if values.rate not in RATE_GBPS:
-        yield f"rate={values.rate} is no rate code, and OpenSM makes no such group"
+        yield f"rate={values.rate} is not a rate code, and OpenSM does not create such a group"
 
 
 def _unexpected(policy: Policy, mgid: int, found: GroupValues) -> GroupFinding:

@@ -59,7 +59,7 @@ class Resolution:
     """Memberships in the order of OpenSM's table, by the number with its bytes swapped.
 
     ``index0``: port GUID → the P_Key that ``indx0`` wants at index 0 there. ``unmatched``: items that name a GUID which
-    is no end port of the fabric, each once. ``fallback``: no file, or one that OpenSM refuses: everybody is full.
+    is not an end port of the fabric, each once. ``fallback``: no file, or one that OpenSM refuses: everybody is full.
     """
 
     memberships: tuple[Membership, ...]

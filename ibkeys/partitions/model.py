@@ -156,7 +156,7 @@ class Policy:
     With errors the definitions are those that could be read, which may be shown but not used: call `require_accepted`
     before every other use. ``data``: the very bytes that were read, and ``digest`` their SHA-256; None and empty for a
     policy that was made from another one. ``says``: the partitions whose members it says; None, of a file: all, for who
-    is not in a file is no member. Of others nothing is known, and nobody enters or leaves them.
+    is not in a file is not a member. Of others nothing is known, and nobody enters or leaves them.
     """
 
     path: str

@@ -121,14 +121,16 @@ class _Reader:
             )
         if b"\0" in raw:
             column = len(raw[: raw.index(b"\0")].decode("utf-8", "surrogateescape")) + 1
-            self.remarks.error(column, "nul-byte", "a NUL byte: this is no text, or not one of 8-bit characters")
+            self.remarks.error(
+                column, "nul-byte", "a NUL byte: this is not a text file, or not one of 8-bit characters"
+            )
             return
         text = raw.decode("utf-8", "surrogateescape")
         code, sharp, comment = text.partition("#")
         if code.endswith("\r") and not sharp and not self.has_cr:
             self.has_cr = True
             self.remarks.warn(
-                len(code), "cr", "the line ends in CR LF; OpenSM takes the CR for a letter of the last word (dos2unix)"
+                len(code), "cr", "the line ends in CR LF; OpenSM reads the CR as a part of the last word (dos2unix)"
             )
         at = 0
         while True:
@@ -152,7 +154,7 @@ class _Reader:
             self.remarks.error(
                 at + 1,
                 "lone-semicolon",
-                "a ';' with nothing before it on its line: OpenSM then reads on behind the end of the line and fails; "
+                "a ';' with nothing before it on its line: OpenSM then reads past the end of the line and fails; "
                 "put it after the last port",
             )
 
@@ -206,7 +208,7 @@ class _Reader:
         if key is not None:
             number = c_number(key.text)
             if not number.found or number.rest:
-                shown = f"{key.text!r} is no P_Key" if key.text else "there is no P_Key after the '='"
+                shown = f"{key.text!r} is not a P_Key" if key.text else "there is not a P_Key after the '='"
                 self.remarks.error(key.column, "bad-pkey", f"{shown} (0x..., decimal)")
                 return False
             base = number.value & PARTITION_MASK
@@ -221,7 +223,7 @@ class _Reader:
                 return False
             if key is not None:
                 self.remarks.warn(
-                    key.column, "zero-pkey", f"P_Key {key.text} is no partition; OpenSM picks 0x{base:04x}"
+                    key.column, "zero-pkey", f"P_Key {key.text} is not a partition; OpenSM picks 0x{base:04x}"
                 )
         self.check_name(first.name, name, base, pkey_given)
         if base not in self.bases:
@@ -358,4 +360,4 @@ class _Reader:
             advice = "; this version of OpenSM knows ALL_CAS, ALL_SWITCHES and ALL_ROUTERS"
         else:
             advice = "" if c_number(text).found else "; a port is named by its port GUID or a keyword"
-        self.remarks.error(pair.name.column, "bad-guid", f"{text!r} is no port GUID and no keyword{advice}")
+        self.remarks.error(pair.name.column, "bad-guid", f"{text!r} is neither a port GUID nor a keyword{advice}")

@@ -194,7 +194,7 @@ def _policy_text(policy: _Value) -> bytes | None:
     except binascii.Error:
         raise text.fail("text in base64") from None
     if len(data) > files.LARGE:
-        raise FileFormatError(f"{text.where}: more than {files.LARGE // files.MIB} MiB, which no policy has")
+        raise FileFormatError(f"{text.where}: more than {files.LARGE // files.MIB} MiB, the limit for a policy")
     return data
 
 
@@ -251,7 +251,7 @@ def _entries(value: _Value) -> dict[int, PKey]:
     for name, key in value.value.items():
         where = _Value(key, f"{value.where}[{json.dumps(name)[:40]}]")
         if not re.fullmatch("0|[1-9][0-9]{0,4}", name):
-            raise FileFormatError(f"{where.where}: the name is no index")
+            raise FileFormatError(f"{where.where}: the name is not an index")
         try:
             entries[int(name)] = PKey(where.hex(4, "a P_Key"))
         except EncodeError:

@@ -162,7 +162,7 @@ class PartitionPlan:
             _check_table(f"tables[{number}]", table)
         for number, change in enumerate(self.enforcement):
             if not change.port.is_external:
-                raise FileFormatError(f"enforcement[{number}]: {change.port} is no external port of a switch")
+                raise FileFormatError(f"enforcement[{number}]: {change.port} is not an external port of a switch")
 
     def _check_policy(self) -> None:
         text, sm = self.policy.text, self.sm_options
@@ -187,7 +187,7 @@ def _once(where: str, ports: Iterable[PortId]) -> None:
     for number, port in enumerate(ports):
         first = seen.setdefault(port.key, number)
         if first != number:
-            raise FileFormatError(f"{where}[{number}]: {port} stands there twice, first as {where}[{first}]")
+            raise FileFormatError(f"{where}[{number}]: {port} appears twice, first as {where}[{first}]")
 
 
 def _check_table(where: str, table: TableChange) -> None:
@@ -202,5 +202,5 @@ def _check_table(where: str, table: TableChange) -> None:
                 )
             if not 0 <= key <= 0xFFFF or not key & PARTITION_MASK:
                 raise FileFormatError(
-                    f"{where}.{name}: {key} at index {index} is no valid P_Key; an empty entry is left out"
+                    f"{where}.{name}: {key} at index {index} is not a valid P_Key; an empty entry is left out"
                 )

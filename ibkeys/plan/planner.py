@@ -33,6 +33,7 @@ from ibkeys.plan.tables.draft import Draft, Table, key_of
 from ibkeys.plan.tables.layout import Placed, place
 from ibkeys.plan.tables.leaf_ports import LeafPorts
 from ibkeys.reach.count import count_reach
+from ibkeys.topology.find import ALIAS_MEANS, alias_of
 from ibkeys.topology.model import Node, Port, Topology
 from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids
 from ibkeys.topology.subnet_manager import SubnetManager, shown_subnet_manager
@@ -63,7 +64,7 @@ def make_plan(
     options, manager = options or Options(), manager or shown_subnet_manager(fabric)
     if options.disconnect_unconfigured and policy.leaves_open(DEFAULT_PARTITION):
         raise UsageError(
-            f"{policy.path} does not say who is in the default partition, so nobody can be taken out of it: leave "
+            f"{policy.path} does not say who is in the default partition, so nobody can be removed from it: leave "
             "--disconnect-unconfigured out"
         )
     if options.disconnect_unconfigured and manager.presence != "none" and not force:
@@ -232,6 +233,12 @@ class _Planner:
                 continue  # reported where it is
             where = f"{self.policy.path}:{rule.line}:{rule.column}: 0x{rule.guid:016x}"
             node = nodes.get(rule.guid)
+            alias = alias_of(self.fabric, rule.guid)
+            if alias is not None:
+                self.draft.report(
+                    None, "guid-not-found", f"{where} is alias GUID {alias[1]} of {alias[0]}: {ALIAS_MEANS}"
+                )
+                continue
             if node is None:
                 self.draft.report(None, "guid-not-found", f"{where}: no port that a link reaches has this GUID")
                 continue

@@ -8,8 +8,8 @@ A policy in between names every port by its GUID: also the subnet manager's, so 
 the IPoIB and other groups of the present policy, where a port is left that was in the partition, and those of the new
 one. What it cannot do:
 
-- A port that comes meanwhile and that no policy names by its GUID gets only the limited default P_Key, until the last
-  policy is read. One that both policies name gets what it has in both of them.
+- A port that comes in the meantime and that no policy names by its GUID gets only the limited default P_Key, until the
+  last policy is read. One that both policies name gets what it has in both of them.
 - OpenSM gives every port a P_Key of the default partition. A port that has none gets it with the first policy
   (``given_default``), whoever it meets there.
 - A P_Key that moves to another block of 32 entries is briefly absent between two Sets (``torn``). OpenSM moves one for
@@ -125,7 +125,8 @@ class _Way:
         self.ports += [port for port in others if port.guid not in self.tables]
         if sm_port_guid not in {port.guid for port in self.ports}:
             raise UsageError(
-                f"the subnet manager's port 0x{sm_port_guid:016x} is no end port that the plan's fabric has; plan again"
+                f"the subnet manager's port 0x{sm_port_guid:016x} is not an end port that the plan's fabric has; "
+                f"plan again"
             )
         self.present, self.planned = self.resolve(self.old, self.ports), self.resolve(new, self.ports)
         self.had = {port.guid: self.as_opensm_has(port.guid) for port in self.ports}
@@ -178,7 +179,7 @@ class _Way:
         found = steps_between(self.had, self.gets, rooms, gaps=gaps)
         states = found.states or (self.gets,)
         if rewrite is not None:
-            # Without room it is left out: a leaf port that is filled to the end would enforce nothing meanwhile.
+            # Without room it is left out: a leaf port that is filled to the end would enforce nothing in the meantime.
             more = {guid for guid, keys in self.had.items() if len(keys) < rooms.get(guid, 0)}
             first = {guid: keys | {PKey(rewrite)} if guid in more else keys for guid, keys in self.had.items()}
             states = (first, *states)
@@ -242,7 +243,9 @@ class _Way:
         made = self.resolve(parse_policy(to_conf(policy)), self.ports).by_port
         wrong = next((guid for guid, keys in state.items() if keys != frozenset(made.get(guid, ()))), None)
         if wrong is not None:
-            raise FileFormatError(f"no policy gives port 0x{wrong:016x} what it must have in between", self.new.path)
+            raise FileFormatError(
+                f"no policy gives port 0x{wrong:016x} what it needs in an intermediate step", self.new.path
+            )
         return policy
 
     def heads(self, base: int, stays: bool) -> Iterator[Definition]:
@@ -344,5 +347,5 @@ def _level(entries: Entries, base: int) -> int:
 def _comment(number: int, count: int, digest: str) -> bytes:
     return (
         f"# Step {number} of {count} of a change that ibkeys makes; digest of its plan: {digest}\n"
-        "# A state in between, for the ports that the fabric had when it began: the policy itself follows.\n"
+        "# An intermediate state, for the ports of the fabric when the change began: the policy itself follows.\n"
     ).encode("ascii", "replace")

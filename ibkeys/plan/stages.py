@@ -147,7 +147,7 @@ def _covering(entries: Entries, end: Entries, leaf: TableChange, other: Entries)
 
 def reuses_partitions(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange] = ()) -> bool:
     """Return whether a port must leave a partition before another enters it, or a leaf port has no room for what its
-    enforcement takes meanwhile: then it matters who else is there. Only what changes decides that."""
+    enforcement takes in the meantime: then it matters who else is there. Only what changes decides that."""
     chains = chains_of(tables, enforcement)
     return FabricTransition(_courses(chains)).reuses or any(map(_has_no_room, chains))
 

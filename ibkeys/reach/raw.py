@@ -22,7 +22,7 @@ class RawFilter:
 
 @dataclass(frozen=True, slots=True)
 class RawWay:
-    """``passes``: whether raw packets get through; None: a switch port on the way was not read."""
+    """``passes``: whether raw packets get through; None: a switch port on the way was not read, or is not known."""
 
     passes: bool | None
     dropped_by: tuple[RawFilter, ...]
@@ -38,7 +38,8 @@ def raw_way(source: Port, destination: Port) -> RawWay:
     drops = tuple(RawFilter(leaf, f"FilterRaw{field.title()}") for leaf, field in on_the_way if _filters(leaf, field))
     if drops:
         return RawWay(False, drops)
-    return RawWay(None if any(leaf.info is None for leaf, _ in on_the_way) else True, ())
+    is_unknown = not (source.says_peer and destination.says_peer) or any(leaf.info is None for leaf, _ in on_the_way)
+    return RawWay(None if is_unknown else True, ())
 
 
 def _filters(port: Port, direction: str) -> bool:

@@ -100,7 +100,8 @@ class Reach:
     ``ports``: the end ports of which that can be said, in the order of the fabric; a set of ports is a number with the
     bit of each one's place in it (another *place* may be given, None for ports that do not count). ``unread``: end
     ports of which nothing can be said: their table, or that of a switch port that enforces towards them, could not be
-    read, or whether it enforces. ``inbound_check``: what is assumed of switches, see `ibkeys.keys.pkey.InboundCheck`.
+    read, or whether it enforces. ``virtualized``: those with virtual ports, whose P_Keys cannot be read: they may reach
+    more than is said here. ``inbound_check``: what is assumed of switches, see `ibkeys.keys.pkey.InboundCheck`.
     """
 
     def __init__(
@@ -114,9 +115,12 @@ class Reach:
         self.inbound_check: InboundCheck = inbound_check
         self.ports: list[Port] = []
         self.unread: list[Port] = []
+        self.virtualized: list[Port] = []
         self._profiles: dict[Port, Profile] = {}
         groups: dict[Profile, Group] = {}
         for port in fabric.end_ports():
+            if port.hides_p_keys:
+                self.virtualized.append(port)
             if unread_for(port):
                 self.unread.append(port)
                 continue

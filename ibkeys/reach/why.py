@@ -73,13 +73,15 @@ class Ways(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What two end ports can do, and why: ``ways`` by the reading ``inbound_check`` of a switch's inbound check,
-    ``otherwise`` by the other one. ``unread`` names the ports whose values were not read."""
+    ``otherwise`` by the other one. ``unread`` names the ports whose values were not read, ``virtualized`` those of the
+    two with virtual ports, whose P_Keys cannot be read."""
 
     ways: Ways
     matches: tuple[Match, ...]
     unread: tuple[Port, ...]
     inbound_check: InboundCheck
     otherwise: Ways
+    virtualized: tuple[Port, ...] = ()
 
     @property
     def can_talk(self) -> bool | None:
@@ -107,7 +109,9 @@ def prove(a: Port, b: Port, inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK)
     (other,) = (each for each in INBOUND_CHECKS if each != inbound_check)
     unread = (*unread_for(a), *unread_for(b))
     matches = find_matches(a, b, inbound_check)
-    return Verdict(_ways(a, b, matches), matches, unread, inbound_check, _ways(a, b, find_matches(a, b, other)))
+    virtualized = tuple(port for port in (a, b) if port.hides_p_keys)
+    otherwise = _ways(a, b, find_matches(a, b, other))
+    return Verdict(_ways(a, b, matches), matches, unread, inbound_check, otherwise, virtualized)
 
 
 def keys_held(port: Port) -> list[PKey]:
@@ -139,11 +143,12 @@ def _checks(source: Port, destination: Port, key: PKey, inbound_check: InboundCh
 def _ways(a: Port, b: Port, matches: Sequence[Match]) -> Ways:
     known = a.p_keys is not None and b.p_keys is not None
     there, back = known and not _is_unsure(a, b), known and not _is_unsure(b, a)
+    may_have_more = a.hides_p_keys or b.hides_p_keys  # behind virtual ports
 
     def verdict(gets_through: bool, is_sure: bool) -> bool | None:
         if gets_through:
             return True if is_sure else None
-        return False if known else None
+        return False if known and not may_have_more else None
 
     return Ways(
         verdict(any(not match.stops for match in matches), there and back),
@@ -158,5 +163,7 @@ def _passes(checks: Sequence[Check]) -> bool:
 
 def _is_unsure(source: Port, destination: Port) -> bool:
     """Return whether a switch port on the way may stop packets, and was not read."""
+    if not (source.says_peer and destination.says_peer):
+        return True
     behind, before = leaf_of(source), leaf_of(destination)
     return (behind is not None and is_unread(behind, INBOUND)) or (before is not None and is_unread(before, OUTBOUND))

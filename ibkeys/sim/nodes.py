@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ibkeys.errors import UsageError
@@ -55,16 +56,28 @@ class _Number:
         port.touch()
 
 
+@dataclass(slots=True)
+class ClassAgent:
+    """The key of one management class at one end port: ``info`` its KeyInfo, 16 bytes; ``capability_mask`` that of its
+    ClassPortInfo; ``deadline`` when its lease runs out, None while the timer stands still."""
+
+    info: bytearray
+    capability_mask: int = 0
+    deadline: float | None = None
+
+
 class Port:
     """One port. Its attributes are the physical state: what is, not what an SMP may see.
 
     ``info`` is PortInfo (M_Key included), ``peer`` the port at the other end of the cable, ``lease_deadline`` the time
     at which the M_Key lease runs out, None while the timer stands still, ``counters`` what the PMA counts here, None
-    while that is nothing.
+    while that is nothing, ``class_agents`` by MgmtClass the keys of other classes (`ibkeys.sim.agents.class_keys`),
+    ``virtualization`` VirtualizationInfo, None where there are no virtual ports.
     """
 
     __slots__ = (
         "_p_keys",
+        "class_agents",
         "counters",
         "first_peer",
         "guid",
@@ -75,6 +88,7 @@ class Port:
         "node",
         "number",
         "peer",
+        "virtualization",
     )
 
     lid = _Number("lid")
@@ -102,7 +116,9 @@ class Port:
         self.first_peer: Port | None = None
         self._p_keys: bytearray | None = None
         self.guids: dict[int, int] | None = None
+        self.virtualization: bytes | None = None
         self.counters: Counters | None = None
+        self.class_agents: dict[int, ClassAgent] | None = None
         self.lease_deadline: float | None = None
         self.last_trap: float | None = None
 
@@ -331,7 +347,7 @@ class Node:
             self.partition_capacity = partition_cap
         if enforcement_cap is not None:
             if self.switch_info is None:
-                raise UsageError(f"{self.description} is no switch: it has no PartitionEnforcementCap")
+                raise UsageError(f"{self.description} is not a switch: it has no PartitionEnforcementCap")
             self.enforcement_capacity = enforcement_cap
             SwitchInfo.partition_enforcement_cap.patch(self.switch_info, enforcement_cap)
         for port in self.all_ports:
@@ -341,7 +357,7 @@ class Node:
     def set_enforcement_caps(self, inbound: bool, outbound: bool) -> None:
         """Set InboundEnforcementCap and OutboundEnforcementCap of a switch."""
         if self.switch_info is None:
-            raise UsageError(f"{self.description} is no switch: it enforces nothing")
+            raise UsageError(f"{self.description} is not a switch: it enforces nothing")
         SwitchInfo.inbound_enforcement_cap.patch(self.switch_info, inbound)
         SwitchInfo.outbound_enforcement_cap.patch(self.switch_info, outbound)
         self.touch()

@@ -35,7 +35,7 @@ class Software:
         if not 0 <= state <= SMState.MASTER or not 0 <= priority <= MOST_PRIORITY:
             raise UsageError(f"SM state {state} is not in 0..3 or priority {priority} not in 0..15")
         if not home.is_end_port:
-            raise UsageError(f"{home} is no end port: no SM runs there")
+            raise UsageError(f"{home} is not an end port: no SM runs there")
         self._managers.place(home.node, SubnetManager(home, state, priority, sm_key))
         self.set_is_sm(home, True)
         if state == SMState.MASTER:
@@ -66,7 +66,7 @@ class Software:
         """Change NodeDescription, as software on the node does; trap 144 with its flag says so. Raises UsageError."""
         raw = text.encode("utf-8", "replace")
         if len(raw) > NodeDescription.size:
-            raise UsageError(f"a NodeDescription of {len(raw)} bytes; {NodeDescription.size} is the most")
+            raise UsageError(f"a NodeDescription of {len(raw)} bytes; {NodeDescription.size} is the maximum")
         node.description_bytes = raw
         node.ports[0].record("description")
         node.touch()

@@ -111,7 +111,7 @@ class Subnet:
         raise AddressError(f"no node has the GUID 0x{key:016x}")
 
     def _guid(self, key: str) -> int:
-        """Return *key*, which is no id or description, as a GUID. Raises AddressError, with names that are near."""
+        """Return *key*, which is not an id or description, as a GUID. Raises AddressError, with names that are near."""
         if not re.fullmatch("[0-9a-fA-F]{1,16}", key) and not is_spelled_as_guid(key):
             known = [node.description for node in self.nodes]
             near = did_you_mean_one_of(near_nodes(key, known)) or did_you_mean(key, self._by_id)

@@ -53,7 +53,7 @@ def _port(host: HostFiles, folder: Path, device: str, number: str) -> HostPort |
 
 def _hex(text: str, most_digits: int, base: int = 16) -> int:
     if not 0 < len(text) <= most_digits or not text.isascii() or not text.isalnum():
-        raise ValueError(f"{text[:40]!r} is no number of the kernel")
+        raise ValueError(f"{text[:40]!r} is not a number as the kernel writes it")
     return int(text, base)
 
 

@@ -1,4 +1,4 @@
-"""The hosts whose OpenSMs are looked at: this one, and others through ssh."""
+"""The hosts whose OpenSMs are examined: this one, and others through ssh."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _DESCRIPTOR: Final = re.compile(
 )
 """Names that mean a descriptor of whoever uses them."""
 _DEVICES: Final = Path("/dev")
-"""A log that is thrown away goes to /dev/null, which is no file that anybody could read it in, or close."""
+"""A log that is thrown away goes to /dev/null, which is not a file that anybody could read it in, or close."""
 _NO_FILE: Final = frozenset({"stdout", "stderr", "-", "syslog"})
 
 
@@ -69,10 +69,10 @@ class InstanceFile:
 
 
 ABSENT: Final = "is not there"
-HOSTS_OWN: Final = "taken for the host's own; run as root to be certain"
+HOSTS_OWN: Final = "assumed to be the host's own; run as root to be certain"
 """A process whose root directory cannot be told may have other files of these names."""
 BUILD: Final = "which options file is the default was decided when this OpenSM was built: name it (-F) to be certain"
-NO_PROGRAM: Final = "its program cannot be told: it is only called opensm"
+NO_PROGRAM: Final = "its program could not be examined: only its name is opensm"
 NO_FILE: Final = ("none is named", "goes to ")
 """The prefix of a file's problem that only says the file is absent."""
 
@@ -122,7 +122,7 @@ class Named:
 
 @dataclass(slots=True)
 class _Look:
-    """How one process' files are looked at."""
+    """How one process' files are examined."""
 
     host: HostFiles
     process: OpensmProcess

@@ -56,7 +56,7 @@ def policy_of_master(fabric: Fabric, named: Named = NOTHING_NAMED, host: HostFil
     found = [each for each in own.instances if each.port_guid == guid]
     if len(found) != 1:
         raise UsageError(
-            f"the master (port GUID 0x{guid:016x}) is none of the OpenSMs that can be seen on this host "
+            f"the master (port GUID 0x{guid:016x}) is not one of the OpenSMs found on this host "
             f"({_in_words(own)}): {_BY_HAND}, or run on the master's host as root"
         )
     return _policy_of(found[0], left_out=left_out)
@@ -78,7 +78,7 @@ def _look(host: HostFiles, named: Named) -> tuple[HostReport, tuple[Instance, ..
     report = look_at_host(host, named, own_socket())
     if not report.instances:
         sure = "" if host.own_user() == 0 else " (run as root to be certain)"
-        raise UsageError(f"no OpenSM is seen on this host{sure}: {_BY_HAND}")
+        raise UsageError(f"no OpenSM was found on this host{sure}: {_BY_HAND}")
     known = tuple(each for each in report.instances if each.process.program_known)
     if not known:
         return report, ()
@@ -92,7 +92,7 @@ def _in_words(report: HostReport) -> str:
 
 def _process(instance: Instance) -> str:
     process = instance.process
-    return f"process {process.pid}" + ("" if process.program_known else ", whose program cannot be told")
+    return f"process {process.pid}" + ("" if process.program_known else ", whose program could not be examined")
 
 
 def _policy_of(instance: Instance, require_accepted: bool = True, left_out: Sequence[Instance] = ()) -> MasterPolicy:
@@ -115,7 +115,7 @@ def _policy_of(instance: Instance, require_accepted: bool = True, left_out: Sequ
     both, enforce = (instance.options.setting(name) for name in ("allow_both_pkeys", "part_enforce"))
     for each in (both, enforce):
         if not each.is_certain:
-            notes.append(f"{each.name} is taken as {_shown(each)}; it may not be in force")
+            notes.append(f"{each.name} is assumed to be {_shown(each)}; a different value may be in force")
     return MasterPolicy(
         instance,
         instance.policy,

@@ -18,11 +18,11 @@ Reading = Literal[
 WORDS: Final[dict[Reading, str]] = {
     "as-at-start": "not changed since OpenSM started",
     "may-have-been-read": "changed since OpenSM started; a heavy sweep ended after that, so it may have been read",
-    "not-read": "changed after the last heavy sweep that ended without errors: the next one takes it over (armed)",
+    "not-read": "changed after the last heavy sweep that ended without errors: the next one applies it (armed)",
     "changed": "changed since OpenSM started; whether it was read since then is not known",
     "unknown": "whether it changed since OpenSM started is not known",
     "absent": "not there now; whether it was there when OpenSM started is not known",
-    "absent-since-start": "not there, nor when OpenSM started",
+    "absent-since-start": "not there, and not there when OpenSM started either",
     "not-judged": "",
 }
 CHANGED: Final = frozenset({"may-have-been-read", "not-read", "changed", "unknown", "absent"})

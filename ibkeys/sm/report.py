@@ -29,7 +29,7 @@ MOST_OPENSMS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class HostReport:
-    """One host. ``name``: "" for this one. ``error``: why it could not be looked at; "" if it could."""
+    """One host. ``name``: "" for this one. ``error``: why it could not be examined; "" if it could."""
 
     name: str
     instances: tuple[Instance, ...] = ()
@@ -85,7 +85,7 @@ def look_at_host(host: HostFiles, named: Named = NOTHING_NAMED, socket: str = ""
     except (OSError, ValueError, ArithmeticError):
         if not host.name:
             raise
-        return HostReport(host.name, error="it answered what no host answers")
+        return HostReport(host.name, error="its answer is impossible")
 
 
 def not_reached(error: HostNotReached) -> HostReport:

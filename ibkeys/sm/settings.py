@@ -85,7 +85,7 @@ def read_settings(path: Path) -> SmSettings:
     except (RecursionError, MemoryError):
         raise FileFormatError("is nested too deeply", str(path)) from None
     except ValueError as error:  # no TOML, no UTF-8
-        raise FileFormatError(f"is no TOML: {error}", str(path)) from None
+        raise FileFormatError(f"is not TOML: {error}", str(path)) from None
     try:
         _check("the file", document, _TOP)
         here = _named("[here]", document.get("here", {}))
@@ -100,7 +100,7 @@ def _refuse_what_others_decide(path: Path, status: os.stat_result | None = None)
     that was read."""
     fact = read_file_fact(path)
     if fact is None or (status is not None and fact.identity != (status.st_dev, status.st_ino)):
-        raise UsageError("it cannot be told who may write it, so it is not used")
+        raise UsageError("it is not known who may write it, so it is not used")
     owners = {fact.uid, *fact.strange_owners}
     if not owners <= files.trusted_users() or fact.others_can_write or fact.mode & _OTHERS_WRITE:
         raise UsageError("others can write it or put another in its place, so it is not used")
@@ -142,12 +142,12 @@ def _named(where: str, entry: Any) -> Named:
 def _check(where: str, entry: Any, kinds: Mapping[str, type]) -> None:
     """Raise UsageError unless *entry* has nothing but names of *kinds*, each with a value of its kind."""
     if not isinstance(entry, dict):
-        raise UsageError(f"{where} is no table")
+        raise UsageError(f"{where} is not a table")
     for name, value in entry.items():
         if name not in kinds:
             raise UsageError(f"{where}: {name[:40]!r} is not known; known are {', '.join(kinds)}")
         if type(value) is not kinds[name]:
-            raise UsageError(f"{where}: {name} is no {_KIND_WORDS[kinds[name]]}")
+            raise UsageError(f"{where}: {name} has to be {_KIND_WORDS[kinds[name]]}")
 
 
-_KIND_WORDS: Final = {str: "text", bool: "true or false", dict: "table", list: "list of tables"}
+_KIND_WORDS: Final = {str: "a text", bool: "true or false", dict: "a table", list: "a list of tables"}

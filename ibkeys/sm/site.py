@@ -19,10 +19,10 @@ from ibkeys.host.file_access import FileFact
 from ibkeys.host.opensm_here import own_socket
 from ibkeys.printable import named
 from ibkeys.sm.elsewhere.ssh import SshHost
-from ibkeys.sm.hands.opening import open_hands
-from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import Instance, InstanceFile, Role
+from ibkeys.sm.machines.machine import Machine
+from ibkeys.sm.machines.opening import open_machine
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Setting
 from ibkeys.sm.report import Report, join, look_at_host
@@ -31,29 +31,29 @@ KEPT_HOSTS: Final = "sm_hosts"
 """Under this name the journal keeps the hosts of an operation."""
 MASTER: Final = "master"
 """What `Refused.interlock` is where there is no one master to go through; nothing overrides that."""
-_NO_PROGRAM: Final = "whether it is an OpenSM cannot be seen; run as root"
+_NO_PROGRAM: Final = "it cannot be verified that it is an OpenSM; run as root"
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A host with OpenSMs: what the user said of it, and the hands there."""
+    """A host with OpenSMs: what the user said of it, and the way to change it."""
 
     host: SmHost
-    hands: SmHands
+    machine: Machine
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """An OpenSM that runs, the hands on its host, and the SM of the fabric that it is; None if that is not known."""
+    """An OpenSM that runs, its host, and the SM of the fabric that it is; None if that is not known."""
 
     instance: Instance
-    hands: SmHands
+    machine: Machine
     manager: Manager | None
 
     def read_user(self) -> int:
         """Return the user ID that it runs as. Raises Refused (``stale``) if it runs no more, HostNotReached."""
         try:
-            return self.hands.files.stat(self.instance.process.folder).uid
+            return self.machine.files.stat(self.instance.process.folder).uid
         except OSError:
             raise stale(f"{self.instance.name} no longer runs, or was restarted") from None
 
@@ -69,8 +69,8 @@ class Running:
             raise UsageError(f"{_WORDS[role]} of {self.instance.name} {where}{file.problem}")
         if file.place != file.path and not self._is_the_hosts_own(file):
             raise FileError(
-                f"{file.path}: {self.instance.name} sees another file of that name than its host: run ibkeys in there, "
-                "or change the file where it comes from"
+                f"{file.path}: {self.instance.name} sees a different file of that name than its host: run ibkeys in "
+                "its container, or change the file at its source"
             ).explained("It is in a container, or has mounts of its own.")
         return file.path, file.place
 
@@ -78,7 +78,7 @@ class Running:
         """Whether the file is the same by the name that its host has for it: a service may have mounts of its own."""
         assert file.path is not None
         try:
-            return file.fact is not None and self.hands.files.stat(file.path).identity == file.fact.identity
+            return file.fact is not None and self.machine.files.stat(file.path).identity == file.fact.identity
         except OSError:
             return False
 
@@ -98,7 +98,8 @@ class Running:
             )
         in_file = options.file.values if options.file is not None else {}
         notes = [
-            f"{each} is taken as {_shown(setting.shown)}, as the options file says now; it is not known whether {name} "
+            f"{each} is assumed to be {_shown(setting.shown)}, as the options file says now; it is not known "
+            f"whether {name} "
             "has read it"
             for each, setting in settings.items()
             if not setting.is_certain and each in in_file
@@ -107,13 +108,13 @@ class Running:
 
     def verify_process(self) -> None:
         """Check that the process is still running. Raises Refused (``stale``), HostNotReached."""
-        if not self.hands.is_running(self.instance.process):
+        if not self.machine.is_running(self.instance.process):
             raise stale(f"{self.instance.name} no longer runs, or was restarted")
 
     def verify_options(self) -> None:
         """Check that the options file has not changed. Raises Refused (``stale``), HostNotReached."""
         file = self.instance.files["options"]
-        if file.place is not None and _state(file.fact) != _state(_fact_now(self.hands, file.place)):
+        if file.place is not None and _state(file.fact) != _state(_fact_now(self.machine, file.place)):
             raise stale(f"{file.path}, the options file of {self.instance.name}, was changed in the meantime")
 
 
@@ -128,9 +129,9 @@ _WORDS: Final[Mapping[Role, str]] = {
 }
 
 
-def reach(enter: Callable[[AbstractContextManager[SmHands]], SmHands], hosts: Iterable[SmHost]) -> list[Reached]:
+def reach(enter: Callable[[AbstractContextManager[Machine]], Machine], hosts: Iterable[SmHost]) -> list[Reached]:
     """Open *hosts*; *enter* closes them again, as an ExitStack does. Raises HostNotReached."""
-    return [Reached(host, enter(open_hands(host))) for host in hosts]
+    return [Reached(host, enter(open_machine(host))) for host in hosts]
 
 
 def to_json(reached: Iterable[Reached]) -> list[dict[str, Any]]:
@@ -165,7 +166,7 @@ class Seen:
     master: Running
 
     def others(self) -> Iterator[tuple[Manager, Running | None]]:
-        """Yield the other SMs that take part, each with its OpenSM; None if that is on no host that was looked at.
+        """Yield the other SMs that take part, each with its OpenSM; None if that is on no host that was examined.
 
         A port whose IsSM bit is set and whose SMInfo was not answered takes part.
         """
@@ -176,19 +177,19 @@ class Seen:
 
 def taking_part(report: Report, reached: Sequence[Reached]) -> Iterator[tuple[Manager, Running | None]]:
     """Yield every SM of the fabric that is or may become master, each with its OpenSM; None if that is on no host that
-    was looked at.
+    was examined.
     """
     seen = {each.port_guid: each for each in report.instances() if each.port_guid is not None}
     for manager in report.managers or ():
         if manager.state == "not active":
             continue
         instance = seen.get(manager.guid)
-        yield manager, None if instance is None else Running(instance, hands_of(reached, instance), manager)
+        yield manager, None if instance is None else Running(instance, machine_of(reached, instance), manager)
 
 
 def look_around(managers: Sequence[Manager], reached: Sequence[Reached], own_guid: int) -> Report:
     """Return the *managers* of the fabric with the OpenSMs of the hosts *reached*; see `find_master`."""
-    looked = [look_at_host(each.hands.files, each.host.named, own_socket()) for each in reached]
+    looked = [look_at_host(each.machine.files, each.host.named, own_socket()) for each in reached]
     return join(managers, looked, [own_guid])
 
 
@@ -201,7 +202,7 @@ def find_master(managers: Sequence[Manager], reached: Sequence[Reached], own_gui
     """
     report = look_around(managers, reached, own_guid)
     manager, instance = master_in(report)
-    return Seen(report, reached, manager, Running(instance, hands_of(reached, instance), manager))
+    return Seen(report, reached, manager, Running(instance, machine_of(reached, instance), manager))
 
 
 def master_in(report: Report) -> tuple[Manager, Instance]:
@@ -215,9 +216,9 @@ def master_in(report: Report) -> tuple[Manager, Instance]:
     return manager, instance
 
 
-def hands_of(reached: Sequence[Reached], instance: Instance) -> SmHands:
+def machine_of(reached: Sequence[Reached], instance: Instance) -> Machine:
     """Return the host of an OpenSM, opened for changes."""
-    return next(each.hands for each in reached if each.hands.name == instance.host)
+    return next(each.machine for each in reached if each.machine.name == instance.host)
 
 
 def verify_master(fabric: Fabric, manager: Manager, lids: Sequence[int]) -> None:
@@ -255,7 +256,7 @@ def _not_seen(report: Report, manager: Manager) -> IbkeysError:
     if len(doubles) > 1:
         return Refused(
             f"the master, the SM at {manager.port}, is seen as {named(doubles)}: name each host only once (this one is "
-            "always looked at), and stop what is not that SM",
+            "always examined), and stop what is not that SM",
             MASTER,
         )
     silent = [host for host in report.hosts if host.error]
@@ -263,7 +264,7 @@ def _not_seen(report: Report, manager: Manager) -> IbkeysError:
     seen = [each.name for each in report.instances()]
     text = (
         f"the master is the SM at {manager.port} (port GUID 0x{manager.guid:016x}), and it is not known to be one of "
-        f"the OpenSMs that were seen ({named(seen) if seen else 'none'})"
+        f"the OpenSMs that were found ({named(seen) if seen else 'none'})"
         f"{'; ' + '; '.join(problems) if problems else ''}; run on its host as root, or name it: --sm-host HOST"
     )
     return HostNotReached(text, silent[0].name) if silent else Refused(text, MASTER)
@@ -273,9 +274,9 @@ def _shown(value: object) -> str:
     return str(value).upper() if isinstance(value, bool) else str(value)
 
 
-def _fact_now(hands: SmHands, place: Path) -> FileFact | None:
+def _fact_now(machine: Machine, place: Path) -> FileFact | None:
     try:
-        return hands.files.stat(place)
+        return machine.files.stat(place)
     except OSError:
         return None
 

@@ -84,8 +84,8 @@ class KeyManagers:
 
 
 def find_key_managers(writer: Writer, reached: Sequence[Reached], found: Topology, goes_on: bool) -> KeyManagers:
-    """Return the OpenSMs of the fabric that a sweep with SMInfo *found*. *goes_on*: a change that was cut off goes on,
-    so that there may be several masters by now.
+    """Return the OpenSMs of the fabric that a sweep with SMInfo *found*. *goes_on*: a change that was interrupted goes
+    on, so that there may be several masters by now.
 
     Raises Refused (``master``, `REFUSAL`, ``file``, ``signal``) if there is no one master, if an SM is on no host that
     was reached, or an OpenSM could not be given a key; UsageError if an option is not known, FileError if a file is not
@@ -99,7 +99,7 @@ def find_key_managers(writer: Writer, reached: Sequence[Reached], found: Topolog
     else:
         report = find_master(managers_of(found), reached, own_guid).report
     managers = list(taking_part(report, reached))
-    refuse_strangers(managers, report.hosts, "an SM that goes on with the former sm_key becomes a second master")
+    refuse_strangers(managers, report.hosts, "an SM that keeps the former sm_key becomes a second master")
     # That of the master last.
     opensms = [_fit(each) for _, each in sorted(managers, key=lambda each: each[0].is_master) if each is not None]
     settings = [each.settings(_POLLING, "after how long a standby takes over")[0] for each in opensms]
@@ -121,7 +121,7 @@ def _fit(running: Running) -> Running:
     """Return an OpenSM whose keys can be changed by its options file. Raises Refused, UsageError."""
     instance = running.instance
     if not instance.process.program_known:
-        raise UsageError(f"{instance.name}: whether it is an OpenSM cannot be seen; run as root")
+        raise UsageError(f"{instance.name}: it cannot be verified that it is an OpenSM; run as root")
     told = [kind for kind in KINDS if instance.options.setting(kind).source == "command line"]
     if told:
         raise Refused(
@@ -158,7 +158,7 @@ def _refuse_one_file_of_several_hosts(files: Sequence[KeyFile]) -> None:
         if found is None:
             continue
         other = seen.setdefault((found.inode, found.modified_ns, found.data), file)
-        if other is not file and other.conf.hands.name != file.conf.hands.name:
+        if other is not file and other.conf.machine.name != file.conf.machine.name:
             raise Refused(
                 f"{other.conf.name} and {file.conf.name} are one file, which both hosts have from one server: give "
                 "each host its own options file; nothing was changed",
@@ -167,11 +167,11 @@ def _refuse_one_file_of_several_hosts(files: Sequence[KeyFile]) -> None:
 
 
 def _refuse_several_files_of_another_host(files: Sequence[KeyFile]) -> None:
-    """Raise Refused if two files of one other host would have to wait beside each other: its hands hold one."""
+    """Raise Refused if two files of one other host would have to wait beside each other: it holds one."""
     seen: dict[str, KeyFile] = {}
     for file in files:
-        other = seen.setdefault(file.conf.hands.name, file)
-        if file.conf.hands.name and other is not file:
+        other = seen.setdefault(file.conf.machine.name, file)
+        if file.conf.machine.name and other is not file:
             raise Refused(
                 f"{other.conf.name} and {file.conf.name} belong to two OpenSMs of one host; nothing was changed: stop "
                 "one of them, or run ibkeys on that host",

@@ -1,7 +1,7 @@
 """Planning a change of sm_key and sa_key on all hosts: the keys, the files, and the interlocks.
 
-A change that was cut off left its keys ``pending`` in the key store. The next one has the same keys then, and finishes
-it, wherever it stopped: keys are compared, nothing else says how far it came.
+A change that was interrupted left its keys ``pending`` in the key store. The next one has the same keys then, and
+finishes it, wherever it stopped: keys are compared, nothing else says how far it came.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
 from ibkeys.store.origin import Origin
 
 COMMAND: Final = "smkey-rotate"
-_FORMER_AGAIN: Final = "that OpenSM would have its former keys again, and ignore the others"
+_FORMER_AGAIN: Final = "that OpenSM would keep its former keys, and ignore the others"
 
 
 @dataclass(slots=True)
@@ -53,8 +53,8 @@ class Settings:
 class KeyChange(Plan):
     """A planned change. No port is written to.
 
-    ``new``: the keys; ``goes_on``: they are those of a change that was cut off; ``former``: the SA_Keys that must be
-    refused at the end.
+    ``new``: the keys; ``goes_on``: they are those of a change that was interrupted; ``former``: the SA_Keys that must
+    be refused at the end.
     """
 
     managers: KeyManagers
@@ -69,7 +69,7 @@ class KeyChange(Plan):
         return True
 
     def begin(self, journal: Journal, origin: Origin) -> Operation | None:
-        """Return the operation that was cut off, open again; None for a new one."""
+        """Return the operation that was interrupted, open again; None for a new one."""
         if not self.goes_on:
             return None
         left = [each.id for each in journal.list_operations() if each.command == COMMAND and each.state != "undone"]
@@ -104,7 +104,7 @@ class KeyChange(Plan):
             "goes_on": self.goes_on,
             "files": [
                 {
-                    "host": file.conf.hands.name or None,
+                    "host": file.conf.machine.name or None,
                     "path": str(file.conf.seen.path),
                     "opensms": [each.instance.name for each in file.opensms],
                     "changes": {kind: self.state(kind, file.keys[kind]) for kind in KINDS},
@@ -130,13 +130,13 @@ class KeyChange(Plan):
 def plan_change(
     writer: Writer, reached: Sequence[Reached], given: Mapping[Kind, SMKey], settings: Settings
 ) -> KeyChange:
-    """Plan new keys for all SMs of the fabric, *given* or else generated, or the rest of a change that was cut off.
+    """Plan new keys for all SMs of the fabric, *given* or else generated, or the rest of a change that was interrupted.
 
     Raises UsageError for keys that cannot be meant, and where something is not known; Refused if the change would leave
     the SMs without a common key, or could not be proven; FileError, HostNotReached, StoreError, StoreSealed.
     """
     if writer.fabric.is_simulated:
-        raise UsageError("a simulated subnet has no OpenSM on any host, whose files could be changed")
+        raise UsageError("a simulated subnet has no OpenSM on any host, so there is no file to change")
     rows = _stored(writer)
     pending: dict[Kind, SMKey] = {
         row.kind: row.sm_key for row in rows if row.state == "pending" and row.kind != "other"
@@ -187,7 +187,7 @@ def _refuse_while_standbys_are_stopped(store: KeyStore) -> None:
 
 
 def _new_keys(given: Mapping[Kind, SMKey], pending: Mapping[Kind, SMKey]) -> dict[Kind, SMKey]:
-    """Return the new keys. Raises UsageError for given ones that are no key, or not those that were begun with."""
+    """Return the new keys. Raises UsageError for given ones that are not key, or not those that were begun with."""
     for kind, key in given.items():
         if key.is_zero or key == DEFAULT:
             raise UsageError(f"the new {kind} is {'0' if key.is_zero else '1, the default'}, which is no key at all")
@@ -198,12 +198,12 @@ def _new_keys(given: Mapping[Kind, SMKey], pending: Mapping[Kind, SMKey]) -> dic
             )
     new: dict[Kind, SMKey] = {kind: pending.get(kind) or given.get(kind) or SMKey.generate() for kind in KINDS}
     if new["sm_key"] == new["sa_key"]:
-        raise UsageError("the new sm_key and sa_key are the same: whoever asks the SA would know what SMs trust")
+        raise UsageError("the new sm_key and sa_key are the same: whoever knows the sa_key would also know the sm_key")
     return new
 
 
 def _refuse_other_files(writer: Writer, managers: KeyManagers) -> None:
-    """Raise UsageError if the change that was cut off had other options files, and none of these: this is another
+    """Raise UsageError if the change that was interrupted had other options files, and none of these: this is another
     subnet then, which would get its keys, while nobody could finish it any more.
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
@@ -250,8 +250,8 @@ def _unread_edits(change: KeyChange) -> Iterator[Objection]:
     if edits:
         yield Objection(
             "stale",
-            f"{'; '.join(edits)}: let OpenSM read it first, or take it back",
-            "The signal of this change would bring that edit into force too.",
+            f"{'; '.join(edits)}: let OpenSM read it first, or revert it",
+            "The signal of this change would also activate that edit.",
         )
 
 

@@ -121,7 +121,7 @@ class Proof:
         return "" if masters else "no subnet manager says that it is master"
 
     def _strangers(self) -> str:
-        """Sweep again: an SM that came meanwhile, or one that nobody knew of, may be a second master."""
+        """Sweep again: an SM that came in the meantime, or one that nobody knew of, may be a second master."""
         found = managers_of(self.writer.fabric.sweep(wanted=Wanted(sm_info=True)))
         masters = [str(each.port) for each in found if each.is_master]
         return "" if len(masters) == 1 else f"{len(masters)} subnet managers say that they are master: {named(masters)}"

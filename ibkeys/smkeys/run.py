@@ -46,8 +46,8 @@ class Placed:
 @dataclass(slots=True)
 class Run:
     """``new``: the keys that all files get; ``former``: SA_Keys that must be refused afterwards; ``goes_on``: it is an
-    earlier change that was cut off, so that some files may have the new keys already. ``check``: called often, raises
-    to stop; ``say``: told what is being done. ``notes``: what the user should know at the end.
+    earlier change that was interrupted, so that some files may have the new keys already. ``check``: called often,
+    raises to stop; ``say``: told what is being done. ``notes``: what the user should know at the end.
     """
 
     writer: Writer
@@ -108,10 +108,10 @@ class Run:
 
     def _close_log(self, opensm: Running, user: int) -> None:
         log = opensm.instance.files["log"]
-        if log.place is not None and log.fact is not None and close(opensm.hands, log.place, user):
+        if log.place is not None and log.fact is not None and close(opensm.machine, log.place, user):
             self.notes.append(
-                f"{opensm.instance.name}: only its owner may read {log.path} from now on; where logrotate makes it "
-                "anew, its mode counts (create 0600)"
+                f"{opensm.instance.name}: only its owner may read {log.path} from now on; if logrotate re-creates "
+                "it, set the mode there (create 0600)"
             )
 
     @property
@@ -127,7 +127,9 @@ class Run:
             after = with_options(conf.data, values)
             if after != conf.data:
                 self.say(f"writing beside {conf.name}")
-                staged = conf.hands.stage(self.operation, conf.seen, after, contents=self._contents, rights=conf.rights)
+                staged = conf.machine.stage(
+                    self.operation, conf.seen, after, contents=self._contents, rights=conf.rights
+                )
                 ready.append((file, after, stack.enter_context(staged)))
         return ready
 
@@ -144,12 +146,12 @@ class Run:
                 if not error.is_replaced:
                     self._placed.pop()
                 raise
-            file.conf.seen = file.conf.hands.look(file.conf.path)
+            file.conf.seen = file.conf.machine.look(file.conf.path)
             self._refuse_unseen(file, after)
         self._refuse_late(began)
 
     def _refuse_late(self, began: float) -> None:
-        """Raise Incomplete if there is only as much of the polling time left as the way back needs."""
+        """Raise Incomplete if there is only as much of the polling time left as the rollback needs."""
         window = self.managers.window
         taken = self.clock.now() - began
         if window is not None and taken > window / 2:
@@ -165,7 +167,7 @@ class Run:
             if place is None or place == conf.path:
                 continue
             try:
-                sees_it = conf.hands.files.read(place, len(after) + 1) == after
+                sees_it = conf.machine.files.read(place, len(after) + 1) == after
             except OSError:
                 sees_it = False
             if not sees_it:
@@ -174,7 +176,7 @@ class Run:
     def _signal(self, opensms: Iterable[Running]) -> None:
         """Send SIGHUP to every OpenSM, even where the file had the keys already: it may not have been signalled."""
         for each in opensms:
-            each.hands.signal(each.instance.process)
+            each.machine.signal(each.instance.process)
 
     def _prove(self) -> None:
         """Raise Incomplete unless the new keys are in force, and the SMs know each other."""
@@ -189,7 +191,7 @@ class Run:
             if proof.is_trusted(key):
                 raise Incomplete("the SA still answers to a former sa_key")
         if self.managers.longest:
-            self.say(f"watching for {self.managers.longest:g} s and more whether there is one master")
+            self.say(f"watching for at least {self.managers.longest:g} s whether there is one master")
         if wrong := proof.until_steady(self.managers.longest):
             raise Incomplete(wrong)
 
@@ -243,11 +245,11 @@ class Run:
         for each in reversed(self._placed):
             try:
                 conf = each.file.conf
-                seen = conf.hands.look(conf.path)
+                seen = conf.machine.look(conf.path)
                 if seen.data != each.former:
                     if seen.data != each.after:
-                        raise FileChanged(f"{conf.name}: somebody else changed it meanwhile; it stays as it is")
-                    entry = conf.hands.replace(self.operation, seen, each.former, contents=self._contents)
+                        raise FileChanged(f"{conf.name}: somebody else changed it in the meantime; it stays as it is")
+                    entry = conf.machine.replace(self.operation, seen, each.former, contents=self._contents)
                     entry.failed()
                 each.entry.failed()
                 back.append(each.file)
@@ -275,7 +277,7 @@ class Run:
         keys = SmKeys(self._keystore)
         with self._keystore.in_one_transaction():
             for ref in self._refs:
-                keys.abandon(ref, "its change went back")
+                keys.abandon(ref, "its change was rolled back")
 
     def _what_stands(self) -> str:
         has = [file.conf.name for file in self.managers.files if file.keys == dict(self.new)]

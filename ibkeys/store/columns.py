@@ -72,7 +72,7 @@ def first_wrong(names: Sequence[str], rows: Sequence[Sequence[Any]], columns: Ma
     """
     known = [(at, name, columns[name]) for at, name in enumerate(names) if name in columns]
     for at, name, column in known:
-        # Most values of a column occur many times: each is looked at once. With its type, because 1 equals 1.0.
+        # Most values of a column occur many times: each is examined once. With its type, because 1 equals 1.0.
         if not all(column.takes(value) for _, value in {(type(row[at]), row[at]) for row in rows}):
             return name
     return None

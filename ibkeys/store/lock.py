@@ -63,7 +63,7 @@ def holder_of(*paths: Path | None) -> str:
 def _lock_of(path: Path) -> Path:
     try:
         if path.exists() and not path.is_file():
-            raise StoreError(f"{path}: is no regular file, so neither a journal nor a key store")
+            raise StoreError(f"{path}: is not a regular file, so it cannot be a journal or a key store")
         return lock_path(path)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise os_error(path, "journal or key store", error) from error

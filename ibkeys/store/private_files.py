@@ -30,7 +30,7 @@ def os_error(path: Path | None, what: str, error: OSError | ValueError) -> Store
 def create_private_file(path: Path) -> None:
     """Make an empty file of mode 0600, and its directories of mode 0700 where they are missing, all synced.
 
-    A file that somebody else made meanwhile is left as it is. Raises OSError.
+    A file that somebody else made in the meantime is left as it is. Raises OSError.
     """
     make_directory(path.parent)
     try:

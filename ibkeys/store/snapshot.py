@@ -1,6 +1,6 @@
 """The schema of a snapshot file: one SQLite database with all that one sweep read of a fabric's keys.
 
-Raw attributes are BLOBs of 64 bytes (a P_Key table 2 bytes for each entry, GUIDs 8 for each), with M_Key and SM_Key
+Raw attributes are BLOBs of 64 bytes (a P_Key table 2 bytes for each entry, GUIDs 8 for each), with all keys
 zeroed unless the snapshot was taken with its keys; the columns beside them are decoded, for people who query the file.
 GUIDs and P_Keys are text as the commands print them. A value that was not read is NULL, and its ``*_reading`` column
 says why. The file's format is its ``PRAGMA user_version``; **ibkeys-snapshot**(1) describes it.
@@ -100,10 +100,47 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "notes": ("text TEXT NOT NULL",),
     "sa_answers": ("record TEXT PRIMARY KEY", "outcome TEXT NOT NULL", "detail TEXT NOT NULL"),
     "sa_ports": ("port INTEGER PRIMARY KEY REFERENCES ports (id)", "port_info BLOB", "p_key_table BLOB"),
+    "class_keys": (
+        "port INTEGER NOT NULL REFERENCES ports (id)",
+        "class TEXT NOT NULL",
+        "state TEXT NOT NULL",
+        "class_key TEXT",
+        "class_key_fingerprint TEXT",
+        "protect_bit INTEGER",
+        "lease_period INTEGER",
+        "violations INTEGER",
+        "with_key INTEGER NOT NULL",
+        "known_key INTEGER",
+        "detail TEXT NOT NULL",
+        "key_info BLOB",
+        "PRIMARY KEY (port, class)",
+    ),
+    "imported_files": (
+        "id INTEGER PRIMARY KEY",
+        "file TEXT NOT NULL",
+        "kind TEXT NOT NULL",
+        "written TEXT NOT NULL",
+        "sm_word INTEGER NOT NULL",
+        "m_keys INTEGER NOT NULL",
+    ),
+    "imported_values": (
+        "port INTEGER NOT NULL REFERENCES ports (id)",
+        "attribute TEXT NOT NULL",
+        "file INTEGER NOT NULL REFERENCES imported_files (id)",
+        "PRIMARY KEY (port, attribute)",
+    ),
+    "virtual_ports": (
+        "port INTEGER PRIMARY KEY REFERENCES ports (id)",
+        "state TEXT NOT NULL",
+        "virtualization_info BLOB",
+    ),
 }
 """Table → its columns, and constraints in capitals."""
 _SINCE_2: Final = ("sa_answers", "sa_ports")
 """Tables that files of version 1 do not have: they are read as if nobody had asked the SA."""
+_SINCE_3: Final = ("class_keys", "imported_files", "imported_values", "virtual_ports")
+"""Tables that files before version 3 do not have: a sweep made them all, and nobody asked for keys of other classes or
+for virtual ports."""
 _CONSTRAINTS: Final = ("UNIQUE", "PRIMARY")
 
 _VIEWS: Final = (
@@ -135,11 +172,12 @@ SCHEMA: Final = Schema(
     application_id=0x49424B53,  # "IBKS"
     steps=(
         (
-            *(_create(name) for name in TABLES if name not in _SINCE_2),
+            *(_create(name) for name in TABLES if name not in (*_SINCE_2, *_SINCE_3)),
             "CREATE INDEX members ON p_keys (partition)",
             *_VIEWS,
         ),
         tuple(_create(name) for name in _SINCE_2),
+        tuple(_create(name) for name in _SINCE_3),
     ),
     columns={name: _columns_of(definitions) for name, definitions in TABLES.items()},
 )

@@ -88,7 +88,7 @@ class Database:
                 if path.stat().st_size > STATE:
                     raise StoreError(f"{path}: is larger than any {self._what}: more than {STATE // MIB} MiB")
         except NoRegularFile as error:
-            raise StoreError(f"{path}: {error.strerror}, so no {self._what}") from None
+            raise StoreError(f"{path}: {error.strerror}, so it cannot be a {self._what}") from None
         except (OSError, ValueError) as error:  # ValueError: a NUL in the name
             raise os_error(path, self._what, error) from error
         with self._plain_errors():
@@ -121,7 +121,7 @@ class Database:
             columns = {name: column for table in of.split() for name, column in self._schema.columns[table].items()}
             wrong = first_wrong([each[0] for each in cursor.description], rows, columns)
             if wrong is not None:
-                raise self.damage(f"{wrong} holds what it cannot")
+                raise self.damage(f"{wrong} has an impossible value")
         return rows
 
     def damage(self, why: str) -> StoreError:
@@ -183,7 +183,7 @@ class Database:
             if not joins:
                 connection.execute("COMMIT")
         if found != schema.application_id and (found or objects):
-            raise StoreError(f"{self.path}: is a database, but no ibkeys {self._what}; name another file")
+            raise StoreError(f"{self.path}: is a database, but not an ibkeys {self._what}; name another file")
         if not 0 <= version <= schema.version:
             known = f"this ibkeys knows up to {schema.version}, use a newer one"
             raise StoreError(f"{self.path}: {self._what} of schema {version}; {known}")
@@ -191,7 +191,8 @@ class Database:
         if strange:
             kind, name, *_ = min(strange)
             raise StoreError(
-                f"{self.path}: {kind} {name!r} is not as this {self._what} has it: the file is damaged, or another "
+                f"{self.path}: {kind} {name!r} does not belong to this kind of {self._what}: the file is damaged, "
+                f"or another "
                 f"program changed it; take another, or restore it from a backup"
             )
 
@@ -219,9 +220,9 @@ class Database:
         if self.path is None:
             return
         if self._open_connection().execute("PRAGMA application_id").fetchall() != [(self._schema.application_id,)]:
-            raise StoreError(f"{self.path}: is no ibkeys {self._what}; name another file")
+            raise StoreError(f"{self.path}: is not an ibkeys {self._what}; name another file")
         if not self._version():
-            raise StoreError(f"{self.path}: is no whole ibkeys {self._what}; take another")
+            raise StoreError(f"{self.path}: is not a complete ibkeys {self._what}; take another")
         problems = self._open_connection().execute("PRAGMA quick_check(1)").fetchall()
         if problems != [("ok",)]:
             raise StoreError(f"{self.path}: the {self._what} is damaged; take another, or restore it from a backup")
@@ -256,7 +257,7 @@ class Database:
         except sqlite3.Error as error:
             raise StoreError(f"{where}: {self._explain(error)}") from error
         except UnicodeDecodeError as error:  # text that is none, or in SQLite's own message about it
-            raise StoreError(f"{where}: the {self._what} is damaged (text that is no UTF-8)") from error
+            raise StoreError(f"{where}: the {self._what} is damaged (text that is not UTF-8)") from error
 
     def _explain(self, error: sqlite3.Error) -> str:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -307,7 +308,7 @@ _SQLITE_ADVICE: Final = {
     11: _DAMAGED,
     13: "no space left for the {what}; nothing was changed that depends on it",
     14: "the {what} cannot be opened: check the permissions of file and directory",
-    26: "is no database, so no {what}; name another file",
+    26: "is not a database, so it cannot be a {what}; name another file",
 }
 
 

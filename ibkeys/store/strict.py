@@ -38,12 +38,12 @@ def check_own(path: Path, what: str) -> None:
 def check_file(path: Path, status: os.stat_result, what: str) -> None:
     """Raise StoreError unless the file *path*, whose *status* this is, is a regular one, private and the user's own."""
     if not stat.S_ISREG(status.st_mode):
-        raise StoreError(f"{path}: is no regular file, so no {what}")
+        raise StoreError(f"{path}: is not a regular file, so it cannot be a {what}")
     if status.st_mode & _OTHERS:
         mode = stat.S_IMODE(status.st_mode)
         raise StoreError(
             f"{path}: other users may read or write this {what} (mode {mode:04o}); chmod 600 it, and "
-            "consider its secrets known"
+            "consider its secrets compromised"
         )
     try:
         refuse_strange_file(status)

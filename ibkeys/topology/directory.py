@@ -130,7 +130,7 @@ class Directory:
         port = switches[0].ports.get(int(match[2]))
         peer = port.peer if port is not None else None
         if port is None or port.num == 0 or peer is None:
-            raise NotFound(f"{word!r}: nothing is linked to that port, or what is was not read", (word,))
+            raise NotFound(f"{word!r}: nothing is linked to that port, or the far end was not read", (word,))
         return [peer.end_port]
 
     def _switches(self, name: str) -> list[Node]:
@@ -151,7 +151,7 @@ class Directory:
         troubles = len(self.fabric.troubles)
         if troubles:
             hint += f" ({troubles} ports could not be read: see discover)"
-        return NotFound(f"{clean(shown)!r}: nothing that was read is called so{hint}", tuple(hosts) or (word,))
+        return NotFound(f"{clean(shown)!r}: nothing that was read has this name{hint}", tuple(hosts) or (word,))
 
 
 def require_distinct(ports: Iterable[Port]) -> None:

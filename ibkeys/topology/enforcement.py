@@ -93,8 +93,9 @@ def is_unread(port: Port, bit: int = INBOUND | OUTBOUND) -> bool:
 
 
 def unread_for(port: Port) -> tuple[Port, ...]:
-    """Return the ports whose values decide for an end port and were not read: itself, the switch port that faces it."""
-    found = [port] if port.p_key_raw is None else []
+    """Return the ports whose values decide for an end port and were not read: itself, also where files do not say which
+    switch port faces it; the switch port that faces it."""
+    found = [port] if port.p_key_raw is None or not port.says_peer else []
     leaf = leaf_of(port)
     if leaf is not None and is_unread(leaf):
         found.append(leaf)

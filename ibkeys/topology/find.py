@@ -17,12 +17,29 @@ _NAMED: Final = 8
 """So many nodes are named where one is meant."""
 
 
+ALIAS_MEANS: Final = "upstream OpenSM gives an alias nothing; NVIDIA's applies it to the virtual port"
+"""What becomes of a policy's item that names an alias GUID."""
+
+
 class SeveralNodes(AddressError):
     """A host's name stands for several nodes, and one was to be named. ``ports``: the end ports of all of them."""
 
     def __init__(self, message: str, ports: Sequence[Port]) -> None:
         super().__init__(message)
         self.ports = list(ports)
+
+
+def alias_of(fabric: Topology, guid: int) -> tuple[Port, int] | None:
+    """Return the end port that has *guid* as an alias, and its index in GUIDInfo, as far as GUIDInfo was read; None for
+    none. Index 0 is the port's own GUID (IBA 14.2.5.5)."""
+    wanted = guid.to_bytes(8)
+    for port in fabric.end_ports():
+        raw = port.guid_info
+        if raw is not None and guid and wanted in raw:
+            found = next((at for at in range(8, len(raw), 8) if raw[at : at + 8] == wanted), None)
+            if found is not None:
+                return port, found // 8
+    return None
 
 
 def find_port(fabric: Topology, address: Address, portnum: int | None) -> Port:
@@ -77,7 +94,7 @@ def pick(fabric: Topology | None, ports: Sequence[Port], portnum: int | None, wh
         hint = f" ({troubles} ports could not be read: see discover)" if troubles else ""
         if fabric and fabric.unasked:
             why = next(trouble for trouble in fabric.troubles if trouble.port is fabric.unasked[0].near)
-            hint = f" ({len(fabric.unasked)} places were not asked; {why.port}: {why.error})"
+            hint = f" ({len(fabric.unasked)} places were not queried; {why.port}: {why.error})"
         raise Unreachable(f"{what}: no port on this subnet matches{hint}{near}")
     node = ports[0].node
     first = min(ports, key=lambda port: port.num)

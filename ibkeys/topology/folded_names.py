@@ -39,7 +39,7 @@ _TAME_DEVICE: Final = re.compile(r"[A-Za-z0-9._-]+")
 _DIGITS: Final = re.compile(r"(\d+)")
 _SHORT: Final = 160
 """Names of at most so many characters, two lines of a terminal, say numbers of switch ports as they are."""
-_FEW_GUIDS: Final = 4
+FEW_GUIDS: Final = 4
 """So many GUIDs stand beside a name in full."""
 _VENDOR: Final = len("0x") + 6
 """Digits of a GUID that tell its vendor: only with those in common GUIDs share a part."""
@@ -61,11 +61,24 @@ class FoldedNames:
 
     def words(self, rows: Iterable[Row]) -> list[str]:
         """Return *rows* as few words, hosts before switches, in natural order; every port is in one of them."""
+        forms = self.forms(rows)
+        numbered = next(forms)
+        return numbered if _length(numbered) <= _SHORT else min((numbered, *forms), key=_length)
+
+    def forms(self, rows: Iterable[Row]) -> Iterator[list[str]]:
+        """Yield *rows* as words in each way that there is: first with all numbers and GUIDs, then, if the fabric is
+        known, in ways that are shorter where nodes and ports are many."""
         ordered = sorted(rows, key=in_order)
-        numbered = self.with_numbers(ordered, ",".join)
-        if self._fabric is None or _length(numbered) <= _SHORT:
-            return numbered
-        return min((numbered, *self._briefly(ordered)), key=_length)
+        yield self.with_numbers(ordered, ",".join)
+        if self._fabric is None:
+            return
+        yield self.with_numbers(ordered, _folded_guids)
+        yield self._words(ordered, self._kinds, _folded_guids)
+        named = self._links.by_hosts(ordered)
+        if named is not None:
+            words, others = named
+            yield words + self.with_numbers(others, _folded_guids)
+            yield words + self._words(others, self._kinds, _folded_guids)
 
     def with_numbers(self, rows: Iterable[Row], guids_of: Callable[[Sequence[str]], str]) -> list[str]:
         """Return *rows*, in order, as words in which every port of a switch has its number. *guids_of*: GUIDs as they
@@ -114,18 +127,6 @@ class FoldedNames:
         """Yield the numbers of *ports* of a node, or nothing where it has just this one."""
         is_one = row["node_type"] != "switch" and self._ports[row["node_guid"]] == ports and len(ports) == 1
         yield "" if is_one else f" port {ranges(sorted(ports))}"
-
-    # --- in brief ----------------------------------------------------------------------------------------------------
-
-    def _briefly(self, rows: Sequence[Row]) -> Iterator[list[str]]:
-        """Yield *rows* as words that are shorter where nodes and ports are many, in each way that there is."""
-        yield self.with_numbers(rows, _folded_guids)
-        yield self._words(rows, self._kinds, _folded_guids)
-        named = self._links.by_hosts(rows)
-        if named is not None:
-            words, others = named
-            yield words + self.with_numbers(others, _folded_guids)
-            yield words + self._words(others, self._kinds, _folded_guids)
 
     def _kinds(self, row: Row, ports: set[int]) -> Iterator[str]:
         """Yield the kinds of which a switch has no port but those in *ports*, then the numbers of all others."""
@@ -215,7 +216,7 @@ def _quoted(name: str) -> str:
 
 def _folded_guids(guids: Sequence[str]) -> str:
     """Return GUIDs, of many those of one vendor as one set: ``0x78e7d1030022[9794,977c]``."""
-    if len(guids) <= _FEW_GUIDS:
+    if len(guids) <= FEW_GUIDS:
         return ",".join(guids)
     vendors: dict[str, list[str]] = {}
     for guid in sorted(guids):

@@ -52,5 +52,9 @@ def unseen_end_ports(other: Topology, fabric: Topology) -> list[Port]:
 
 def blind_ports(fabric: Topology) -> set[MatchKey]:
     """Return the ports of which it is not known what is behind them: their PortInfo was not read, or the far end did
-    not answer."""
-    return {match_key(each.port) for each in fabric.troubles if each.is_behind or each.attribute == PortInfo.name}
+    not answer. Imported files may say links without PortInfo."""
+    return {
+        match_key(each.port)
+        for each in fabric.troubles
+        if each.is_behind or (each.attribute == PortInfo.name and each.reading != "not-in-file")
+    }

@@ -17,13 +17,26 @@ from ibkeys.errors import IbkeysError, NoReply
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
-from ibkeys.mad.const import NODE_TYPE_NAMES, PORT_STATE_NAMES, CapabilityMask, NodeType, PortPhysicalState, PortState
+from ibkeys.mad.const import (
+    NODE_TYPE_NAMES,
+    PORT_STATE_NAMES,
+    CapabilityMask,
+    CapabilityMask2,
+    NodeType,
+    PortPhysicalState,
+    PortState,
+)
+from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.topology.port_id import PortId, identity
 
 MKeyState = Literal["zero", "set", "hidden", "unreadable"]
-Reading = Literal["with-key", "without-key", "refused", "silent", "not-asked"]
+Reading = Literal["with-key", "without-key", "refused", "silent", "not-asked", "imported", "sm-word", "not-in-file"]
 """How a value was read, or why not: with the node's M_Key or without one; an answer that says no; no answer. A wrong
-M_Key is silence too: from outside the two cannot be told apart."""
+M_Key is silence too: from outside the two cannot be told apart. Of files of other tools (`ibkeys.dumps`): one that has
+the port's answer; one that has the SM's word; none has it."""
+
+VirtualPorts = Literal["none", "off", "on", "unknown"]
+"""Whether virtual ports are behind a port: it cannot have them, it has them switched off or on, or did not say."""
 
 LinkEnd = tuple[int, int]
 """One end of a link, as the ``neighbors`` file writes it: node GUID of a switch or port GUID, and port number."""
@@ -38,6 +51,7 @@ class _PKeys(dict[int, PKey]):
 
 
 _p_keys: Final = _PKeys()
+_NOTHING: Final[frozenset[str]] = frozenset()
 _TYPE_NAMES: Final = {int(kind): name for kind, name in NODE_TYPE_NAMES.items()}
 _LINK_UP: Final = int(PortPhysicalState.LINK_UP)
 # What is read of every node and port, many times; a view of the whole attribute would cost more.
@@ -52,11 +66,14 @@ _STATE: Final = PortInfo.port_state.byte
 _STATE_BITS: Final = PortInfo.port_state.bits
 _PHYSICAL_STATE: Final = PortInfo.port_physical_state.byte
 _PHYSICAL_STATE_SHIFT: Final = PortInfo.port_physical_state.shift
+# CapabilityMask2 means something where this bit of CapabilityMask is set (IBA 14.2.5.6).
+_HAS_MASK2_BYTE: Final = PortInfo.capability_mask.byte + 2
+_HAS_MASK2_BIT: Final = CapabilityMask.IS_CAPABILITY_MASK2_SUPPORTED >> 8
 
 
 def occupied_entries(raw: bytes) -> list[tuple[int, PKey]]:
     """Return the valid entries of a P_Key table with their indexes."""
-    # Most tables have few entries, at their beginning: what is empty behind them is not looked at one by one.
+    # Most tables have few entries, at their beginning: what is empty behind them is not examined one by one.
     used = (len(raw.rstrip(b"\0")) + 1) // 2
     values = enumerate(struct.unpack_from(f">{used}H", raw))
     return [(index, _p_keys[value]) for index, value in values if value & PARTITION_MASK]
@@ -65,16 +82,28 @@ def occupied_entries(raw: bytes) -> list[tuple[int, PKey]]:
 class Node:
     """One node. ``path`` is the directed route it was first reached by (ports to leave by, () is the local node).
 
-    Two nodes with one GUID are two objects; ``twin`` counts them from 0.
+    Two nodes with one GUID are two objects; ``twin`` counts them from 0. ``says_capacity``: false where NodeInfo was
+    put together from files that do not say PartitionCap.
     """
 
-    __slots__ = ("description", "description_raw", "info", "is_switch", "path", "ports", "switch_info_raw", "twin")
+    __slots__ = (
+        "description",
+        "description_raw",
+        "info",
+        "is_switch",
+        "path",
+        "ports",
+        "says_capacity",
+        "switch_info_raw",
+        "twin",
+    )
 
     def __init__(self, info: bytes, path: tuple[int, ...], twin: int = 0) -> None:
         self.info = info
         self.is_switch = info[_NODE_TYPE] == NodeType.SWITCH
         self.path = path
         self.twin = twin
+        self.says_capacity = True
         self.description: str | None = None
         self.description_raw: bytes | None = None
         self.switch_info_raw: bytes | None = None
@@ -125,9 +154,12 @@ class Port:
     """One port of a node. ``path`` is the directed route that ends at it (on a switch: at the node).
 
     ``info`` and ``p_key_raw`` are raw bytes, None when not read; ``guid_info`` all blocks of GUIDInfo, one after the
-    other, and ``sm_info`` SMInfo, where they were wanted. ``guid`` is 0 when not known. ``m_key`` is the key with which
-    its node was asked. ``link_downed``: LinkDownedCounter right before the far end of the link was asked, None if it
-    was not wanted or could not be read. ``is_external``: an external port of a switch.
+    other, ``sm_info`` SMInfo and ``virtualization_raw`` VirtualizationInfo (empty: it has none), where wanted.
+    ``guid`` is 0 when not known. ``m_key`` is the key with which its node was asked. ``link_downed``: LinkDownedCounter
+    right before the far end of the link was asked, None if it was not wanted or could not be read. ``says_m_key``:
+    false where PortInfo is from a file that does not say the M_Key; ``says_peer``: false where files say nothing of
+    links. ``sm_said``: attributes that are the SM's word, from a file. ``stated_lid``: the LID from a file without
+    PortInfo. ``is_external``: an external port of a switch.
     """
 
     __slots__ = (
@@ -142,7 +174,12 @@ class Port:
         "p_key_raw",
         "path",
         "peer",
+        "says_m_key",
+        "says_peer",
         "sm_info",
+        "sm_said",
+        "stated_lid",
+        "virtualization_raw",
     )
 
     def __init__(self, node: Node, num: int) -> None:
@@ -155,9 +192,14 @@ class Port:
         self.p_key_raw: bytes | None = None
         self.guid_info: bytes | None = None
         self.sm_info: bytes | None = None
+        self.virtualization_raw: bytes | None = None
         self.link_downed: int | None = None
         self.peer: Port | None = None
         self.m_key: MKey = NO_MKEY
+        self.says_m_key = True
+        self.says_peer = True
+        self.sm_said: frozenset[str] = _NOTHING
+        self.stated_lid: int | None = None
 
     @property
     def is_end_port(self) -> bool:
@@ -187,8 +229,8 @@ class Port:
     @property
     def lid(self) -> int | None:
         """The base LID; of an external port that of port 0. None when it could not be read."""
-        info = self.end_port.info
-        return int.from_bytes(info[_LID]) if info is not None else None
+        owner = self.end_port
+        return int.from_bytes(owner.info[_LID]) if owner.info is not None else owner.stated_lid
 
     @property
     def is_sm(self) -> bool:
@@ -223,7 +265,7 @@ class Port:
         SwitchInfo.PartitionEnforcementCap for an external port of a switch, NodeInfo.PartitionCap for all others.
         """
         if not self.is_external:
-            return int.from_bytes(self.node.info[_PARTITION_CAP])
+            return int.from_bytes(self.node.info[_PARTITION_CAP]) if self.node.says_capacity else None
         raw = self.node.switch_info_raw
         return None if raw is None else int.from_bytes(raw[_ENFORCEMENT_CAP])
 
@@ -247,12 +289,40 @@ class Port:
         A zero at level 1 proves nothing: the port hides its key from those who do not send it. At level 2 and 3 the Get
         was answered, so a zero is the key. Source: IBA 14.2.4.
         """
-        info = self.end_port.info
-        if info is None:
+        owner = self.end_port
+        info = owner.info
+        if info is None or not owner.says_m_key:
             return "unreadable"
         if any(info[_M_KEY]):
             return "set"
         return "hidden" if PortInfo.m_key_protect_bits.decode(info) == 1 else "zero"
+
+    @property
+    def can_have_virtual_ports(self) -> bool:
+        """Whether the port says that it may have virtual ports (IsVirtualizationSupported); False when not known."""
+        info = self.info
+        if info is None or self.node.is_switch or not info[_HAS_MASK2_BYTE] & _HAS_MASK2_BIT:
+            return False
+        return bool(PortInfo.capability_mask2.decode(info) & CapabilityMask2.IS_VIRTUALIZATION_SUPPORTED)
+
+    @property
+    def virtual_ports(self) -> VirtualPorts:
+        """Whether virtual ports are behind this one. Their P_Key tables cannot be read: nobody outside knows how."""
+        if not self.can_have_virtual_ports:
+            return "none"
+        if self.virtualization_raw is None:
+            return "unknown"
+        return "on" if self.virtualization_raw and self.virtualization_info.virtualization_enable else "off"
+
+    @property
+    def virtualization_info(self) -> VirtualizationInfo:
+        """VirtualizationInfo; zeros where there is none."""
+        return VirtualizationInfo(self.virtualization_raw or None)
+
+    @property
+    def hides_p_keys(self) -> bool:
+        """Whether virtual ports behind this one may have P_Keys that cannot be read."""
+        return self.virtual_ports in ("on", "unknown")
 
     @property
     def id(self) -> PortId:
@@ -384,6 +454,8 @@ class Topology:
         for port in chain(believed, self.end_ports()):
             info = port.info
             if info is None:
+                if lid and port.stated_lid == lid:
+                    return port
                 continue
             base = int.from_bytes(info[_LID])
             if base and base <= lid < base + (1 << PortInfo.lmc.decode(info)):

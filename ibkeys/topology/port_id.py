@@ -67,7 +67,7 @@ class LookedAt:
     of: int
 
     def __str__(self) -> str:
-        return f"only {self.ports} of {counted(self.of, 'port')} {'was' if self.ports == 1 else 'were'} looked at"
+        return f"only {self.ports} of {counted(self.of, 'port')} {'was' if self.ports == 1 else 'were'} examined"
 
     def to_json(self) -> dict[str, int]:
         """Return it as the contract has it."""

@@ -50,7 +50,9 @@ def shown_subnet_manager(found: Topology) -> SubnetManager:
     if others:
         states = ", ".join(f"that of {_at(port)} says {sm_state_name(_state(port) or 0)}" for port in others)
         return _manager(port, "unknown", f"no SM is master: {states}")
-    where = f"MasterSMLID is still that of {_at(port)}" if port is not None else "and none ever was, says MasterSMLID"
+    where = (
+        f"MasterSMLID is still that of {_at(port)}" if port is not None else "and MasterSMLID says that none ever was"
+    )
     return _manager(port, "none", f"no SM runs on any port that was read; {where}")
 
 

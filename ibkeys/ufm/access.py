@@ -9,13 +9,15 @@ import base64
 import ipaddress
 import json
 import re
-import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import SplitResult, quote, urlsplit
 
 from ibkeys.errors import UsageError
+
+if TYPE_CHECKING:
+    import ssl
 
 PREFIX: Final = "ufm:"
 """What stands before the URL where a policy or a way is named."""
@@ -95,7 +97,7 @@ class UfmAccess:
         """Return the access that ``ufm:URL`` or a URL means; without a path it gets the one that goes with the token or
         the certificate. Raises UsageError, which repeats no credential."""
         if token is None and certificate is None:
-            raise UsageError("UFM wants to know who asks: --ufm-token @FILE, or --ufm-cert FILE")
+            raise UsageError("UFM needs a login: give --ufm-token @FILE, or --ufm-cert FILE")
         if private_key is not None and certificate is None:
             raise UsageError("--ufm-key goes with --ufm-cert")
         parts = _split(text.removeprefix(PREFIX), "UFM's URL", f"{PREFIX}https://HOST[:PORT]")
@@ -114,6 +116,8 @@ class UfmAccess:
 
     def tls(self) -> ssl.SSLContext:
         """Return the context of TLS. Raises UsageError for a certificate or key that cannot be used."""
+        import ssl  # late: commands that only look whether a name means a UFM do without
+
         # Not create_default_context: it writes to SSLKEYLOGFILE what decrypts the token on its way.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_default_certs()
@@ -124,7 +128,7 @@ class UfmAccess:
                 context.load_cert_chain(self.certificate, self.private_key, _no_passphrase)
         except (OSError, ssl.SSLError) as error:
             files = [str(each) for each in (self.trusted, self.certificate, self.private_key) if each is not None]
-            raise UsageError(f"{', '.join(files)}: not to be used for TLS: {error.strerror or error}") from None
+            raise UsageError(f"{', '.join(files)}: cannot be used for TLS: {error.strerror or error}") from None
         if not self.verifies:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
@@ -144,7 +148,7 @@ def via_of(policy: str) -> str:
 def _split(text: str, what: str, form: str) -> SplitResult:
     """Take a URL of the *form* apart. Raises UsageError, which repeats none of it: there may be a password in it."""
     if "@" in text:
-        raise UsageError(f"{what} must not hold a user name or password: the command line is no place for it")
+        raise UsageError(f"{what} must not hold a user name or password: the command line is not a safe place for it")
     try:
         parts = urlsplit(text)
         host, _ = parts.hostname or "", parts.port
@@ -174,4 +178,6 @@ def _is_loopback(host: str) -> bool:
 
 
 def _no_passphrase() -> str:
-    raise UsageError("--ufm-key is encrypted, and nobody is asked for its passphrase: give one that is not, mode 0600")
+    raise UsageError(
+        "--ufm-key is encrypted, and ibkeys does not ask for its passphrase: give a key file without one, mode 0600"
+    )

@@ -78,7 +78,7 @@ def p_key_base(text: object) -> int:
     found = _P_KEY.fullmatch(text) if isinstance(text, str) else None
     base = int(found[1], 16) & PARTITION_MASK if found else 0
     if not base:
-        raise EncodeError(f"{_shown(text)} is no P_Key of a partition")
+        raise EncodeError(f"{_shown(text)} is not a P_Key of a partition")
     return base
 
 
@@ -87,7 +87,7 @@ def guid_number(text: object) -> int:
     found = _GUID.fullmatch(text) if isinstance(text, str) else None
     number = int(found[1], 16) if found else 0
     if not number:
-        raise EncodeError(f"{_shown(text)} is no GUID")
+        raise EncodeError(f"{_shown(text)} is not a GUID")
     return number
 
 
@@ -104,7 +104,7 @@ def partitions_in(document: object) -> Partitions:
         pairs = [(p_key_base(key), value) for key, value in document.items()]
         return Partitions(_once(partition_in(base, value) for base, value in pairs if _is_entry(value)))
     if not isinstance(document, list):
-        raise EncodeError(f"{_shown(document)} is no list of partitions")
+        raise EncodeError(f"{_shown(document)} is not a list of partitions")
     if all(isinstance(each, dict) for each in document) and document:
         return Partitions(_once(partition_in(p_key_base(each.get("pkey")), each) for each in document))
     return Partitions(_once(UfmPartition(p_key_base(each)) for each in document), complete=False)
@@ -126,7 +126,7 @@ def entry_in(base: int, document: object) -> UfmPartition | None:
 def partition_in(base: int, entry: object) -> UfmPartition:
     """Return one partition from its entry. Raises EncodeError."""
     if not isinstance(entry, dict):
-        raise EncodeError(f"partition {base:#x}: {_shown(entry)} is no entry of a partition")
+        raise EncodeError(f"partition {base:#x}: {_shown(entry)} is not an entry of a partition")
     name = entry.get("partition")
     guids = entry.get("guids")
     members = None if base == DEFAULT_PARTITION else _members(base, guids)
@@ -143,7 +143,7 @@ def partition_in(base: int, entry: object) -> UfmPartition:
 def job_in(identity: str, document: object) -> Job:
     """Return how a job stands: ``ID`` and ``Status``, or the same in lower case. Raises EncodeError."""
     if not isinstance(document, dict):
-        raise EncodeError(f"{_shown(document)} is no job")
+        raise EncodeError(f"{_shown(document)} is not a job")
     fields = {str(name).lower(): value for name, value in document.items()}
     said = fields.get("status")
     status = said.strip().lower() if isinstance(said, str) else ""
@@ -159,7 +159,7 @@ def job_in(identity: str, document: object) -> Job:
 def job_of(location: str | None, document: object) -> str | None:
     """Return the id of the job that an answer began: the last part of its ``Location``, or ``ID`` in it; else None.
 
-    The host in a ``Location`` does not count. Raises EncodeError for what is no id.
+    The host in a ``Location`` does not count. Raises EncodeError for what is not an id.
     """
     found: object = location.rstrip("/").rpartition("/")[2] if location else None
     if found is None and isinstance(document, dict):
@@ -167,7 +167,7 @@ def job_of(location: str | None, document: object) -> str | None:
     if found is None:
         return None
     if not isinstance(found, (str, int)) or not re.fullmatch(r"[\w-]{1,64}", str(found), re.ASCII):
-        raise EncodeError(f"{_shown(found)} is no id of a job")
+        raise EncodeError(f"{_shown(found)} is not the id of a job")
     return str(found)
 
 
@@ -177,7 +177,7 @@ def _members(base: int, guids: object) -> dict[int, Member] | None:
     if guids is None or guids == []:
         return None
     if not isinstance(guids, list):
-        raise EncodeError(f"partition {base:#x}: {_shown(guids)} is no list of GUIDs")
+        raise EncodeError(f"partition {base:#x}: {_shown(guids)} is not a list of GUIDs")
     found: dict[int, Member] = {}
     is_said = True
     for each in guids:
@@ -186,7 +186,7 @@ def _members(base: int, guids: object) -> dict[int, Member] | None:
             is_said = False
             continue
         if not isinstance(each, dict):
-            raise EncodeError(f"partition {base:#x}: {_shown(each)} is no member")
+            raise EncodeError(f"partition {base:#x}: {_shown(each)} is not a member")
         guid, word = guid_number(each.get("guid")), each.get("membership")
         if word is None:
             is_said = False

@@ -70,14 +70,14 @@ class UfmClient:
         self._require_success("GET", path, answer, "" if holds_keys else self._reason(answer))
         if answer.is_page:
             raise UfmNotReached(
-                f"{self.url}{path}: answered with a page for people (a login page, probably) in the place of JSON: "
-                "the token or certificate was not taken, or the URL is not that of its REST interface",
+                f"{self.url}{path}: answered with an HTML page (probably a login page) instead of JSON: the token "
+                "or certificate was not accepted, or the URL is not that of its REST interface",
                 self.url,
             )
         try:
             return jsonfile.loads(answer.body)
         except FileFormatError as error:
-            what = "is no JSON" if holds_keys else str(error)
+            what = "is not JSON" if holds_keys else str(error)
             raise UfmNotReached(f"{self.url}{path}: its answer {what}", self.url) from None
 
     def write(self, method: Method, path: str, body: Mapping[str, Any] | None = None) -> Answer:
@@ -89,8 +89,7 @@ class UfmClient:
         self._require_success(method, path, answer, self._reason(answer))
         if answer.is_page:
             raise UfmNotReached(
-                f"{self.url}{path}: {method} was answered with a page for people; whether the change was made is not "
-                "known",
+                f"{self.url}{path}: {method} was answered with an HTML page; whether the change was made is not known",
                 self.url,
             )
         return answer
@@ -102,7 +101,7 @@ class UfmClient:
         if 300 <= answer.status < 400:
             raise UfmRefused(f"{what}, a redirect, which is not followed: name the right URL", answer.status)
         if answer.status in _NOT_TAKEN:
-            what += ": it does not take this token or certificate, or not for this"
+            what += ": it does not accept this token or certificate, or not for this request"
         raise UfmRefused(f"{what}{reason}", answer.status)
 
     def _reason(self, answer: Answer) -> str:
@@ -137,7 +136,9 @@ class UfmClient:
                 ) as response,
             ):
                 if response.headers.get("Content-Encoding", "identity") != "identity":
-                    raise UfmNotReached(f"{self.url}{path}: its answer is compressed, unasked", self.url)
+                    raise UfmNotReached(
+                        f"{self.url}{path}: its answer is compressed, although that was not requested", self.url
+                    )
                 data = self._without_token(self._whole(path, response.iter_raw()))
                 if deadline.is_over:  # an answer without a length seems whole where it was cut off
                     raise TimeoutError("cut off")
@@ -145,7 +146,7 @@ class UfmClient:
                 location = self._hidden(response.headers.get("Location", ""))
                 return Answer(response.status_code, kind, data, location or None)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            asked = "" if method == "GET" else "; nothing was asked for"
+            asked = "" if method == "GET" else "; no request was sent"
             text = f"{self.url}{path}: {method}: cannot be reached: {self._text_of(error)}{asked}"
             raise UfmNotReached(text, self.url) from None
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
@@ -171,7 +172,7 @@ class UfmClient:
     def _why(self, method: Method, path: str, error: Exception) -> str:
         made = "" if method == "GET" else "; whether the change was made is not known"
         within = f"within {self.access.timeout:g} s"
-        return f"{self.url}{path}: {method}: no whole answer {within}: {self._text_of(error)}{made}"
+        return f"{self.url}{path}: {method}: no complete answer {within}: {self._text_of(error)}{made}"
 
     def _text_of(self, error: Exception) -> str:
         return clean(self._hidden(str(error) or type(error).__name__))
@@ -186,7 +187,7 @@ class UfmClient:
 
 
 class Deadline:
-    """Ends a connection when its time is over: timeouts of reads let a server send a byte now and then for ever. One
+    """Ends a connection when its time is over: timeouts of reads let a server send a byte now and then forever. One
     that comes later, after many addresses or a slow handshake, is ended when it comes."""
 
     def __init__(self) -> None:

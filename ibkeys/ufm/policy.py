@@ -29,7 +29,7 @@ def policy_of(url: str, partitions: Iterable[UfmPartition]) -> Policy:
     known = [each for each in listed if each.members is not None]
     path = f"{PREFIX}{url}"
     made = Policy(path, tuple(definition for each in known for definition in _definitions(each)) or (_NOTHING,))
-    text = f"# {path}: partitions whose members UFM says, and no other\n{to_conf(made)}"
+    text = f"# {path}: only the partitions whose members UFM lists\n{to_conf(made)}"
     return replace(parse_policy(text.encode(), path), says=frozenset(each.base for each in known))
 
 
@@ -38,7 +38,7 @@ def notes_on(partitions: Iterable[UfmPartition]) -> list[str]:
     empty = [f"{each.base:#x}" for each in sorted(partitions, key=lambda each: each.base) if each.members is None]
     what = f"UFM does not say who is in {counted(len(empty), 'partition')} ({named(empty)}), nor in those that it does "
     if not empty:
-        what = "UFM says nothing of partitions that it does "
+        what = "UFM does not say who is in partitions that it does "
     return [f"{what}not list: their members are unknown, and stay as they are"]
 
 

@@ -1,8 +1,8 @@
 """UFM's REST interface as calls: its partitions and their members, its jobs, its version.
 
 Which call is taken, and why: POST only adds, and clients have seen it make every member full whatever it was told; PUT
-takes the exact list, and writes over what another client stored meanwhile; DELETE takes members away. So full members
-of a partition of full members come by POST, all else by PUT. Source: NVIDIA UFM REST guide; facts of UFM, 3.
+takes the exact list, and writes over what another client stored in the meantime; DELETE takes members away. So full
+members of a partition of full members come by POST, all else by PUT. Source: NVIDIA UFM REST guide; facts of UFM, 3.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Ufm:
         """Return whether its POST and PUT take the name of a partition. One that does not tell its version does not."""
         try:
             found = _VERSION.match(self.version() or "")
-        except UfmRefused:  # its version is for others; what it keeps of a name is looked at anyway
+        except UfmRefused:  # its version is for others; what it keeps of a name is examined anyway
             return False
         return found is not None and (int(found[1]), int(found[2])) >= _TAKES_NAMES
 
@@ -184,7 +184,7 @@ class Ufm:
         path = f"/jobs/{identity}"
         found = self._client.read(path)
         if found is None:
-            raise UfmRefused(f"{self.url}{path}: UFM does not know the job that it began", 404)
+            raise UfmRefused(f"{self.url}{path}: UFM does not know the job that it started", 404)
         return self._parsed(path, found, lambda document: job_in(identity, document))
 
     def sm_settings(self) -> Mapping[str, Any]:
@@ -192,7 +192,7 @@ class Ufm:
         path = "/app/smconf"
         found = self._client.read(path, holds_keys=True)
         if not isinstance(found, dict):
-            raise UfmNotReached(f"{self.url}{path}: its answer is no list of settings", self.url)
+            raise UfmNotReached(f"{self.url}{path}: its answer is not a list of settings", self.url)
         return found
 
     def _job_begun(self, path: str, answer: Answer) -> str | None:
@@ -203,7 +203,9 @@ class Ufm:
             document = jsonfile.loads(answer.body)
         job = self._parsed(path, document, lambda each: job_of(answer.location, each))
         if job is None:
-            raise UfmNotReached(f"{self.url}{path}: status 202 names no job: whether it is made is not known", self.url)
+            raise UfmNotReached(
+                f"{self.url}{path}: status 202 names no job: it is not known whether the change is made", self.url
+            )
         return job
 
     def _parsed(self, path: str, document: Any, parse: Callable[[Any], T]) -> T:

@@ -1,6 +1,6 @@
 """The channel adapters of this host, as libibumad knows them, and the choice among their ports.
 
-Everything here goes through libibumad, and directories are looked at with os.listdir() only: libumad2sim, which puts
+Everything here goes through libibumad, and directories are examined with os.listdir() only: libumad2sim, which puts
 ibsim's simulated device under unmodified programs, sees neither Python's own open() nor its stat().
 """
 
@@ -170,7 +170,7 @@ def choose_port(cas: Sequence[LocalCa], ca: str | None, port: int | None) -> Loc
                 errno.ENODEV,
             )
         raise NoDevice(
-            "this host has no InfiniBand device: look whether there is an HCA and its driver is loaded "
+            "this host has no InfiniBand device: check that there is an HCA and that its driver is loaded "
             "(ibkeys doctor), or use the simulated one (--backend sim:)",
             errno.ENODEV,
         ).explained(f"{SYS_INFINIBAND} is empty or not there.")

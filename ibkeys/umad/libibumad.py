@@ -25,7 +25,7 @@ __all__ = ["LibibumadPort", "list_cas", "open_port"]
 MAD_SIZE = 256
 
 # MADs that one receive call brings at most. Half of what a scheduler has on the way: the fabric is busy with the other
-# half while these are looked at and the next ones are sent.
+# half while these are examined and the next ones are sent.
 _SLOTS = 32
 _SLOT_BYTES = [struct.Struct(f"{MAD_SIZE}s" * count).unpack for count in range(_SLOTS + 1)]
 _DATA_SIZE = 64

@@ -37,7 +37,7 @@ _QP1_Q_KEY: Final = 0x80010000
 
 
 class PcapFile:
-    """An observer of a `Tap` that writes every whole MAD to *path*, a new file of mode 0600 in the place of an older
+    """An observer of a `Tap` that writes every whole MAD to *path*, a new file of mode 0600 in place of an older
     one. An inherited descriptor, such as /dev/stdout, is written to as it is.
 
     M_Keys, SM_Keys and the key of trap 256 are zeroed unless *show_keys*. Raises StoreError when the file cannot be

@@ -14,7 +14,7 @@ from ibkeys.umad.port import LocalCa, LocalPort
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at. ``ok`` is None when it cannot be told; ``advice`` is empty when none is needed."""
+    """One thing that was examined. ``ok`` is None when it cannot be told; ``advice`` is empty when none is needed."""
 
     name: str
     ok: bool | None
@@ -86,7 +86,7 @@ def _device_files(root: Path) -> Check:
     umads = [name for name in _listdir(root, folder) or [] if name.startswith("umad")]
     if not umads:
         if "umad2sim" in os.environ.get("LD_PRELOAD", ""):
-            return Check("device files", None, "simulated by libumad2sim: there are no files to look at")
+            return Check("device files", None, "simulated by libumad2sim: there are no files to check")
         return Check(
             "device files", False, f"no {folder}/umad*", "modprobe ib_umad; in a container, pass the devices on"
         )

@@ -34,7 +34,7 @@ def way_of(address: Sequence[int], length: int = MAD_SIZE) -> bytes:
     try:
         return _WAY.pack(length, *address)
     except struct.error as error:
-        raise EncodeError(f"a MAD's address or timeout is no 32-bit number: {error}") from None
+        raise EncodeError(f"a MAD's address or timeout is not a 32-bit number: {error}") from None
 
 
 def address_of(record: bytes) -> tuple[int, int, int, int, int, int]:

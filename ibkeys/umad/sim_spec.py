@@ -84,7 +84,7 @@ def parse_spec(text: str) -> SimSpec:
     sa-wildcards=accepted|refused, drop=PCT, duplicate=PCT, delay=PCT, inbound-check=partition|membership.
 
     ``sim:`` alone is the packaged demo fabric. File names with commas cannot be written here.
-    Raises UsageError; EncodeError for an sa-key that is no number.
+    Raises UsageError; EncodeError for an sa-key that is not a number.
     """
     path, values = _split(text)
     if "sm" not in values and values.keys() & {"sa-key", "sa-trust", "sa-wildcards"}:
@@ -108,7 +108,7 @@ def _split(text: str) -> tuple[str, dict[str, str]]:
     """Return the file and the options, each given once at most."""
     scheme, colon, rest = text.partition(":")
     if scheme != SCHEME or (rest and not colon):
-        raise UsageError(f"{text!r} is no simulated backend; write sim: or sim:FILE")
+        raise UsageError(f"{text!r} is not a simulated backend; write sim: or sim:FILE")
     path, *options = rest.split(",")
     values: dict[str, str] = {}
     for option in options:
@@ -134,7 +134,7 @@ def _choice(values: Mapping[str, str], name: str, known: Sequence[_Word], defaul
 
 def _seed(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 20:
-        raise UsageError(f"seed={text[:40]} is no decimal number")
+        raise UsageError(f"seed={text[:40]} is not a decimal number")
     return int(text)
 
 
@@ -144,5 +144,5 @@ def _percentage(name: str, text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 100:
-        raise UsageError(f"{name}={text} is no percentage from 0 to 100")
+        raise UsageError(f"{name}={text} is not a percentage from 0 to 100")
     return value / 100

@@ -1,7 +1,7 @@
 """The simulated backend: a `UmadPort` on a port of a simulated subnet, with a virtual clock.
 
 It behaves as the kernel does: each attempt times out by itself and comes back as status 110 with the 24-byte header,
-the upper half of a TransactionID belongs to it, and an own port that refuses an SMP may end it in three ways
+the upper half of a TransactionID belongs to it, and a local port that refuses an SMP may end it in three ways
 (`SimulatedPort.local_refusal`). Unlike a kernel it hands on late and duplicate replies, as libumad2sim does, because a
 program must stand them; ``discard_late`` turns that off.
 """
@@ -33,7 +33,7 @@ MIN_MAD: Final = 36  # the kernel's ib_umad_write() refuses less
 HEADER_SIZE: Final = 24
 
 LocalRefusal = Literal["timeout", "silent", "einval"]
-"""How a refused SMP to the own port (hop count 0) ends: the kernel's timeout, nothing at all, or EINVAL from send."""
+"""How a refused SMP to the local port (hop count 0) ends: the kernel's timeout, nothing at all, or EINVAL from send."""
 
 
 def open_simulated(
@@ -273,7 +273,7 @@ def _is_to_own_port(mad: bytes) -> bool:
 
 
 def _is_segment(mad: bytes) -> bool:
-    """Whether this is an RMPP MAD of an answer of the SA: the kernel hands all of them up (mad.c, user RMPP)."""
+    """Whether this is an RMPP MAD of an answer of the SA: the kernel machine all of them up (mad.c, user RMPP)."""
     is_of_sa = mad[at.MGMT_CLASS] == MgmtClass.SUBN_ADM
     return is_of_sa and bool(mad[at.METHOD] & at.RESPONSE) and bool(mad[at.RMPP_FLAGS] & ACTIVE)
 

@@ -126,7 +126,7 @@ class Commands:
             return True
         if code:
             how = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
-            self._say_once(how, f"--exec: {self._words[0]}: {how} (said once; the next ones are not)")
+            self._say_once(how, f"--exec: {self._words[0]}: {how} (later ones are not reported)")
         return True
 
     def _say_once(self, what: str, text: str) -> None:

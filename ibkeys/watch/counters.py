@@ -89,7 +89,7 @@ class Counters:
 
     def _event(self, port: Port, kind: Kind, value: int, before: _Last | None, told: int, time: str) -> Event | None:
         stopped = value == LARGEST[kind]
-        words = "it has stopped at its largest value: until it is cleared nothing more shows in it" if stopped else ""
+        words = "it is at its maximum: it shows nothing more until it is cleared" if stopped else ""
         if before is None:
             if not stopped:
                 return None
@@ -102,11 +102,11 @@ class Counters:
         if cleared:
             notes.append(f"it was cleared in between, from {before.value}: there may have been more")
         if told:
-            notes.append(f"by {rose} since the last reading, of which traps told of {told}")
+            notes.append(f"by {rose} since the last reading, of which traps reported {told}")
         return Event(time, "counters", kind, None, End.of(port), value=value, detail="; ".join(notes), count=rose)
 
     def _forget(self) -> None:
-        """Drop what was not read for long, so that nodes that come and go do not add up for ever; and the oldest of it
+        """Drop what was not read for long, so that nodes that come and go do not add up forever; and the oldest of it
         where that is more than what there is: a node may say that it is another one in each sweep."""
         oldest = self._round - KEPT_ROUNDS
         gone = sorted((last.round, counter) for counter, last in self.last.items() if last.round < self._round)

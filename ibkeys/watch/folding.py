@@ -17,8 +17,8 @@ MOST_OF_A_PAIR: Final = 16
 """Keys, or attributes, that are told apart between the same two ends at a time."""
 FORGOTTEN_AFTER: Final = 3600.0
 """Seconds without a repeat after which the next one is told as something new."""
-OTHER_KEYS: Final = "several more between the same ports, with other keys or values, told as one"
-OTHERS: Final = "more events of this kind than are told apart"
+OTHER_KEYS: Final = "several more between the same ports, with other keys or values, reported as one"
+OTHERS: Final = "more events of this kind than can be counted separately"
 
 _Key = tuple[object, ...]
 

@@ -40,11 +40,11 @@ class FollowedFile:
             files.refuse_what_is_no_file(self.path)  # before it is opened: opening alone makes some devices act
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
         except FileNotFoundError:
-            self.problem = "is not there (it is waited for)"
+            self.problem = "does not exist (waiting for it)"
             return
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise files.NoRegularFile(0, "is no regular file")
+            raise files.NoRegularFile(0, "is not a regular file")
         self._file, self._place, self.rest, self._skipping, self.problem = descriptor, 0, b"", False, ""
 
     def _go_to_the_end(self) -> None:

@@ -6,8 +6,8 @@ everything. ERROR lines reach the file at once, INFO lines wait in a buffer for 
 without 0x02 there are none. Older versions write no more than number and reporter at INFO either. Source: opensm
 osm_trap_rcv.c:log_trap_info, osm_inform.c:log_notice; lines of 3.3.23 as they were observed.
 
-The lines are no evidence: a log may hold text that nodes chose themselves. Only lines of exactly these forms are taken,
-and of them numbers only. The M_Key that ``Reporting Security Notice "Bad M_Key"`` shows is not read.
+The lines are not evidence: a log may hold text that nodes chose themselves. Only lines of exactly these forms are
+taken, and of them numbers only. The M_Key that ``Reporting Security Notice "Bad M_Key"`` shows is not read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ibkeys.mad.const import SECURITY_TRAPS, TrapNumber
 FROM_BUFFER: Final = (
     "OpenSM's log has named only the reporter so far: the rest is missing in it, or still in its buffer"
 )
-ALREADY_TOLD: Final = "an event that named only the reporter may have told of it before"
+ALREADY_TOLD: Final = "an earlier event that named only the reporter may be the same"
 NO_SENDER: Final = "OpenSM's log does not say who sent it"
 _MOST_WAITING: Final = 64
 _MOST_TOLD: Final = 1024
@@ -216,7 +216,7 @@ class LogReader:
 def time_of(notice: LogNotice, now: datetime) -> datetime:
     """Return the time of *notice* in UTC: its own, in the local time of this host and in the last year that fits.
 
-    *now* is the time of day with a time zone; it is returned where the log's is no time.
+    *now* is the time of day with a time zone; it is returned where the log's is not a time.
     """
     local = now.astimezone()
     for year in (local.year, local.year - 1):

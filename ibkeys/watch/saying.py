@@ -8,8 +8,9 @@ from typing import Final, Literal
 About = Literal["subscription", "membership", "lost", "strangers", "log", "change", "sweep", "policy"]
 
 LIMITED: Final = (
-    "this port is no full member of the default partition (0x7fff): the SA tells it nothing of ports with which it "
-    "shares no P_Key, as other limited members, so their traps are not heard; watch from the SM's host, or another "
+    "this port is not a full member of the default partition (0x7fff): the SA reports nothing about ports with which "
+    "it shares no P_Key, such as other limited members, so their traps are not received; watch from the SM's host, "
+    "or another "
     "full member"
 )
 _OVER: Final[dict[About, str]] = {

@@ -1,7 +1,7 @@
 """The main loop of a watch: receive Reports or follow OpenSM's log, sweep periodically, and report new events.
 
-One thread. The sweeps go through the subscriber's port, so a Report that comes meanwhile is answered at once, and told
-in the middle of the sweep.
+One thread. The sweeps go through the subscriber's port, so a Report that comes in the meantime is answered at once, and
+told in the middle of the sweep.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NAMES_AGAIN: Final = 60.0
 LOOK_AGAIN: Final = 5.0
 """Seconds between two looks whether another command still changes keys."""
 AT_ONCE: Final = 1000
-"""Reports that are told of before the port is looked at again: a few hundredths of a second."""
+"""Reports that are told of before the port is checked again: a few hundredths of a second."""
 
 
 class EventSink(Protocol):
@@ -178,7 +178,7 @@ class Watch:
         """Tell of *reports*; with *looks* after a new sweep where the names of the last one do not suffice."""
         for first in range(0, len(reports), AT_ONCE):
             self._tell_of(reports[first : first + AT_ONCE], looks)
-            self._fabric.umad.recv(0)  # what comes meanwhile is answered, or the SA would send it again
+            self._fabric.umad.recv(0)  # what comes in the meantime is answered, or the SA would send it again
 
     def _tell_of(self, reports: Sequence[Report], looks: bool) -> None:
         self.summary.reports += len(reports)

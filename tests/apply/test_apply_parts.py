@@ -318,7 +318,8 @@ def interrupted_at(number: int) -> Any:
 
 
 def test_with_first_nobody_removes_before_the_swaps_are_made(lab: Lab, stores: StorePaths) -> None:
-    """Host 1, the own port, has no room and goes from 1 to 2 by a swap; host 5, on the other switch, leaves 1 then."""
+    """Host 1, the local port, has no room and goes from 1 to 2 by a swap; host 5, on the other switch, leaves 1
+    then."""
     lab.host(1).node.set_p_key_capacity(2)
     lab.put({1: entries(0xFFFF, 0x8001), 5: entries(0xFFFF, 0x8001, 0x8002)})
     plan = lab.plan({1: entries(0xFFFF, 0x8002), 5: entries(0xFFFF, 0, 0x8002)}, leaves=False)

@@ -26,7 +26,7 @@ def test_a_registry_names_an_owner_for_each_partition(tmp_path: Path) -> None:
     [
         ("0x10 a\n0x8010 b", "2:1: partition 0x0010 belongs to 'a' already"),
         ("tenant 0x10", "1:1: P_Key 'tenant' is not a number"),
-        ("0x8000 a", "1:1: 0x8000 is no P_Key"),
+        ("0x8000 a", "1:1: 0x8000 is not a P_Key"),
         ("\n0x10", "2:1: 0x10 has no owner"),
         ("0x10 # a", "1:1: 0x10 has no owner"),
     ],
@@ -51,7 +51,7 @@ def test_what_is_no_guid(text: str) -> None:
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(StoreError):
         read_guids(tmp_path / "missing")
-    with pytest.raises(FileFormatError, match="is no text"):
+    with pytest.raises(FileFormatError, match="is not text"):
         read_registry(written(tmp_path, b"\xff\xfe0x10 a"))
     with pytest.raises(FileFormatError, match="1:1"):
         read_guids(written(tmp_path, "nonsense"))

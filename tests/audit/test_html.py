@@ -281,7 +281,7 @@ def test_a_rule_without_an_answer_says_why_as_the_text_does() -> None:
     fabric_wide = Subject(dict.fromkeys(identity(9)), "unknown", "no key store is at hand")
     unread = subject(1, "unknown", "not read", evidence={"PortInfo": {"reading": "unreadable"}})
     page = render_html(report(rule("QK003", "unknown", fabric_wide, unread, note="never shown")))
-    assert "needs what was not read: see “Could not be read”<br>no key store is at hand</td>" in page
+    assert "needs data that was not read: see “Could not be read”<br>no key store is at hand</td>" in page
 
 
 def test_one_reason_of_many_ports_and_of_several_rules_is_said_once() -> None:

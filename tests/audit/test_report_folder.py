@@ -123,5 +123,5 @@ def test_anything_else_stays(place: Path, there: str) -> None:
 
 
 def test_a_place_without_a_directory_is_said_before_anything_is_read(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="there is no such directory to put it in"):
+    with pytest.raises(StoreError, match="the folder above it does not exist"):
         check_folder(tmp_path / "no" / "report")

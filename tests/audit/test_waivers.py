@@ -110,8 +110,8 @@ def test_the_last_day_counts_and_the_next_does_not(tmp_path: Path) -> None:
         ('rule = "MK999"\nports = ["*"]\n' + END, "there is no rule 'MK999'"),
         ('rule = "MK001"\n' + END, "neither ports nor pairs"),
         ('rule = "MK001"\nports = ["*"]\nexpires = 2027-01-31', "no reason"),
-        ('rule = "MK001"\nports = ["*"]\nreason = "x"', "is no date"),
-        ('rule = "MK001"\nports = ["*"]\nreason = "x"\nexpires = "2027-01-31"', "is no date"),
+        ('rule = "MK001"\nports = ["*"]\nreason = "x"', "is not a date"),
+        ('rule = "MK001"\nports = ["*"]\nreason = "x"\nexpires = "2027-01-31"', "is not a date"),
         ('rule = "MK001"\nports = "*"\n' + END, "list of texts"),
         ('rule = "PK005"\npairs = [["a"]]\n' + END, "list of"),
         ('rule = "MK001"\nport = ["*"]\n' + END, "'port' is not one of"),
@@ -139,13 +139,13 @@ def test_a_waiver_that_waives_nothing_is_said(tmp_path: Path) -> None:
 
 
 def test_files_that_are_no_waiver_files(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match="is no TOML"):
+    with pytest.raises(FileFormatError, match="is not TOML"):
         waivers(tmp_path, "[[waiver")
     with pytest.raises(StoreError):
         read_waivers(tmp_path / "missing.toml", TODAY)
     assert "waivers are" in waivers(tmp_path, "waiver = 1").warnings[0]
     assert "'rules' is not" in waivers(tmp_path, "[rules]").warnings[0]
-    assert "no table" in waivers(tmp_path, "waiver = [1]").warnings[0]
+    assert "not a table" in waivers(tmp_path, "waiver = [1]").warnings[0]
 
 
 @given(st.text())

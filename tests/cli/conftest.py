@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,11 @@ import pytest
 from ibkeys.cli import exits, main
 from ibkeys.plan.document import write_plan
 from ibkeys.plan.model import PartitionPlan
+from ibkeys.sim.state.file import StateFile
+from ibkeys.sim.subnet import Subnet
 from tests.apply.lab import Lab
 from tests.corpus import DATA
+from tests.fabricsim import subnet
 from tests.plan.plans import entries
 
 TWO_SWITCH = f"sim:{DATA / 'fabrics' / 'two-switch.net'}"
@@ -86,6 +89,13 @@ def pkeys(cli: Cli, *where: object) -> dict[int, str]:
     return {entry["index"]: entry["pkey"] for entry in port["pkeys"]}
 
 
+@contextmanager
+def between_commands(folder: Path) -> Iterator[Subnet]:
+    """The fabric of `cli` after one command and before the next. *folder*: ``tmp_path``. What is changed here stays."""
+    with closing(StateFile(folder / "fabric", subnet("two-switch"))) as state:
+        yield state.subnet  # closing saves it
+
+
 def written(folder: Path, plan: PartitionPlan) -> Path:
     """Write a plan to a file of *folder*, and return its path."""
     path = folder / "plan.json"
@@ -104,7 +114,11 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cli:
-    """Run commands on two-switch.net, whose state lasts for the test."""
+    """Run commands on two-switch.net, whose state lasts for the test.
+
+    The state is in ``tmp_path / "fabric"``, the key store beside it in ``fabric.keys``, the journal in
+    ``fabric.journal``. `between_commands` gives the fabric itself.
+    """
     monkeypatch.setenv("IBKEYS_BACKEND", f"{TWO_SWITCH},state={tmp_path / 'fabric'}")
     return run
 

@@ -14,11 +14,13 @@ LEVEL_2 = ("--protect", 2, "--lease", 60)
 
 
 def lines(result: Result) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return what ``-f json`` wrote: the lines of the ports, and the last line."""
     *ports, last = map(json.loads, result.out.splitlines())
     return ports, last
 
 
 def shown(cli: Cli) -> set[tuple[str, int, int]]:
+    """Return the combinations that the ports have of state of the key, level and lease."""
     ports = cli("mkey-show", "--all", "-f", "json").json["ports"]
     return {
         (port["m_key_state"], port["m_key_protect_bits"], port["m_key_lease_period"])
@@ -28,5 +30,6 @@ def shown(cli: Cli) -> set[tuple[str, int, int]]:
 
 
 def keys_in(folder: Path) -> list[MKey]:
+    """Return every key in the key store of the fixture `cli`, former ones too. *folder*: ``tmp_path``."""
     with KeyStore(folder / "fabric.keys", create=False) as store:
         return [row.m_key for row in store.rows()]

@@ -49,7 +49,7 @@ def shown(plan: Path) -> str:
 def test_apply_shows_writes_and_verifies(cli: Cli, plan: Path) -> None:
     result = cli("apply", plan, "--allow-removals", "--yes", "--fold")
     assert (result.code, result.err) == (0, "")
-    assert result.out == shown(plan) + "done, verified by a fresh read; `ibkeys undo 1` goes back\n"
+    assert result.out == shown(plan) + "done, verified by a fresh read; `ibkeys undo 1` rolls it back\n"
     assert [pkeys(cli, lid) for lid in (2, 3)] == [{0: "0xffff", 1: "0x8001"}, {0: "0x7fff", 1: "0x8001"}]
     assert cli("enforce-show", 7, 2, "-f", "json").json["ports"][0]["partition_enforcement_inbound"] == 1
 
@@ -168,7 +168,7 @@ def test_a_file_that_is_no_plan_is_named_with_the_place(cli: Cli, tmp_path: Path
     path.write_text('{"schema": ')
     result = cli("apply", path, "--yes")
     assert result.code == 2
-    assert result.error.startswith(f"{path}:1:12: is no JSON")
+    assert result.error.startswith(f"{path}:1:12: is not JSON")
 
 
 def test_an_edited_plan_is_refused(cli: Cli, plan: Path) -> None:
@@ -205,7 +205,7 @@ def test_canary_then_resume_then_undo(cli: Cli, tmp_path: Path) -> None:
     result = cli("apply", "--resume", "--yes")
     assert (result.code, pkeys(cli, 5)[1]) == (0, "0x8001")
     result = cli("undo", "--yes")
-    assert result.out.endswith("done, verified by a fresh read; `ibkeys undo 2` brings it back\n")
+    assert result.out.endswith("done, verified by a fresh read; `ibkeys undo 2` repeats it\n")
     assert [pkeys(cli, lid) for lid in (2, 5)] == [{0: "0xffff"}] * 2
 
 

@@ -155,7 +155,7 @@ def test_what_changed_since_a_snapshot_is_a_part_too(helped: Path, tmp_path: Pat
 
 def test_a_part_that_passes_does_not_look_like_a_pass_of_the_whole(helped: Path) -> None:
     part = ("--from", helped, "--check", "MK001", "--node", "node05")
-    said = "only 1 of 24 ports was looked at"
+    said = "only 1 of 24 ports was examined"
     table = run("audit", *part)
     assert table.code == 0
     assert table.out.splitlines()[1:3] == [

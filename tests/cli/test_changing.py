@@ -163,6 +163,30 @@ def test_what_may_be_an_m_key_is_not_repeated_as_an_address(cli: Cli) -> None:
     assert "-L" not in error
 
 
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_a_full_table_takes_no_other_key(cli: Cli, form: str) -> None:
+    assert cli("pkey-add", 2, *(f"{key:#06x}" for key in range(1, 64)), "--yes").code == 0
+    before = pkeys(cli, 2)
+    assert len(before) == 64
+    result = cli("pkey-add", 2, "0x8777", "--yes", "-f", form)
+    assert (result.code, result.out) == (3, "")
+    assert result.error == (
+        "'node02 mlx4_0' 0x0002c903000a1020 port 1 (LID 2): "
+        "no free entry for 0x8777, all 64 are in use; remove one first (pkey-remove)"
+    )
+    assert pkeys(cli, 2) == before
+
+
+def test_of_two_keys_for_one_free_entry_neither_is_added(cli: Cli) -> None:
+    assert cli("pkey-add", 2, *(f"{key:#06x}" for key in range(1, 63)), "--yes").code == 0
+    before = pkeys(cli, 2)
+    assert len(before) == 63
+    result = cli("pkey-add", 2, "0x8777", "0x8778", "--yes")
+    assert (result.code, result.out) == (3, "")
+    assert "no free entry for 0x8778" in result.error
+    assert pkeys(cli, 2) == before
+
+
 def test_name_with_an_equals_sign_is_an_address(cli: Cli) -> None:
     assert "node 'a=b'" in cli("pkey-set", "-N", "a=b", "3=0x8010").error
 
@@ -220,7 +244,7 @@ def test_mkey_set_refuses_an_easy_key_and_asks_about_level_0(cli: Cli, tmp_path:
     easy.write_text("0xdeadbeefdeadbeef\n")
     result = cli("mkey-set", 2, "--new-m-key", f"@{easy}", "--protect", 1, "--lease", 60, "--yes")
     assert result.code == 4
-    assert "refused by interlock weak-key: the new M_Key stands in public documentation" in result.err
+    assert "refused by interlock weak-key: the new M_Key appears in public documentation" in result.err
     assert "deadbeef" not in result.err
     result = cli("mkey-set", 2, "--new-m-key", f"@{key_file}")
     assert result.code == 4

@@ -173,7 +173,7 @@ def test_what_the_sa_did_not_tell_is_a_warning_and_in_the_file(cli: Cli, tmp_pat
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--policy", "opensm"], "--policy opensm asks who is master, and --from asks nobody"),
+        (["--policy", "opensm"], "--policy opensm needs the fabric to find the master"),
         (["--wait", "5"], "leave --wait out"),
         (["--smkey", "-"], "leave --smkey out"),
         (["--sm-host", "sm1"], "leave --sm-host out"),
@@ -219,7 +219,7 @@ def test_a_filter_chooses_what_is_compared_and_says_so(cli: Cli, sa_key: str, po
     whole = ("compare", "--policy", policy, "--smkey", sa_key)
     assert cli(*whole).code == 1
     other = cli(*whole, "--node", "node02")
-    assert (other.code, other.out.splitlines()[0]) == (0, "only 1 of 24 ports was looked at")
+    assert (other.code, other.out.splitlines()[0]) == (0, "only 1 of 24 ports was examined")
     one = cli(*whole, "--node", "node03", "-f", "json")
     assert (one.code, one.json["looked_at"]) == (1, {"ports": 1, "of": 24})
     assert {value["node_desc"] for value in one.json["values"]} == {"node03 mlx4_0"}

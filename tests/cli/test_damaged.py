@@ -266,7 +266,7 @@ def test_a_view_in_the_place_of_a_table_is_refused(copy: Callable[[], Place], ta
     rewrite(place.snapshot, "DROP VIEW links", "DROP VIEW sms", f"DROP TABLE {table}", f"CREATE VIEW {table} AS {view}")
     result = place.run("pkey-show", "--all", "--from", place.snapshot)
     assert result.code == 3
-    assert "is not as this snapshot has it" in result.error
+    assert "does not belong to this kind of snapshot" in result.error
 
 
 def tables_columns(path: Path, table: str) -> list[str]:
@@ -294,7 +294,7 @@ def test_what_no_version_of_the_schema_has_is_refused(copy: Callable[[], Place],
     rewrite(path, statement.format(table=table, column=tables_columns(path, table)[1]))
     result = place.run(*(str(word).format(place.folder) for word in KINDS[kind][0]))
     assert result.code == 3
-    assert "is not as this" in result.err
+    assert "does not belong to this kind of" in result.err
 
 
 def test_a_port_number_as_text_is_one_line(copy: Callable[[], Place]) -> None:

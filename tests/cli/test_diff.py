@@ -146,7 +146,7 @@ def test_a_filter_chooses_what_is_said_and_says_so(
     assert result.json["looked_at"] == {"ports": looked_at, "of": 24}
     table = run("diff", monday, tuesday, *words).out
     were = "was" if looked_at == 1 else "were"
-    assert table.startswith(f"only {looked_at} of 24 ports {were} looked at\n")
+    assert table.startswith(f"only {looked_at} of 24 ports {were} examined\n")
 
 
 def test_without_a_filter_all_was_looked_at(monday: Path, tuesday: Path) -> None:
@@ -155,5 +155,5 @@ def test_without_a_filter_all_was_looked_at(monday: Path, tuesday: Path) -> None
 
 def test_wrong_use_is_said(monday: Path) -> None:
     assert "it cannot be combined with --reach" in run("diff", monday, monday, "--reach", "--hosts").error
-    assert "nothing that was read is called so" in run("diff", monday, monday, "--node", "nobody").error
+    assert "nothing that was read has this name" in run("diff", monday, monday, "--node", "nobody").error
     assert run("diff", monday, monday, "--each", "--fold").error == "--each and --fold exclude each other"

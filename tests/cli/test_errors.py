@@ -114,7 +114,7 @@ def test_lost_replies_end_in_the_whole_result_or_in_exit_3() -> None:
         faulty = f"{TWO_SWITCH},drop=30,duplicate=30,delay=30,seed={seed}"
         result = run("pkey-show", "--all", "--backend", faulty, "-f", "json", "-t", 50)
         if result.code == 3 and not result.out:
-            continue  # the own port did not answer
+            continue  # the local port did not answer
         document = result.json
         assert result.code == (3 if document["errors"] else 0)
         for port in document["ports"]:

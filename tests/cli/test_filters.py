@@ -98,8 +98,8 @@ def test_what_could_not_be_read_of_other_nodes_does_not_matter(cli: Cli, monkeyp
     ("words", "said"),
     [
         ((2, "--hosts"), "a filter selects among the ports of --all"),
-        (("--all", "--node", "nobody"), "'nobody': nothing that was read is called so"),
-        (("-N", "node0[7-8]"), "nothing that was read is called so"),
+        (("--all", "--node", "nobody"), "'nobody': nothing that was read has this name"),
+        (("-N", "node0[7-8]"), "nothing that was read has this name"),
         (("--all", "--partition", "lustre"), "P_Key 'lustre'"),
         (("--all", "--changed-since", "/nowhere/s.db"), "/nowhere/s.db"),
     ],

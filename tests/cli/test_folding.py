@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import struct
-import zlib
 from collections import Counter
 
 import pytest
@@ -75,10 +74,11 @@ def node(guid: int, is_switch: bool, num_ports: int, name: str | None) -> Node:
 def fabrics(draw: st.DrawFn) -> Topology:
     """Switches and hosts, whose free ports were read or not; all vendors are two, so that GUIDs have much in common."""
     vendors = draw(st.lists(st.sampled_from([0x0002C90300480000, 0x78E7D10300220000]), min_size=1, max_size=2))
-    guids = draw(st.lists(st.builds(sum, st.tuples(st.sampled_from(vendors), st.integers(1, 40))), unique=True))
-    few = draw(st.lists(NAMES, min_size=1, max_size=4))
-    switches = [node(guid, True, draw(st.integers(1, 9)), draw(st.sampled_from(few))) for guid in guids[:3]]
-    hosts = [node(guid, False, draw(st.integers(1, 2)), draw(st.sampled_from(few) | NAMES)) for guid in guids[3:]]
+    guid = st.builds(sum, st.tuples(st.sampled_from(vendors), st.integers(1, 40)))
+    guids = draw(st.lists(guid, min_size=4, max_size=14, unique=True))
+    few = draw(st.lists(NAMES, min_size=1, max_size=2))
+    switches = [node(guid, True, draw(st.integers(1, 9)), draw(st.sampled_from(few))) for guid in guids[:2]]
+    hosts = [node(guid, False, draw(st.integers(1, 2)), draw(st.sampled_from(few) | NAMES)) for guid in guids[2:]]
     free = [port for each in hosts for port in each.ports.values()]
     for port in [port for each in switches for port in each.ports.values() if port.num]:
         others = [*free, *(other for each in switches for other in each.ports.values() if other.num)]
@@ -98,27 +98,21 @@ def links_in(fabric: Topology) -> list[Link]:
     return [(port.identity(), port.peer.identity() if port.peer is not None else None) for port in known]
 
 
-@given(fabric=fabrics(), few=st.integers(1, 4), by_chance=st.none() | st.integers(0, 9), data=st.data())
-def test_what_is_named_by_its_links_unfolds_to_each_port_once(
-    fabric: Topology, few: int, by_chance: int | None, data: st.DataObject
-) -> None:
-    """*by_chance*: any of the forms is taken, not the shortest."""
+@given(fabric=fabrics(), few=st.integers(1, 4), data=st.data())
+def test_in_each_form_words_unfold_to_each_port_once(fabric: Topology, few: int, data: st.DataObject) -> None:
     ports = [port for each in fabric.nodes for port in each.ports.values() if each.is_switch or port.peer is not None]
     sheet = [port.identity() for port in ports if data.draw(st.integers(0, 4))]
     classes = data.draw(st.lists(st.integers(0, 2), min_size=len(sheet), max_size=len(sheet)))
+    names, links = FoldedNames(sheet, fabric), links_in(fabric)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ibkeys.topology.folded_names._SHORT", -1)
-        if by_chance is not None:
-            patch.setattr(
-                "ibkeys.topology.folded_names._length", lambda words: zlib.crc32(f"{by_chance}{words}".encode())
-            )
-        patch.setattr("ibkeys.topology.folded_names._FEW_GUIDS", few)
-        names = FoldedNames(sheet, fabric)
+        patch.setattr("ibkeys.topology.folded_names.FEW_GUIDS", few)
         for chosen in range(3):
             rows = [row for row, each in zip(sheet, classes, strict=True) if each == chosen]
-            words = words_of(indented(names, rows))
-            assert Counter(unfolded(words, sheet, links_in(fabric))) == Counter(map(place, rows))
-            assert all(word == clean(word) for word in words)
+            for words in names.forms(rows):
+                assert Counter(unfolded(words, sheet, links)) == Counter(map(place, rows))
+            lines = indented(names, rows)
+            assert Counter(unfolded(words_of(lines), sheet, links)) == Counter(map(place, rows))
+            assert all(line == clean(line) for line in lines)
 
 
 def scattered(names: list[str]) -> Topology:

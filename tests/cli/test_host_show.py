@@ -103,6 +103,20 @@ def test_a_device_name_cannot_put_a_line_into_a_job_script(tmp_path: Path) -> No
     assert "\x1b" not in result.out
 
 
+@pytest.mark.parametrize("format", ["table", "json", "csv", "env"])
+def test_names_that_are_no_utf_8_are_escaped(tmp_path: Path, format: str) -> None:
+    tree = Tree(tmp_path / "sys")
+    tree.port(tree.device("mlx5_0"), (0xFFFF,))
+    tree.parent("ib0", 0x0002C90300A10021, 0xFFFF)
+    for path, name in (("class/infiniband/mlx5_0", b"m\xff"), ("class/net/ib0", b"ib\xfe\x1b[2J")):
+        place = tree.root / path
+        place.rename(os.fsdecode(os.fsencode(place.parent) + b"/" + name))
+    done = _as_nobody(tmp_path, "host-show", "--sysfs", str(tree.root), "-f", format)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "m\\udcff" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
 def test_ports_that_say_the_same_are_one_on_a_terminal(tmp_path: Path) -> None:
     tree = trees.connectx(tmp_path / "sys", ports=8)
     result = on_terminal("host-show", "--sysfs", tree.root)
@@ -143,7 +157,7 @@ def test_what_could_not_be_read_is_named_and_exits_3(tree: Tree) -> None:
     tree.write("class/infiniband/mlx5_0/ports/1/pkeys/1", "full")
     result = run("host-show", "--sysfs", tree.root, "--partition", "0x10")
     assert result.code == 3
-    why = "class/infiniband/mlx5_0/ports/1/pkeys/1: 'full' is no number up to 0xffff"
+    why = "class/infiniband/mlx5_0/ports/1/pkeys/1: 'full' is not a number up to 0xffff"
     assert result.err == f"ibkeys: not read: {why}\n"
     assert "NCCL: mlx5_0 port 1: index 1 could not be read" in result.out
 

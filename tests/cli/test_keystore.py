@@ -85,7 +85,9 @@ def test_import_then_list(said: Cli, cli: Cli, cache: Path) -> None:
     assert (result.code, result.err) == (0, "")
     assert result.out == "2 ports: no key was known before\n2 keys, 1 link, 1 LID read\n"
     document = listed(said)
-    assert list(document) == [*("schema", "keys", "subnet_keys", "sm_keys", "encrypted", "links", "links_seen", "lids")]
+    assert list(document) == [
+        *("schema", "keys", "subnet_keys", "sm_keys", "class_keys", "encrypted", "links", "links_seen", "lids")
+    ]
     assert document["schema"] == "ibkeys.mkey-list/2"
     assert [list(row) for row in document["keys"]] == [COLUMNS] * 2
     row = document["keys"][0]
@@ -223,7 +225,7 @@ def test_export_writes_the_lines_and_they_are_right(
     assert Path(conf).read_text() == f"sm_key 0x7 # mine\n{LINES}"
     assert f"{KEY:x}" not in result.out + result.err
     again = same("mkey-export", tmp_path / "out", "--write-opensm-conf", conf)
-    assert (again.code, again.out.splitlines()[-1]) == (0, f"{conf}: has what keeps the keys")
+    assert (again.code, again.out.splitlines()[-1]) == (0, f"{conf}: has the lines that keep the keys")
     checked = same("mkey-export", tmp_path / "out", "--opensm-conf", conf, "-f", "json").json
     assert checked["opensm_conf"] == {"file": conf, "written": False, "problems": []}
     new = same("mkey-export", tmp_path / "out", "--write-opensm-conf", tmp_path / "new.conf", "--lease", 90)

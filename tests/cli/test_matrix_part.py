@@ -111,10 +111,10 @@ def test_what_changed_since_a_snapshot_chooses(taken: Path, tmp_path: Path) -> N
 
 def test_the_table_says_that_it_is_a_part(taken: Path) -> None:
     lines = run("matrix", "--from", taken, "--node", "node03").out.splitlines()
-    assert lines[0] == "only 1 of 8 ports was looked at: their partitions, with all members"
+    assert lines[0] == "only 1 of 8 ports was examined: their partitions, with all members"
     assert "2 pairs with such a port can talk, over all partitions (each: --pairs)" in lines
     lines = run("matrix", "--from", taken, "--node", "node03", "--pairs").out.splitlines()
-    assert lines[0] == "only 1 of 8 ports was looked at: pairs with such a port"
+    assert lines[0] == "only 1 of 8 ports was examined: pairs with such a port"
     assert len(lines) == 3
 
 
@@ -134,4 +134,4 @@ def test_a_picture_takes_no_filter(taken: Path, format: str) -> None:
 def test_a_name_that_is_not_there_is_said(taken: Path) -> None:
     result = run("matrix", "--from", taken, "--node", "node7")
     assert result.code == 2
-    assert "nothing that was read is called so" in result.error
+    assert "nothing that was read has this name" in result.error

@@ -33,7 +33,7 @@ def test_as_a_person_sees_it(cli: Cli) -> None:
         "  M_Key: set -> zero on 8 ports\n"
         "  M_KeyProtectBits: 2 -> 0 on 8 ports\n"
         "  M_KeyLeasePeriod: 60 -> 0 on 8 ports\n"
-        "  last of all, the own port: node01 mlx4_0 (ca 0x0002c903000a1010) port 1, LID 1\n"
+        "  last of all, the local port: node01 mlx4_0 (ca 0x0002c903000a1010) port 1, LID 1\n"
         "run 2: 8 ports done, 0 failed, 0 left alone, 0 waiting\n"
     )
     assert f"ibkeys: note: {WARNING}; --leave-open confirms that this is intended\n" in result.err
@@ -92,7 +92,7 @@ def test_on_a_terminal_the_open_fabric_is_a_question_of_its_own(
 def test_the_first_then_the_others_then_back(cli: Cli) -> None:
     result = cli("mkey-remove", "--first", 2, "--yes")
     assert result.code == 0
-    assert "next: look at the ports, then `ibkeys mkey-remove --continue` for the others, or" in result.out
+    assert "next: check the ports, then `ibkeys mkey-remove --continue` for the others, or" in result.out
     assert cli("mkey-remove", "--yes").code == 4
     assert cli("mkey-remove", "--continue", "--yes").code == 0
     assert shown(cli) == {("zero", 0, 0)}
@@ -106,11 +106,11 @@ def test_the_first_then_the_others_then_back(cli: Cli) -> None:
 def test_a_run_of_another_command_is_not_taken_up(cli: Cli) -> None:
     result = cli("mkey-remove", "--abort", "--yes")
     assert result.code == 2
-    assert "the last run is one of mkey-deploy: ibkeys mkey-deploy --abort" in result.error
+    assert "the last run was started by mkey-deploy; to continue it: ibkeys mkey-deploy --abort" in result.error
     assert cli("mkey-remove", "--first", 2, "--yes").code == 0
     result = cli("mkey-rotate", "--continue", "--yes")
     assert result.code == 2
-    assert "the last run is one of mkey-remove: ibkeys mkey-remove --continue" in result.error
+    assert "the last run was started by mkey-remove; to continue it: ibkeys mkey-remove --continue" in result.error
     assert ("set", 2, 60) in shown(cli)
 
 
@@ -143,7 +143,7 @@ def test_under_a_subnet_manager_it_says_how_opensm_does_it(key_file: Path, tmp_p
     result = run("mkey-remove", "--yes", *backend)
     assert result.code == 4
     said = [line for line in result.err.splitlines() if line.startswith("ibkeys: under a subnet manager: ")]
-    assert [line.split(": ")[2].split(" ")[0] for line in said] == ["runs", "where", "where"]
+    assert [line.split(": ")[2].split(" ")[0] for line in said] == ["runs", "if", "if"]
     assert "`ibkeys mkey-remove --via opensm`" in said[1]
     assert result.err.splitlines()[-1].startswith("ibkeys: error: refused by interlock mkey-under-sm: ")
 

@@ -89,7 +89,7 @@ def test_csv_has_the_same() -> None:
 def test_what_is_not_there_is_wrong_usage_with_names_that_are_near() -> None:
     result = names("node02", "node[05-08]", "0x0002c903000affff")
     assert (result.code, result.out) == (2, "")
-    assert "'node[07-08]': nothing that was read is called so; did you mean node0" in result.error
+    assert "'node[07-08]': nothing that was read has this name; did you mean node0" in result.error
     assert "0x0002c903000affff" not in result.error, "a GUID that is not there may be a key"
 
 

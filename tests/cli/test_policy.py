@@ -39,7 +39,7 @@ def test_a_good_policy_is_said_in_words(policy: Path) -> None:
     result = run("policy-check", policy)
     assert (result.code, result.err) == (0, "")
     assert result.out == (
-        f"{policy}: OpenSM takes it: 2 partitions\n"
+        f"{policy}: OpenSM accepts it: 2 partitions\n"
         "no remarks\n"
         "\n"
         "Default: partition 0x7fff\n"

@@ -52,7 +52,7 @@ def test_ports_that_join_and_leave_alike_are_one_row(files: tuple[Path, Path]) -
     assert "node05 mlx4_0  0x0002c903000a1050     1    5  0x0021     lustre  joins as limited\n" in each.out
     assert "partition 0x0021 lustre: group ff12:401b:8021::ffff:ffff: - -> mtu 4, rate 3" in result.out
     assert "pairs of end ports that gain connectivity: 2; that lose connectivity: 1" in result.out
-    assert result.err == f"ibkeys: note: {files[1]}: 1 of its GUIDs are no end ports of this fabric\n"
+    assert result.err == f"ibkeys: note: {files[1]}: 1 of its GUIDs are not end ports of this fabric\n"
     assert all(len(line) <= 80 for line in result.out.splitlines() if not line.startswith("partition"))
 
 

@@ -80,7 +80,7 @@ def test_elsewhere_is_a_new_file_with_the_same_mode(policy: Path, tmp_path: Path
 def test_of_names_that_are_not_there_none_is_written(policy: Path) -> None:
     result = edit("policy-add", policy, "lustre", "--limited", "node[05-08]", "--full", "node01")
     assert (result.code, result.out) == (2, "")
-    assert "'node[07-08]': nothing that was read is called so; did you mean node0" in result.error
+    assert "'node[07-08]': nothing that was read has this name; did you mean node0" in result.error
     assert policy.read_text() == TEXT
 
 
@@ -118,21 +118,21 @@ def test_names_come_from_a_snapshot_and_a_map(policy: Path, tmp_path: Path) -> N
     [
         (("policy-add", "lustre"), "--full WHO or --limited WHO"),
         (("policy-add", "lustre", "--full", "node01", "--limited", "node01"), "with --full and with --limited"),
-        (("policy-add", "lustre", "--full", "node01", "--limited", "node0*"), "two names mean it"),
+        (("policy-add", "lustre", "--full", "node01", "--limited", "node0*"), "two names select it"),
         (
             ("policy-add", "lustr", "--full", "node01"),
             "(to make one, give its P_Key too: lustr=0x21); did you mean lustre?",
         ),
         (("policy-add", "lustre", "--full", "ALL"), "exists already"),
         (("policy-add", "0x8000", "--full", "node01"), "P_Key"),
-        (("policy-add", "lustre=", "--full", "node01"), "is no partition"),
+        (("policy-add", "lustre=", "--full", "node01"), "is not a partition"),
         (("policy-add", "lustre=0x22", "--full", "node01"), "has the number 0x0021 there"),
         (("policy-remove", "Default", "node01"), "by ALL in line 2"),
         (("policy-remove", "lustre", "SELF"), "does not name single ports"),
         (("policy-move", "lustre", "gpu=0x30"), "--full WHO or --limited WHO"),
         (("policy-move", "lustre", "gpu=0x30", "node01"), "no member of partition lustre"),
         (("policy-move", "lustre", "0x21", "node04"), "one partition"),
-        (("policy-add", "lustre", "--full", "node[1-"), "is no set of names"),
+        (("policy-add", "lustre", "--full", "node[1-"), "is not a set of names"),
     ],
 )
 def test_wrong_usage_writes_nothing(policy: Path, args: tuple[str, ...], said: str) -> None:

@@ -18,7 +18,7 @@ from ibkeys.cli import exits
 from ibkeys.mad.const import Method
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
-from tests.cli.conftest import KEY, TWO_SWITCH, Cli, run
+from tests.cli.conftest import KEY, TWO_SWITCH, Cli, between_commands, run
 from tests.cli.rolling import LEVEL_2, keys_in, lines, shown
 from tests.corpus import DATA
 
@@ -34,7 +34,7 @@ def test_deploy_as_a_person_sees_it(cli: Cli) -> None:
         "  M_Key, each its own: zero -> set on 8 ports\n"
         "  M_KeyProtectBits: 0 -> 2 on 8 ports\n"
         "  M_KeyLeasePeriod: 0 -> 60 on 8 ports\n"
-        "  last of all, the own port: node01 mlx4_0 (ca 0x0002c903000a1010) port 1, LID 1\n"
+        "  last of all, the local port: node01 mlx4_0 (ca 0x0002c903000a1010) port 1, LID 1\n"
         "run 1: 8 ports done, 0 failed, 0 left alone, 0 waiting\n"
     )
     assert all(line.startswith("ibkeys: note: ") for line in result.err.splitlines())
@@ -119,7 +119,7 @@ def test_the_first_then_the_others_then_back(cli: Cli) -> None:
     result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--first", 2, "--yes")
     assert result.code == 0
     assert "  6 ports wait for --continue\n" in result.out
-    assert "run 1: 2 ports done, 0 failed, 0 left alone, 6 waiting\nnext: look at the ports" in result.out
+    assert "run 1: 2 ports done, 0 failed, 0 left alone, 6 waiting\nnext: check the ports" in result.out
     refused = cli("mkey-rotate", "--per-port", "--yes")
     assert refused.code == 4
     assert "is not finished" in refused.error
@@ -155,7 +155,7 @@ def test_under_a_subnet_manager_it_says_what_to_do_instead(key_file: Path, tmp_p
     result = run("mkey-deploy", "--same", "--new-m-key", f"@{key_file}", *LEVEL_2, "--yes", *backend)
     assert result.code == 4
     said = [line for line in result.err.splitlines() if line.startswith("ibkeys: under a subnet manager: ")]
-    assert [line.split(": ")[2].split(" ")[0] for line in said] == ["runs", "where", "where", "a"]
+    assert [line.split(": ")[2].split(" ")[0] for line in said] == ["runs", "if", "if", "a"]
     assert f"--via opensm --protect 2 --lease 60 --new-m-key @{key_file}" in result.err
     assert result.err.splitlines()[-1].startswith("ibkeys: error: refused by interlock mkey-under-sm: ")
     assert f"{KEY:x}" not in result.err + result.out
@@ -294,6 +294,41 @@ def test_failures_are_named_and_stop_the_run(cli: Cli, monkeypatch: pytest.Monke
     monkeypatch.setattr(Subnet, "send", send)
     assert cli("mkey-rotate", "--resume", "--yes").code == 0
     assert shown(cli) == {("set", 2, 60)}
+
+
+def test_a_host_that_falls_silent_is_named_and_resume_finishes_when_it_answers_again(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes").code == 0
+    before = keys_in(tmp_path)
+    quick = ("--yes", "-t", 50, "--retries", 0)
+    send = Subnet.send
+
+    def silencing(net: Subnet, mad: bytes, *where: Any) -> Any:
+        """From the first Set on, node02 answers nothing."""
+        if mad[3] == Method.SET:
+            net.silence("node02 mlx4_0")
+        return send(net, mad, *where)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Subnet, "send", silencing)
+        result = cli("mkey-rotate", "--per-port", *quick)
+    assert result.code == 3
+    (failed,) = (line for line in result.err.splitlines() if line.startswith("ibkeys: failed: "))
+    assert "node02 mlx4_0 (ca 0x0002c903000a1020) port 1, LID 2: after the Set it answers neither" in failed
+    assert "run 2: 7 ports done, 1 failed, 0 left alone, 0 waiting\n" in result.out
+    still = cli("mkey-rotate", "--resume", *quick)
+    assert still.code == 3
+    assert "0x0002c903000a1020) port 1, LID ?: the sweep did not find it" in still.out
+    with between_commands(tmp_path) as net:
+        net.silence("node02 mlx4_0", False)
+    result = cli("mkey-rotate", "--resume", "--yes")
+    assert result.code == 0
+    assert result.out.endswith("run 2: 1 port done, 0 failed, 0 left alone, 0 waiting\n")
+    with between_commands(tmp_path) as net:
+        now = {port.m_key for node in net.nodes for port in node.end_ports if port.is_up or port.number == 0}
+    assert len(now) == 8
+    assert not now & {key.reveal() for key in before}
 
 
 def test_ports_that_failed_for_one_cause_are_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

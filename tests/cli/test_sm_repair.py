@@ -89,15 +89,15 @@ def test_it_says_what_it_may_cost_then_what_it_did_then_how_to_start(lab: Lab) -
     result = lab.repair("--yes")
     assert (result.code, result.err) == (0, "")
     lines = result.out.splitlines()
-    assert lines[0].startswith(f"{lab.count} ports are queried, the own port first, ")
+    assert lines[0].startswith(f"{lab.count} ports are queried, local port first, ")
     assert lines[1] == f"  {lab.count} ports: current, pending"
     assert f"adds at most {2 * lab.count} M_Key violations" in lines[3]
     assert lines[5] == f"  it opens after at most {LEASE} s (leases in key store and opensm.conf: {LEASE} s)"
     start = lines.index("to start OpenSM:")
     with_other = lab.count // 2
     assert f"guid2mkey with {lab.count} keys" in lines[start - 1]
-    assert f"its m_key is on {with_other} of {lab.count} ports, not the own port" in lines[start + 1]
-    assert "OpenSM sets it on all of them in its first sweep" in lines[start + 2]
+    assert f"its m_key is on {with_other} of {lab.count} ports, not the local port" in lines[start + 1]
+    assert "OpenSM sets it on all ports in its first sweep" in lines[start + 2]
     assert [line.split(".")[0] for line in lines[start + 3 :]] == ["  1", "  2", "  3"]
     assert lines[start + 4].endswith(f"ibkeys mkey-import {lab.cache}")
     assert len(read_key_files(lab.cache).m_keys) == lab.count

@@ -113,7 +113,7 @@ def test_what_would_be_asked_where_is_shown_and_nobody_is_asked(tmp_path: Path) 
 @pytest.mark.parametrize("host", ["-oProxyCommand=touch x", "a;b", ""])
 def test_what_is_no_name_of_a_host_is_wrong_usage(host: str) -> None:
     result = run("sm-show", f"--sm-host={host}")
-    assert (result.code, "is no name of a host" in result.error) == (2, True)
+    assert (result.code, "is not a valid host name" in result.error) == (2, True)
 
 
 def test_other_hosts_do_not_go_with_a_simulated_subnet_or_a_snapshot(

@@ -323,7 +323,7 @@ def test_a_snapshot_is_read_without_the_secret_too(
     monkeypatch.setattr("ibkeys.store.paths.default_directory", lambda: tmp_path)
     result = run("pkey-show", "--from", taken)
     assert result.code == 0
-    assert f"warning: {secret}: is no secret of fingerprints" in result.err
+    assert f"warning: {secret}: is not a secret of fingerprints" in result.err
 
 
 def test_matrix_takes_names_from_a_policy(taken: Path, tmp_path: Path) -> None:
@@ -409,6 +409,6 @@ def test_why_refuses_what_is_no_pair_of_end_ports(cli: Cli) -> None:
 
 def test_say_what_a_sweep_cost(cli: Cli) -> None:
     err = cli("pkey-show", "--all", "-v").err
-    [line] = [line for line in err.splitlines() if "is the least" in line]
+    [line] = [line for line in err.splitlines() if "the minimum is" in line]
     assert "(+0.0 %)" in line
-    assert json.loads("[" + line.split(" SMPs sent where ")[0].split()[-1] + "]")[0] > 50
+    assert json.loads("[" + line.split(" SMPs sent, ")[0].split()[-1] + "]")[0] > 50

@@ -116,7 +116,7 @@ def test_pcap_overwrites_and_closes_what_others_could_read(tmp_path: Path) -> No
 def test_pcap_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot write the capture"):
         PcapFile(tmp_path / "no" / "a.pcap")
-    with pytest.raises(StoreError, match="is a device, no regular file"):
+    with pytest.raises(StoreError, match="is a device, not a regular file"):
         PcapFile(Path("/dev/full"))
 
 

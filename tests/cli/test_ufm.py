@@ -229,15 +229,15 @@ def test_the_steps_at_ufm_in_full(cli: Cli, tmp_path: Path) -> None:
         '{"pkey": "0x21", "guids": ["0002c903000a1021", "0002c903000a1031", "0002c903000a1051"], "index0": false, '
         '"ip_over_ib": false, "memberships": ["full", "limited", "full"]}'
     )
-    steps = result.out.partition("# === to go back")[0].split("# === ")[1:]
+    steps = result.out.partition("# === to roll back")[0].split("# === ")[1:]
     assert [step.splitlines()[0] for step in steps] == ["step 1 of 2: members come", "step 2 of 2: members go"]
     assert steps[1].splitlines()[1:-1] == [
-        "# partition 0x21: first see who is in it, as UFM has it",
+        "# partition 0x21: first read its present members from UFM",
         f'{curl} "$UFM/resources/pkeys/0x21?guids_data=true&qos_conf=true"',
-        "# that has to be: 0002c903000a1021 full, 0002c903000a1031 full, 0002c903000a1051 full",
-        "# others there, as hosts to come: put them into guids and memberships below, or PUT takes them out",
+        "# it must show: 0002c903000a1021 full, 0002c903000a1031 full, 0002c903000a1051 full",
+        "# if it shows others too, add them to guids and memberships below, or PUT removes them",
         "# PUT carries no name and no mtu_limit, service_level, rate_limit: look afterwards whether UFM kept them",
-        "# where it is there already: put its ip_over_ib and index0 into the place of those below",
+        "# if it exists already: replace ip_over_ib and index0 below with its values",
         f"{curl} --request PUT --header 'Content-Type: application/json' --data '{body}' \"$UFM/resources/pkeys\"",
         "# check, from a host that can ask the fabric; the order of the P_Keys does not count:",
         "#   ibkeys pkey-show -G 0x0002c903000a1031   # 'node03 mlx4_0' 0x0002c903000a1030 port 1: 0x0021, 0xffff",
@@ -292,7 +292,7 @@ def test_a_file_without_a_token(cli: Cli, mock: Mock, tmp_path: Path, text: str)
     path.write_text(text)
     result = cli("plan", "--policy", f"ufm:{mock.url}", "--ufm-token", f"@{path}")
     assert result.code == 2
-    assert "no token" in result.err
+    assert "not a token" in result.err
     assert not mock.log
 
 

@@ -58,7 +58,7 @@ def test_the_retries_of_one_request_are_its_own() -> None:
 def test_a_modifier_a_route_and_a_key_that_do_not_fit_are_refused() -> None:
     with pytest.raises(EncodeError, match="AttributeModifier 0x100000000 does not fit"):
         CLIENT.get_along((1,), NodeInfo, 1 << 32, None, NO_MKEY)
-    with pytest.raises(EncodeError, match="a directed route of 64 hops; 63 is the most"):
+    with pytest.raises(EncodeError, match="a directed route of 64 hops; 63 is the maximum"):
         get_template((1,) * 64, 0)
     with pytest.raises(EncodeError, match="does not fit"):
         get_template((256,), 0)

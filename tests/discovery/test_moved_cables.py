@@ -182,7 +182,7 @@ class Site:
         return not self.known.sa and any("the switch routes its LID " in trouble.error for trouble in found.troubles)
 
     def answers(self, port: Port) -> bool:
-        """Whether a GMP gets from the own port to *port*, and its answer back."""
+        """Whether a GMP gets from the local port to *port*, and its answer back."""
         return routing.hops(self.home, port.lid)[1] is port and routing.hops(port, self.home.lid)[1] is self.home
 
 

@@ -146,12 +146,12 @@ def test_losses_cost_no_violation_and_no_link(seed: int, sa: bool) -> None:
 
 
 def limited_member(net: Subnet, own: Port) -> None:
-    """The own port is a limited member, as every host is at some sites: the SA shows it full members only."""
+    """The local port is a limited member, as every host is at some sites: the SA shows it full members only."""
     own.p_keys = [0x7FFF]
 
 
 def not_a_member(net: Subnet, own: Port) -> None:
-    """The own port is in the default partition as little as anybody else: neither SA nor counters can be asked."""
+    """The local port is in the default partition as little as anybody else: neither SA nor counters can be asked."""
     own.p_keys = [0x8001]
 
 

@@ -168,8 +168,8 @@ def test_tables_and_columns_are_as_documented() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "no ibkeys snapshot"),
-        (b"not a database, but long enough to look like one" * 20, "no database"),
+        (b"", "not an ibkeys snapshot"),
+        (b"not a database, but long enough to look like one" * 20, "not a database"),
     ],
 )
 def test_what_is_no_snapshot_is_said(tmp_path: Path, content: bytes, message: str) -> None:

@@ -12,8 +12,8 @@ import pytest
 from ibkeys.errors import FileError
 from ibkeys.harden.files import FOLDERS
 from ibkeys.host.opensm_process import OpensmProcess
-from ibkeys.sm.hands.this_host import THIS
 from ibkeys.sm.instance import Instance, InstanceFile, Role, describe
+from ibkeys.sm.machines.this_host import THIS
 from ibkeys.sm.site import Running
 
 INSIDE = Path(f"/proc/{os.getpid()}/root")
@@ -61,7 +61,7 @@ def test_a_file_that_only_the_opensm_sees_stops_the_step_before_anything_is_done
     there.chmod(0o644)
     running = with_file(opensm, "log", tmp_path / "opensm.log", there)
     with pytest.raises(
-        FileError, match=r"(?s)sees another file of that name than its host: run ibkeys in there.*a container"
+        FileError, match=r"(?s)sees a different file of that name than its host: run ibkeys in its.*a container"
     ):
         open_files(running)
     assert there.stat().st_mode & 0o777 == 0o644

@@ -138,7 +138,7 @@ def test_a_step_that_fails_says_what_is_made_its_way_back_and_how_to_go_on(fabri
     with pytest.raises(NotStored) as failed:
         make(fabric, Consent(), Asked(()), plan, (), log.append)
     text = str(failed.value)
-    assert text.startswith("step 2 of 2 (the step m-keys): level 1: no port has it; the step before it is made")
+    assert text.startswith("step 2 of 2 (the step m-keys): level 1: no port has it; the step before it is done")
     assert "back m-keys" in text
     assert "ibkeys harden --via opensm continues" in text
     other.error = None
@@ -150,7 +150,7 @@ def test_an_interlock_that_came_meanwhile_refuses_the_step(fabric: Fabric) -> No
     step = Made("m-keys", [])
     plan = planned(fabric, step)
     step.objections = [DRIFT]
-    with pytest.raises(Refused, match=r"step 1 of 1 .*interlock drift.*nothing was made before it"):
+    with pytest.raises(Refused, match=r"step 1 of 1 .*interlock drift.*no step was done before it"):
         make(fabric, Consent(), Asked(()), plan, (), lambda text: None)
     make(fabric, Consent(overrides=frozenset({"drift"})), Asked(()), plan, (), lambda text: None)
     assert step.is_done

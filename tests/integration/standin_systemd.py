@@ -26,7 +26,7 @@ esac
 _AS_SERVICES = """
 from dataclasses import replace
 import ibkeys.host.opensm_process as processes
-import ibkeys.sm.hands.this_host as this_host
+import ibkeys.sm.machines.this_host as this_host
 this_host.THIS.tools["PATH"] = {tools!r} + ":" + this_host.THIS.tools["PATH"]
 seen = processes._process
 def seen_as_service(host, folder, *more):

@@ -31,7 +31,7 @@ def key_of(lid: int, per_port: bool) -> int:
 
 
 def deploy(served: Subnet, per_port: bool) -> None:
-    """Set a key on every port at level 2, the own port last."""
+    """Set a key on every port at level 2, the local port last."""
     for lid in sorted(END_PORT_LIDS, reverse=True):
         file = served.folder / f"key{lid}"
         file.touch(0o600)
@@ -111,7 +111,7 @@ def test_audit_tells_afterwards_that_opensm_has_set_its_own_key(served: Subnet) 
     assert judged(served)["MK010"]["result"] == "pass"
     folder, _ = export(served)
     with opensm_on(served, folder):
-        # alone with the key store it cannot even ask the own port, and says why
+        # alone with the key store it cannot even ask the local port, and says why
         done = served.ibkeys("audit", "-f", "json")
         assert (done.returncode, done.stdout) == (3, "")
         assert "it was queried with its known M_Key" in done.stderr

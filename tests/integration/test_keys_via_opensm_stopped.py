@@ -55,7 +55,7 @@ def lose_opensm_at(opensm: KeyedOpensm, number: int, way_on: str = "--resume") -
     assert "no longer runs" in said
     repair = re.search(r"ibkeys (sm-repair .*?);", said)
     assert repair is not None, said
-    assert "--resume or --abort goes on" in said
+    assert "continue with --resume or --abort" in said
     running.kill()
     refuse_while_it_is_dead(opensm)
     before = opensm.violations()

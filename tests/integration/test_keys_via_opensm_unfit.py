@@ -72,7 +72,7 @@ def test_keys_that_only_opensm_has_are_taken_over_first_as_the_error_says(level:
 
 
 def test_keys_of_an_opensm_of_another_subnet_are_not_asked_for() -> None:
-    """Its guid2mkey does not name the own port."""
+    """Its guid2mkey does not name the local port."""
     with keyed(NET, CONF + "m_key_protection_level 2\n") as opensm:
         (opensm.served.folder / "guid2mkey").write_text(f"0x0000000000000777 0x{FOREIGN:016x}\n\n")
         code, said = opensm.ibkeys(*DEPLOY)
@@ -140,7 +140,7 @@ def test_5_an_sm_that_comes_in_the_middle_is_named_before_the_level_rises(opensm
     with opensm.at_set(3, come):
         code, said = opensm.ibkeys(*DEPLOY)
     assert code == 4, said
-    assert "an SM has come meanwhile at 'node05 mlx4_0'" in said
+    assert "an unknown SM has appeared at 'node05 mlx4_0'" in said
     assert has(0, opensm.keys())
     code, said = opensm.ibkeys("mkey-deploy", "--resume")
     assert code == 4, said

@@ -126,7 +126,7 @@ def test_what_is_missing_is_named() -> None:
         done = ibkeys(
             "pkey-show", "--all", "-f", "json", "--backend", f"{spec},seed={seed},drop=45", "--retries", 1, "-v"
         )
-        if not done.stdout:  # not even the own port
+        if not done.stdout:  # not even the local port
             assert done.returncode == 3
             assert done.stderr.count("ibkeys: error: ") == 1
             continue

@@ -21,7 +21,7 @@ SHOWN = re.compile(r"#   ibkeys pkey-show -G (0x[0-9a-f]{16})   # .*?: ([0-9a-fx
 def steps_of(script: str) -> list[str]:
     """Return what is typed, step by step; the first one with what comes before it."""
     head, *steps = re.split(r"^# === (?=step)", script, flags=re.MULTILINE)
-    steps[-1] = steps[-1].partition("# === to go back")[0]
+    steps[-1] = steps[-1].partition("# === to roll back")[0]
     return [head, *(f"# {step}" for step in steps)]
 
 

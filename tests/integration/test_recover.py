@@ -16,7 +16,7 @@ from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.served import Served
 
 NET = DATA / "fabrics" / "two-switch.net"
-LIDS = [4, 5, 6, 8, 2, 3, 7, 1]  # the farthest first, the own port last
+LIDS = [4, 5, 6, 8, 2, 3, 7, 1]  # the farthest first, the local port last
 LEASE = 300
 KEY = 0x5EC2E7C0DE5EC2E7
 
@@ -53,7 +53,7 @@ def test_all_keys_lost_and_back_after_one_lease(tmp_path: Path) -> None:
         for line in process.stderr:
             said.append(line)
             told += "TrapRepress" in line
-            if told == len(LIDS) - 1:  # the own port was asked before
+            if told == len(LIDS) - 1:  # the local port was asked before
                 break
         fabric.steer(f"time +{LEASE}")
         rest: list[str] = []

@@ -159,4 +159,4 @@ def test_commands_take_the_policy_that_the_master_uses(fabric: Served) -> None:
         assert f"the policy is {hidden}" in done.stderr
         elsewhere = fabric.ibkeys("plan", "--policy", "opensm", sim_host="H-0002c903000a1020")
         assert elsewhere.returncode == 2
-        assert "is none of the OpenSMs that can be seen on this host" in elsewhere.stderr
+        assert "is not one of the OpenSMs found on this host" in elsewhere.stderr

@@ -119,7 +119,7 @@ def test_an_sm_whose_host_is_not_named_is_refused(served: Subnet, stack: ExitSta
     stranger(served, stack, "node06 mlx4_0")
     done = rotate(served, "--override", "standby-differs")
     assert done.returncode == 4
-    assert "is not on any host that was examined: an SM that goes on with the former sm_key" in done.stderr
+    assert "is not on any host that was examined: an SM that keeps the former sm_key" in done.stderr
     assert running.conf.read_bytes() == before
 
 

@@ -62,7 +62,7 @@ def test_a_ufm_that_says_yes_and_never_syncs_ends_with_exit_3_and_names_the_port
         done = over.apply()
         assert done.returncode == 3
         assert ": node[02-03] mlx4_0, MF0;switch-a:IS5023/U1 port 2-3\n" in done.stderr
-        assert "1 s without progress, though UFM has it stored" in done.stderr
+        assert "1 s without progress, although UFM has stored it" in done.stderr
         assert "look whether UFM's SM runs, is master, and took over the partitions" in done.stderr
         assert "node04" not in done.stderr
         assert (stored(over.mock), sets(over)) == ({0x10: {2: "full", 3: "full"}}, before)
@@ -97,7 +97,7 @@ def test_a_ufm_that_loses_half_is_found_out_by_reading_back() -> None:
         done = over.apply()
         assert done.returncode == 3
         assert "node03 mlx4_0 (ca 0x0002c903000a1030) port 1" in done.stderr
-        assert "answered with success and has GUID 0002c903000a1031 as no member of 0x10, not as full" in done.stderr
+        assert "reported success, but has GUID 0002c903000a1031 as no member of 0x10, not as full" in done.stderr
         assert "node02" not in done.stderr
         over.mock.loses_half, over.wait = False, 60
         assert over.undo().returncode == 0
@@ -121,7 +121,7 @@ def test_somebody_who_is_faster_is_not_overwritten() -> None:
         over.mock.before_read = meddle(0x10, 5, over.mock.reads + 1)
         done = over.apply()
         assert done.returncode == 4
-        assert "interlock stale, which nothing overrides" in done.stderr
+        assert "interlock stale, which cannot be overridden" in done.stderr
         assert "0002c903000a1051 is full instead of no member" in done.stderr
         assert stored(over.mock) == {0x10: {2: "full", 5: "full"}}
         assert over.mock.changes == 0
@@ -191,7 +191,7 @@ def test_after_an_undo_those_who_came_since_stay() -> None:
     [
         ("Completed", 0, "done, verified by a fresh read"),
         ("Failed", 3, "job 1 of UFM failed: Failed: write of SM files"),
-        ("Running", 3, "job 1 of UFM is not at its end after 1 s"),
+        ("Running", 3, "job 1 of UFM has not ended after 1 s"),
     ],
 )
 def test_a_job_is_waited_for(status: str, code: int, words: str) -> None:

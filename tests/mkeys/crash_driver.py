@@ -213,7 +213,7 @@ def recover(place: Place, what: str, before: dict[int, int]) -> None:
                 run = place.run(plan_return)
             else:
                 run = place.run(lambda changing: plan_rest(changing, "continue" if waits(place) else "resume"))
-        except NoReply:  # all attempts at the own port were lost: nothing was begun
+        except NoReply:  # all attempts at the local port were lost: nothing was begun
             continue
         place.check_that_no_key_is_lost()
         if not run.skipped and run.account.is_complete and not run.account.waiting and not run.found.troubles:

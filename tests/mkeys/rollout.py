@@ -62,7 +62,10 @@ class Site:
         report: Callable[[PortResult], None] | None = None,
         **options: Any,
     ) -> PlannedRun:
-        """Plan, let *before* do its mischief, carry out. ``results`` and ``record`` are those of this run."""
+        """Plan, call *before* with the fabric, carry out. ``results`` and ``record`` are those of this run.
+
+        A node that *before* silences is in the plan, and fails. One that was silent earlier is not found by the sweep.
+        """
         self.results, self.record = [], []
         with tool(self.net, **self.stores, **options) as fabric, writer(fabric, *overrides) as w:
             run = plan(w)
@@ -82,9 +85,11 @@ class Site:
         return {(port.protect_bits, port.lease_period) for port in self.ports()}
 
     def keys(self) -> dict[int, int]:
+        """Return the key that each port has, by port GUID."""
         return {port.guid: port.m_key for port in self.ports()}
 
     def current(self) -> dict[int, int]:
+        """Return the key that the key store has for each port, by port GUID."""
         with KeyStore(self.stores["keystore"], create=False) as store:
             return {guid: key.reveal() for guid, key in store.current().items()}
 

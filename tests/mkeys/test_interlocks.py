@@ -47,7 +47,7 @@ def said(run: PlannedRun, interlock: str) -> list[str]:
         (0x42, "fits 32 bits"),
         (0x1212121212121212, "repeats one pattern"),
         (0x0123456789ABCDEF, "count"),
-        (0xDEADBEEFCAFEBABE, "stands in public documentation"),
+        (0xDEADBEEFCAFEBABE, "appears in public documentation"),
         (0xFFFFFFFFFFFFFFFF, "all ones"),
         (0x0002C903000A1021, "is a GUID of this fabric"),
     ],
@@ -135,7 +135,7 @@ def test_a_named_configuration_must_have_the_key(
 def test_a_named_configuration_that_is_not_there_is_a_mistake(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match="no such file"):
         planned(subnet("two-switch"), SAME, KEY, opensm_conf=tmp_path / "opensm.conf")
-    with pytest.raises(FileFormatError, match="no regular file"):
+    with pytest.raises(FileFormatError, match="not a regular file"):
         planned(subnet("two-switch"), SAME, KEY, opensm_conf=Path("/dev/null"))
 
 
@@ -194,7 +194,10 @@ def test_a_simulated_subnet_has_nothing_to_do_with_this_host(host: Path) -> None
 @pytest.mark.parametrize("options", [SAME, PER_PORT])
 def test_a_note_says_what_an_sm_without_the_key_does(options: RunOptions) -> None:
     notes = planned(subnet("two-switch"), options).plan.notes
-    assert any("an SM whose m_key is unset or another removes or replaces all of it" in note for note in notes)
+    assert any(
+        "an SM with no m_key, or with a different one, removes or replaces the keys of all ports" in note
+        for note in notes
+    )
 
 
 # --- links that no SM has brought up ----------------------------------------------------------------------------------
@@ -214,7 +217,7 @@ def test_over_links_in_initialize_no_level_beyond_1(level: int | None, refused: 
     initialize(net)
     found = said(planned(net, RunOptions(protect=level, lease=60)), "links-initialize")
     assert bool(found) == refused
-    assert all(line.startswith(f"7 ports get level {level} over links") for line in found)  # the own port needs none
+    assert all(line.startswith(f"7 ports get level {level} over links") for line in found)  # the local port needs none
     with tool(net) as fabric, writer(fabric) as w:
         for route in ("0,1", "0,1,3"):  # a switch, a host
             name = "links-initialize"

@@ -224,5 +224,5 @@ def test_a_damaged_place_is_an_error_of_the_store(site: Site, change: str, read:
 
     with contextlib.closing(sqlite3.connect(site.stores["keystore"])) as connection, connection:
         connection.execute(change)
-    with KeyStore(site.stores["keystore"]) as store, pytest.raises(StoreError, match="holds what it cannot"):
+    with KeyStore(site.stores["keystore"]) as store, pytest.raises(StoreError, match="has an impossible value"):
         getattr(store, read)()

@@ -387,7 +387,7 @@ def test_what_is_said_of_an_opensm_conf(lab: Lab, tmp_path: Path) -> None:
     assert not first.problems + second.problems
     for conf, problem in (
         (None, "it cannot be read"),
-        (conf_of(tmp_path, "m_key nonsense\n"), "no number"),
+        (conf_of(tmp_path, "m_key nonsense\n"), "not a number"),
         (conf_of(tmp_path, "m_key 0\n"), "removes every M_Key"),
         (conf_of(tmp_path, f"m_key {C.reveal():#x}\n"), "not in the key store"),
         (conf_of(tmp_path, f"{texts[0]}m_key_lookup yes\n"), "m_key_lookup is not TRUE"),

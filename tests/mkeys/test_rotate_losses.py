@@ -63,7 +63,7 @@ def test_a_port_that_falls_silent_keeps_both_keys_and_holds_up_nobody(tmp_path: 
         rotate(RunOptions(at_once=8)), before=cut, report=lambda result: finished.append(site.net.now - started)
     )
     assert (run.account.done, run.account.failed) == (len(site.ports()) - 1, 1)
-    # all but it and the own port, which is last; 3 s of it wait for an SA that is not there
+    # all but it and the local port, which is last; 3 s of it wait for an SA that is not there
     assert sum(when < 3.0 + 1.0 + 3.0 for when in finished) >= len(site.ports()) - 2
     with KeyStore(site.stores["keystore"], create=False) as store:
         guid = victim.end_ports[0].guid

@@ -158,7 +158,9 @@ def test_a_partition_without_a_member_has_no_group_and_lacks_none() -> None:
     assert there.state == "as-planned"
 
 
-@pytest.mark.parametrize(("flags", "word"), [("mtu=9", "mtu=9 is no MTU code"), ("rate=99", "rate=99 is no rate code")])
+@pytest.mark.parametrize(
+    ("flags", "word"), [("mtu=9", "mtu=9 is not an MTU code"), ("rate=99", "rate=99 is not a rate code")]
+)
 def test_values_that_no_group_can_have_are_the_reason(flags: str, word: str) -> None:
     assert word in only(compare(f"Blue=0x12, ipoib, {flags} : ALL=full ;")).message
 

@@ -188,7 +188,7 @@ def test_the_policy_is_in_the_document_byte_for_byte(text: bytes, encoding: str,
 def test_a_policy_that_is_larger_than_any_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "LARGE", files.MIB)
     original = replace(plan(), policy=policy_source(b"#" * (files.MIB + 1)))
-    with pytest.raises(FileFormatError, match=r"^policy.text: more than 1 MiB, which no policy has$"):
+    with pytest.raises(FileFormatError, match=r"^policy.text: more than 1 MiB, the limit for a policy$"):
         loads(dumps(original))
 
 
@@ -284,10 +284,10 @@ def edited(original: PartitionPlan | None = None, **changes: Any) -> dict[str, A
         ({"tables__0__after": [1]}, "tables[0].after: [1] is not an object of index and P_Key"),
         ({"tables__0__after__1": "0x18001"}, 'tables[0].after["1"]: "0x18001" is not a P_Key'),
         ({"tables__0__after__1": 32769}, 'tables[0].after["1"]: 32769 is not a P_Key (0x and 4 digits)'),
-        ({"tables__0__after__1": "0x8000"}, "tables[0].after: 0x8000 at index 1 is no valid P_Key"),
+        ({"tables__0__after__1": "0x8000"}, "tables[0].after: 0x8000 at index 1 is not a valid P_Key"),
         ({"tables__0__after": {"64": "0x8001"}}, "tables[0].after: index 64 is past the table of 'n1' 0x"),
-        ({"tables__0__after": {"-1": "0x8001"}}, 'tables[0].after["-1"]: the name is no index'),
-        ({"tables__0__after": {"01": "0x8001"}}, 'tables[0].after["01"]: the name is no index'),
+        ({"tables__0__after": {"-1": "0x8001"}}, 'tables[0].after["-1"]: the name is not an index'),
+        ({"tables__0__after": {"01": "0x8001"}}, 'tables[0].after["01"]: the name is not an index'),
         ({"tables__0__capacity": True}, "tables[0].capacity: true is not a number from 0 to 65535"),
         ({"tables__0__capacity": ...}, "tables[0]: 'capacity' is missing"),
         ({"tables__0__node_guid": "0x10"}, 'tables[0].node_guid: "0x10" is not a GUID (0x and 16 digits)'),
@@ -377,23 +377,23 @@ def deciding(plan: PartitionPlan) -> object:
 def test_a_port_that_stands_twice_is_refused() -> None:
     document = edited()
     document["tables"] *= 2
-    with pytest.raises(FileFormatError, match=r"tables\[1\]: 'n1' 0x0000000000000010 port 1 stands there twice"):
+    with pytest.raises(FileFormatError, match=r"tables\[1\]: 'n1' 0x0000000000000010 port 1 appears twice"):
         loads(json.dumps(document))
 
 
 def test_enforcement_of_an_end_port_is_refused() -> None:
-    with pytest.raises(FileFormatError, match=r"enforcement\[0\]: .* is no external port of a switch"):
+    with pytest.raises(FileFormatError, match=r"enforcement\[0\]: .* is not an external port of a switch"):
         plan(enforcement=(EnforcementChange(port(), Enforcement(False, False), Enforcement(True, True)),))
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "p:1:2: is no JSON"),
-        ("", "p:1:1: is no JSON"),
+        ("{", "p:1:2: is not JSON"),
+        ("", "p:1:1: is not JSON"),
         ("[" * 100_000, "p: is nested too deeply"),
-        ('{"schema": 1, "schema": 2}', "p: the name 'schema' stands twice in one object"),
-        ('{"schema": NaN}', "p: NaN is no number of JSON"),
+        ('{"schema": 1, "schema": 2}', "p: the name 'schema' appears twice in one object"),
+        ('{"schema": NaN}', "p: NaN is not a number of JSON"),
         ('{"schema": ' + "9" * 5000 + "}", "p: Exceeds the limit"),
         ("[]", "p: the document: [] is not an object"),
     ],

@@ -209,7 +209,7 @@ def test_a_partition_is_replaced_in_two_steps_with_the_groups_of_both() -> None:
     first, last = between(TENANT, new).texts
     assert first.decode() == (
         "# Step 1 of 2 of a change that ibkeys makes; digest of its plan: 0123456789abcdef\n"
-        "# A state in between, for the ports that the fabric had when it began: the policy itself follows.\n"
+        "# An intermediate state, for the ports of the fabric when the change began: the policy itself follows.\n"
         "One=0x0001, ipoib, mtu=5 : 0x0000000000000102=full, 0x0000000000000103=full ;\n"
         "Two=0x0002, ipoib, sl=3 :\n"
         "\tmgid=ff15::7,sl=1\n"
@@ -363,7 +363,7 @@ def test_what_opensm_would_not_make_of_the_policy_is_refused() -> None:
     other = [replace(each, after={0: PKey(0x7FFF)}) if each.port == port_id(A) else each for each in found]
     with pytest.raises(UsageError, match=r"would make 0x7fff, 0x8002 of the policy, and the plan has 0x7fff there"):
         policies_between(old, new, other, SM, SmOptions(), DIGEST)
-    with pytest.raises(UsageError, match="port 0x000000000000beef is no end port that the plan's fabric has"):
+    with pytest.raises(UsageError, match="port 0x000000000000beef is not an end port that the plan's fabric has"):
         policies_between(old, new, found, 0xBEEF, SmOptions(), DIGEST)
     with pytest.raises(FileFormatError, match="the policy has no text that OpenSM could be given"):
         policies_between(old, pin(new), found, SM, SmOptions(), DIGEST)

@@ -141,7 +141,7 @@ def test_options_set_what_a_port_enables() -> None:
         ('Switch 3 "a"\n[1] "a"[1]\n', 2, 1, "itself"),
         ('Switch 3 "a"\n[1] "b"\n[1] "b"\n', 3, 1, "line 2"),
         ('[1] "b"\n', 1, 1, "without a node"),
-        ("vendid=zzz\n", 1, 8, "no number"),
+        ("vendid=zzz\n", 1, 8, "not a number"),
         ("vendid 3\n", 1, 7, "'='"),
         ("devid=0x10000\n", 1, 7, "more than"),
         ("caguid=0x10000000000000000\n", 1, 8, "more than"),
@@ -168,7 +168,7 @@ def test_a_file_that_cannot_be_read_and_one_that_includes_itself(tmp_path: Path)
         parse_net_file(tmp_path / "none.net")
     loop = tmp_path / "loop.net"
     loop.write_text('include "loop.net"\n')
-    with pytest.raises(FileFormatError, match="inside each other"):
+    with pytest.raises(FileFormatError, match="nested more than"):
         parse_net_file(loop)
 
 
@@ -210,6 +210,6 @@ def test_files_that_include_others_many_times_come_to_an_end(tmp_path: Path, mon
         return whole(path, limit)
 
     monkeypatch.setattr(reader.files, "read_bytes", counted)
-    with pytest.raises(FileFormatError, match="more files inside each other"):
+    with pytest.raises(FileFormatError, match="the files that it includes"):
         parse_net_file(tmp_path / "0.net")
     assert read <= 1001

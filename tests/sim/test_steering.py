@@ -66,13 +66,13 @@ def test_a_blank_line_and_a_comment_do_nothing(subnet: Subnet) -> None:
         ("delay 5 -1", "seconds"),
         ("time 5", "time only goes on"),
         ("time +inf", "seconds"),
-        ("seed -1", "is no seed"),
-        ("packet a b pkey=0x10000", "is no P_Key"),
+        ("seed -1", "is not a seed"),
+        ("packet a b pkey=0x10000", "is not a P_Key"),
         ("packet a b pkey=1 pkey=2", "given twice"),
         ("packet a b qkey=1", "go together"),
         ("packet a b sl=1", "write pkey=, qkey= or expects="),
         ("nvram a gkey on", "write mkey or pkey"),
-        ("events x", "is no number of events"),
+        ("events x", "is not a number of events"),
     ],
 )
 def test_a_line_written_wrong_changes_nothing_and_says_how(subnet: Subnet, line: str, part: str) -> None:

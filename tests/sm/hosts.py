@@ -89,7 +89,7 @@ class MadeUpHost:
     def read(self, path: Path, limit: int) -> bytes:
         entry = self._entry(path)
         if entry.data is None:
-            raise IsADirectoryError(errno.EISDIR, "is a directory, no regular file")
+            raise IsADirectoryError(errno.EISDIR, "is a directory, not a regular file")
         if entry.refused:
             raise PermissionError(errno.EACCES, "Permission denied")
         if len(entry.data) > limit:

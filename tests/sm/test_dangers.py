@@ -68,7 +68,7 @@ CASES: list[tuple[MadeUpHost, str, str]] = [
     (good("-B"), "keys-in-output", "to its log /var/log/opensm.log, which others cannot read"),
     (changed(lambda host: host.file("/var/log/opensm.log", "", 0o644)), "log-readable", "/var/log/opensm.log"),
     (good("-q", "loopback"), "console-open", "TCP port 10000"),
-    (good("-q", "socket"), "console-open", "open to the network on TCP port 10000, where"),
+    (good("-q", "socket"), "console-open", "open to the network on TCP port 10000, if"),
     (good(conf=f"{CONF}m_key {KEY}\nm_key_lookup FALSE\n"), "key-lookup-off", "m_key_lookup is FALSE"),
     (good(conf=f"{CONF}qos true\n"), "not-true", f"{OPTIONS}:3: qos has a word"),
     (good(conf=f"{CONF}lmc ten\n"), "no-number", f"{OPTIONS}:3: lmc has a value"),

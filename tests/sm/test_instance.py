@@ -234,7 +234,7 @@ def test_where_its_root_cannot_be_told_its_files_are_taken_for_those_of_the_host
     assert (str(file.place), file.is_certain, file.doubt) == (
         "/p.conf",
         False,
-        "taken for the host's own; run as root to be certain",
+        "assumed to be the host's own; run as root to be certain",
     )
 
 
@@ -244,7 +244,7 @@ def test_where_its_root_cannot_be_told_its_files_are_taken_for_those_of_the_host
 )
 def test_what_is_only_called_opensm_is_named(program: str | None, known: bool) -> None:
     words = list(seen(host_with("-f", "stdout", program=program)).unknowns())
-    assert words == ([] if known else ["its program cannot be told: it is only called opensm"])
+    assert words == ([] if known else ["its program could not be examined: only its name is opensm"])
 
 
 # --- nothing secret is shown -----------------------------------------------------------------------------------------

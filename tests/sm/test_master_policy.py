@@ -43,8 +43,8 @@ def test_what_changed_since_the_start_is_taken_as_it_is_now_and_that_is_said(mon
     found = taken(monkeypatch, host)
     assert (found.allow_both_pkeys, found.part_enforce) == (False, "in")
     assert found.notes[3:] == (
-        "allow_both_pkeys is taken as FALSE; it may not be in force",
-        "part_enforce is taken as in; it may not be in force",
+        "allow_both_pkeys is assumed to be FALSE; a different value may be in force",
+        "part_enforce is assumed to be in; a different value may be in force",
     )
     assert "may then have named a different policy" in found.notes[1]
     assert found.notes[2].startswith(f"{POLICY}: changed since OpenSM started")
@@ -62,7 +62,7 @@ def test_of_two_the_one_on_the_master_port(monkeypatch: pytest.MonkeyPatch) -> N
     [
         (SubnetManager(1, "unknown", "no SM answers at LID 1"), ONE, r"is not known \(no SM answers at LID 1\)"),
         (SubnetManager(0, "none", "there is none"), ONE, "is not known"),
-        (SubnetManager(2, "active", "it says so", TWO), ONE, "is none of the OpenSMs that can be seen on this host"),
+        (SubnetManager(2, "active", "it says so", TWO), ONE, "is not one of the OpenSMs found on this host"),
     ],
 )
 def test_only_the_master_counts(
@@ -74,10 +74,10 @@ def test_only_the_master_counts(
 
 
 def test_no_opensm_no_policy_and_a_faulty_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="no OpenSM is seen on this host: name"):
+    with pytest.raises(UsageError, match="no OpenSM was found on this host: name"):
         taken(monkeypatch, MadeUpHost())
     monkeypatch.setattr(MadeUpHost, "own_user", lambda self: 1000)
-    with pytest.raises(UsageError, match=r"is seen on this host \(run as root to be certain\)"):
+    with pytest.raises(UsageError, match=r"was found on this host \(run as root to be certain\)"):
         taken(monkeypatch, MadeUpHost())
     host = sm_host("", ONE)
     del host.entries[POLICY]
@@ -103,8 +103,13 @@ def test_what_is_only_called_opensm_does_not_stand_in_the_way_and_is_named(monke
     host = sm_host("", ONE, policy="Default=0x7fff : ALL=full ;\n")
     host.opensm(8, program="/usr/bin/python3")
     found = taken(monkeypatch, host)
-    assert (found.instance.process.pid, found.notes[1]) == (7, "process 8, whose program cannot be told, is left out")
+    assert (found.instance.process.pid, found.notes[1]) == (
+        7,
+        "process 8, whose program could not be examined, is left out",
+    )
     assert policy_of_only_one(host=host).notes == found.notes
     del host.links["/proc/7/exe"]
-    with pytest.raises(UsageError, match="process 7, whose program cannot be told, process 8, whose program cannot be"):
+    with pytest.raises(
+        UsageError, match="process 7, whose program could not be examined, process 8, whose program could not be"
+    ):
         policy_of_only_one(host=host)

@@ -63,16 +63,16 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("hosts = []", "the file: 'hosts' is not known; known are ssh_config, here, host"),
-        ("here = 1", "here is no table"),
-        ("[here]\nunit = 1", "[here]: unit is no text"),
+        ("here = 1", "the file: here has to be a table"),
+        ("[here]\nunit = 1", "[here]: unit has to be a text"),
         ("[here]\npolicy = 'p.conf'", "policy has to be an absolute path"),
         ("[[host]]\nsudo = true", "[[host]] 1 has no name"),
-        ("[[host]]\nname = 'a'\nsudo = 1", "[[host]] 1: sudo is no true or false"),
-        ("[[host]]\nname = '-oProxyCommand=x'", "is no name of a host"),
-        ("host = ['a']", "[[host]] 1 is no table"),
+        ("[[host]]\nname = 'a'\nsudo = 1", "[[host]] 1: sudo has to be true or false"),
+        ("[[host]]\nname = '-oProxyCommand=x'", "is not a valid host name"),
+        ("host = ['a']", "[[host]] 1 is not a table"),
         ("ssh_config = 'c'", "ssh_config has to be an absolute path"),
-        ("ssh_config = '/no/such/file'", "/no/such/file: it cannot be told who may write it"),
-        ("what", "is no TOML"),
+        ("ssh_config = '/no/such/file'", "/no/such/file: it is not known who may write it"),
+        ("what", "is not TOML"),
         ("a.b.c.d.e.f.g.h.i.j = 1", "too many parts"),
     ],
 )
@@ -107,10 +107,10 @@ def test_it_is_the_file_that_was_read_that_is_looked_at(tmp_path: Path, monkeypa
     other = tmp_path / "other"
     other.touch()
     monkeypatch.setattr("ibkeys.sm.settings.read_file_fact", lambda path: read_file_fact(other))
-    with pytest.raises(FileFormatError, match="cannot be told who may write it"):
+    with pytest.raises(FileFormatError, match="not known who may write it"):
         read_settings(tmp_path / "sm.toml")
     monkeypatch.setattr("ibkeys.sm.settings.read_file_fact", lambda path: None)
-    with pytest.raises(FileFormatError, match="cannot be told who may write it"):
+    with pytest.raises(FileFormatError, match="not known who may write it"):
         read_settings(tmp_path / "sm.toml")
 
 

@@ -25,7 +25,7 @@ def manager(guid: int, state: str) -> Manager:
 def ask(monkeypatch: pytest.MonkeyPatch, managers: list[Manager], host: HostReport) -> Any:
     monkeypatch.setattr(site, "look_at_host", lambda files, named, socket: host)
     monkeypatch.setattr(site, "join", lambda managers, hosts, own: Report(tuple(managers), tuple(hosts)))
-    reached = SimpleNamespace(hands=SimpleNamespace(files=None), host=SmHost())
+    reached = SimpleNamespace(machine=SimpleNamespace(files=None), host=SmHost())
     return site.find_master(managers, [cast(Any, reached)], 1)
 
 
@@ -35,7 +35,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, managers: list[Manager], host: HostRepo
         ([], "no subnet manager says that it is master"),
         ([manager(1, "standby")], "no subnet manager says that it is master"),
         ([manager(1, "master"), manager(2, "master")], "2 subnet managers say that they are master"),
-        ([manager(1, "master"), manager(2, "standby")], "not known to be one of the OpenSMs that were seen"),
+        ([manager(1, "master"), manager(2, "standby")], "not known to be one of the OpenSMs that were found"),
     ],
 )
 def test_without_one_master_that_is_seen_it_is_refused(

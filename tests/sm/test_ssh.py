@@ -39,7 +39,7 @@ def test_names_of_hosts(name: str) -> None:
     ],
 )
 def test_what_is_no_name_of_a_host_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="is no name of a host"):
+    with pytest.raises(UsageError, match="is not a valid host name"):
         SshHost(name)
 
 

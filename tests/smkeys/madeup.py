@@ -31,9 +31,9 @@ from ibkeys.mad.const import SMState
 from ibkeys.sim.nodes import Node
 from ibkeys.sm import site
 from ibkeys.sm.elsewhere.ssh import SshHost
-from ibkeys.sm.hands.this_host import THIS
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import describe
+from ibkeys.sm.machines.this_host import THIS
 from ibkeys.sm.report import HostReport
 from ibkeys.sm.site import Reached
 from ibkeys.smkeys.managers import Kind, keys_in
@@ -54,7 +54,7 @@ class Killed(BaseException):
 
 @dataclass
 class Host:
-    """An `SmHands` over this host's own, with one OpenSM. ``name``: "" for this host. ``is_deaf``: it hears no signal.
+    """An `Machine` over this host's own, with one OpenSM. ``name``: "" for this host. ``is_deaf``: it hears no signal.
     ``is_cut``: it does not answer any more."""
 
     site: MadeUpSite
@@ -114,7 +114,7 @@ class Host:
     def report(self) -> HostReport:
         return HostReport(self.name, (describe(self.process, self.files),) if self.runs else ())
 
-    # --- hands --------------------------------------------------------------------------------------------------------
+    # --- machine ------------------------------------------------------------------------------------------------------
 
     @property
     def files(self) -> Any:

@@ -96,7 +96,7 @@ def test_a_file_that_another_program_writes_is_refused(three: MadeUpSite, monkey
 def test_an_options_file_that_others_can_read_afterwards_is_named(three: MadeUpSite, monkeypatch: Patch) -> None:
     host = three.hosts[1]
     mode = host.conf.stat().st_mode & 0o777
-    monkeypatch.setattr(Running, "read_user", lambda running: os.geteuid() + (running.hands is host))
+    monkeypatch.setattr(Running, "read_user", lambda running: os.geteuid() + (running.machine is host))
     change = three.run(monkeypatch)
     assert [note for note in change.notes if "keeps its mode" in note] == [
         f"{host.conf} on sm1 holds keys and keeps its mode, {mode:04o}: it belongs to UID {os.geteuid()}, and its "
@@ -120,7 +120,7 @@ def test_an_edit_that_nobody_read_is_refused_but_not_our_own(three: MadeUpSite, 
     now = swept.stat().st_mtime
     host.started = now - 200
     os.utime(swept, (now - 100, now - 100))
-    with pytest.raises(Refused, match=r"(?s)stale: .*opensm.conf on sm1.*bring that edit into force too"):
+    with pytest.raises(Refused, match=r"(?s)stale: .*opensm.conf on sm1.*activate that edit"):
         three.run(monkeypatch)
 
     kill_at(three, monkeypatch, "put node06", ["stale"])

@@ -121,7 +121,7 @@ def test_what_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     path.chmod(0o600)
     with pytest.raises(StoreError) as error:
         KeyStore(path)
-    assert "is no database" in one_line(error)
+    assert "is not a database" in one_line(error)
     assert path.read_bytes().startswith(b"guid2mkey")
 
 
@@ -130,7 +130,7 @@ def test_database_of_another_program_or_kind_is_refused(tmp_path: Path) -> None:
     Journal(path).close()
     with pytest.raises(StoreError) as error:
         KeyStore(path)
-    assert "no ibkeys key store" in one_line(error)
+    assert "not an ibkeys key store" in one_line(error)
     foreign = tmp_path / "foreign.db"
     connection = sqlite3.connect(foreign)
     connection.execute("CREATE TABLE other (x)")
@@ -138,7 +138,7 @@ def test_database_of_another_program_or_kind_is_refused(tmp_path: Path) -> None:
     foreign.chmod(0o600)
     with pytest.raises(StoreError) as error:
         KeyStore(foreign)
-    assert "no ibkeys key store" in one_line(error)
+    assert "not an ibkeys key store" in one_line(error)
 
 
 def test_damaged_file_is_one_line_with_advice(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_directory_and_device_are_no_store(tmp_path: Path) -> None:
     for path in (tmp_path, Path("/dev/null")):
         with pytest.raises(StoreError) as error:
             KeyStore(path)
-        assert "no regular file" in one_line(error)
+        assert "not a regular file" in one_line(error)
 
 
 def test_path_below_a_file_is_one_line(tmp_path: Path) -> None:
@@ -367,5 +367,5 @@ def test_a_value_that_its_column_cannot_have_is_damage(at: int, value: object) -
         connection.executemany("INSERT INTO a VALUES (?, ?, ?, ?)", rows)
     assert len(database.query("SELECT * FROM a LIMIT 2", of="a")) == 2
     assert len(database.query("SELECT * FROM a")) == 3
-    with pytest.raises(StoreError, match=f"damaged .{'ngtb'[at]} holds what it cannot"):
+    with pytest.raises(StoreError, match=f"damaged .{'ngtb'[at]} has an impossible value"):
         database.query("SELECT * FROM a", of="a")

@@ -109,21 +109,21 @@ JSON = {"Content-Type": "application/json"}
 @pytest.mark.parametrize(
     ("lie", "kind", "words"),
     [
-        (page, UfmNotReached, "page for people"),
-        (answers(200, JSON, b"<html>"), UfmNotReached, "page for people"),
-        (answers(200, JSON, b'{"0x10": '), UfmNotReached, "is no JSON"),
-        (answers(200, JSON, b'{"0x10": {}, "0x10": {}}'), UfmNotReached, "stands twice"),
-        (answers(200, JSON, b'"text"'), UfmNotReached, "no list of partitions"),
-        (answers(200, JSON, b""), UfmNotReached, "is no JSON"),
+        (page, UfmNotReached, "HTML page"),
+        (answers(200, JSON, b"<html>"), UfmNotReached, "HTML page"),
+        (answers(200, JSON, b'{"0x10": '), UfmNotReached, "is not JSON"),
+        (answers(200, JSON, b'{"0x10": {}, "0x10": {}}'), UfmNotReached, "appears twice"),
+        (answers(200, JSON, b'"text"'), UfmNotReached, "not a list of partitions"),
+        (answers(200, JSON, b""), UfmNotReached, "is not JSON"),
         (answers(404, JSON, b""), UfmNotReached, "404"),
         (answers(301, {"Location": "http://elsewhere.invalid/"}, b""), UfmRefused, "redirect, which is not followed"),
         (answers(302, {"Location": "/ufmRest/login"}, b""), UfmRefused, "redirect"),
-        (answers(401, {}, b""), UfmRefused, "does not take this token"),
+        (answers(401, {}, b""), UfmRefused, "does not accept this token"),
         (answers(403, JSON, b'{"detail": "not yours"}'), UfmRefused, "not yours"),
         (answers(500, JSON, b'{"error": "boom\\u001b[2J"}'), UfmRefused, r"500: boom\\x1b\[2J"),
         (answers(503, {"Content-Type": "text/html"}, b"<html><h1>503"), UfmRefused, "status 503$"),
         (answers(200, {**JSON, "Content-Encoding": "gzip"}, b"\x1f\x8b"), UfmNotReached, "compressed"),
-        (answers(200, {"Content-Length": "99"}, b"{}"), UfmNotReached, "no whole answer"),
+        (answers(200, {"Content-Length": "99"}, b"{}"), UfmNotReached, "no complete answer"),
     ],
 )
 def test_an_answer_that_is_none_is_an_error(
@@ -194,13 +194,13 @@ def test_nobody_there() -> None:
         pass
     with pytest.raises(UfmNotReached, match=r"cannot be reached: .*refused"):
         Ufm(access(gone)).partitions()
-    with pytest.raises(UfmNotReached, match=r"cannot be reached: .*refused; nothing was asked for"):
+    with pytest.raises(UfmNotReached, match=r"cannot be reached: .*refused; no request was sent"):
         Ufm(access(gone)).make(adding(0x11, [A], ip_over_ib=True, index0=False))
 
 
 def test_a_place_that_repeats_the_token(mock: Mock) -> None:
     answers(202, {"Location": f"/jobs/x y{TOKEN}"}, b"")(mock)
-    with pytest.raises(UfmNotReached, match="is no id of a job") as caught:
+    with pytest.raises(UfmNotReached, match="is not the id of a job") as caught:
         Ufm(access(mock)).make(adding(0x11, [A], ip_over_ib=True, index0=False))
     assert TOKEN not in str(caught.value)
 

@@ -81,13 +81,13 @@ def test_a_counter_that_has_stopped_is_said_once() -> None:
     counters = Counters()
     with ibkeys.open(net) as fabric:
         (event,) = counters.compare(*read(fabric), TIME)
-        assert ("largest value" in event.detail, event.count) == (True, 0)
+        assert ("at its maximum" in event.detail, event.count) == (True, 0)
         assert counters.compare(*read(fabric), TIME) == []
         host(net, 2).q_key_violations = 0xFFFE
         counters.compare(*read(fabric), TIME)
         host(net, 2).q_key_violations = 0xFFFF
         (event,) = counters.compare(*read(fabric), TIME)
-        assert (event.count, "largest value" in event.detail) == (1, True)
+        assert (event.count, "at its maximum" in event.detail) == (1, True)
 
 
 def test_what_traps_told_of_is_not_told_again() -> None:
@@ -104,7 +104,7 @@ def test_what_traps_told_of_is_not_told_again() -> None:
         host(net, 3).p_key_violations += 40
         (event,) = counters.compare(*read(fabric), TIME)
     assert (event.count, event.value) == (41, 42)
-    assert event.detail == "by 41 since the last reading, of which traps told of 1"
+    assert event.detail == "by 41 since the last reading, of which traps reported 1"
 
 
 def test_a_port_that_could_not_be_read_is_compared_when_it_can_again() -> None:

@@ -269,7 +269,7 @@ def test_a_log_that_goes_away_is_said(tmp_path: Path) -> None:
         watching.start()
         watching.run()
     assert [text.replace(str(path), "LOG") for text in told.said] == [
-        "LOG: is not there (it is waited for)",
+        "LOG: does not exist (waiting for it)",
         "OpenSM's log can be read again",
     ]
 

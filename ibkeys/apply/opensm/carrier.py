@@ -2,7 +2,7 @@
 
 One step: the former bytes are in the journal; the new file is beside the old one, complete and on disk, and takes its
 place, at the standbys first; SIGHUP; the wire is read until it is as predicted. Before each file and each signal it is
-looked at again whether it is the same process, the same one master, and nobody else has written a file meanwhile.
+checked again whether it is the same process, the same one master, and nobody else has written a file in the meantime.
 Source: osm_state_mgr.c, osm_pkey_mgr.c, osm_prtn_config.c; a running OpenSM, observed.
 """
 
@@ -36,7 +36,7 @@ from ibkeys.topology.port_id import PortKey
 
 
 class OpensmCarrier:
-    """Makes changes through the master OpenSM. *reached*: the hosts that may be looked at and written to."""
+    """Makes changes through the master OpenSM. *reached*: the hosts that may be examined and written to."""
 
     name = "opensm"
     sends_sets = False
@@ -90,11 +90,11 @@ class OpensmCarrier:
     def _refuse_hindered(self, files: Sequence[PolicyFile]) -> None:
         """Raise Refused for what would stop the change later."""
         for file in files:
-            reason = file.hands.hindrance(file.seen)
+            reason = file.machine.hindrance(file.seen)
             if reason is not None:
                 raise Refused(f"{reason}; nothing was changed", "file")
         master = self._site.master
-        reason = master.hands.may_signal(master.instance.process)
+        reason = master.machine.may_signal(master.instance.process)
         if reason is not None:
             raise Refused(f"{reason}; nothing was changed", "signal")
 
@@ -111,7 +111,7 @@ class OpensmCarrier:
         ]
 
     def breaks(self, wanted: PartitionPlan | Former, remaining: Remaining) -> tuple[Break, ...]:
-        """Return who is cut because ports wait for each other in a circle; of the way back only that it may cut."""
+        """Return who is cut because ports wait for each other in a circle; of the rollback only that it may cut."""
         return self._course.breaks
 
     def kept(self) -> Mapping[str, Any]:
@@ -139,7 +139,7 @@ class OpensmCarrier:
     def carry_out(
         self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: OnStep | None
     ) -> Carried:
-        """Give OpenSM one policy after the other, each proven on the wire before the next."""
+        """Give OpenSM one policy after the other, each verified on the ports before the next."""
         run = Run(
             self._site,
             self._course,
@@ -175,9 +175,9 @@ class OpensmCarrier:
             for entry in journal.files(record.id)
             if (entry.image.host, entry.image.path) in places
         ]
-        for hands in {file.hands.name: file.hands for file in self._course.files}.values():
+        for machine in {file.machine.name: file.machine for file in self._course.files}.values():
             try:
-                left = hands.clean_up([entry for entry in entries if entry.image.host == hands.name])
+                left = machine.clean_up([entry for entry in entries if entry.image.host == machine.name])
             except FileError as error:
                 yield str(error)
                 continue
@@ -185,7 +185,7 @@ class OpensmCarrier:
                 yield f"unknown files beside a policy were left in place: {named(left.foreign)}"
 
     def _go_back_from_fallback(self, operation: Operation, carried: Carried) -> None:
-        """Everybody is a full member of everything: the former policy goes back in one step, and nobody is asked."""
+        """Everybody is a full member of everything: the former policy is restored in one step, and nobody is asked."""
         carried.not_given_back = self._go_back(operation, read=None)  # OpenSM has read no policy
         again = f"it could not be restored everywhere; `ibkeys undo {operation.id}` tries again"
         result = again if carried.not_given_back else "the former policy is restored"
@@ -210,7 +210,7 @@ class OpensmCarrier:
             try:
                 if may_tell:
                     master = self._site.master
-                    master.hands.signal(master.instance.process)
+                    master.machine.signal(master.instance.process)
                     failed += self._prove_back(read, parsed(self._course.files[-1].seen.data), touched)
             except IbkeysError as error:
                 failed.append((None, str(error)))
@@ -223,7 +223,7 @@ class OpensmCarrier:
     def _put_former(
         self, undo: Operation, ways: Mapping[FileKey, Way], failed: list[Failed]
     ) -> tuple[list[FileEntry], bool]:
-        """Put back what can be put back; return that, and whether OpenSM may be told: what somebody else wrote into the
+        """Put back what can be restored; return that, and whether OpenSM may be told: what somebody else wrote into the
         master's file would come into force."""
         entries, may_tell = [], True
         for file in self._course.files:
@@ -232,9 +232,9 @@ class OpensmCarrier:
             key = file.key
             may_tell = False
             try:
-                file.seen = file.hands.look(file.path)
+                file.seen = file.machine.look(file.path)
                 if file.key != key:
-                    raise FileChanged(f"{file.path}: leads to {file.name} now, and no more to {key[1]}")
+                    raise FileChanged(f"{file.path}: leads to {file.name} now, no longer to {key[1]}")
                 for content in steps_back([file], ways, at_once=True):
                     entry = file.put(undo, content[file.key])
                     entries += [entry] if entry is not None else []
@@ -248,7 +248,7 @@ class OpensmCarrier:
 
     def _prove_back(self, read: Policy | None, former: Policy | None, touched: Collection[PortKey]) -> Iterator[Failed]:
         """Yield the ports that do not become what the *former* policy says. *touched*: the ports that the operation was
-        at; what has drifted elsewhere, from the policy that OpenSM has *read*, is not looked at."""
+        at; what has drifted elsewhere, from the policy that OpenSM has *read*, is not examined."""
         survey = self._prediction.survey
         silent = read_again(self._writer, survey.targets.values())
         prediction = Prediction(survey, self._site.options, self._site.manager.guid)

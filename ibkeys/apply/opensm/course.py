@@ -42,9 +42,9 @@ WAIT: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the user asks of the carrier. ``wait``: see `WAIT`; ``gaps``: pairs may be cut for a moment; ``rewrite``:
-    OpenSM writes every table anew first; ``at_once``: an undo goes back in one step. ``had_gaps``: what is undone was
-    made with ``gaps``."""
+    """What the user asks of the carrier. ``wait``: see `WAIT`; ``gaps``: pairs may temporarily lose connectivity;
+    ``rewrite``: OpenSM writes every table again first; ``at_once``: an undo rolls back in one step. ``had_gaps``: what
+    is undone was made with ``gaps``."""
 
     wait: float = WAIT
     gaps: bool = False
@@ -57,7 +57,7 @@ class Settings:
 class Course:
     """What is done, step by step. ``contents``: what each file holds in each step; ``enforcement``: what the last step
     changes; ``start``: the tables before the first step; ``files``: those that are replaced, the master's last;
-    ``breaks``: who is cut; ``objections``: the interlocks that are set off; ``remaining``: what is not as the
+    ``breaks``: who is cut; ``objections``: the interlocks that are triggered; ``remaining``: what is not as the
     plan found it."""
 
     start: Mapping[PortKey, Entries] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Course:
 
 
 _AGAIN: Final = (
-    "the operation used --allow-break, so rolling back through the same policies may briefly cut the same pairs"
+    "the operation used --allow-break, so rolling back through the same policies may briefly disconnect the same pairs"
 )
 
 
@@ -154,8 +154,8 @@ class Planning:
             made, planned = ({*each.values()} for each in (last[target.port.guid].entries, table.after))
             if made != planned:
                 raise UsageError(
-                    f"{target.id}: the policy has more P_Keys for it than its table has entries, and OpenSM leaves out "
-                    f"different ones from the plan ({named(sorted(made ^ planned))}); give it fewer"
+                    f"{target.id}: the policy has more P_Keys for it than its table has entries, and OpenSM would "
+                    f"leave out different ones than the plan does ({named(sorted(made ^ planned))}); give it fewer"
                 )
 
     def _take_on(self, goal: dict[PortKey, Entries], plan: PartitionPlan, new: Policy) -> None:
@@ -190,7 +190,7 @@ class Planning:
         if drift.mended:
             self.site.notes.append(
                 f"{counted(drift.mended, 'port')} {'does' if drift.mended == 1 else 'do'} not match OpenSM's present "
-                "policy; this change rewrites that, or the new policy already says the same"
+                "policy; this change rewrites them, or the new policy already matches"
             )
         # Where the user does not say that they may stay as they are, they are a part of what is to be done.
         may_stay = self.site.writer.consent.covers("drift")
@@ -208,8 +208,8 @@ class Planning:
             "and OpenSM does not let such a port enforce partitions"
         )
         if losing:
-            raise UsageError(f"{text}, but it enforces now and the plan does not say that this will end")
-        self.site.notes.append(f"{text}, which is so already")
+            raise UsageError(f"{text}, but it enforces now, and the plan does not say that this changes")
+        self.site.notes.append(f"{text}, and it does not enforce now")
 
     def _lay_out(self, course: Course, texts: Sequence[bytes]) -> None:
         """Set the steps of an apply; none where files and tables are as the last policy says."""
@@ -225,7 +225,7 @@ class Planning:
         course.contents = [{file.key: text for file in self.files} for text in texts]
 
     def back(self, former: Former) -> Course:
-        """Return the way back: the same policies in reverse, and at the end each file's own former bytes.
+        """Return the rollback: the same policies in reverse, and at the end each file's own former bytes.
 
         Raises Refused (``stale``) where a file holds what the operation did not write, UsageError where one is on a
         host that is not reached, FileError.
@@ -254,7 +254,8 @@ class Planning:
             course.objections.append(
                 Objection(
                     "drift",
-                    f"{counted(len(others), 'port')} would not have what it had before the operation: {named(others)}",
+                    f"{counted(len(others), 'port')} would not return to its state before the operation: "
+                    f"{named(others)}",
                     "The former policy says otherwise, and the port had drifted from it, or is new. A port that the "
                     "operation did not change would not keep what it has now.",
                 )
@@ -290,18 +291,18 @@ class Planning:
         ).explained("The file or the master has changed since.", f"So the change would stay: {named(others)}.")
 
     def _ways(self, former: Former) -> dict[FileKey, Way]:
-        """Return the way of each file that goes back; that of the master may have none, if the operation stopped before
-        it. A file that no SM reads any more goes back too."""
+        """Return the way of each file that is rolled back; that of the master may have none, if the operation stopped
+        before it. A file that no SM reads any more is rolled back too."""
         ways = ways_in(former.files)
         read = {file.key for file in self.files}
-        hands = {each.hands.name: each.hands for each in self.site.reached}
+        machine = {each.machine.name: each.machine for each in self.site.reached}
         left = []
         for host, path in sorted(ways.keys() - read):
-            if host not in hands:
+            if host not in machine:
                 raise UsageError(
                     f"{path} on {host} was replaced too, and that host was not reached: add --sm-host {host}"
                 )
-            left.append(PolicyFile(hands[host], Path(path), hands[host].look(Path(path))))
+            left.append(PolicyFile(machine[host], Path(path), machine[host].look(Path(path))))
         *standbys, master = self.files
         self.files = [*left, *(file for file in standbys if file.key in ways), master]
         ways.setdefault(master.key, (master.seen.data,))

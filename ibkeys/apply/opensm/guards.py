@@ -1,4 +1,4 @@
-"""Those who go back on other hosts when nobody confirms a change: one for each file that is replaced there.
+"""Those who roll back on other hosts when nobody confirms a change: one for each file that is replaced there.
 
 A guard needs neither the connection nor this process. Whoever is left of the two goes back: this process at the end of
 the time, a guard a little later (`MARGIN`). Both do nothing where the former bytes are in place already.
@@ -14,8 +14,8 @@ from typing import Any, Final
 from ibkeys.apply.opensm.policy_files import FileKey, PolicyFile
 from ibkeys.apply.opensm.site import Site
 from ibkeys.errors import IbkeysError, StoreError
-from ibkeys.sm.hands.opening import open_hands
-from ibkeys.sm.hands.sm_hands import RemoteGuard
+from ibkeys.sm.machines.machine import RemoteGuard
+from ibkeys.sm.machines.opening import open_machine
 from ibkeys.sm.site import hosts_in
 
 KEPT_GUARDS: Final = "guards"
@@ -33,12 +33,12 @@ class Guards:
 
     def begin(self, site: Site, files: Iterable[PolicyFile], seconds: float) -> None:
         """Start a guard for each file on another host. Raises HostRefused, HostNotReached."""
-        processes = {(place.hands.name, place.path): place.instance.process for place in site.places}
+        processes = {(place.machine.name, place.path): place.instance.process for place in site.places}
         for file in files:
-            process = processes.get((file.hands.name, file.path))
-            guard = file.hands.guard(seconds + MARGIN) if process is not None else None
+            process = processes.get((file.machine.name, file.path))
+            guard = file.machine.guard(seconds + MARGIN) if process is not None else None
             if guard is not None and process is not None:
-                self.tokens.append({"host": file.hands.name, "token": guard.began(file.seen, process)})
+                self.tokens.append({"host": file.machine.name, "token": guard.began(file.seen, process)})
                 self.by_file[file.key] = guard
 
     def written(self, contents: Mapping[FileKey, bytes | None]) -> None:
@@ -64,13 +64,13 @@ class Guards:
         return problems
 
     def end(self, confirmed: bool) -> list[str]:
-        """End them; return what is wrong, in words: a guard that goes back although the change is *confirmed*."""
+        """End them; return what is wrong, in words: a guard that rolls back although the change is *confirmed*."""
         problems = []
         for (host, path), guard in self.by_file.items():
             try:
                 is_late = not (guard.confirm() if confirmed else guard.over())
             except IbkeysError as error:
-                problems.append(f"{path} on {host}: the guard there could not be told ({error}); check the file")
+                problems.append(f"{path} on {host}: the guard there could not be reached ({error}); check the file")
                 continue
             if is_late and confirmed:
                 problems.append(f"{path} on {host}: too late, the guard there is rolling back or has rolled back")
@@ -87,11 +87,11 @@ def confirm_guards(kept: Mapping[str, Any]) -> None:
     if not isinstance(tokens, list):
         return
     with ExitStack() as stack:
-        reached = [stack.enter_context(open_hands(host)) for host in hosts_in(kept)]
-        hands = {each.name: each for each in reached}
+        reached = [stack.enter_context(open_machine(host)) for host in hosts_in(kept)]
+        machine = {each.name: each for each in reached}
         for each in tokens:
             host = str(each.get("host", ""))
-            if host in hands and not hands[host].confirm_guard(str(each.get("token", ""))):
+            if host in machine and not machine[host].confirm_guard(str(each.get("token", ""))):
                 raise StoreError(
                     f"the guard on host {host} is rolling back or has rolled back: it is too late to confirm"
                 )

@@ -26,7 +26,7 @@ def objections_to_edits(site: Site, prediction: Prediction, is_ours: bool) -> It
     edits = [site.unread_edit("options")]
     policy = "" if is_ours else site.unread_edit("policy")
     if policy and not site.policy_was_written and prediction.follow([site.policy])[0] == prediction.now:
-        site.notes.append(f"{policy}; its content is older than that, and its P_Keys are already in force")
+        site.notes.append(f"{policy}; only its mode or owner is new: its P_Keys are already in force")
     elif policy:
         edits.append(policy)
     edits = [edit for edit in edits if edit]
@@ -34,7 +34,7 @@ def objections_to_edits(site: Site, prediction: Prediction, is_ours: bool) -> It
         yield Objection(
             "stale",
             f"{'; '.join(edits)}: let OpenSM read it first, or revert it",
-            "The SIGHUP for this change would put that edit in force too.",
+            "The SIGHUP for this change would also activate that edit.",
         )
 
 
@@ -46,8 +46,8 @@ def objections_to_others_work(file: PolicyFile, ours: Collection[bytes | None]) 
     if ours and file.seen.data not in ours:
         yield Objection(
             "stale",
-            f"{file.name} is neither what the operation found nor what it wrote, and would be overwritten; check it, "
-            "and plan again if it is needed",
+            f"{file.name} has neither its former content nor what the operation wrote, and would be overwritten; "
+            "check it, and make a new plan if its content is needed",
         )
 
 
@@ -69,7 +69,7 @@ def objections_to_standbys(
         yield Objection(
             "standby-differs",
             f"{named(texts)}; reach it with --sm-host, or give it the same file",
-            "When another SM takes over, its own policy counts, and every table becomes what that says.",
+            "When another SM takes over, it applies its own policy to every table.",
         )
 
 

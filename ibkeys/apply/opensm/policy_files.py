@@ -1,6 +1,6 @@
 """The policy files that a change replaces, step by step: those of the standbys first, that of the master last.
 
-Each file goes its own way: from what it holds, through the texts of the steps. On the way back it takes the same texts
+Each file goes its own way: from what it holds, through the texts of the steps. In the rollback it takes the same texts
 in reverse, and ends with its own former bytes. A file that holds something else is nobody's to overwrite.
 """
 
@@ -14,7 +14,7 @@ from ibkeys.apply.opensm.site import PolicyPlace
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, difference
 from ibkeys.host.replacing.seen import SeenFile
-from ibkeys.sm.hands.sm_hands import SmHands
+from ibkeys.sm.machines.machine import Machine
 from ibkeys.store.journal import FileEntry, FileImage, Operation
 
 FileKey = tuple[str, str]
@@ -25,9 +25,9 @@ Way = tuple[bytes | None, ...]
 
 @dataclass(slots=True)
 class PolicyFile:
-    """One file and the hands that replace it. ``place``: as OpenSM sees it; None where that is not looked at."""
+    """One file and the machine that it is on. ``place``: as OpenSM sees it; None where that is not examined."""
 
-    hands: SmHands
+    machine: Machine
     path: Path
     seen: SeenFile
     place: Path | None = None
@@ -35,17 +35,17 @@ class PolicyFile:
     @classmethod
     def of(cls, place: PolicyPlace) -> PolicyFile:
         """Look at the policy file of an OpenSM. Raises FileError, HostNotReached."""
-        return cls(place.hands, place.path, place.hands.look(place.path), place.place)
+        return cls(place.machine, place.path, place.machine.look(place.path), place.place)
 
     @property
     def name(self) -> str:
         """The real file, with its host."""
-        return f"{self.seen.path} on {self.hands.name}" if self.hands.name else str(self.seen.path)
+        return f"{self.seen.path} on {self.machine.name}" if self.machine.name else str(self.seen.path)
 
     @property
     def key(self) -> FileKey:
         """Host and real path: what the journal knows it by."""
-        return self.hands.name, str(self.seen.path)
+        return self.machine.name, str(self.seen.path)
 
     def put(self, operation: Operation, data: bytes | None) -> FileEntry | None:
         """Let *data* take the place of what was seen; None where it is there already.
@@ -54,8 +54,8 @@ class PolicyFile:
         """
         if self.seen.data == data:
             return None
-        entry = self.hands.replace(operation, self.seen, data)
-        self.seen = self.hands.look(self.path)
+        entry = self.machine.replace(operation, self.seen, data)
+        self.seen = self.machine.look(self.path)
         if self.seen.data != data:
             raise FileChanged(f"{self.name}: somebody else changed it right after ibkeys did")
         self._refuse_unseen(operation, entry, data)
@@ -66,14 +66,14 @@ class PolicyFile:
         if self.place is None or self.place == self.path or data is None:
             return
         try:
-            is_there = self.hands.files.read(self.place, len(data) + 1) == data
+            is_there = self.machine.files.read(self.place, len(data) + 1) == data
         except OSError:
             is_there = False
         if not is_there:
-            back = self.hands.replace(operation, self.seen, entry.image.before)
+            back = self.machine.replace(operation, self.seen, entry.image.before)
             entry.failed()
             back.failed()
-            self.seen = self.hands.look(self.path)
+            self.seen = self.machine.look(self.path)
             raise FileError(
                 f"{self.name}: OpenSM does not see the new file (it has its own mounts); the former file is restored"
             )
@@ -88,7 +88,7 @@ def distinct(files: Sequence[PolicyFile]) -> list[PolicyFile]:
 
 def _is_same(file: PolicyFile, master: PolicyFile) -> bool:
     one, other = file.seen.found, master.seen.found
-    if one is None or other is None or file.hands.name == master.hands.name:
+    if one is None or other is None or file.machine.name == master.machine.name:
         return False
     return (one.inode, one.modified_ns, one.data) == (other.inode, other.modified_ns, other.data)
 
@@ -111,8 +111,8 @@ def where_it_is(file: PolicyFile, way: Way) -> int:
         if way[number] == file.seen.data:
             return number
     raise FileChanged(
-        f"{file.name}: is not what that operation wrote: it was {'removed' if file.seen.data is None else 'changed'} "
-        "since; it stays as it is",
+        f"{file.name}: is not what that operation wrote: it has since been "
+        "{'removed' if file.seen.data is None else 'changed'}; it stays as it is",
         difference(way[-1], file.seen.data, WITHOUT_KEYS),
     )
 

@@ -76,17 +76,17 @@ class Run(SteppedRun):
         return written
 
     def _tell(self) -> None:
-        """Send SIGHUP to the very process that was looked at, while the files are as they were left."""
+        """Send SIGHUP to the very process that was examined, while the files are as they were left."""
         self.site.verify()
-        self._verify_files("OpenSM was not told to read it")
+        self._verify_files("OpenSM was not signalled to read it")
         master = self.site.master
-        master.hands.signal(master.instance.process)
+        master.machine.signal(master.instance.process)
 
     def _verify_files(self, otherwise: str) -> None:
         """Raise FileChanged where a file is not as it was left."""
         for file in self.course.files:
-            if file.hands.look(file.path) != file.seen:
-                raise FileChanged(f"{file.name}: somebody else changed it meanwhile; {otherwise}")
+            if file.machine.look(file.path) != file.seen:
+                raise FileChanged(f"{file.name}: somebody else changed it in the meantime; {otherwise}")
 
     def _watch(self, number: int) -> Watched:
         """Return how the wire ends up; OpenSM is told once more when nothing comes nearer."""

@@ -1,6 +1,6 @@
 """The master OpenSM as a change of partitions needs it: its policy, the options it makes tables with, its standbys.
 
-Everything is looked at once when a change is planned, and the parts that could turn a right change into a wrong one
+Everything is examined once when a change is planned, and the parts that could turn a right change into a wrong one
 again before each step: the process, the master, the options file.
 """
 
@@ -15,8 +15,8 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, UsageError
 from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import Enforce, SmOptions
-from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.instance import Instance, Role
+from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.managers import Manager, managers_of
 from ibkeys.sm.options import Setting
 from ibkeys.sm.reading import WORDS
@@ -32,19 +32,19 @@ class PolicyPlace:
     """The policy file of one OpenSM. ``path``: as its host has it; ``place``: as that OpenSM sees it."""
 
     instance: Instance
-    hands: SmHands
+    machine: Machine
     path: Path
     place: Path
 
     @property
     def running(self) -> Running:
         """The OpenSM, and how it is reached."""
-        return Running(self.instance, self.hands, None)
+        return Running(self.instance, self.machine, None)
 
     @property
     def name(self) -> str:
         """The file, with its host."""
-        return f"{self.path} on {self.hands.name}" if self.hands.name else str(self.path)
+        return f"{self.path} on {self.machine.name}" if self.machine.name else str(self.path)
 
 
 @dataclass(slots=True)
@@ -133,12 +133,12 @@ def _place(running: Running) -> PolicyPlace:
     file = instance.files["policy"]
     if file.path is not None and file.is_there is not False and instance.policy is None:
         raise UsageError(f"the policy of {instance.name} ({file.path}) {file.problem}")
-    return PolicyPlace(instance, running.hands, *running.place_of("policy"))
+    return PolicyPlace(instance, running.machine, *running.place_of("policy"))
 
 
 def _find_others(site: Site, seen: Seen) -> None:
     """Note the other SMs: those whose policy file is reached, and those whose is not."""
-    known = {(site.master.hands.name, site.master.path)}
+    known = {(site.master.machine.name, site.master.path)}
     standbys, unreached = [], []
     for manager, running in seen.others():
         site.others += 1
@@ -151,8 +151,8 @@ def _find_others(site: Site, seen: Seen) -> None:
         except (UsageError, FileError) as error:
             unreached.append(f"the SM at {manager.port} ({state}): {error}")
             continue
-        if (place.hands.name, place.path) not in known:
-            known.add((place.hands.name, place.path))
+        if (place.machine.name, place.path) not in known:
+            known.add((place.machine.name, place.path))
             standbys.append(place)
     unreached += [f"host {host.name}: {host.error}" for host in seen.report.hosts if host.error]
     site.standbys, site.out_of_reach = tuple(standbys), tuple(unreached)

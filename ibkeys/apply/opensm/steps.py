@@ -23,7 +23,7 @@ from ibkeys.plan.order import EnforcementStep, Phase, PhaseName, Step, TableStep
 from ibkeys.topology.port_id import PortKey
 
 _REWRITING: Final = range(0x7001, 0x7FFF)
-"""Partition numbers, of which the first free one makes OpenSM write every table anew."""
+"""Partition numbers, of which the first free one makes OpenSM write every table again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Prediction:
 
     @property
     def tables(self) -> list[TableChange]:
-        """All tables as they are, end ports with their leaf ports, but for those that are set aside."""
+        """All tables as they are, end ports with their leaf ports, except for those that are set aside."""
         return [each for each in self.changed_to(self.now) if not self.is_aside(each.port.key)]
 
     def is_aside(self, key: PortKey) -> bool:
@@ -152,7 +152,7 @@ class Prediction:
 
 
 def unused_partition(taken: Collection[int]) -> int:
-    """Return the number of a partition in which nobody is, for a policy by which OpenSM writes every table anew.
+    """Return the number of a partition in which nobody is, for a policy by which OpenSM writes every table again.
 
     *taken*: partition numbers in use. Raises UsageError. Source: opensm osm_pkey_mgr.c, which writes a block where it
     differs from what it remembers of it.
@@ -192,7 +192,7 @@ def expectations(
     enforcement: Iterable[EnforcementChange],
     prediction: Prediction,
 ) -> dict[PortKey, Expected]:
-    """Return what each port should show after a step, but for those that are set aside.
+    """Return what each port should show after a step, except for those that are set aside.
 
     Where OpenSM keeps indexes, that of a new P_Key depends on what it remembers of the port, which nobody can ask. A
     leaf port's table has the order of its end port's.

@@ -1,4 +1,4 @@
-"""What a plan, or the way back, wants of this fabric and this very OpenSM; what is not as the plan found it."""
+"""What a plan, or the rollback, wants of this fabric and this very OpenSM; what is not as the plan found it."""
 
 from __future__ import annotations
 

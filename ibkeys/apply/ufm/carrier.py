@@ -125,7 +125,7 @@ class UfmCarrier(NobodyElsewhere):
     def carry_out(
         self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: OnStep | None
     ) -> Carried:
-        """Make one step after the other, each proven on the wire before the next."""
+        """Make one step after the other, each verified on the ports before the next."""
         run = Run(
             self._writer,
             self._ufm,

@@ -2,7 +2,7 @@
 
 The states on the way are those of `ibkeys.plan.steps`, as through OpenSM: nobody is cut and nobody is joined. UFM
 takes one partition at a time, so each state is made in two steps, first all that lets more talk, then all that lets
-fewer; each is proven on the wire before the next.
+fewer; each is verified on the ports before the next.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Planning:
         return course
 
     def back(self, former: Former) -> UfmCourse:
-        """Return the way back: those whose membership an operation changed get what they had. Others that came since
+        """Return the rollback: those whose membership an operation changed get what they had. Others that came since
         stay. Raises UsageError, StoreError."""
         course = UfmCourse(dict(self.prediction.now))
         had = self._states(self.prediction.now)
@@ -147,16 +147,16 @@ class Planning:
             return
         if entry is not None and entry.is_untold:
             raise UsageError(
-                f"UFM lists members of partition {base:#x} without their membership, so no call keeps them as they "
-                "are: it is not changed there; look at it in UFM"
+                f"UFM lists members of partition {base:#x} without their membership, so no call could keep them "
+                "unchanged: the partition is not changed; check it in UFM"
             )
         there = [guid for guid, keys in had.items() if guid not in ours and _of(keys, base)]
         if there:
             what = "lists no members" if entry is not None else "has no entry"
             have = "port has" if len(there) == 1 else "ports have"
             raise UsageError(
-                f"UFM {what} of partition {base:#x}, and {len(there)} {have} it ({named(self._names(there))}): who is "
-                "in it is not known there, so it is not changed there; look at it in UFM"
+                f"UFM {what} of partition {base:#x}, and {len(there)} {have} it ({named(self._names(there))}): its "
+                "members in UFM are unknown, so the partition is not changed; check it in UFM"
             )
 
     # --- the steps ---------------------------------------------------------------------------------------------------
@@ -223,8 +223,8 @@ class Planning:
         tight = without_room(before, state, rooms)
         if tight:
             raise UsageError(
-                f"{named(self._names(tight))}: its P_Key table has no room for what comes beside what goes, and UFM "
-                "takes one partition at a time: free an entry first"
+                f"{named(self._names(tight))}: its P_Key table has no room for the new P_Keys beside the old ones, "
+                "and UFM changes one partition at a time: free an entry first"
             )
 
     def _find_drift(
@@ -260,7 +260,9 @@ class Planning:
                 Objection("drift", f"{named(lasting)}: UFM's SM has not written that, and may not write it now")
             )
         if elsewhere:
-            course.notes.append(f"what this change leaves alone differs, and may stay so: {named(elsewhere)}")
+            course.notes.append(
+                f"there are other differences outside this change, which may remain: {named(elsewhere)}"
+            )
         of_change = {guid for guid in drifted if guid in changed}
         self.prediction.aside = set(drifted) - (set() if self.may_drift else of_change)
 

@@ -70,7 +70,7 @@ class Run(SteppedRun):
 
     def _ask_for(self, number: int) -> tuple[list[FileEntry], dict[PortKey | None, str]]:
         """Change the partitions of one step. Return what the journal keeps of it, and what UFM did not store, by port;
-        None for what is no port of the fabric."""
+        None for what is not a port of the fabric."""
         written: list[FileEntry] = []
         for base, words in self.course.words[number].items():
             calls = self.course.stored[base].calls_to(words)
@@ -95,7 +95,7 @@ class Run(SteppedRun):
             return stored.with_settings(entry)
         if entry is not None and entry.is_untold:
             raise Refused(
-                f"refused by interlock stale, which nothing overrides: {self.ufm.url}{resource(base)}: it now lists "
+                f"refused by interlock stale, which cannot be overridden: {self.ufm.url}{resource(base)}: it now lists "
                 "members without their membership; it was left as it is",
                 "stale",
             )
@@ -105,8 +105,8 @@ class Run(SteppedRun):
             for guid in differing(stored.words, now)
         ]
         raise Refused(
-            f"refused by interlock stale, which nothing overrides: {self.ufm.url}{resource(stored.base)}: somebody "
-            f"else changed it meanwhile ({named(texts)}); it was left as it is",
+            f"refused by interlock stale, which cannot be overridden: {self.ufm.url}{resource(stored.base)}: somebody "
+            f"else changed it in the meantime ({named(texts)}); it was left as it is",
             "stale",
         )
 
@@ -116,7 +116,7 @@ class Run(SteppedRun):
             job = self.ufm.make(call)
         except UfmRefused as error:
             if call.method == "DELETE" and error.status == 404:
-                return  # somebody else took one of them out meanwhile: what is there now is read back
+                return  # somebody else took one of them out in the meantime: what is there now is read back
             if is_first and 400 <= error.status < 500:  # it said no; of other answers it is not known what came of it
                 entry.failed()
             raise
@@ -132,11 +132,12 @@ class Run(SteppedRun):
                 raise UfmRefused(f"{self.ufm.url}{call.path}: job {job} of UFM failed: {found.summary}", 202)
             if not patience.lasts(1):
                 raise UfmRefused(
-                    f"{self.ufm.url}{call.path}: job {job} of UFM is not at its end after {self.wait:g} s", 202
+                    f"{self.ufm.url}{call.path}: job {job} of UFM has not ended after {self.wait:g} s", 202
                 )
 
     def _read_back(self, base: int, words: Words) -> tuple[UfmPartition | None, dict[PortKey | None, str]]:
-        """Return what UFM has, and what it has not stored of *words*, by port; None for what is no port of the fabric.
+        """Return what UFM has, and what it has not stored of *words*, by port; None for what is not a port of the "
+        "fabric.
         It is read again for a while: clients of UFM have seen it show a change a moment after its answer."""
         patience = ProgressTimeout(self.clock, min(self.wait, _SHOWS_WITHIN))
         while True:
@@ -157,7 +158,7 @@ class Run(SteppedRun):
 
     def _lost(self, base: int, words: Words, entry: UfmPartition | None) -> dict[PortKey | None, str]:
         if entry is not None and entry.is_untold:
-            return {None: f"UFM answered with success and lists members of {base:#x} without their membership"}
+            return {None: f"UFM reported success, but lists members of {base:#x} without their membership"}
         now = entry.words if entry is not None else {}
         ports = {
             target.port.guid: key
@@ -166,7 +167,7 @@ class Run(SteppedRun):
         }
         lost: dict[PortKey | None, str] = {}
         for guid in differing(words, now):
-            text = f"UFM answered with success and has GUID {guid:016x} as {now.get(guid) or 'no member'} of {base:#x}"
+            text = f"UFM reported success, but has GUID {guid:016x} as {now.get(guid) or 'no member'} of {base:#x}"
             text += f", not as {words.get(guid) or 'no member'}"
             key = ports.get(guid)
             lost[key] = f"{lost[key]}; {text}" if key in lost else text
@@ -184,12 +185,12 @@ class Run(SteppedRun):
     # --- how a step ended --------------------------------------------------------------------------------------------
 
     def _stop_at_wire(self, seen: Watched, entries: list[Entry], phase: Phase) -> None:
-        why = f"{self.wait:g} s without progress, though UFM has it stored"
+        why = f"{self.wait:g} s without progress, although UFM has stored it"
         wrong: dict[PortKey | None, str] = {key: f"{text} ({why})" for key, text in seen.wrong.items()}
         if seen.fell_back:
             self.carried.notes.append(
-                "most ports became full members of the default partition, as OpenSM makes it where it finds no policy "
-                f"that it takes: `ibkeys undo {self.operation.id}`, and look into UFM's log"
+                "most ports became full members of the default partition, as OpenSM does when it accepts no "
+                f"policy: `ibkeys undo {self.operation.id}`, and check UFM's log"
             )
         else:
             self.carried.notes.append(

@@ -25,7 +25,7 @@ MembersChange = Mapping[int, tuple[Word | None, frozenset[Word | None]]]
 """GUID → its membership before an operation, and all that the operation may have left; None: no member."""
 _MEMBERS: Final = "members"
 _FLAGS: Final = "flags"
-_DAMAGED: Final = "the journal is damaged: what UFM had of a partition cannot be read"
+_DAMAGED: Final = "the journal is damaged: the former members of a partition in UFM cannot be read"
 _SETTINGS: Final = "settings"
 _NAME: Final = "name"
 _IS_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -116,14 +116,14 @@ class Stored:
         if self.index0 is None and any(call.method == "PUT" for call in calls):
             raise UsageError(
                 f"UFM has members with and without index0 in partition {self.base:#x}, and the only call that sets "
-                "memberships gives all the same: make them equal in UFM first"
+                "memberships gives all members the same index0: make them equal in UFM first"
             )
         return calls
 
     # --- the journal -------------------------------------------------------------------------------------------------
 
     def image(self, url: str, words: Words) -> FileImage:
-        """Return what the journal keeps of a change to *words*: UFM stands in the place of a host, the partition in
+        """Return what the journal keeps of a change to *words*: UFM stands in place of a host, the partition in
         that of a file."""
         return FileImage(resource(self.base), self._text() if self.exists else None, _text(words), host=host_of(url))
 

@@ -42,7 +42,7 @@ def check_folder(place: Path) -> None:
     try:
         parent = place.absolute().parent
         if not parent.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, "there is no such directory to put it in", str(parent))
+            raise NotADirectoryError(errno.ENOTDIR, "the folder above it does not exist", str(parent))
         if not os.access(parent, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, f"no permission to write in {parent}")
         if os.path.lexists(place) and not _may_be_replaced(place):
@@ -99,7 +99,7 @@ def exchange(one: Path, other: Path) -> None:
 
 
 def exchange_in_steps(made: Path, place: Path) -> None:
-    """As `exchange`, on NFS and the like: briefly there is no *place*; an error gives the earlier one back."""
+    """As `exchange`, on NFS and the like: briefly there is no *place*; an error restores the earlier one."""
     aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.absolute().parent))
     os.rename(place, aside)
     try:

@@ -98,8 +98,8 @@ def _sentences(report: Report, fail_on: Severity | None) -> Iterator[str]:
         yield "No rule fails."
     if not coverage.is_complete:
         yield (
-            f"{count(len(coverage.troubles), 'thing')} that should have been read could not be: what is below is true "
-            "only for the part that was read."
+            f"{count(len(coverage.troubles), 'thing')} that should have been read could not be read: the results "
+            "below apply only to the part that was read."
         )
     if summary["unknown"]:
         yield f"{count(summary['unknown'], 'rule has', 'rules have')} no answer; unknown does not count as a pass."
@@ -129,7 +129,7 @@ def _unknown_reasons(result: RuleResult, names: FoldedNames) -> tuple[str, ...]:
         for same in grouped(result, said, names)
     ]
     if len(said) < len(unknown):
-        lines.insert(0, f"needs what was not read: {_SEE}")
+        lines.insert(0, f"needs data that was not read: {_SEE}")
     return tuple(lines or [result.note])
 
 

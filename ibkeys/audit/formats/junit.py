@@ -2,7 +2,7 @@
 
 A rule that fails at ``--fail-on`` or worse is a failure with one line for each port; one that fails below it passes,
 with the same lines in its output: a build is red when the exit status is 1, and not otherwise. A rule that is unknown
-is skipped with the reason: it says nothing of the fabric, but a skip is no pass either. What could not be read is an
+is skipped with the reason: it says nothing of the fabric, but a skip is not a pass either. What could not be read is an
 error in a suite of its own, so that an audit of half a fabric, exit status 3, is never green. JUnit has no schema that
 all agree on; this keeps to what Jenkins and GitLab read.
 """

@@ -43,7 +43,7 @@ def grouped(
     result: RuleResult, subjects: Iterable[Subject], names: FoldedNames, evidence: bool = True
 ) -> list[FindingGroup]:
     """Return *subjects* of one rule, put together where all but the port is equal: result, message, evidence, severity,
-    waiver and how it was read. What is no port stands alone. *evidence*: False for where it is not shown."""
+    waiver and how it was read. What is not a port stands alone. *evidence*: False for where it is not shown."""
     found: dict[Hashable, list[Subject]] = {}
     for index, subject in enumerate(subjects):
         key = _said(result, subject, evidence) if _is_port(subject.identity) else index

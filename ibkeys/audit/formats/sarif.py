@@ -42,7 +42,7 @@ LEFT_OUT: Final = "left-out"
 MOST: Final = 25_000
 """Results of one run: GitHub refuses a file with more."""
 _NOTIFICATIONS: Final[Mapping[str, str]] = {
-    NOT_READ: "Something that should have been read could not be",
+    NOT_READ: "Something that should have been read could not be read",
     UNKNOWN: "A rule has no answer for some or all ports; that does not count as a pass",
     LEFT_OUT: "There are more results than a code-scanning view accepts",
 }
@@ -132,7 +132,7 @@ def _waived(subject: Subject) -> str:
     return clean(f"{words.place(subject.identity)}: {subject.message} ({subject.waiver or 'waived'})")
 
 
-# --- what is no finding -----------------------------------------------------------------------------------------------
+# --- what is not a finding --------------------------------------------------------------------------------------------
 
 
 def _invocation(report: Report, exit_code: int, left_out: int) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def unknown_reasons(result: RuleResult, see: str, name: Callable[[Mapping[str, A
     unknown = subjects(result, "unknown")
     lines = [clean(said_of(subject, see, name)) for subject in unknown if not is_unread(subject)]
     if len(lines) < len(unknown):
-        lines.insert(0, f"needs what was not read: {see}")
+        lines.insert(0, f"needs data that was not read: {see}")
     return tuple(lines or [clean(result.note)])
 
 

@@ -19,7 +19,7 @@ _NAME: Final = 210
 _HEAD: Final = 260
 """Most room of a partition's name, and of the ports above a column, in pixels."""
 _EDGE: Final = 8
-_HINT: Final = "ports that no partition tells apart"
+_HINT: Final = "ports with the same memberships"
 _KINDS: Final = (("full", "full member"), ("limited", "limited member"), ("both", "both"))
 
 STYLE: Final = """

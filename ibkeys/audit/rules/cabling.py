@@ -21,13 +21,15 @@ from ibkeys.topology.recabling import WHETHER_MOVED
     severity="medium",
     evidence="the switch port that faces each CA and router port, against the baseline; M_Key, ProtectBits, P_Keys",
     why=(
-        "The enforcement of a switch port was set up for the port that was behind it. A port on a different cable has "
-        "also lost the proof of its place: its stored M_Key is not sent until the new link is proven. A device on the "
+        "The enforcement of a switch port was set up for the port that was behind it. A port on a different cable is "
+        "also no longer verified at its place: its stored M_Key is not sent until the new link is proven. A device "
+        "on the "
         "old cable may be there to impersonate it."
     ),
     sources=("NICO",),
     remedy=(
-        "Find out who changed the cable. Let the SM sweep, see that the enforcement of both switch ports fits (SE001, "
+        "Find out who changed the cable. Let the SM sweep, check that the enforcement of both switch ports is right "
+        "(SE001, "
         "SE002), and take a new snapshot as the baseline."
     ),
     false_positives="Planned work on cables. A switch that was replaced moves every port behind it.",

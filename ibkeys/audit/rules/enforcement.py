@@ -24,8 +24,8 @@ def enforces(port: Port) -> bool:
     title="leaf enforcement off or one-way",
     severity="high",
     evidence=(
-        "PortInfo.PartitionEnforcementInbound and -Outbound of switch ports to end ports, where SwitchInfo says they "
-        "could be set; one of two is medium"
+        "PortInfo.PartitionEnforcementInbound and -Outbound of switch ports to end ports, where SwitchInfo says that "
+        "the switch can enforce; medium if one of the two is set"
     ),
     why="Without it only the far end checks P_Keys: a host that lies about its own is not stopped.",
     sources=("SEED1",),
@@ -79,13 +79,13 @@ def _enforcing_leaves(verdict: Verdict) -> list[tuple[Port, Port]]:
     title="leaf table differs from node table",
     severity="high",
     evidence=(
-        "P_KeyTable of an enforcing switch port and of the port behind it, as sets: a limited P_Key is left out where "
-        "the full one is there"
+        "P_KeyTable of an enforcing switch port and of the port behind it, compared as sets; a limited P_Key does not "
+        "count where the full one is present"
     ),
-    why="The switch drops what the node may send, or lets pass what it may not.",
+    why="The switch drops packets that the node may send, or passes packets that it may not send.",
     sources=("OSM",),
     remedy="Let the SM sweep (SIGHUP to OpenSM); ibkeys plan and apply where no SM runs.",
-    false_positives="None known: order and holes do not count.",
+    false_positives="None known: order and gaps are ignored.",
 )
 def tables_differ(data: AuditInput) -> Verdict:
     """SE002: leaf table differs from node table."""

@@ -101,10 +101,42 @@ def incomplete(data: AuditInput) -> Verdict:
     verdict = Verdict(data)
     for trouble in data.fabric.troubles:
         evidence = {trouble.attribute or "SMP": {"reading": trouble.reading}}
-        if trouble.reading == "not-asked":
+        if trouble.reading in ("not-asked", "not-in-file"):
             verdict.unknown(trouble.port, trouble.error, evidence)
         else:
             verdict.fail(trouble.port, trouble.error, evidence)
     incomplete_ports = {trouble.port for trouble in data.fabric.troubles}
     verdict.passed = sum(port not in incomplete_ports for port in data.fabric.ports())
+    return verdict
+
+
+@rule(
+    id="HY005",
+    title="virtual ports not read",
+    severity="info",
+    evidence="PortInfo.CapabilityMask2 IsVirtualizationSupported, VirtualizationInfo",
+    why=(
+        "Virtual ports have P_Key tables of their own, which cannot be read from outside as far as is publicly known: "
+        "a partition may be there that is not in the table of the physical port."
+    ),
+    sources=("NVVIRT",),
+    remedy="Look at the P_Keys of the virtual functions on their hosts (sysfs), or in ibdiagnet2.vports_pkey.",
+    false_positives="None: such a port is not known as a whole.",
+)
+def virtual_ports(data: AuditInput) -> Verdict:
+    """HY005: virtual ports not read."""
+    verdict = Verdict.over_fabric(data)
+    for port in verdict.with_port_info(data.end_ports):
+        state, info = port.virtual_ports, port.virtualization_info
+        if state == "on":
+            evidence = {info.name: {"vport_cap": info.vport_cap, "vport_index_top": info.vport_index_top}}
+            message = (
+                f"it has virtual ports (up to {info.vport_cap}, highest index {info.vport_index_top}), whose P_Key "
+                "tables cannot be read"
+            )
+            verdict.fail(port, message, evidence)
+        elif state == "unknown":
+            verdict.unread(port, info.name)
+        else:
+            verdict.passed += 1
     return verdict

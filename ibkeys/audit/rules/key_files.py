@@ -18,7 +18,8 @@ ELSEWHERE: Final = "this host was not examined: the fabric is simulated, or the 
     title="key file readable",
     severity="critical",
     evidence=(
-        "mode and owner of guid2mkey, opensm.conf, ibdiag.conf and the key store, and of the directories above them"
+        "mode and owner of guid2mkey, guid2vskey, guid2cckey, guid2_m2n_key, opensm.conf, ibdiag.conf and the key "
+        "store, and of the directories above them"
     ),
     why="Whoever can read the file has the keys. OpenSM writes its "
     "files with the umask, and packages install them as 0644.",
@@ -48,7 +49,7 @@ def readable(data: AuditInput) -> Verdict:
 def _problems(each: KeyFile) -> list[str]:
     found = []
     if not each.file.is_private:
-        only = "" if each.file.others_can_read else ", and only the directories above keep them out"
+        only = "" if each.file.others_can_read else ", and only the directories above it prevent that"
         found.append(f"its mode {each.file.mode:04o} lets others read it{only}")
     if each.file.others_can_write:
         found.append("others can write it or replace it")
@@ -70,8 +71,8 @@ def _file(each: KeyFile) -> dict[str, Mapping[str, Any]]:
     evidence="port GUIDs of the fabric against those in guid2mkey",
     why="A port that is not in the file will be slow to recover, and diagnostics that use the file cannot read it.",
     sources=("OSM",),
-    remedy="Let the SM write its files (a sweep), then look again; ibkeys mkey-import takes them over.",
-    false_positives="Nodes that came since the last sweep.",
+    remedy="Let the SM write its files (a sweep), then audit again; ibkeys mkey-import imports them.",
+    false_positives="Nodes that were added since the last sweep.",
     lower_in_cloud=True,
 )
 def out_of_step(data: AuditInput) -> Verdict:

@@ -63,7 +63,7 @@ def unset(data: AuditInput) -> Verdict:
     title="M_Key readable by all",
     severity="high",
     evidence="PortInfo.M_Key other than 0 with ProtectBits 0",
-    why="At level 0 every Get(PortInfo) answers with the key, and whoever has it may Set.",
+    why="At level 0 every Get(PortInfo) answers with the key, and whoever has the key can change the port.",
     sources=("SEED5",),
     remedy="ProtectBits 2: m_key_protection_level 2 in OpenSM, or ibkeys mkey-set --protect 2 --lease 60.",
     false_positives="A recovery under way: the lease ran out so that the key could be read.",
@@ -149,9 +149,10 @@ def _sm_cannot_do_better(data: AuditInput) -> bool:
     evidence="ProtectBits above 0 and M_KeyLeasePeriod 0, not above the SM's sweep interval, or above --lease-limit",
     why="Without a lease a lost key stays lost. One that is too short runs out between two sweeps and exposes the key.",
     sources=("NVG", "SEED5", "OSM"),
-    remedy="m_key_lease_period 60 in OpenSM, at any rate several sweep intervals.",
+    remedy="m_key_lease_period 60 in OpenSM: several sweep intervals at least.",
     false_positives=(
-        "Keys in escrow, so that none is lost. Without --sweep-interval, and no OpenSM here, that part is not judged."
+        "Keys in escrow, so that none is lost. Without --sweep-interval and without an OpenSM on this host, the "
+        "sweep interval is not checked."
     ),
 )
 def lease(data: AuditInput) -> Verdict:
@@ -168,7 +169,7 @@ def lease(data: AuditInput) -> Verdict:
         elif sweep is not None and period <= sweep:
             problem = f"a lease of {period} s is not above the SM's sweep interval ({sweep} s): it can run out between"
         elif period > most:
-            problem = f"a lease of {period} s is above the limit of {most} s: so long a lost key locks this port"
+            problem = f"a lease of {period} s is above the limit of {most} s: a lost key locks this port for that long"
         if problem:
             verdict.fail(port, problem, port_info(data, port, PortInfo.m_key_protect_bits, PortInfo.m_key_lease_period))
         else:
@@ -201,7 +202,8 @@ def sweep_interval(data: AuditInput) -> int | None:
     sources=("NVG", "NICO"),
     remedy="64 bits of a cryptographic random source: ibkeys mkey-gen.",
     false_positives=(
-        "One good key in 16 has $RANDOM's shape by chance, so only more of them than chance makes are reported."
+        "One good key in 16 has $RANDOM's shape by chance, so they are reported only if there are more than chance "
+        "explains."
     ),
 )
 def guessable(data: AuditInput) -> Verdict:
@@ -252,7 +254,7 @@ def _keys_of_configurations(data: AuditInput, ports: list[Port]) -> set[int]:
     id="MK008",
     title="ProtectBits or lease differ",
     severity="medium",
-    evidence="M_KeyProtectBits and M_KeyLeasePeriod of all end ports: those that most do not have",
+    evidence="M_KeyProtectBits and M_KeyLeasePeriod of all end ports: values that differ from those of most ports",
     why="A rollout that stopped half way, or a node that came back from a reset without its protection.",
     sources=("NVG",),
     remedy="Let the SM sweep again (SIGHUP to OpenSM), or set the port with ibkeys mkey-set.",
@@ -273,7 +275,7 @@ def differing(data: AuditInput) -> Verdict:
         if odd:
             message = "; ".join(odd)
             if data.store is not None and port.guid in data.store.changing:
-                message += "; a run of M_Keys over the fabric that has this port is not finished"
+                message += "; an unfinished M_Key run includes this port"
             verdict.fail(port, message, port_info(data, port, *rows))
         else:
             verdict.passed += 1

@@ -70,10 +70,10 @@ def dropped(data: AuditInput) -> Verdict:
 def _how_it_fell(port: Port) -> str:
     """Return what took the level away: a lease that runs out leaves the key, and there must be one to run out."""
     if port.m_key_state == "zero":
-        return " and no M_Key: a reset took both away, or a subnet manager whose m_key is not set; no lease does that"
+        return " and no M_Key: a reset removed both, or a subnet manager whose m_key is not set (no lease does that)"
     if not number(port, PortInfo.m_key_lease_period):
-        return " and the M_Key is exposed: whoever has the key lowered it, for without a lease none can run out"
-    return " and the M_Key is exposed: its lease ran out, or whoever has the key lowered it"
+        return " and the M_Key is exposed: somebody who has the key lowered it: no lease could expire"
+    return " and the M_Key is exposed: its lease ran out, or somebody who has the key lowered it"
 
 
 @rule(
@@ -120,7 +120,7 @@ def _compare_with_store(verdict: Verdict, port: Port, stored: StoredPort) -> Non
         verdict.fail(port, "the key store has an M_Key for this port, the port has none", evidence)
     else:
         formers = {data.snapshot.number_of(key) for _, key in stored.keys}
-        more = ": it is an earlier one of the store" if key_number(port) in formers else ""
+        more = ": it is an earlier key of the store" if key_number(port) in formers else ""
         shown = m_key_text(data, port)
         verdict.fail(port, f"the port's M_Key ({shown}) differs from the one in the key store{more}", evidence)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from ibkeys.audit.inputs import AuditInput, Table
-from ibkeys.audit.rule import Verdict, count, p_keys, rule
+from ibkeys.audit.rule import VIRTUAL_TABLES, Verdict, count, p_keys, rule
 from ibkeys.audit.rules import p_keys_policy as pk_policy
 from ibkeys.keys.pkey import FULL_BIT
 from ibkeys.partitions.model import DEFAULT_PARTITION
@@ -43,8 +43,8 @@ def _of_one_table(judge: Callable[[Verdict, Port, Table], None]) -> Callable[[Au
     severity="high",
     evidence="0xffff in the P_KeyTable of a CA port that runs no SM",
     why=(
-        "Full members of the default partition may all talk to each other, whatever other partitions say; one that a "
-        "switch port has as limited can still send."
+        "Full members of the default partition may all talk to each other, whatever other partitions say; a full "
+        "member that its switch port has as limited can still send."
     ),
     sources=("NVG", "NICO"),
     remedy="Default=0x7fff : ALL=limited, SELF=full; in partitions.conf; default_membership limited in NVIDIA's SM.",
@@ -75,7 +75,7 @@ _DEFAULT_REACHES: Final = {
     (True, True): "it may talk to every port of the subnet",
     (True, False): "one way, it may send to every port of the subnet; {leaf} stops {what}",
     (False, True): "one way, every port of the subnet may send to it; {leaf} stops what it sends (inbound enforcement)",
-    (False, False): "its packets do not pass {leaf}, which enforces partitions without this one",
+    (False, False): "its packets do not pass {leaf}, which enforces partitions and does not have this one",
 }
 
 
@@ -94,7 +94,7 @@ def _what_default_reaches(data: AuditInput, port: Port) -> str:
     title="full and limited of one base",
     severity="medium",
     evidence="both forms of a P_Key in one table, where the policy does not say both",
-    why="The full one wins, so the limited one means nothing; OpenSM's allow_both_pkeys is off by default.",
+    why="The full one wins, so the limited one has no effect; OpenSM's allow_both_pkeys is off by default.",
     sources=("OSM",),
     remedy="Choose one in the policy and apply it.",
     false_positives="Sites with virtual functions that need both (--allow-both-pkeys with a policy that says so).",
@@ -145,8 +145,8 @@ def odd_entries(data: AuditInput) -> Verdict:
     id="PK008",
     title="index 0 surprise",
     severity="high",
-    evidence="index 0 of the P_KeyTable empty, or not the default partition without indx0 in the policy",
-    why="NCCL, NVSHMEM, IPoIB and SA queries take the P_Key at index 0 unless they are told otherwise.",
+    evidence="index 0 of the P_KeyTable is empty, or not the default partition although the policy has no indx0",
+    why="NCCL, NVSHMEM, IPoIB and SA queries take the P_Key at index 0 unless they are configured otherwise.",
     sources=("OSM", "NICO"),
     remedy="Move it with a plan, in a maintenance window: running QPs keep their index.",
     false_positives="Hosts whose driver needs the tenant's P_Key at index 0 (WinOF): indx0 in the policy says so.",
@@ -263,7 +263,9 @@ def joins_nobody(data: AuditInput) -> Verdict:
     unread = [port for port in data.end_ports if port.p_key_raw is None]
     for port in unread:
         verdict.unread(port, "P_KeyTable")
-    complete = not unread and not data.hidden
+    for port in data.reach.virtualized:
+        verdict.unknown(port, VIRTUAL_TABLES)
+    complete = not unread and not data.hidden and not data.reach.virtualized
     for each in data.reach.memberships():
         label = (f"0x{each.partition:04x}",)
         members = each.members
@@ -289,7 +291,7 @@ def joins_nobody(data: AuditInput) -> Verdict:
     evidence="partitions in tables that neither the policy nor the registry knows",
     why="Nobody is responsible for it: it was left over, or added out of band.",
     sources=("NICO",),
-    remedy="Write its owner down, or remove it with a plan.",
+    remedy="Add its owner to the registry, or remove it with a plan.",
     false_positives="P_Keys of SHARP and of gateways that other software makes.",
 )
 def without_owner(data: AuditInput) -> Verdict:
@@ -302,6 +304,8 @@ def without_owner(data: AuditInput) -> Verdict:
     for port in data.end_ports:
         if port.p_key_raw is None:
             verdict.unread(port, "P_KeyTable")
+        elif port.hides_p_keys:
+            verdict.unknown(port, VIRTUAL_TABLES)
     for each in data.reach.memberships():
         if each.partition in owned:
             verdict.passed += 1

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
 from ibkeys.audit.inputs import AuditInput, Table
-from ibkeys.audit.rule import Verdict, p_keys, rule
+from ibkeys.audit.rule import VIRTUAL_TABLES, Verdict, p_keys, rule
 from ibkeys.audit.rules.forbidden import Deviating, Partners, deviating_classes
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 from ibkeys.partitions.model import DEFAULT_PARTITION
@@ -81,7 +81,7 @@ def _line_of(data: AuditInput, key: int) -> dict[str, Any]:
     title="P_Key not in policy",
     severity="critical",
     evidence="valid entries of the P_KeyTable whose partition the policy does not give the port",
-    why="Somebody added it past the subnet manager, or it was left when the policy changed.",
+    why="Somebody added it without the subnet manager, or it was left when the policy changed.",
     sources=("NICO", "OSM"),
     remedy="ibkeys plan --policy FILE, then apply: it removes what the policy does not have.",
     false_positives="A policy that is older than the fabric.",
@@ -164,8 +164,8 @@ def raised(data: AuditInput) -> Verdict:
     title="forbidden pair can talk",
     severity="critical",
     evidence=(
-        "pairs of ports with a common partition, one of them full, that the policy keeps apart and no switch stops, in "
-        "both directions or in one"
+        "pairs of ports that share a partition, one as a full member, that the policy keeps apart, and that no switch "
+        "blocks in at least one direction"
     ),
     why="This is what isolation of tenants is for. Packets that get through one way are enough to flood and to forge.",
     sources=("ISV",),
@@ -178,7 +178,9 @@ def forbidden(data: AuditInput) -> Verdict:
         return Verdict.without(data, NO_POLICY)
     verdict = Verdict.over_fabric(data)
     for port in data.reach.unread:
-        verdict.unknown(port, "its P_Key table, or enforcement and table of the switch port before it, was not read")
+        verdict.unknown(port, "its P_Key table, or enforcement and table of its switch port, was not read")
+    for port in data.reach.virtualized:
+        verdict.unknown(port, VIRTUAL_TABLES)
     found = deviating_classes(data)
     accused = 0
     for each in found:
@@ -193,7 +195,8 @@ def forbidden(data: AuditInput) -> Verdict:
         for each, at, way in _by_port(found):
             partners = Partners(data.reach.ports, getattr(each.found, way)).without(at)
             _say(verdict, each, data.reach.ports[at], partners, way)
-    seen = {data.reach.ports[at] for at in places(concerned)} | {*data.reach.unread}
+    unknown = {*data.reach.unread, *data.reach.virtualized}
+    seen = {data.reach.ports[at] for at in places(concerned)} | unknown
     verdict.passed = sum(port not in seen for port in data.end_ports)
     return verdict
 

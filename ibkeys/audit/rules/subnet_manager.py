@@ -72,7 +72,7 @@ def _state(number: int) -> str:
     remedy=(
         "ibkeys smkey-rotate --via opensm: sm_key and sa_key become two different random numbers on all hosts at once."
     ),
-    false_positives="OpenSM drops a wrong key without an answer: silence to 1 with an answer to 0 is a pass.",
+    false_positives="OpenSM drops a wrong key without an answer: an answer to 0 without an answer to 1 is a pass.",
 )
 def default_keys(data: AuditInput) -> Verdict:
     """SM002: default SM_Key or SA_Key."""
@@ -154,7 +154,8 @@ def bulk(data: AuditInput) -> Verdict:
     severity="high",
     evidence="Set(InformInfo) with SM_Key 0, TrapNumber 0xFFFF and Type security to the SA, ended at once (--probe-sa)",
     why=(
-        "The notice of a wrong M_Key shows the key that was offered: often the right one of another port, or the next. "
+        "The notice of a wrong M_Key shows the key that was offered: often the right key of another port, or the "
+        "next key of this one. "
         "OpenSM wants an SM_Key for traps 256 to 259 only where they are named by number."
     ),
     sources=("OSM",),
@@ -162,7 +163,7 @@ def bulk(data: AuditInput) -> Verdict:
         "OpenSM has no option for it. A default partition of limited members keeps the notices of hosts from other "
         "hosts; keys go only to ports that have them, so that none is offered in vain."
     ),
-    false_positives="An SM that takes the subscription and sends such a subscriber no security notice.",
+    false_positives="An SM that accepts the subscription and sends such a subscriber no security notice.",
 )
 def wildcard(data: AuditInput) -> Verdict:
     """SM004: SA takes wildcard subscriptions from untrusted."""

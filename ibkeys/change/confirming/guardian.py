@@ -24,7 +24,7 @@ TRIES: Final = 60
 """How often that command is started, when another changing command holds the lock or the fabric does not answer: for
 about an hour, since one that waits for a confirmation of its own holds it as long as it waits."""
 LONGEST: Final = 1800.0
-"""Seconds that one attempt may take: a driver that does not answer must not block it for ever."""
+"""Seconds that one attempt may take: a driver that does not answer must not block it forever."""
 PAUSES: Final = 2.0, 60.0
 """Seconds between two of them: the first ones, doubled each time, and at most."""
 
@@ -32,8 +32,8 @@ PAUSES: Final = 2.0, 60.0
 class Guardian:
     """The child, as seen from the process that it looks after. M_Keys reach it through the pipe only.
 
-    *command*: the command line that goes back, which the child may have to start, without the operation and M_Key;
-    *is_unconfirmed*: returns whether an operation is to go back unless somebody confirms it, also in the child;
+    *command*: the command line that rolls back, which the child may have to start, without the operation and M_Key;
+    *is_unconfirmed*: returns whether an operation is to be rolled back unless somebody confirms it, also in the child;
     *seconds*: the time in which it is to be confirmed. *may_go_back*: asked in the child before each start of
     *command*, where more than *is_unconfirmed* is to be asked.
     """
@@ -60,7 +60,7 @@ class Guardian:
             os.write(self._writer, f"{word} {value}\n".encode())
 
     def began(self, operation: int) -> None:
-        """Tell the child which operation may have to go back."""
+        """Tell the child which operation may have to be rolled back."""
         self._operation = operation
         self.send("began", operation)
 
@@ -119,7 +119,7 @@ class Watch:
         self.key = ""
 
     def listen(self, lines: Iterable[str], seconds: float) -> int | None:
-        """Return the operation that is to go back, None when there is none, or it was confirmed in time."""
+        """Return the operation that is to be rolled back, None when there is none, or it was confirmed in time."""
         operation: int | None = None
         began_waiting: float | None = None
         for line in lines:

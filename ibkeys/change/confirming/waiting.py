@@ -34,7 +34,7 @@ def await_confirmation(
     confirm it any more.
 
     *now* returns seconds of a clock that only goes forward; *wait* lets the given seconds pass and returns whether the
-    user confirmed meanwhile. An interrupt (KeyboardInterrupt from *wait*) is a no. Raises StoreError.
+    user confirmed in the meantime. An interrupt (KeyboardInterrupt from *wait*) is a no. Raises StoreError.
     """
     deadline = now() + seconds
     while True:

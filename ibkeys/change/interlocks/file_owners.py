@@ -12,7 +12,7 @@ from ibkeys.sm.managed_files import manager_of
 
 
 class LookedAt(Protocol):
-    """A file that was looked at."""
+    """A file that was examined."""
 
     @property
     def name(self) -> str:

@@ -32,7 +32,7 @@ def objections_to_key_under_sm(writer: Writer, port: PortHandle) -> list[Objecti
         writer,
         f"an SM that does not know the new M_Key loses {port} and all ports behind it: {_LET_OPENSM}",
         _ONLY_AT_START,
-        "That edits its opensm.conf; where the ports have a key, it is mkey-rotate. Or stop every SM first.",
+        "That edits its opensm.conf; if the ports have a key already, use mkey-rotate. Or stop every SM first.",
     )
 
 
@@ -82,7 +82,7 @@ def objections_to_key_files_under_sm(manager: SubnetManager) -> list[Objection]:
         f"{manager.evidence}; a running SM sets its own keys while these files are made, so they would not match: stop "
         "every SM first, standbys too"
     )
-    return [Objection("mkey-under-sm", text, "A port that counts violations tells the SM so.")]
+    return [Objection("mkey-under-sm", text, "A port that counts a violation reports it to the SM.")]
 
 
 def _under_sm(writer: Writer, what: str, *more: str) -> list[Objection]:
@@ -170,7 +170,7 @@ def objections_to_opensm(fabric: Fabric, key: MKey | None, named: Path | None, g
 def _way(key: MKey | None, generated: bool) -> tuple[str, str]:
     """Return what to do, and what explains it."""
     if key is None:
-        return "with --same all ports get one key, which can stand there", ""
+        return "with --same all ports get one key, which this file can hold", ""
     given = "make the key first (ibkeys mkey-gen, then --new-m-key @FILE) and put" if generated else "put"
     return (
         f"{given} it there as m_key, with level and lease, before an SM starts with the file",
@@ -242,7 +242,8 @@ def _about_links(what: str) -> Objection:
         "links-initialize",
         f"{what} over links that no SM has brought up (Initialize): let an SM bring the subnet up first, or begin with "
         "--protect 1",
-        "Later commands cannot prove that these links still lead there, and do not ask there without --trust-topology.",
+        "Later commands cannot prove that these links still lead there, and do not query them without "
+        "--trust-topology.",
     )
 
 

@@ -30,7 +30,7 @@ def objections_to_edit(
                 f"{path} is the policy of {instance.name}, which reads it at its next heavy sweep: write the new one "
                 "elsewhere (--out)",
                 "OpenSM would write the tables in its own order.\n"
-                "`ibkeys plan` and `ibkeys apply --via opensm` bring the new one in without cutting anybody.",
+                "`ibkeys plan` and `ibkeys apply --via opensm` apply the new one without disconnecting ports.",
             )
     owner = manager_of(path, data)
     if owner is not None:

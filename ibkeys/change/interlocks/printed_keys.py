@@ -21,8 +21,9 @@ def objections_to_listeners(opensms: Iterable[Running]) -> list[Objection]:
     return [
         Objection(
             "sm-prints-keys",
-            f"OpenSM prints keys that change where others than root can read them: {named(shown)}; close these, or "
-            "send the unit's output elsewhere",
-            "OpenSM prints each changed value of its options file. A log is closed by its mode and logrotate's.",
+            f"OpenSM prints changed keys where users other than root can read them: {named(shown)}; restrict access "
+            "to these, or send the unit's output elsewhere",
+            "OpenSM prints each changed value of its options file. To restrict access to a log, set its mode and "
+            "logrotate's.",
         )
     ]

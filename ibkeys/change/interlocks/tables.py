@@ -39,7 +39,7 @@ from ibkeys.topology.port_id import PortId, PortKey
 
 
 def objections_to_table(writer: Writer, port: Port, before: Entries, after: Entries) -> list[Objection]:
-    """Return the interlocks that a change of one P_Key table sets off."""
+    """Return the interlocks that a change of one P_Key table triggers."""
     found = []
     if 0 in before and before[0] != after.get(0):
         found.append(
@@ -86,7 +86,7 @@ def _no_longer_passed(writer: Writer, port: Port, before: Entries, after: Entrie
 def objections_to_enforcement(
     writer: Writer, port: PortHandle, shown: PortInfo, switch: SwitchInfo | None, changes: dict[str, int]
 ) -> list[Objection]:
-    """Return the interlocks that enforcement, where it is switched on, sets off at one port. Reads its table.
+    """Return the interlocks that enforcement, where it is switched on, triggers at one port. Reads its table.
 
     *switch*: None for a router port, which is always linked to a switch: it has the one table of its own.
     """
@@ -171,7 +171,7 @@ def objections_to_tables(
     targets: Mapping[PortKey, Target],
     disconnecting: bool = False,
 ) -> list[Objection]:
-    """Return the interlocks that the change sets off. *disconnecting*: that ports end with an empty table is wanted."""
+    """Return the interlocks that the change triggers. *disconnecting*: that ports end with an empty table is wanted."""
     ends = [table for table in tables if not table.port.is_external]
     return [
         *_index_0(ends),

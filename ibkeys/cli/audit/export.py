@@ -115,7 +115,7 @@ def _check(where: Where, target: Target, compared: Compare) -> None:
     if where.snapshot is not None:
         refuse_what_asks(compared)
     elif target.max_age is not None:
-        raise UsageError("--max-age is for --from: a fabric that is swept is never old")
+        raise UsageError("--max-age is for --from only: a sweep is always current")
     if target.interval is not None and target.textfile is None and target.listen is None:
         raise UsageError("--interval goes with --textfile or --listen: standard output is written once")
     if target.listen is None and (target.tls_cert or target.tls_key or target.token_file):

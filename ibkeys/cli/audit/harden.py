@@ -81,7 +81,7 @@ def harden(
 
 
 def _require_file(policy: str | None) -> None:
-    """Raise UsageError for a policy that is no file."""
+    """Raise UsageError for a policy that is not a file."""
     if is_opensm(policy):
         raise UsageError("--policy opensm changes nothing: it is the policy that OpenSM has already; name a file")
     if policy is not None:
@@ -234,7 +234,7 @@ class _ShownHardening(ShownChange):
         write("")
         write_table_report(self._report, with_remedy=False, folded=sys.stdout.isatty())
         severity = self._audit.goal.fail_on
-        write(f"\nleft, {severity} or worse:" if left else f"\nnothing is left that is {severity} or worse")
+        write(f"\nremaining, {severity} or worse:" if left else f"\nno remaining finding is {severity} or worse")
         _show_left(left, write)
 
 
@@ -247,7 +247,7 @@ def _show_step(number: int, each: PlannedStep, put: Callable[[str], None]) -> No
         return
     for words in draft.words:
         put(clean(f"  {words}"))
-    put(clean(f"  way back: {draft.way_back}"))
+    put(clean(f"  to roll back: {draft.way_back}"))
 
 
 def _show_left(left: list[RemainingFinding], put: Callable[[str], None]) -> None:

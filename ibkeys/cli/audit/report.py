@@ -103,7 +103,7 @@ def _add_matrix(files: dict[str, str], pages: list[Page], data: AuditInput, foun
     for colouring in COLOURINGS:
         files[f"map-{colouring}.svg"] = map_svg(made, colouring)
     by = {"partition": "partition", "level": "M_Key and ProtectBits", "finding": "finding"}
-    pages += [(f"map-{each}.svg", f"Map by {by[each]}", "The map as a picture of its own") for each in COLOURINGS]
+    pages += [(f"map-{each}.svg", f"Map by {by[each]}", "The map as a separate picture") for each in COLOURINGS]
 
 
 def _add_diff(files: dict[str, str], pages: list[Page], data: AuditInput) -> None:

@@ -144,7 +144,7 @@ def _folded(result: RuleResult, failed: Sequence[Subject], names: FoldedNames) -
         if not same.ports:
             yield f"{_INDENT}- {_line(same.first)}"
             continue
-        other = "; … is another port at each: --each" if same.own else ""
+        other = "; … stands for a different port each time: --each" if same.own else ""
         yield f"{_INDENT}- {clean(same.message)} ({_count(len(same.subjects), 'port')}{other})"
         yield from indented(names, (subject.identity for subject in same.subjects), f"{_INDENT}    ")
 

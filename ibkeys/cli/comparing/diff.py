@@ -71,7 +71,7 @@ def diff(
         names = _names(before, after)
         gained = compare_reach(before.fabric, after.fabric, inbound_check=inbound_check)
         write_reach({"a": a, "b": b, "inbound_check": inbound_check}, gained, names, pairs, format)
-        why = "it, or a P_Key table that decides for it, was not read in both snapshots"
+        why = "it, or a P_Key table that it depends on, was not read in both snapshots"
         return _finish({why: gained.unread}, names, bool(gained.changes), folded)
     found, looked_at = compare(before, after), None
     names = _names(before, after, None if found.is_recabled else after.fabric)

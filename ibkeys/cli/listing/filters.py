@@ -60,7 +60,7 @@ class PortFilter:
             self._nodes = {port.node for word in words for port in _find(directories, word)}
 
     def compare(self, before: Snapshot, now: Snapshot) -> None:
-        """Find what changed from *before* to *now*, of which the fabric is the one that was looked at."""
+        """Find what changed from *before* to *now*, of which the fabric is the one that was examined."""
         from ibkeys.fabric.compare import compare
 
         found = compare(before, now)

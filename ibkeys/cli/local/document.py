@@ -54,6 +54,8 @@ def port_document(port: KernelPort) -> dict[str, Any]:
         "pkeys": entry_documents(port.occupied),
         "unread": port.unread,
         **port.counters,
+        "p_key_violations": port.violations.p_key,
+        "q_key_violations": port.violations.q_key,
         "functions": [_function(each) for each in port.mapped],
     }
 

@@ -41,7 +41,7 @@ def _groups(ports: Iterable[KernelPort]) -> list[list[KernelPort]]:
     groups: dict[Any, list[KernelPort]] = {}
     for port in ports:
         same = (port.num, port.link_layer, port.state, port.p_keys, port.virtual, port.mapped)
-        groups.setdefault((*same, *port.counters.values()), []).append(port)
+        groups.setdefault((*same, *port.counters.values(), port.violations), []).append(port)
     return list(groups.values())
 
 
@@ -66,7 +66,7 @@ def _write_port(group: Sequence[KernelPort], interfaces: Sequence[Interface], pa
     if port.is_infiniband:
         for line in _finding_none(port, partition):
             write(clean(f"{_INDENT}{line}"))
-    counters = ", ".join(f"{_TITLES[name]} {UNREADABLE if value is None else value}" for name, value in _known(port))
+    counters = ", ".join(f"{_TITLES[name]} {value}" for name, value in _counters(port).items() if value is not None)
     if counters:
         write(f"{_INDENT}{counters}")
     for function in port.mapped:
@@ -79,13 +79,16 @@ def _write_port(group: Sequence[KernelPort], interfaces: Sequence[Interface], pa
 
 
 _TITLES: Final = {
+    "p_key_violations": "P_KeyViolations",
+    "q_key_violations": "Q_KeyViolations",
     "port_xmit_constraint_errors": "PortXmitConstraintErrors",
     "port_rcv_constraint_errors": "PortRcvConstraintErrors",
 }
 
 
-def _known(port: KernelPort) -> list[tuple[str, int]]:
-    return [(name, value) for name, value in port.counters.items() if value is not None]
+def _counters(port: KernelPort) -> dict[str, int | None]:
+    violations = {"p_key_violations": port.violations.p_key, "q_key_violations": port.violations.q_key}
+    return {**violations, **port.counters}
 
 
 def _folded(names: Sequence[str]) -> str:

@@ -53,12 +53,18 @@ class _Asked:
 _asked: Final = options.group(
     "asked",
     _Asked,
-    options.option("--topology", metavar="SNAPSHOT", help="Snapshot whose links lead to nodes behind closed switches."),
+    options.option(
+        "--topology", metavar="SNAPSHOT", help="Snapshot whose links lead to nodes behind protected switches."
+    ),
     options.option(
         "--try-keys", env=False, multiple=True, metavar="FILE", help="File of keys to try, one per line; repeatable."
     ),
     options.option(
-        "--tries", type=Number(0, 1000), default=8, metavar="N", help="Most keys to try on one port.  [default: 8]"
+        "--tries",
+        type=Number(0, 1000),
+        default=8,
+        metavar="N",
+        help="Maximum number of keys to try on one port.  [default: 8]",
     ),
     options.option(
         "--wait", type=Number(1, 1_000_000), metavar="SECONDS", help="Give up on a silent port after this time."
@@ -133,7 +139,7 @@ def _in_words(outlook: Outlook, wanted: RecoveryOptions) -> Iterator[str]:
     if outlook.shown:
         yield f"{_ports(outlook.shown)} show an unknown key: it is read and stored"
     if outlook.hidden:
-        never = f"; {outlook.never} of them never, their lease is 0" if outlook.never else ""
+        never = f"; {outlook.never} of them never open, because their lease is 0" if outlook.never else ""
         yield (
             f"{_ports(outlook.hidden)} at level 1 hide their key: their leases are started, then the command "
             f"waits{never}"
@@ -142,7 +148,7 @@ def _in_words(outlook: Outlook, wanted: RecoveryOptions) -> Iterator[str]:
         yield f"{_ports(outlook.silent)} do not answer: their leases are started, then the command waits"
         known = "the links behind them are known: all leases run at the same time, in about the time of one"
         unknown = (
-            "the links behind closed switches are not known: each lease opens two levels of switches, with at most "
+            "the links behind protected switches are not known: each lease opens two levels of switches, with at most "
             f"{outlook.blind_probes} blind probes through the known ones (--topology avoids them)"
         )
         yield known if outlook.has_links else unknown

@@ -275,7 +275,7 @@ def _carry_out(asked: _Asked, plan_new: NewRun, plan_new_via: NewRunVia) -> int:
         begun = run.plan.command
         # Whoever means to give keys shall not take them away by finishing that run, nor the other way round.
         if "mkey-remove" in {command, begun} and command != begun:
-            raise UsageError(f"the last run is one of {begun}: ibkeys {begun} {course.ways[0]}")
+            raise UsageError(f"the last run was started by {begun}; to continue it: ibkeys {begun} {course.ways[0]}")
         return ShownRun(writer, run, asked.consent, asked.format, where, awaits).carry_out()
 
 

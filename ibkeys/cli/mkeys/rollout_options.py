@@ -103,7 +103,7 @@ class RolloutOptions:
         given = [*given, *(name for name, is_given in fixed.items() if is_given)]
         if self.ways and given:
             raise UsageError(
-                f"{self.ways[0]} continues a run that began with its own {', '.join(given)}: leave that out"
+                f"{self.ways[0]} continues a run with the options it was started with: leave {', '.join(given)} out"
             )
 
 
@@ -126,7 +126,7 @@ _KEYS: Final = (
 )
 _COURSE: Final = (
     click.option("--first", type=Number(1, 1_000_000), metavar="N", help="Only the first N ports, then wait."),
-    click.option("--continue", "go_on", is_flag=True, help="After --first: the other ports."),
+    click.option("--continue", "go_on", is_flag=True, help="After --first: change the other ports."),
     click.option("--resume", is_flag=True, help="Finish a run that was interrupted, stopped, or had failures."),
     click.option("--abort", is_flag=True, help="Restore what the ports of the last run had before."),
     click.option(
@@ -135,7 +135,10 @@ _COURSE: Final = (
         help="Which ports come first, by hops from here.  [default: farthest]",
     ),
     click.option(
-        "--at-once", type=Number(1, 1024), metavar="N", help=f"Most ports in progress at once.  [default: {AT_ONCE}]"
+        "--at-once",
+        type=Number(1, 1024),
+        metavar="N",
+        help=f"Maximum number of ports in progress at once.  [default: {AT_ONCE}]",
     ),
     click.option(
         "--max-failures",
@@ -203,7 +206,7 @@ _WAY: Final = (
         type=click.Choice(["direct", "opensm"]),
         default=None,
         help="direct: ibkeys sends the Sets; opensm: through the options "
-        "files of the OpenSMs.  [default: direct, or as begun]",
+        "files of the OpenSMs.  [default: direct, or as the run was started]",
     ),
     options.wait_for_sm,
     options.option(

@@ -50,7 +50,9 @@ class RunOutput:
         self._write_kinds(put)
         for line in run.way.in_words() if run.way is not None else ():
             put(f"  through {line}")
-        for stage, what in zip(run.stages[1:], ("last, the port of an SM", "last of all, the own port"), strict=False):
+        for stage, what in zip(
+            run.stages[1:], ("last, the port of an SM", "last of all, the local port"), strict=False
+        ):
             for job in stage:
                 put(f"  {what}: {heading_of(job.port.identity())}")
         if run.later:
@@ -77,9 +79,13 @@ class RunOutput:
 
     def _name(self, ports: Iterable[Port], put: Callable[[str], None]) -> None:
         """Name every one of *ports*, hosts folded."""
-        names = FoldedNames(port.identity() for port in self._run.found.ports())
+        names = self._names()
         for line in indented(names, (port.identity() for port in ports)):
             put(line)
+
+    def _names(self) -> FoldedNames:
+        found = self._run.found
+        return FoldedNames((port.identity() for port in found.ports()), found)
 
     def _key_name(self) -> str:
         takes_away = all(job.wanted.key.is_zero for job in self._run.jobs)
@@ -129,8 +135,7 @@ class RunOutput:
     def _say_failed(self) -> None:
         """Say which ports have failed since this was last said, each cause once."""
         if self._failed and self._format == "table":
-            names = FoldedNames(port.identity() for port in self._run.found.ports())
-            say_by_cause(self._failed, "failed", self._format, names)
+            say_by_cause(self._failed, "failed", self._format, self._names())
         else:
             say_by_cause(self._failed, "failed", self._format)
         self._failed = []
@@ -189,7 +194,7 @@ class RunOutput:
         elif account.failed or account.stopped or (account.waiting and not run.later):
             yield f"next: `{again} --resume` finishes the run, `{again} --abort` rolls it back"
         elif run.later:
-            yield f"next: look at the ports, then `{again} --continue` for the others, or `{again} --abort`"
+            yield f"next: check the ports, then `{again} --continue` for the others, or `{again} --abort`"
 
     def exit_code(self) -> int:
         """Return the exit code, and say on standard error what is missing."""

@@ -52,7 +52,7 @@ def settle(where: Where, yes: bool, format: str) -> int:
             confirm(agreed, show, question)
             changed = writer.changed_links(places.nears())
             for port, why in changed.items():
-                exits.warn(f"{port}: not kept: {why}")
+                exits.warn(f"{port}: not recorded: {why}")
             places.moved = [each for each in places.moved if each.near not in changed]
             places.replaced = [each for each in places.replaced if each.near not in changed]
             rooms.settle(writer, places)

@@ -43,7 +43,7 @@ wait_for_sm: Final = option(
     type=Number(1, 86_400),
     default=60,
     metavar="S",
-    help="Seconds without progress before OpenSM is signalled again; then OpenSM or UFM is given up.  [default: 60]",
+    help="Seconds without progress before OpenSM is signalled again, then before it is given up.  [default: 60]",
 )
 opensm: Final = group(
     "through",
@@ -54,7 +54,8 @@ opensm: Final = group(
         type=Way(),
         default=None,
         metavar="direct|opensm|ufm:URL",
-        help="direct: ibkeys sends the Sets; else by the master's policy file, or UFM.  [default: direct, or as begun]",
+        help="direct: by Sets of ibkeys; opensm: by the policy file; ufm:URL: by UFM.  "
+        "[default: direct, or as the run was started]",
     ),
     wait_for_sm,
 )

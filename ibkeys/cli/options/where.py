@@ -109,7 +109,7 @@ _fabric_options: Final[tuple[Callable[..., Any], ...]] = (
         "--outstanding_smps",
         type=Number(1, 1024),
         metavar="N",
-        help="Most SMPs in flight.  [default: adaptive, up to 64]",
+        help="Maximum number of SMPs in flight.  [default: adaptive, up to 64]",
     ),
     shared(
         TIMING,

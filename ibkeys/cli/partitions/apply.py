@@ -64,7 +64,11 @@ _choices: Final = options.group(
         help="Allow a temporary loss of connectivity for the pairs that the plan names.",
     ),
     options.option(
-        "--first", env=False, type=Number(1, 65535), metavar="N", help="At most N leaf switches now; --resume goes on."
+        "--first",
+        env=False,
+        type=Number(1, 65535),
+        metavar="N",
+        help="Change only the next N leaf switches; --resume continues.",
     ),
     options.option("--resume", env=False, is_flag=True, help="Finish the last apply that was interrupted or stopped."),
     options.option(
@@ -235,7 +239,7 @@ def _plan(asked: _Asked, writer: Writer, document: PartitionPlan | None, run: Ap
 
 
 def _guardian(asked: _Asked, seconds: int) -> Guardian | None:
-    """Start the process that goes back when this one dies; a journal in memory dies with it, so there is none."""
+    """Start the process that rolls back when this one dies; a journal in memory dies with it, so there is none."""
     from ibkeys.apply.confirm import is_unconfirmed, may_go_back
     from ibkeys.change.confirming.guardian import Guardian
 

@@ -95,7 +95,9 @@ def _recorded(where: Where, name: str | None, policy: Policy | None, allow_both:
     from ibkeys.discovery.wanted import Wanted
 
     if is_opensm(name):
-        raise UsageError("--policy opensm asks who is master, and --from asks nobody: name the policy file")
+        raise UsageError(
+            "--policy opensm needs the fabric to find the master, and --from reads a file: name the policy file"
+        )
     if click.get_current_context().get_parameter_source("wait") == ParameterSource.COMMANDLINE:
         raise UsageError("--from reads a file, not the fabric: leave --wait out")
     recorded = open_recorded(where)

@@ -29,18 +29,18 @@ PHASES: Final = {
     "enforcement-off": "enforcement off",
     "leaf-add": "additions, leaf ports",
     "end-add": "additions, end ports",
-    "swap": "exchanges without room",
+    "swap": "replacements in full tables",
     "end-remove": "removals, end ports",
     "end-clear": "removals, end ports, second part",
     "leaf-remove": "removals, leaf ports",
     "leaf-clear": "removals, leaf ports, second part",
     "enforcement-on": "enforcement on",
     "rewrite": "a policy that makes OpenSM rewrite every table",
-    "between": "a policy in between",
+    "between": "an intermediate policy",
     "policy": "the policy of the plan",
     "former": "the former policy",
-    "members-add": "members of UFM's partitions come",
-    "members-remove": "members of UFM's partitions go",
+    "members-add": "members added to UFM's partitions",
+    "members-remove": "members removed from UFM's partitions",
     "members-set": "members of UFM's partitions, all at once",
 }
 
@@ -160,7 +160,7 @@ class ManyPortsChange(ShownChange):
             on = f"ibkeys undo {plan.undoes}" if plan.undoes is not None else "ibkeys apply --resume"
             write(f"done in part: operation {plan.operation_id} is open, `{on}` continues")
         elif applied:
-            back = "goes back" if plan.undoes is None else "brings it back"
+            back = "rolls it back" if plan.undoes is None else "repeats it"
             write(f"done, verified by a fresh read; `ibkeys undo {plan.operation_id}` {back}")
         elif dry_run and plan.phases:
             write("dry run: nothing was changed")

@@ -21,6 +21,7 @@ from ibkeys.cli.showing import errors_of, finish, note_enforcing_between_switche
 from ibkeys.cli.sm.policy import is_opensm, master_policy, refuse_url
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_names, ufm_options
 from ibkeys.errors import UsageError
+from ibkeys.printable import counted
 from ibkeys.topology.folded_names import FoldedNames
 from ibkeys.topology.port_id import LookedAt
 
@@ -70,7 +71,7 @@ class _Shown:
     "--color-by",
     type=click.Choice(["partition", "level"]),
     default="partition",
-    help="What the colours of -f map say: P_Keys, or M_Key and ProtectBits.  [default: partition]",
+    help="What the colours of -f map show: P_Keys, or M_Key and ProtectBits.  [default: partition]",
 )
 @options.filters_but_partition
 @ufm_options
@@ -235,6 +236,9 @@ def _write_table(shown: _Shown) -> None:
         write(f"(what {depending} {ports} can send depends on what inbound enforcement checks: see --inbound-check)")
     if reach.unread:
         write(f"({len(reach.unread)} ports left out: their tables could not be read)")
+    if reach.virtualized:
+        ports = counted(len(reach.virtualized), "port")
+        write(f"({ports} with virtual ports, whose P_Keys cannot be read: they may reach more than this)")
 
 
 def _who(each: Membership, names: FoldedNames, cut: bool) -> Iterator[str]:

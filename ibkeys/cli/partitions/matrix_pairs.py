@@ -39,6 +39,7 @@ def missing(found: Topology, reach: Reach) -> dict[str, Any]:
     """Return what could not be read, as the contract has it."""
     return {
         "unread": [port.identity() for port in reach.unread],
+        "virtualized": [port.identity() for port in reach.virtualized],
         "errors": errors_of(found),
         "unreached": found.unreached,
     }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.cli import options
 from ibkeys.cli.addresses import GivenPort, given_port, parse_address, parse_portnum
 from ibkeys.cli.changing import change
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.entries import entry_documents
 from ibkeys.cli.listing.folding import fold_rows, indented, is_folded, width_of_output
@@ -24,7 +24,7 @@ from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import EncodeError, TransportError, UsageError
 from ibkeys.keys.number import parse_number, quoted
 from ibkeys.keys.pkey import EMPTY, PKey
-from ibkeys.printable import counted
+from ibkeys.printable import counted, named
 from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
@@ -74,17 +74,25 @@ def pkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
             keys = row["pkeys"]
             if keys:
                 write_table(["Index", "P_Key", "Partition", "Membership"], ([*key.values()] for key in keys))
+    if format == "table":
+        _say_virtual_ports(sheet)
     return finish(sheet.errors, format, each=listing.each)
 
 
 def _read(handle: ReadablePort) -> None:
-    handle.read_port_info()
+    if handle.port.end_port.stated_lid is None:  # else an import has the LID, and may have the table without PortInfo
+        handle.read_port_info()
     handle.read_p_keys()
+    handle.read_virtualization()
 
 
 def _values(port: Port) -> dict[str, Any]:
     raw = port.p_key_raw
-    return {"capacity": port.capacity, "pkeys": None if raw is None else _documents_of(raw)}
+    return {
+        "capacity": port.capacity,
+        "virtual_ports": _virtual_ports(port),
+        "pkeys": None if raw is None else _documents_of(raw),
+    }
 
 
 @cache
@@ -93,6 +101,25 @@ def _documents_of(raw: bytes) -> list[dict[str, Any]] | None:
     from ibkeys.topology.model import occupied_entries
 
     return entry_documents(occupied_entries(raw))
+
+
+def _virtual_ports(port: Port) -> dict[str, Any] | None:
+    """Return what is known of the virtual ports behind a port, None where there can be none."""
+    state, info = port.virtual_ports, port.virtualization_info
+    if state == "none":
+        return None
+    known = state == "on"
+    possible, top = (info.vport_cap, info.vport_index_top) if known else (None, None)
+    return {"state": state, "possible": possible, "top_index": top}
+
+
+def _say_virtual_ports(sheet: Sheet) -> None:
+    """Say below the tables which of them are not all that the port has."""
+    rows = [row for row in sheet.ports if row["virtual_ports"] and row["virtual_ports"]["state"] in ("on", "unknown")]
+    if rows:
+        names = named([f"{row['node_desc'] or row['node_guid']} port {row['port']}" for row in rows])
+        have = "have" if len(rows) > 1 else "has"
+        write(clean(f"({names} {have} virtual ports, or may have them: their P_Key tables cannot be read)"))
 
 
 def _entries(sheet: Sheet) -> list[dict[str, Any]]:
@@ -245,7 +272,7 @@ def parse_entries(words: Sequence[str]) -> dict[int, PKey]:
     for word in words:
         number, equals, key = word.partition("=")
         if not equals:
-            raise UsageError(f"{quoted(word)} is no INDEX=PKEY, as in 3=0x8010 (3= clears entry 3)")
+            raise UsageError(f"{quoted(word)} is not an INDEX=PKEY, as in 3=0x8010 (3= clears entry 3)")
         try:
             index = parse_number(number, "index", 16)
         except EncodeError as error:

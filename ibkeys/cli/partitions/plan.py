@@ -88,7 +88,7 @@ _asked: Final = options.group(
         "--disconnect-unconfigured",
         env=False,
         is_flag=True,
-        help="Take the default P_Key from CA ports in no partition.",
+        help="Remove the default P_Key from CA ports in no other partition.",
     ),
     options.option(
         "--allow-index-moves",
@@ -102,7 +102,7 @@ _asked: Final = options.group(
     ),
     options.option("--full", env=False, is_flag=True, help="Also list the tables that stay as they are."),
     options.option(
-        "--force", env=False, is_flag=True, help="Plan the disconnection although a subnet manager may be master."
+        "--force", env=False, is_flag=True, help="Plan the disconnection even if a subnet manager may be master."
     ),
 )
 _by_hand: Final = options.group(
@@ -112,11 +112,11 @@ _by_hand: Final = options.group(
         "--script",
         env=False,
         type=click.Choice(["opensm", "ufm"]),
-        help="Write the steps for a person instead: on OpenSM's host, or at UFM by curl.",
+        help="Write the steps as a script to run by hand: on OpenSM's host, or with curl at UFM.",
     ),
     options.option("--present", env=False, metavar="FILE", help="With --script opensm: a copy of its present policy."),
     options.option(
-        "--allow-break", env=False, is_flag=True, help="With --script: allow steps that cut pairs temporarily."
+        "--allow-break", env=False, is_flag=True, help="With --script: allow steps that temporarily disconnect pairs."
     ),
 )
 
@@ -283,7 +283,7 @@ def _write_words(made: PartitionPlan, policy: Policy, found: Topology, each: boo
         f"{changed} P_Key table{'s' if changed != 1 else ''} and the enforcement of {len(made.enforcement)} leaf "
         f"port{'s' if len(made.enforcement) != 1 else ''} would change"
         if made.pending
-        else "nothing to change: the fabric is as the policy says"
+        else "nothing to change: the fabric matches the policy"
     )
 
 

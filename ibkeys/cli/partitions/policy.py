@@ -17,6 +17,7 @@ from ibkeys.cli.sm.ufm import UfmOptions, ufm_options, ufm_policy
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ibkeys.partitions.dialect import Dialect
     from ibkeys.partitions.model import Policy, Problem
 
 _COLUMNS: Final = ("file", "line", "column", "severity", "code", "message")
@@ -33,9 +34,15 @@ _COLUMNS: Final = ("file", "line", "column", "severity", "code", "message")
     type=click.Choice(["table", "json", "csv", "conf"]),
     help="Form of the output; conf is the policy itself.  [default: table; conf with --pin]",
 )
+@options.option(
+    "--dialect",
+    type=click.Choice(["opensm", "nvidia"]),
+    default="opensm",
+    help="Whose OpenSM will read it; of NVIDIA's own keywords nothing is said.  [default: opensm]",
+)
 @ufm_options
 @options.common
-def policy_check(ufm: UfmOptions, file: str, pin: bool, pin_random: bool, format: str | None) -> int:
+def policy_check(ufm: UfmOptions, file: str, pin: bool, pin_random: bool, format: str | None, dialect: Dialect) -> int:
     """Check a partition policy, the partitions.conf of OpenSM.
 
     FILE may be the word opensm: the policy that the only OpenSM on this host uses; or ufm:URL: UFM's partitions.
@@ -46,6 +53,7 @@ def policy_check(ufm: UfmOptions, file: str, pin: bool, pin_random: bool, format
     from ibkeys.errors import UsageError
     from ibkeys.partitions import export
     from ibkeys.partitions.describe import to_json
+    from ibkeys.partitions.dialect import in_dialect
     from ibkeys.partitions.lint import lint
     from ibkeys.partitions.reader import read_policy
     from ibkeys.ufm.access import is_ufm
@@ -57,7 +65,7 @@ def policy_check(ufm: UfmOptions, file: str, pin: bool, pin_random: bool, format
     else:
         refuse_url(file)
         policy = only_policy(require_accepted=False) if is_opensm(file) else read_policy(file)
-    file = policy.path
+    file, policy = policy.path, in_dialect(policy, dialect)
     problems = lint(policy)
     if pin or pin_random:
         format = format or "conf"
@@ -65,12 +73,18 @@ def policy_check(ufm: UfmOptions, file: str, pin: bool, pin_random: bool, format
     if format == "conf":
         return _write_conf(policy, problems)
     if format == "json":
-        write_json("policy-check", to_json(policy, problems))
+        write_json("policy-check", {**to_json(policy, problems), "dialect": dialect})
     elif format == "csv":
         write_csv(_COLUMNS, ({"file": file, **asdict(problem)} for problem in problems))
     else:
         _write_words(policy, problems)
     return _exit_code(problems)
+
+
+def _is_unchecked(problems: Sequence[Problem]) -> bool:
+    from ibkeys.partitions.dialect import NOT_CHECKED
+
+    return any(problem.code == NOT_CHECKED for problem in problems)
 
 
 def _exit_code(problems: Sequence[Problem]) -> int:
@@ -108,7 +122,11 @@ def _write_words(policy: Policy, problems: Sequence[Problem]) -> None:
         write(clean(f"{policy.path}: {counts}; {policy.verdict}"))
         return
     partitions = len(policy.partitions)
-    write(clean(f"{policy.path}: OpenSM takes it: {partitions} partition{'s' if partitions != 1 else ''}"))
+    counted = f"{partitions} partition{'s' if partitions != 1 else ''}"
+    if _is_unchecked(problems):
+        write(clean(f"{policy.path}: not checked as a whole, for NVIDIA's OpenSM may know words of it: {counted}"))
+    else:
+        write(clean(f"{policy.path}: OpenSM accepts it: {counted}"))
     write(counts or "no remarks")
     write("")
     for line in in_words(policy):

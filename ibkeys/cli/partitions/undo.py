@@ -22,7 +22,7 @@ from ibkeys.cli.types import Number
 
 @dataclass(frozen=True, slots=True)
 class _Choices:
-    """What the way back may do, and how long the subnet manager is waited for."""
+    """What the rollback may do, and how long the subnet manager is waited for."""
 
     allow_break: bool
     at_once: bool
@@ -42,8 +42,7 @@ _choices: Final = options.group(
         "--at-once",
         env=False,
         is_flag=True,
-        help="Through OpenSM or UFM: restore the former policy in one step, even if pairs are briefly cut or "
-        "connected.",
+        help="Through OpenSM or UFM: restore the former policy in one step, even if that briefly disconnects pairs.",
     ),
     options.wait_for_sm,
 )

@@ -129,6 +129,7 @@ def _why_document(one: Port, other: Port, verdict: Verdict) -> dict[str, Any]:
         "by": [_by(match, verdict) for match in verdict.matches],
         "stopped_by": [{**stop_document(stop), "way": way} for stop, way in stops.items()],
         "unread": [port.identity() for port in verdict.unread],
+        "virtualized": [port.identity() for port in verdict.virtualized],
         "inbound_check": verdict.inbound_check,
         "depends_on_inbound_check": verdict.depends_on_inbound_check,
         "otherwise": verdict.otherwise._asdict(),
@@ -172,6 +173,8 @@ def _write_proof(one: Port, other: Port, verdict: Verdict) -> None:
             write(f"  {a_pkey} with {b_pkey}: {explain_match(a_pkey, b_pkey)}")
         if verdict.can_talk is False:
             write("  no P_Key of one matches one of the other")
+    for port in verdict.virtualized:
+        write(exits.clean(f"  {short_name(port)} has virtual ports, or may have them: their P_Keys cannot be read"))
     for match in verdict.matches:
         write(f"  {match.a_pkey} with {match.b_pkey}: {explain_match(match.a_pkey, match.b_pkey)}")
         for ends, checks in ((names, match.a_to_b), (names[::-1], match.b_to_a)):

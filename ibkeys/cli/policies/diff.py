@@ -83,7 +83,7 @@ def policy_diff(
 def _say_unmatched(compared: PolicyComparison, before: Policy, after: Policy) -> None:
     for policy, guids in zip((before, after), compared.unmatched, strict=True):
         if guids:
-            exits.warn(f"{policy.path}: {len(guids)} of its GUIDs are no end ports of this fabric", "note")
+            exits.warn(f"{policy.path}: {len(guids)} of its GUIDs are not end ports of this fabric", "note")
 
 
 # --- documents --------------------------------------------------------------------------------------------------------

@@ -182,7 +182,8 @@ def _by_guid(meant: Meant, memberships: Mapping[str, M]) -> dict[int, M]:
         for guid in guids:
             if found.setdefault(guid, memberships[word]) != memberships[word]:
                 raise UsageError(
-                    f"{meant.known.shown(guid)}: two names mean it, with different memberships; one is {word!r}"
+                    f"{meant.known.shown(guid)}: two names select it, with different memberships; one of them is "
+                    f"{word!r}"
                 )
     return found
 

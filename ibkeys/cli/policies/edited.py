@@ -32,7 +32,7 @@ class PolicyFile:
 
     @classmethod
     def look(cls, name: str) -> PolicyFile:
-        """Look at a file that may not be there. Raises FileError; UsageError for what is no file."""
+        """Look at a file that may not be there. Raises FileError; UsageError for what is not a file."""
         from ibkeys import files
         from ibkeys.cli.sm.policy import require_file
         from ibkeys.host.replacing.seen import look
@@ -65,7 +65,7 @@ class PolicyFile:
     def write(self, data: bytes, like: PolicyFile | None = None) -> None:
         """Let *data* take the place of what was seen, at once; owner and mode stay, and a new file has those of *like*.
 
-        Raises FileChanged if somebody else changed it meanwhile, FileError.
+        Raises FileChanged if somebody else changed it in the meantime, FileError.
         """
         from ibkeys import files
         from ibkeys.host.replacing.putting import put

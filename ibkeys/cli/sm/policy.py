@@ -41,7 +41,7 @@ def read_accepted(name: str, ufm: UfmOptions | None = None) -> Policy | None:
 
 
 def require_file(name: str, why: str) -> None:
-    """Raise UsageError with *why* for a policy that is no file, where only a file will do. Nothing of a URL is
+    """Raise UsageError with *why* for a policy that is not a file, where only a file will do. Nothing of a URL is
     repeated: there may be a password in it."""
     from ibkeys.ufm.access import is_ufm
 
@@ -50,9 +50,11 @@ def require_file(name: str, why: str) -> None:
 
 
 def refuse_url(name: str) -> None:
-    """Raise UsageError for a URL in the place of a policy file, which it does not repeat: there may be a password."""
+    """Raise UsageError for a URL in place of a policy file, which it does not repeat: there may be a password."""
     if "://" in name:
-        raise UsageError("the policy is a URL: only ufm:URL is one, in lower case, for commands that can ask UFM")
+        raise UsageError(
+            "the policy is a URL: write ufm:URL, with ufm in lower case, and only for commands that can query UFM"
+        )
 
 
 def master_policy(source: Source) -> MasterPolicy:

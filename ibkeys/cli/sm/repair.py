@@ -57,7 +57,7 @@ def sm_repair(where: Where, cache_dir: Path | None, opensm_conf: Path | None, co
     """Rebuild OpenSM's key files after a crash during a change of M_Keys.
 
     Run it on the host of the SM, while no OpenSM runs. First shows what it may cost. Then queries each port once
-    with each key that the key store has for it, the own port first, and writes guid2mkey and neighbors from the
+    with each key that the key store has for it, the local port first, and writes guid2mkey and neighbors from the
     answers. A port that does not answer keeps the first key of the key store in these files, and is named. At the
     end it shows how to start OpenSM. No port is changed.
     """
@@ -127,7 +127,7 @@ def _confs(where: Where, named: Path | None) -> list[tuple[Path, OpensmConfig | 
 
 
 def _in_words(outlook: RepairOutlook) -> Iterator[str]:
-    yield f"{_ports(outlook.ports)} are queried, the own port first, each once with each of its keys, until it answers:"
+    yield f"{_ports(outlook.ports)} are queried, local port first, each once with each of its keys, until it answers:"
     for keys, count in outlook.orders.items():
         yield f"  {_ports(count)}: {', '.join(keys)}"
     yield "once the key that most ports have is known, the others are queried with that key first"
@@ -241,11 +241,11 @@ def _how_to_start(confs: list[ConfAdvice], directory: Path) -> Iterator[str]:
         if each.problems:
             yield f"  {each.path}: not yet: see below"
         elif each.ports:
-            own = "the own port among them" if each.own_has_it else "not the own port"
+            own = "the local port among them" if each.own_has_it else "not the local port"
             yield f"  {each.path}: its m_key is on {each.holds} of {_ports(each.ports)}, {own}"
             if each.holds < each.ports:
                 most = "the key that most ports have" if each.is_most else "not the key that most ports have"
-                yield f"    it is {most}; OpenSM sets it on all of them in its first sweep: right if it is the new one"
+                yield f"    it is {most}; OpenSM sets it on all ports in its first sweep: right if it is the new key"
     yield "  1. the master on this host: now, with this cache folder, before anything else changes a key"
     yield (
         "  2. when every port shows that key (ibkeys mkey-show --all), import its files: "

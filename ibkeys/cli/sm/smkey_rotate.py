@@ -122,7 +122,7 @@ class _ShownKeyChange(ShownChange):
             changes = ", ".join(f"{kind} {shown['changes'][kind]}" for kind in _KINDS)
             put(f"  {file.conf.name}: {changes} now; read by {', '.join(shown['opensms'])}")
         if window is not None:
-            put(f"all of them within half of {window:g} s, after which a standby replaces a master that it ignores")
+            put(f"all of them within half of {window:g} s: after that time a standby would become master")
 
     def apply(self) -> None:
         """Make the change. A signal that asks to stop is heeded between two steps."""

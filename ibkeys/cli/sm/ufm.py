@@ -1,4 +1,4 @@
-"""Options that say how UFM is asked, and the policy that it is: ``ufm:URL`` in the place of a policy's file name."""
+"""Options that say how UFM is asked, and the policy that it is: ``ufm:URL`` in place of a policy's file name."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def access_of(name: str, given: UfmOptions) -> UfmAccess:
         source = click.get_current_context().get_parameter_source("ufm_token")
         where = "the environment" if source == ParameterSource.ENVIRONMENT else "the command line"
         if not given.ufm_token.startswith("@"):
-            raise UsageError(f"--ufm-token takes @FILE: {where} is no place for a token")
+            raise UsageError(f"--ufm-token takes @FILE: {where} is not a safe place for a token")
         token = UfmToken(read_ufm_token(given.ufm_token[1:], "--ufm-token"))
     certificate, key, trusted = (
         Path(each) if each is not None else None for each in (given.ufm_cert, given.ufm_key, given.ufm_ca)
@@ -69,7 +69,7 @@ def access_of(name: str, given: UfmOptions) -> UfmAccess:
     if certificate is not None:
         check_private_key(key or certificate, "--ufm-key" if key is not None else "--ufm-cert")
     if given.ufm_insecure:
-        exits.warn("--ufm-insecure: whoever is on the way to UFM can read the token and change what it answers")
+        exits.warn("--ufm-insecure: anybody on the network path to UFM can read the token and change UFM's answers")
     return UfmAccess.of(name, token, certificate, key, trusted, verifies=not given.ufm_insecure, proxy=given.ufm_proxy)
 
 

@@ -38,7 +38,7 @@ def write_words(report: Report, dangers: Sequence[Found]) -> None:
 
 
 def _no_danger(report: Report) -> str:
-    """Say that no danger was seen, and what was not looked at."""
+    """Say that no danger was seen, and what was not examined."""
     instances = list(report.instances())
     left = [] if report.managers is not None else ["the fabric"]
     left += [] if instances else ["the files and options of any OpenSM"]

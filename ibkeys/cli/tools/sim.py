@@ -221,7 +221,7 @@ def _listening_at(text: str | None) -> tuple[str, int]:
     try:
         return socket.gethostbyname(address or _LOOPBACK), int(port)
     except (OSError, UnicodeError):
-        raise UsageError(f"--listen {text}: {address!r} is no address of this host") from None
+        raise UsageError(f"--listen {text}: {address!r} is not an address of this host") from None
 
 
 def _subnet(path: str, made: _Made) -> Subnet:

@@ -1,8 +1,8 @@
 """Looking again at links that a sweep proved, before the next key goes over them.
 
 Time passes between a sweep and what is done with it: a user is asked, a long run goes its way. A cable that was moved
-meanwhile shows at the port before it. So each link on the way to a port is looked at once more from its near side, the
-nearest first, and what lies behind a link that changed is not asked.
+in the meantime shows at the port before it. So each link on the way to a port is checked once more from its near side,
+the nearest first, and what lies behind a link that changed is not asked.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ LOOK_HOLDS: Final = 1.0
 
 
 class LinkCheck:
-    """The links of one sweep, looked at again. ``changed``: those that are not as they were, and how. ``unread``: those
+    """The links of one sweep, checked again. ``changed``: those that are not as they were, and how. ``unread``: those
     of which that could not be told, by the last look.
 
     SMPs for a link: a Get(PortInfo) of its near port, and a Get(PortCounters) where the sweep read LinkDownedCounter.
-    Keys go only to nodes whose own links were looked at before.
+    Keys go only to nodes whose own links were examined before.
     """
 
     def __init__(self, client: SmpClient, ring: KeyRing, found: Topology) -> None:
@@ -46,10 +46,10 @@ class LinkCheck:
             self._gmps.start(own_port)
 
     def at_links_to(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
-        """Look at the links to *ports*, but for those that were looked at within *max_age* seconds; return those of
-        the ports to which a link changed since the sweep, or could not be looked at, with the reason.
+        """Look at the links to *ports*, except for those that were examined within *max_age* seconds; return those of
+        the ports to which a link changed since the sweep, or could not be examined, with the reason.
 
-        A port that the sweep did not find is not looked at. Raises TransportError.
+        A port that the sweep did not find is not examined. Raises TransportError.
         """
         ways = {port: tuple(self._links_to(port)) for port in ports if (port.node.guid, port.node.path) in self._routes}
         for depth in range(max(map(len, ways.values()), default=0)):
@@ -58,11 +58,11 @@ class LinkCheck:
         return {port: why for port, way in ways.items() if (why := self._reason(way))}
 
     def has_changed(self, port: Port) -> bool:
-        """Whether a link to *port* is not as it was, by what was looked at so far."""
+        """Whether a link to *port* is not as it was, by what was examined so far."""
         return any(near in self.changed for near in self._links_to(port))
 
     def at_way(self, port: Port) -> Task:
-        """Task: look at each link to *port* that was not looked at within the last second; return what changed, ""
+        """Task: look at each link to *port* that was not examined within the last second; return what changed, ""
         for nothing."""
         if (port.node.guid, port.node.path) not in self._routes:
             return ""

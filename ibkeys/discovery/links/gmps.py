@@ -26,7 +26,7 @@ class LinkGmps:
         self._ends: dict[int, LinkEnd | None] = {}
 
     def start(self, own: Port) -> None:
-        """Find out whether GMPs can be sent: only over an Active own port that has an entry of the default partition.
+        """Find out whether GMPs can be sent: only over an Active local port that has an entry of the default partition.
 
         Without them neither the SA nor a counter can be asked.
         """

@@ -1,1 +1,1 @@
-"""Changing an options file of OpenSM: single values in it, and references in the place of its keys."""
+"""Changing an options file of OpenSM: single values in it, and references in place of its keys."""

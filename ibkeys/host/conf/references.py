@@ -1,4 +1,4 @@
-"""An options file of OpenSM as the journal keeps it: a reference to the key store in the place of each key.
+"""An options file of OpenSM as the journal keeps it: a reference to the key store in place of each key.
 
 A reference is ``@KIND:ROW:SPELLING``: what key it is, its row of the key store, and how the number was written, so that
 it comes back byte for byte. The kind ``m_key`` is that of the line that OpenSM obeys, ``sm_key`` and ``sa_key`` are
@@ -29,7 +29,7 @@ Kind = Literal["m_key", "sm_key", "sa_key", "other"]
 MASK: Final = b"(not shown)"
 _KINDS: Final[dict[bytes, Kind]] = {b"m_key": "m_key", b"sm_key": "sm_key", b"sa_key": "sa_key", b"cc_key": "other"}
 _NO_KEY: Final[dict[Kind, int]] = {"m_key": 0, "sm_key": 1, "sa_key": 1, "other": 0}
-"""The highest value that is no key."""
+"""The highest value that is not a key."""
 _LONG: Final = 1 << 16
 """From here on a number on a line that OpenSM does not read may be a key."""
 _VERY_LONG: Final = 1 << 32
@@ -53,7 +53,7 @@ class _Place:
 def key_references(store: KeyStore) -> Contents:
     """Return how the journal keeps options files of OpenSM, with *store* for their keys.
 
-    ``record`` puts keys that the store does not have into it first. It raises FileFormatError where the way back would
+    ``record`` puts keys that the store does not have into it first. It raises FileFormatError where the rollback would
     not give the same bytes. ``restore`` raises FileFormatError for a reference that says nothing. Both raise StoreError
     and StoreSealed. ``mask`` needs no key store.
     """
@@ -101,7 +101,7 @@ def _restored(data: bytes, store: KeyStore) -> bytes:
         if len(signs) > 1:
             return found[0][1:]
         if ref is None:
-            raise FileFormatError("the journal's copy of an opensm.conf has a reference that says no key")
+            raise FileFormatError("the journal's copy of an opensm.conf has a reference that names no key")
         return _written(refs.value(kind.decode(), int(ref)), spelling.decode())
 
     return _REFERENCE.sub(of_one, data)
@@ -253,7 +253,7 @@ def _written(value: int, spelling: str) -> bytes:
     """Return *value* spelled so. Raises FileFormatError where *spelling* says nothing."""
     found = _SPELLING.fullmatch(spelling)
     if found is None:
-        raise FileFormatError("the journal's copy of an opensm.conf has a reference whose spelling says nothing")
+        raise FileFormatError("the journal's copy of an opensm.conf has a reference with an invalid spelling")
     sign, base, width, prefix, case = found.groups()
     magnitude = (1 << 64) - value if sign == "-" and value else value
     digits = _FORMS[base](magnitude).zfill(int(width))

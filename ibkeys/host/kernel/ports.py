@@ -12,6 +12,8 @@ from typing import Final
 from ibkeys.host.kernel.functions import MappedFunction, VirtualFunction, find_virtual, read_mapped
 from ibkeys.host.kernel.sysfs import Sysfs, numbers_in
 from ibkeys.host.kernel.tables import Table, read_table
+from ibkeys.host.kernel.verbs import NOT_READ, Violations, read_violations
+from ibkeys.host.run_program import Run
 from ibkeys.keys.guid import parse_guid
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.const import NODE_TYPE_NAMES
@@ -34,7 +36,7 @@ _TYPE_NAMES: Final = {int(kind): name for kind, name in NODE_TYPE_NAMES.items()}
 class KernelPort:
     """One port. ``id``: its identity; a node GUID that was not read is 0, and an Ethernet port has no port GUID.
     ``p_keys``: None for a table that could not be read. ``counters``: by the names of `COUNTERS`, None where the kernel
-    shows none.
+    shows none. ``violations``: by verbs, not from sysfs.
     """
 
     device: str
@@ -46,6 +48,7 @@ class KernelPort:
     capability_mask: int | None
     p_keys: Table | None
     counters: dict[str, int | None]
+    violations: Violations
     virtual: VirtualFunction
     mapped: tuple[MappedFunction, ...]
 
@@ -85,16 +88,19 @@ class KernelPort:
         return f"{self.device} port {self.num}"
 
 
-def read_ports(sysfs: Sysfs) -> tuple[KernelPort, ...]:
-    """Return the ports of all devices, by name and number. What could not be read is in ``sysfs.troubles``."""
+def read_ports(sysfs: Sysfs, run: Run | None = None) -> tuple[KernelPort, ...]:
+    """Return the ports of all devices, by name and number. What could not be read is in ``sysfs.troubles``.
+
+    *run*: how ibv_devinfo is run, which is asked for the violation counters; None: it is not.
+    """
     found = []
     for device in sysfs.names(CLASS) or ():
         numbers = numbers_in(sysfs.names(f"{CLASS}/{device}/ports", required=True), MOST_PORTS)
-        found += [_port(sysfs, device, number) for number in numbers if number]
+        found += [_port(sysfs, run, device, number) for number in numbers if number]
     return tuple(found)
 
 
-def _port(sysfs: Sysfs, device: str, number: int) -> KernelPort:
+def _port(sysfs: Sysfs, run: Run | None, device: str, number: int) -> KernelPort:
     node = f"{CLASS}/{device}"
     folder = f"{node}/ports/{number}"
     link_layer = sysfs.text(f"{folder}/link_layer", required=True)
@@ -119,6 +125,7 @@ def _port(sysfs: Sysfs, device: str, number: int) -> KernelPort:
         mask,
         p_keys,
         {name: sysfs.parsed(f"{folder}/counters/{name}", _counter) for name in COUNTERS},
+        read_violations(run, device, number) if run is not None and is_infiniband else NOT_READ,
         find_virtual(sysfs, node, mask if is_infiniband else None),
         read_mapped(sysfs, node, number, p_keys),
     )
@@ -133,7 +140,7 @@ def _state(text: str) -> tuple[int, str]:
     """Read ``4: ACTIVE``. Raises ValueError."""
     number, colon, name = text.partition(":")
     if not colon or not number.isascii() or not number.isdigit() or len(number) > 2:
-        raise ValueError(f"{text[:40]!r} is no state of a port, as 4: ACTIVE")
+        raise ValueError(f"{text[:40]!r} is not a state of a port such as 4: ACTIVE")
     return int(number), name.strip()[:20]
 
 
@@ -147,7 +154,7 @@ def _counter(text: str) -> int | None:
     if text.startswith(NO_PMA):
         return None
     if not text.isascii() or not text.isdigit() or len(text) > 20:
-        raise ValueError(f"{text[:40]!r} is no counter")
+        raise ValueError(f"{text[:40]!r} is not a counter")
     return int(text)
 
 

@@ -23,6 +23,8 @@ PAGE: Final = 4096
 """Most bytes of a file: one page (Linux, Documentation/filesystems/sysfs.rst)."""
 MOST_NAMES: Final = 1 << 16
 """Most names in a directory: a P_Key table has 65,535 entries at most."""
+MOST_READS: Final = 1 << 18
+"""Most files and directories that are read: sixteen ports with 16,000 entries each. Only a copy can have more."""
 
 _NUMBERS: Final = {10: re.compile("[0-9]{1,20}"), 16: re.compile("0[xX][0-9a-fA-F]{1,16}")}
 
@@ -44,6 +46,7 @@ class Sysfs:
 
     root: Path = field(default_factory=lambda: SYSFS)
     troubles: list[Trouble] = field(default_factory=list)
+    reads: int = 0
 
     @property
     def is_this_host(self) -> bool:
@@ -53,6 +56,8 @@ class Sysfs:
     def text(self, path: str, required: bool = False) -> str | None:
         """Return a file without white space at its ends. None: not there, which is noted if it is *required*, or not
         readable."""
+        if not self._may_read(path):
+            return None
         try:
             return read_inside(self.root, path, PAGE).decode("utf-8", "replace").strip()
         except FileNotFoundError as error:
@@ -80,6 +85,8 @@ class Sysfs:
 
     def names(self, path: str, required: bool = False) -> list[str] | None:
         """Return the names in a directory, in order. None: as in `text`."""
+        if not self._may_read(path):
+            return None
         try:
             with opened(self.root, path) as place, os.scandir(f"/proc/self/fd/{place.descriptor}") as entries:
                 names = [entry.name for entry in islice(entries, MOST_NAMES + 1)]
@@ -104,6 +111,14 @@ class Sysfs:
         except OSError:
             return None
 
+    def _may_read(self, path: str) -> bool:
+        """Count what is read; past the most that is read nothing more is, which is noted once."""
+        self.reads += 1
+        if self.reads == MOST_READS + 1:
+            error = f"more than {MOST_READS} files and directories: this and what comes after is not read"
+            self.troubles.append(Trouble(path, error))
+        return self.reads <= MOST_READS
+
     def _note(self, path: str, error: OSError) -> None:
         self.troubles.append(Trouble(path, error.strerror or type(error).__name__))
 
@@ -116,5 +131,5 @@ def numbers_in(names: list[str] | None, most: int) -> list[int]:
 
 def _number(text: str, base: int, most: int) -> int:
     if _NUMBERS[base].fullmatch(text) is None or int(text, base) > most:
-        raise ValueError(f"{text[:40]!r} is no number up to {most if base == 10 else hex(most)}")
+        raise ValueError(f"{text[:40]!r} is not a number up to {most if base == 10 else hex(most)}")
     return int(text, base)

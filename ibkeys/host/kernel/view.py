@@ -10,6 +10,7 @@ from ibkeys.host.kernel.links import Link, read_links
 from ibkeys.host.kernel.ports import KernelPort, read_ports
 from ibkeys.host.kernel.selinux import Policy, read_policy
 from ibkeys.host.kernel.sysfs import Sysfs, Trouble
+from ibkeys.host.run_program import Run, run_program
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +25,10 @@ class HostView:
     netlink_error: str | None
 
 
-def read_host(sysfs: Sysfs) -> HostView:
-    """Read a tree of /sys, and where it is that of this host its interfaces by netlink too. Raises nothing."""
-    ports = read_ports(sysfs)
+def read_host(sysfs: Sysfs, run: Run = run_program) -> HostView:
+    """Read a tree of /sys, and where it is that of this host its interfaces by netlink and its violation counters by
+    verbs too. Raises nothing. *run*: how a program is run."""
+    ports = read_ports(sysfs, run if sysfs.is_this_host else None)
     names = interface_names(sysfs)
     links: dict[str, Link] = {}
     error = None

@@ -24,7 +24,7 @@ def _as_it_is(data: bytes) -> bytes:
 class Contents:
     """How to treat the bytes of one kind of file. A file that may hold keys needs all three; another one none.
 
-    ``record``: the bytes as the journal keeps them, a reference in the place of each key; ``restore``: the way back;
+    ``record``: the bytes as the journal keeps them, a reference in place of each key; ``restore``: the rollback;
     ``mask``: the bytes as a person may see them, no key in them. ``keeps_bytes``: whether there is a way back.
     """
 
@@ -37,7 +37,7 @@ class Contents:
 WITHOUT_KEYS: Final = Contents()
 """A file that holds no key, such as partitions.conf."""
 NO_BYTES: Final = b"ibkeys: a file with keys, of which no bytes are kept\n"
-"""What the journal has in the place of the bytes of a file that is nothing but keys."""
+"""What the journal has in place of the bytes of a file that is nothing but keys."""
 
 
 def _no_bytes(data: bytes) -> bytes:
@@ -46,7 +46,7 @@ def _no_bytes(data: bytes) -> bytes:
 
 NOT_KEPT: Final = Contents(_no_bytes, _no_bytes, _no_bytes, keeps_bytes=False)
 """A file that is nothing but keys, such as guid2mkey: that it was replaced is in the journal, and no byte of it. It can
-never be given back from there."""
+never be restored from there."""
 
 
 def difference(written: bytes | None, present: bytes | None, contents: Contents) -> str:

@@ -23,7 +23,7 @@ _FIXED: Final = 0x10 | 0x20
 
 
 def hindrance(seen: SeenFile, rights: int | None = None) -> str | None:
-    """Return why a file that was looked at cannot be replaced, None when nothing is known to stand in the way.
+    """Return why a file that was examined cannot be replaced, None when nothing is known to stand in the way.
 
     *rights*: the permission bits that the new one shall have, None for those of the old one. Raises FileError when its
     folder cannot be read.
@@ -49,7 +49,7 @@ def _of_name(place: Path) -> str | None:
     try:
         place.as_posix().encode()
     except UnicodeEncodeError:
-        return "its name is no UTF-8, and the journal cannot keep it"
+        return "its name is not UTF-8, and the journal cannot keep it"
     if len(os.fsencode(unfinished(new_name(place.name)))) > _NAME_MAX:
         return "its name is too long: the new file needs a longer one beside it until it is complete"
     return None
@@ -62,7 +62,7 @@ def _of_mounts(folder: int, seen: SeenFile) -> str | None:
         try:
             descriptor = os.open(seen.path.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         except OSError as error:
-            return f"cannot be looked at: {error.strerror}"
+            return f"cannot be examined: {error.strerror}"
         try:
             own = _mount(descriptor)
         finally:
@@ -70,13 +70,13 @@ def _of_mounts(folder: int, seen: SeenFile) -> str | None:
         other = own != above if own and above else seen.found.device != os.fstat(folder).st_dev
         if other:
             return (
-                "is a mount point itself, as a file that is mounted into a container: it can only be written in "
-                "place, which ibkeys does not do; change it where it comes from"
+                "is a mount point itself, for example a file mounted into a container: it can only be written in "
+                "place, which ibkeys does not do; change it at its source"
             )
     if above and kind_of_mount(above) == "overlay":
         return (
-            "lies in an overlay, as the layer of a container: what is written there is lost when the container or "
-            "host is set up again; change it where it comes from"
+            "is on an overlay file system, for example a container layer: changes there are lost when the "
+            "container or host is created again; change it at its source"
         )
     return None
 
@@ -107,9 +107,9 @@ def _of_folder(folder: int, path: Path) -> str | None:
     if os.fstatvfs(folder).f_flag & os.ST_RDONLY:
         return f"{path} is on a read-only file system"
     if _flags(folder) & _FIXED:
-        return f"no file may be replaced in {path}: it is marked as immutable or append-only (chattr)"
+        return f"no file can be replaced in {path}: it is marked as immutable or append-only (chattr)"
     if not os.access(path, os.W_OK | os.X_OK, effective_ids=True):
-        return f"no file may be made in {path} by this user (UID {os.geteuid()})"
+        return f"no file can be created in {path} by this user (UID {os.geteuid()})"
     return None
 
 
@@ -128,7 +128,7 @@ def _of_flags(folder: int, place: Path) -> str | None:
     try:
         descriptor = os.open(place.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError as error:
-        return f"cannot be looked at: {error.strerror}"
+        return f"cannot be examined: {error.strerror}"
     try:
         fixed = _flags(descriptor) & _FIXED
     finally:

@@ -1,6 +1,6 @@
 """The names of files that are written beside the one they shall replace.
 
-A name says how far the file is. One that is not complete has never been in the place of the other, so that it can be
+A name says how far the file is. One that is not complete has never been in place of the other, so that it can be
 removed without a look. One that is complete changes places: what bears its name later may be somebody else's work.
 """
 

@@ -13,7 +13,7 @@ from ibkeys.host.replacing.rights import ACL
 from ibkeys.host.replacing.seen import Metadata, read_metadata
 
 _OF_THE_CONTENT: Final = frozenset({"security.ima", "security.evm"})
-"""Sums over the former content: the kernel makes them anew."""
+"""Sums over the former content: the kernel makes them again."""
 
 
 class MetadataLost(OSError):
@@ -23,7 +23,7 @@ class MetadataLost(OSError):
 def create(folder: int, name: str) -> int:
     """Return a descriptor of a new, empty file of mode 0600 in an open folder, locked by this process. Raises OSError.
 
-    The lock tells a later run that the file is no left-over: see `is_in_use`.
+    The lock tells a later run that the file is not a left-over: see `is_in_use`.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(name, flags, 0o600, dir_fd=folder)

@@ -1,4 +1,4 @@
-"""Putting a new file in the place of an old one, so that an edit of somebody else is never lost unread.
+"""Putting a new file in place of an old one, so that an edit of somebody else is never lost unread.
 
 The new file is complete and on disk beside the old one before it takes its place. Then both change places in one step.
 What came out is compared with what was seen before. Where it is something else, both change places again, and the
@@ -125,7 +125,7 @@ class Put:
     def _what_holds(self) -> str:
         if self.is_replaced:
             return "the change was made, but a crash of this host may still undo it"
-        return "it is as it was"
+        return "it is unchanged"
 
     # --- a new file ---------------------------------------------------------------------------------------------------
 
@@ -157,8 +157,8 @@ class Put:
     def _give_back(self) -> None:
         """Let what came out of the place go back there, and raise FileChanged.
 
-        Somebody may have replaced the new file meanwhile. Then what they wrote comes out of the place now. It is later
-        than what went back, so it is put in place, and the earlier one stays beside it.
+        Somebody may have replaced the new file in the meantime. Then what they wrote comes out of the place now. It is
+        later than what went back, so it is put in place, and the earlier one stays beside it.
         """
         self._exchange_back()
         self.is_replaced = False

@@ -29,7 +29,7 @@ from ibkeys.store.journal import FileEntry, FileImage, Operation
 
 @dataclass(frozen=True, slots=True)
 class LeftOvers:
-    """What runs that were cut off left beside their files, as it was found.
+    """What runs that were interrupted left beside their files, as it was found.
 
     ``removed``: copies of what the journal has. ``foreign``: files with other bytes, which stay: what somebody else
     wrote in the moment of the crash, and nobody may have read. A person must look at them.
@@ -70,7 +70,7 @@ def replace(
 
 
 def _of_new(place: Path, mode: int, owner: int | None) -> Metadata:
-    """Return what a file gets that was not there. Raises FileError where its folder cannot be looked at."""
+    """Return what a file gets that was not there. Raises FileError where its folder cannot be examined."""
     if owner in (None, os.geteuid()):
         return Metadata(mode)
     with opened_folder(place) as folder:
@@ -87,7 +87,7 @@ def record(operation: Operation, seen: SeenFile, data: bytes | None, contents: C
 
 
 def clean_up(entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS, limit: int = files.LIST) -> LeftOvers:
-    """Remove what runs that were cut off left beside the files of *entries*.
+    """Remove what runs that were interrupted left beside the files of *entries*.
 
     Give all entries that the journal has for a file, so that each former content of it is known. One beside that is
     not complete is removed, and one whose bytes the journal has. What belongs to a run that is still going on is left

@@ -26,7 +26,7 @@ def why_not(seen: SeenFile, rights: int | None, has_acl: bool) -> str | None:
     if wider := _wider(seen.found.metadata.mode, rights):
         return wider
     if has_acl:
-        return "has an ACL, which its mode alone does not tell; remove it first (setfacl -b), or set the rights by hand"
+        return "has an ACL, which its mode does not show; remove it first (setfacl -b), or set the rights by hand"
     return None
 
 
@@ -52,7 +52,7 @@ def set_mode(path: Path, seen: FileFact, mode: int) -> int:
         except FileNotFoundError:
             raise changed(str(place)) from None
         except OSError as error:
-            raise FileError(f"{place}: cannot be looked at: {error.strerror}") from None
+            raise FileError(f"{place}: cannot be examined: {error.strerror}") from None
         try:
             _set_mode(descriptor, place, seen, mode)
         except OSError as error:
@@ -64,7 +64,9 @@ def set_mode(path: Path, seen: FileFact, mode: int) -> int:
 
 def changed(at: str) -> FileChanged:
     """Return the error for what is not as it was seen."""
-    return FileChanged(f"{at}: is not what was looked at, or somebody else changed its mode or owner; it is as it was")
+    return FileChanged(
+        f"{at}: is not the file that was examined, or somebody else changed its mode or owner; it is unchanged"
+    )
 
 
 def _set_mode(descriptor: int, place: Path, seen: FileFact, mode: int) -> None:

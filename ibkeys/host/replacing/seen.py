@@ -61,7 +61,7 @@ def look(path: Path, limit: int = files.LIST) -> SeenFile:
     """Return what is where *path* leads; a file may have *limit* bytes.
 
     Raises FileChanged when the file is changed while it is read. Raises FileError for a link that leads nowhere, in
-    a circle, or that another user made; for what is no regular file; and for what cannot be read.
+    a circle, or that another user made; for what is not a regular file; and for what cannot be read.
     """
     place = real_place(path)
     with opened_folder(place) as folder:
@@ -69,7 +69,7 @@ def look(path: Path, limit: int = files.LIST) -> SeenFile:
 
 
 def real_place(path: Path) -> Path:
-    """Return where *path* leads, all symbolic links followed; nothing needs to be there if *path* is no link.
+    """Return where *path* leads, all symbolic links followed; nothing needs to be there if *path* is not a link.
 
     Raises FileError as `look`.
     """
@@ -110,12 +110,12 @@ def opened_folder(place: Path) -> Iterator[int]:
 def found_in(folder: int, place: Path, name: str, limit: int = files.LIST) -> FoundFile | None:
     """Return the file called *name* in an open folder, None where there is none. *place* is for messages.
 
-    Raises FileChanged, FileError as `look`; a symbolic link is no regular file.
+    Raises FileChanged, FileError as `look`; a symbolic link is not a regular file.
     """
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
         if not stat.S_ISREG(status.st_mode):
-            raise FileError(f"{place}: is no regular file")
+            raise FileError(f"{place}: is not a regular file")
         descriptor = os.open(name, _READ, dir_fd=folder)
     except FileNotFoundError:
         return None
@@ -138,7 +138,7 @@ def read_metadata(descriptor: int) -> Metadata:
 def _found(descriptor: int, place: Path, limit: int) -> FoundFile:
     before = os.fstat(descriptor)
     if not stat.S_ISREG(before.st_mode):
-        raise FileError(f"{place}: is no regular file")
+        raise FileError(f"{place}: is not a regular file")
     data = files.read_descriptor(descriptor, limit)
     metadata = read_metadata(descriptor)
     status = os.fstat(descriptor)

@@ -1,6 +1,6 @@
 """A new file that waits beside the old one: for changes of several files that have to be close together in time.
 
-All that takes long or may fail for want of room or rights is done before; what is left is one rename.
+All that takes long or may fail for lack of room or rights is done before; what is left is one rename.
 """
 
 from __future__ import annotations

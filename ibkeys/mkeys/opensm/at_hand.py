@@ -27,7 +27,7 @@ from ibkeys.sm.site import Reached, Running
 from ibkeys.store.opensm import MKEY_FILE, NEIGHBORS_FILE, parse_m_keys
 
 UNKNOWN: Final = "unknown-keys"
-"""What `Refused.interlock` is where ports have keys that are not at hand; nothing overrides that."""
+"""What `Refused.interlock` is where ports have keys that are not available; nothing overrides that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +62,12 @@ def read_key_files(reached: Sequence[Reached], own_guid: int) -> list[KeyFile]:
     """Return the guid2mkey of each OpenSM of these hosts that has one. *own_guid*: the GUID of the local port.
 
     Of an OpenSM that may be of another subnet than that port only what can be read counts: where the sweep finds it to
-    be of this one, its files are looked at again. Raises what `Running.place_of` raises, FileFormatError,
+    be of this one, its files are checked again. Raises what `Running.place_of` raises, FileFormatError,
     HostNotReached.
     """
     found: list[KeyFile] = []
     for each in reached:
-        host = look_at_host(each.hands.files, each.host.named, own_socket())
+        host = look_at_host(each.machine.files, each.host.named, own_socket())
         host = with_ports(host, {}, () if host.name else [own_guid])
         for instance in host.instances:
             try:
@@ -87,13 +87,13 @@ def _may_be_of_another_subnet(host: HostReport, instance: Instance, own_guid: in
 
 def _key_file(reached: Reached, instance: Instance) -> Iterator[KeyFile]:
     """Yield the guid2mkey of an OpenSM, if there is one. Raises as `read_key_files`."""
-    _, cache = Running(instance, reached.hands, None).place_of("cache")
+    _, cache = Running(instance, reached.machine, None).place_of("cache")
     path = cache / MKEY_FILE
     try:
-        data = reached.hands.files.read(path, files.LIST)
+        data = reached.machine.files.read(path, files.LIST)
     except OSError:
         return  # it is not there before the first key; that a file of the master can be read is seen to later
-    yield KeyFile(reached.hands.name, instance, cache, parse_m_keys(data, str(path)))
+    yield KeyFile(reached.machine.name, instance, cache, parse_m_keys(data, str(path)))
 
 
 def take_keys_that_opensm_gave(writer: Writer, key_files: Sequence[KeyFile]) -> None:
@@ -112,7 +112,7 @@ def take_keys_that_opensm_gave(writer: Writer, key_files: Sequence[KeyFile]) -> 
 
 
 def refuse_without_keys(writer: Writer, key_files: Sequence[KeyFile]) -> None:
-    """Raise Refused (`UNKNOWN`) if OpenSM has keys and none is at hand: a sweep would only count violations.
+    """Raise Refused (`UNKNOWN`) if OpenSM has keys and none is available: a sweep would only count violations.
 
     An OpenSM of another subnet, which does not know the local port, says nothing about this one.
     """
@@ -129,7 +129,7 @@ def refuse_without_keys(writer: Writer, key_files: Sequence[KeyFile]) -> None:
 
 
 def refuse_hidden_keys(writer: Writer, run: PlannedRun, key_files: Sequence[KeyFile]) -> None:
-    """Raise Refused (`UNKNOWN`) if ports at level 1 hide a key that is not at hand: nobody could prove what they get,
+    """Raise Refused (`UNKNOWN`) if ports at level 1 hide a key that is not available: nobody could prove what they get,
     and every sweep of an OpenSM that does not know the key either ends in errors.
     """
     hidden = [

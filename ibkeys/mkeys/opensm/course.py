@@ -1,9 +1,9 @@
 """The sequence of steps from one M_Key, level and lease to another through OpenSM that loses no port.
 
-The key changes only while every port is at level 0 or 1. If OpenSM crashes meanwhile, restarting it with the new key in
-its options file repairs the fabric. The level rises step by step, the lease before level 2, and each step is proven on
-every port before the next. Source: opensm osm_lid_mgr.c, osm_state_mgr.c; a running OpenSM, observed (restarts in the
-middle of a sweep).
+The key changes only while every port is at level 0 or 1. If OpenSM crashes in the meantime, restarting it with the new
+key in its options file repairs the fabric. The level rises step by step, the lease before level 2, and each step is
+proven on every port before the next. Source: opensm osm_lid_mgr.c, osm_state_mgr.c; a running OpenSM, observed
+(restarts in the middle of a sweep).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ibkeys.keys.mkey import NO_MKEY
 KeyName = Literal["none", "former", "wanted"]
 """Which key a step sets: 0, the former key of the ports, or the new one. The key itself is in the key store."""
 Kind = Literal["key", "level", "lease", "lowered"]
-"""``lowered``: a level that goes back because nobody confirmed the run."""
+"""``lowered``: a level that is rolled back because nobody confirmed the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class KeyStep:
             or step.key not in ("none", "former", "wanted")
             or not 0 <= step.protect <= 3
         ):
-            raise StoreError("the key store is damaged: a step of the run makes no sense")
+            raise StoreError("the key store is damaged: a step of the run is invalid")
         return step
 
 

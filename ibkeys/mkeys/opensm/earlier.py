@@ -51,8 +51,8 @@ def refuse_another_subnet(writer: Writer, found: Topology) -> None:
         raise UsageError(f"{none} is on this subnet, so it is another one: {another}")
     first = found.troubles[0]
     raise UsageError(f"{none} was found by the sweep, which ended at {first.port}: {first.error}").explained(
-        "Where the adapter of this host was swapped, what is said of that port is the way on.",
-        f"Where this is another subnet, {another}.",
+        "If the adapter of this host was replaced, follow what the error says about that port.",
+        f"If this is another subnet, {another}.",
     )
 
 

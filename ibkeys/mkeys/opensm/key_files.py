@@ -12,7 +12,7 @@ from ibkeys.host.replacing.contents import NOT_KEPT
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.managers import KeyManager
 from ibkeys.mkeys.opensm.standbys import Standby
-from ibkeys.sm.hands.sm_hands import SmHands
+from ibkeys.sm.machines.machine import Machine
 from ibkeys.store.journal import Operation
 from ibkeys.store.opensm import MKEY_FILE, NEIGHBORS_FILE, parse_m_keys
 
@@ -27,7 +27,7 @@ def not_in_key_file(manager: KeyManager, key: MKey, guids: Collection[int]) -> s
     """
     path = manager.cache / MKEY_FILE
     try:
-        data = manager.hands.files.read(path, files.LIST)
+        data = manager.machine.files.read(path, files.LIST)
     except FileNotFoundError:
         return set(guids)
     except OSError as error:
@@ -36,7 +36,7 @@ def not_in_key_file(manager: KeyManager, key: MKey, guids: Collection[int]) -> s
     return {guid for guid in guids if known.get(guid) != key}
 
 
-def copy_key_files(master: KeyManager, standby: Standby, hands: SmHands, operation: Operation) -> None:
+def copy_key_files(master: KeyManager, standby: Standby, machine: Machine, operation: Operation) -> None:
     """Give a standby, which does not run, the master's guid2mkey and neighbors, mode 0600, as files that it can read.
 
     Raises FileChanged, FileError, HostNotReached, StoreError.
@@ -44,19 +44,19 @@ def copy_key_files(master: KeyManager, standby: Standby, hands: SmHands, operati
     for name in COPIED:
         source, target = master.cache / name, standby.cache / name
         try:
-            data = master.hands.files.read(source, files.LIST)
+            data = master.machine.files.read(source, files.LIST)
         except OSError as error:
             raise FileError(f"{source}: cannot be read for {standby.name}: {error.strerror or error}") from None
-        _give(target, data, standby.user, hands, operation)
+        _give(target, data, standby.user, machine, operation)
 
 
-def _give(target: Path, data: bytes, user: int, hands: SmHands, operation: Operation) -> None:
+def _give(target: Path, data: bytes, user: int, machine: Machine, operation: Operation) -> None:
     """Let *target* be a file with *data* that only its owner may read, which an OpenSM of this user ID can."""
-    seen = hands.look(target)
+    seen = machine.look(target)
     if seen.found is not None and user not in (0, seen.found.metadata.uid):
-        hands.replace(operation, seen, None, contents=NOT_KEPT).done()  # it would keep its owner
-        seen = hands.look(target)
+        machine.replace(operation, seen, None, contents=NOT_KEPT).done()  # it would keep its owner
+        seen = machine.look(target)
     if seen.data != data:
-        hands.replace(operation, seen, data, contents=NOT_KEPT, rights=0o600, owner=user or None).done()
-    elif not (fact := hands.files.stat(target)).is_private:
-        hands.set_mode(target, fact, fact.mode & 0o700)
+        machine.replace(operation, seen, data, contents=NOT_KEPT, rights=0o600, owner=user or None).done()
+    elif not (fact := machine.files.stat(target)).is_private:
+        machine.set_mode(target, fact, fact.mode & 0o700)

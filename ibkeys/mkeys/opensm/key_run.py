@@ -190,15 +190,15 @@ class KeyRun:
     def _files(self) -> list[KeyConf]:
         """Return the options files, also those of standbys that are stopped; that of the master last."""
         reached = self.around.reached
-        stopped = [KeyConf.at(each.hands_among(reached), each.conf, each.user) for each in self.record.stopped]
+        stopped = [KeyConf.at(each.machine_among(reached), each.conf, each.user) for each in self.record.stopped]
         return [*stopped, *(each.conf for each in self._running), self.around.managers.master.conf]
 
     def _tell(self) -> None:
         """Send SIGHUP to every OpenSM that runs, the master last, while the files are as they were left."""
         self._verify()
         for manager in [*self._running, self.around.managers.master]:
-            manager.conf.verify("OpenSM was not told to read it")
-            manager.hands.signal(manager.running.instance.process)
+            manager.conf.verify("OpenSM was not signalled to read it")
+            manager.machine.signal(manager.running.instance.process)
 
     def _verify(self) -> None:
         managers, writer = self.around.managers, self.around.writer
@@ -262,12 +262,12 @@ class KeyRun:
                 "it: continue with --resume and a longer --wait"
             ).explained(
                 f"The ports: {ports}.",
-                f"Either it does not read {master.conf.name}, which has its former values again: one that was not "
-                "there when OpenSM started is never read.",
-                "Or its sweep takes longer, and it may set it yet.",
+                f"Either it does not read {master.conf.name}, which has its former values again: OpenSM never "
+                "reads an options file that did not exist when it started.",
+                "Or its sweep takes longer, and it may still set it.",
             )
         return NotStored(
-            f"{words}: {counted(len(seen.wrong), 'port')} did not take it within {around.wait:g} s, although OpenSM "
+            f"{words}: {counted(len(seen.wrong), 'port')} did not get it within {around.wait:g} s, although OpenSM "
             f"was signalled twice: {ports}; check OpenSM's log, then continue with --resume"
         )
 
@@ -277,7 +277,7 @@ class KeyRun:
         """Count every OpenSM that was seen before and is not seen now as stopped."""
         around = self.around
         there = [Standby.of(each) for each in around.managers.all]
-        for standby in self.record.take_stock(there, {each.hands.name for each in around.reached}):
+        for standby in self.record.take_stock(there, {each.machine.name for each in around.reached}):
             around.say(f"before you start {standby.name} again: copy the options file and key files of the master")
         around.note(self.record)
 
@@ -296,9 +296,9 @@ class KeyRun:
         around, helper = self.around, self._standbys()
         master = around.managers.master
         for standby in self.record.stopped:
-            hands = standby.hands_among(around.reached)
+            machine = standby.machine_among(around.reached)
             around.progress(f"starting {standby.name}", 0, 1)
-            helper.start_anew(standby, hands, partial(copy_key_files, master, standby, hands, around.operation))
+            helper.start_anew(standby, machine, partial(copy_key_files, master, standby, machine, around.operation))
             around.progress(f"starting {standby.name}", 1, 1)
         if self.record.stopped:
             made = (

@@ -58,7 +58,7 @@ class Lowering:
 
     def perform(self, writer: Writer, operation: Operation) -> None:
         """Lower the level through OpenSM, and prove it on every port. Raises what a `KeyRun` raises: from there, too,
-        the run can be resumed, or go back.
+        the run can be resumed, or rolled back.
         """
         record, store, last = self.way.record, writer.keystore, self._last
         runs, number = Runs(store), lower_level(record)

@@ -25,7 +25,7 @@ from ibkeys.printable import named
 from ibkeys.sm.confs.listeners import hindrance_to_closing
 from ibkeys.sm.confs.opensms import REFUSAL, notes_on_idle_hosts, options_file, refuse_strangers
 from ibkeys.sm.confs.proven import is_proven
-from ibkeys.sm.hands.sm_hands import SmHands
+from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Setting
 from ibkeys.sm.report import HostReport, shared_files
@@ -40,13 +40,13 @@ KEY_OPTIONS: Final = (
     *("polling_retry_number", "sminfo_polling_timeout"),
 )
 """Those that a change of the M_Key depends on."""
-AFTER_REPAIR: Final = "that says how to start it, and when it is master again, --resume or --abort goes on"
+AFTER_REPAIR: Final = "that prints how to start it; when it is master again, continue with --resume or --abort"
 """Advice that follows sm-repair."""
 MIXED: Final = "mixed-keys"
 """What `Refused.interlock` is where ports have different keys; nothing overrides that."""
 
 
-_WOULD: Final = "an SM that goes on with the former M_Key becomes a second master, or is lost"
+_WOULD: Final = "an SM that keeps the former M_Key becomes a second master, or is lost"
 
 
 @dataclass(slots=True)
@@ -60,9 +60,9 @@ class KeyManager:
     options: Mapping[str, Setting]
 
     @property
-    def hands(self) -> SmHands:
-        """The hands on its host."""
-        return self.running.hands
+    def machine(self) -> Machine:
+        """Its host."""
+        return self.running.machine
 
     @property
     def name(self) -> str:
@@ -80,13 +80,13 @@ class KeyManager:
 
     def verify_process(self) -> None:
         """Ask whether its process is still there. Raises Refused (``stale``), HostNotReached."""
-        if not self.hands.is_running(self.running.instance.process):
+        if not self.machine.is_running(self.running.instance.process):
             raise stale(f"{self.name} no longer runs, or was restarted; {self._way_on()}")
 
     def _way_on(self) -> str:
         """Return what to do when it died: its key files may say other keys than the ports have."""
         repair = f"ibkeys sm-repair --cache-dir {quote(str(self.cache))} --opensm-conf {quote(str(self.conf.path))}"
-        where = f" on {self.hands.name}" if self.hands.name else ""
+        where = f" on {self.machine.name}" if self.machine.name else ""
         return f"if it died, type{where}: {repair}; {AFTER_REPAIR}"
 
 
@@ -111,7 +111,7 @@ class KeyManagers:
 
     def _which(self) -> tuple[object, ...]:
         process = self.master.running.instance.process
-        return self.master.hands.name, process.pid, process.ticks, self.seen.manager.guid
+        return self.master.machine.name, process.pid, process.ticks, self.seen.manager.guid
 
 
 def find_key_managers(
@@ -151,7 +151,7 @@ def refuse_newcomers(
     new = [str(each) for each in sms if each.guid not in known]
     if new:
         raise Refused(
-            f"an SM has come meanwhile at {named(new)}: stop it, or let its host be reached (--sm-host HOST), then "
+            f"an unknown SM has appeared at {named(new)}: stop it, or name its host (--sm-host HOST), then "
             "continue with --resume; nothing more was done",
             REFUSAL,
         )
@@ -195,8 +195,8 @@ def _problems(manager: KeyManager, wanted: KeySetting) -> Iterator[str]:
     interval = options["sweep_interval"].value
     if wanted.lease and not wanted.key.is_zero and interval == 0:
         yield (
-            f"sweep_interval is 0 in {manager.conf.name}: nobody would stop a lease, and a running OpenSM does not "
-            "begin to sweep: set it above 0 and restart that OpenSM, or ask for --lease 0"
+            f"sweep_interval is 0 in {manager.conf.name}: nothing would stop a lease, and a running OpenSM does "
+            "not start to sweep again: set it above 0 and restart that OpenSM, or ask for --lease 0"
         )
     if wanted.lease and not wanted.key.is_zero and isinstance(interval, int) and wanted.lease <= interval:
         yield (

@@ -1,8 +1,8 @@
 """Planning M_Key runs through OpenSM: a new run, the rest of a run, and the rollback.
 
-OpenSM knows one key for the whole subnet, so every port has to have the same now, and gets the same. A run goes back by
-the same steps as forward: the former options file, put back without its key lines, would take every key away when
-OpenSM starts again. While some ports have one key and some the other, it only goes forward.
+OpenSM knows one key for the whole subnet, so every port has to have the same now, and gets the same. A run is rolled
+back by the same steps as forward: the former options file, restored without its key lines, would take every key away
+when OpenSM starts again. While some ports have one key and some the other, it only goes forward.
 """
 
 from __future__ import annotations
@@ -142,9 +142,9 @@ def _of_the_subnet(run: PlannedRun) -> str:
 
 
 def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None) -> PlannedRun:
-    """Plan the rest of the last run, which was cut off, or of whose ports some were away.
+    """Plan the rest of the last run, which was interrupted, or of whose ports some were away.
 
-    One that nobody confirmed stays from now on, where its level has not gone back yet.
+    One that nobody confirmed stays from now on, where its level has not been rolled back yet.
 
     Raises UsageError when there is nothing of the kind, and what `plan_keys` raises.
     """
@@ -281,7 +281,7 @@ def _describe(writer: Writer, run: PlannedRun, way: OpensmMethod) -> None:
         plan.objections += objections_to_lease(f"each of {counted(len(jobs), 'port')}", wanted, None)
         plan.notes.append(f"level {wanted.protect}: {PROTECTION_TEXT[wanted.protect]}")
     plan.objections += objections_to_owners(
-        [each.conf for each in managers.all], "the M_Key would be taken from every port"
+        [each.conf for each in managers.all], "the M_Key would be removed from every port"
     )
     left, whole = record.steps[record.at :], len(record.steps)
     plan.notes += [f"step {number + 1} of {whole}: {record.words(number)}" for number in range(record.at, whole)]

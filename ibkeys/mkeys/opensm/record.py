@@ -24,7 +24,7 @@ class RunRecord:
     """A run through OpenSM. ``keys``: what all ports had before it, and should have; ``steps``: its way; ``at``: the
     step that is being made, all of them when it is past the end; ``hosts``: the other hosts, as `ibkeys.sm.site` has
     them; ``stopped``: the standbys that were stopped and have not been started again; ``members``: all SMs that were
-    there, which are missed when one is not there any more; ``goes_back``: the way is the way back; ``stage``: of a run
+    there, which are missed when one is not there any more; ``goes_back``: the way is the rollback; ``stage``: of a run
     that is to be confirmed.
     """
 
@@ -75,7 +75,7 @@ class RunRecord:
         """Return what was kept. Raises StoreError for what is no such run."""
         try:
             if kept["name"] != NAME:
-                raise StoreError(f"the run was made by way of {str(kept['name'])!r}, which this ibkeys does not know")
+                raise StoreError(f"the run was made through {str(kept['name'])!r}, which this ibkeys does not know")
             return cls(
                 Keys(_setting(store, kept["former"]), _setting(store, kept["wanted"])),
                 [KeyStep.of_json(each) for each in kept["steps"]],

@@ -46,12 +46,12 @@ def notes_on_files(managers: KeyManagers) -> list[str]:
         if _is_open(files["log"].fact) and not _is_closed_next(files["log"].fact, user):
             notes.append(f"{files['log'].path} keeps its mode: it does not belong to the user of its OpenSM")
         elif _is_open(files["log"].fact):
-            notes.append(f"{files['log'].path}: where logrotate makes it anew, its mode counts (create 0600)")
+            notes.append(f"{files['log'].path}: if logrotate re-creates it, set the mode there (create 0600)")
         umask = manager.running.instance.process.umask
         if umask is None or umask & 0o077 != 0o077:
             notes.append(
-                f"{manager.name} makes guid2mkey anew with mode 0644 at each change: its folder, which is closed, "
-                f"keeps others out; {_UNITS_UMASK} in its unit does too, from its next start on"
+                f"{manager.name} re-creates guid2mkey with mode 0644 at each change: its folder, which is closed "
+                f"to others, protects it; {_UNITS_UMASK} in its unit does too, from its next start on"
             )
         if why := manager.conf.why_it_stays_open:
             notes.append(why)
@@ -67,7 +67,7 @@ def close(manager: KeyManager) -> None:
     for role in ("cache", "log"):
         path = manager.cache if role == "cache" else files["log"].place
         if path is not None and not (role == "log" and files["log"].fact is None):
-            close_to_others(manager.hands, path, manager.conf.user)
+            close_to_others(manager.machine, path, manager.conf.user)
 
 
 def _is_closed_next(fact: FileFact | None, user: int) -> bool:

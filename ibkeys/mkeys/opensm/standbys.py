@@ -24,7 +24,7 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import Method, SMState
 from ibkeys.mkeys.opensm.managers import KeyManager
-from ibkeys.sm.hands.sm_hands import SmHands
+from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.site import Reached
 from ibkeys.sm.starting import command_to_start
@@ -63,12 +63,12 @@ class Standby:
     def of(cls, manager: KeyManager) -> Standby:
         """Return what has to be remembered of an SM that runs. Raises HostRefused, HostNotReached."""
         instance, process = manager.running.instance, manager.running.instance.process
-        unit = process.unit if manager.hands.can_start(process) else None
+        unit = process.unit if manager.machine.can_start(process) else None
         guid = instance.port_guid
         assert guid is not None  # it was found by it
         command = command_to_start(instance)
         conf = manager.conf
-        return cls(manager.hands.name, guid, unit or "", command, conf.path, manager.cache, conf.user)
+        return cls(manager.machine.name, guid, unit or "", command, conf.path, manager.cache, conf.user)
 
     @property
     def name(self) -> str:
@@ -76,11 +76,11 @@ class Standby:
         where = f" on {self.host}" if self.host else ""
         return f"the standby OpenSM{where} (port GUID 0x{self.guid:016x}{f', {self.unit}' if self.unit else ''})"
 
-    def hands_among(self, reached: Iterable[Reached]) -> SmHands:
-        """Return the hands on its host. Raises HostNotReached if that is none of those *reached*."""
+    def machine_among(self, reached: Iterable[Reached]) -> Machine:
+        """Return its host. Raises HostNotReached if that is none of those *reached*."""
         for each in reached:
-            if each.hands.name == self.host:
-                return each.hands
+            if each.machine.name == self.host:
+                return each.machine
         raise HostNotReached(f"host {self.host} of {self.name} was not named: --sm-host", self.host)
 
     def to_json(self) -> dict[str, Any]:
@@ -121,21 +121,21 @@ class Standbys:
 
     def stop(self, manager: KeyManager) -> None:
         """End a standby, and wait until it has ended. Raises HostRefused if it does not, HostNotReached."""
-        self._end(manager.hands, manager.running.instance.process, manager.name)
+        self._end(manager.machine, manager.running.instance.process, manager.name)
 
-    def _end(self, hands: SmHands, process: OpensmProcess, name: str) -> None:
+    def _end(self, machine: Machine, process: OpensmProcess, name: str) -> None:
         waiting = ProgressTimeout(self.clock, self.wait)
-        hands.stop(process)
-        while hands.is_running(process):
+        machine.stop(process)
+        while machine.is_running(process):
             self.check()
             if not waiting.lasts(1):
                 raise HostRefused(
-                    f"{name} was told to end and has not ended within {self.wait:g} s: end it, and continue with "
+                    f"{name} was asked to stop and has not stopped within {self.wait:g} s: end it, and continue with "
                     "--resume",
-                    hands.name,
+                    machine.name,
                 )
 
-    def start_anew(self, standby: Standby, hands: SmHands, give_key_files: Callable[[], None]) -> None:
+    def start_anew(self, standby: Standby, machine: Machine, give_key_files: Callable[[], None]) -> None:
         """Start a standby that has been given the master's key files, and return when it has been one for ``steady``
         seconds.
 
@@ -143,26 +143,27 @@ class Standbys:
         if it cannot be started, if nobody starts it, if it becomes something else, and where it was started with other
         key files.
         """
-        early = opensms_with(hands, standby.cache)
+        early = opensms_with(machine, standby.cache)
         for process in early:
-            self._end(hands, process, standby.name)
+            self._end(machine, process, standby.name)
         give_key_files()
-        if opensms_with(hands, standby.cache):
+        if opensms_with(machine, standby.cache):
             raise HostRefused(
                 f"{standby.name} was started while it was given its key files: end it, and continue with --resume",
                 standby.host,
             )
-        self._start(standby, hands, bool(early))
-        if not opensms_with(hands, standby.cache):
+        self._start(standby, machine, bool(early))
+        if not opensms_with(machine, standby.cache):
             raise HostRefused(
-                f"{standby.name} was started with other key files than those in {standby.cache}, which fit (see "
-                f"OSM_CACHE_DIR): end it, and continue with --resume; the command is: {standby.command}",
+                f"{standby.name} was started with other key files than those in {standby.cache}, which are the "
+                f"right ones (see OSM_CACHE_DIR): end it, and continue with --resume; the command is: "
+                f"{standby.command}",
                 standby.host,
             )
 
-    def _start(self, standby: Standby, hands: SmHands, again: bool) -> None:
+    def _start(self, standby: Standby, machine: Machine, again: bool) -> None:
         if standby.unit:
-            hands.start_unit(standby.unit)
+            machine.start_unit(standby.unit)
         else:
             where = f" on {standby.host}" if standby.host else " on this host"
             when = "once more: it was started before its key files were there" if again else "now"
@@ -188,7 +189,7 @@ class Standbys:
             if state != STANDBY:
                 raise HostRefused(
                     f"{standby.name} was a standby and {'no longer answers' if state is None else f'is {state} now'}: "
-                    "look at its log; the level was not raised, --resume continues",
+                    "check its log; the level was not raised, --resume continues",
                     standby.host,
                 )
 
@@ -204,20 +205,20 @@ def refuse_other_settings(started: Iterable[KeyManager], setting: KeySetting) ->
             raise HostRefused(
                 f"{manager.name} was started with another M_Key, level or lease than was in its options file "
                 f"({manager.conf.name}): end it, and continue with --resume",
-                manager.hands.name,
+                manager.machine.name,
             )
 
 
-def opensms_with(hands: SmHands, cache: Path) -> list[OpensmProcess]:
+def opensms_with(machine: Machine, cache: Path) -> list[OpensmProcess]:
     """Return the OpenSMs of a host that have their key files in *cache*. Raises HostNotReached."""
-    place = _identity(hands, cache)
-    found = opensm_processes(opensm_host.PROC, opensm_host.OPENSM_CACHE, host=hands.files)
-    return [each for each in found if place is not None and _identity(hands, each.cache) == place]
+    place = _identity(machine, cache)
+    found = opensm_processes(opensm_host.PROC, opensm_host.OPENSM_CACHE, host=machine.files)
+    return [each for each in found if place is not None and _identity(machine, each.cache) == place]
 
 
-def _identity(hands: SmHands, folder: Path) -> tuple[int, int] | None:
+def _identity(machine: Machine, folder: Path) -> tuple[int, int] | None:
     try:
-        return hands.files.stat(folder).identity
+        return machine.files.stat(folder).identity
     except OSError:
         return None
 

@@ -36,7 +36,7 @@ def refuse_mixed_keys(record: RunRecord, settings: Collection[KeySetting]) -> No
 def turn_back(
     record: RunRecord, settings: Collection[KeySetting], said: KeySetting, open_while_rotating: bool = False
 ) -> None:
-    """Let a run go back from now on; one that goes back already stays as it is.
+    """Let a run be rolled back from now on; one that is rolled back already stays as it is.
 
     *settings*: what its ports have now, one key; *said*: what the options file of the master says. OpenSM may be
     raising the level to that at this moment. So that is waited for before a key changes.

@@ -48,8 +48,8 @@ class FoundKeys:
         return was_locked or MKey(info.m_key) != known
 
     def store_new(self) -> Iterator[RecoveryResult]:
-        """Put the keys that were found into the key store, together and before anything else; then yield what became of
-        their ports, except for those that are to be changed.
+        """Put the keys that were found into the key store, together and before anything else; then yield what happened
+        to their ports, except for those that are to be changed.
         """
         self.collect()
         found, self._new = self._new, []
@@ -88,7 +88,7 @@ class FoundKeys:
 
     def change(self, operation: Operation) -> Iterator[RecoveryResult]:
         """Set what the user wants on the ports that came back: the farthest first, the local port last. Leases took
-        their time, so the way to each is looked at again.
+        their time, so the way to each is checked again.
 
         Yields the outcome for each.
         """
@@ -116,7 +116,7 @@ class FoundKeys:
 
     def _check_way(self, handle: PortHandle) -> None:
         """Raise Unreachable if the way to a port changed since it was found: a new key must not go to what was plugged
-        in there meanwhile, and it is not asked with the old one.
+        in there in the meantime, and it is not asked with the old one.
         """
         for why in self.writer.changed_links([handle.port], LOOK_HOLDS).values():
             raise Unreachable(f"{handle}: the way to it changed since it was found ({why}); nothing was sent to it")
@@ -125,7 +125,7 @@ class FoundKeys:
     def unchanged(self) -> Iterator[RecoveryResult]:
         """Yield the ports that were to be changed when the run was interrupted."""
         for port in self.to_change:
-            reason = "its key is in the key store; what was to be set was not, the run was interrupted"
+            reason = "its key is in the key store; the requested values were not set, because the run was interrupted"
             yield RecoveryResult(port.identity(), "failed", reason)
 
 

@@ -74,7 +74,7 @@ class Recovery:
         return {row.m_key_lease_period for row in self.writer.keystore.rows() if row.m_key_lease_period}
 
     def limits_reached(self) -> list[str]:
-        """Return a note for each limit that was reached so far: what it left out was not looked at."""
+        """Return a note for each limit that was reached so far: what it left out was not examined."""
         return limit_notes(self.search.found, self.writer.fabric.client.limits)
 
     def outlook(self) -> Outlook:
@@ -83,13 +83,13 @@ class Recovery:
         return outlook_of(self.search, self.options, self._keys.count_new(), spares)
 
     def objections(self) -> list[Objection]:
-        """Return the interlocks that it sets off: none while no lease is needed and nothing is set."""
+        """Return the interlocks that it triggers: none while no lease is needed and nothing is set."""
         waiting, writer = self.search.waiting, self.writer
         if not (waiting.silent or waiting.hiding or (self.options.sets_something and not self.outlook().is_empty)):
             return []
         for port in waiting.found.end_ports():
             writer.note_master_sm_lid(writer.fabric.handle(port))
-        # Asked but once or twice: leases run meanwhile.
+        # Asked but once or twice: leases run in the meantime.
         writer.ask_subnet_manager(own_answers=not self.search.own_is_silent, retries=1)
         managers = [port for port in waiting.found.end_ports() if port.is_sm]
         return objections_to_leases_under_sm(writer, managers)
@@ -133,7 +133,7 @@ class Recovery:
         return summary
 
     def pause(self, on_status: OnStatus | None) -> None:
-        """Wait until there is something to ask again; *on_status* is called meanwhile."""
+        """Wait until there is something to ask again; *on_status* is called in the meantime."""
         search = self.search
         until = max(search.next_time(), search.now + _LEAST_PAUSE)
         while (left := until - search.now) > 0:

@@ -39,7 +39,7 @@ class RecoveryOptions:
         if self.lease is not None and not 0 <= self.lease <= 0xFFFF:
             raise UsageError(f"lease {self.lease} s is not in 0..65535")
         if self.new_key is not None and self.new_key.is_zero:
-            raise UsageError("the new M_Key is 0: that is none; take protection away with mkey-set, port by port")
+            raise UsageError("the new M_Key is 0, which means none; remove protection with mkey-set, port by port")
 
     @property
     def sets_something(self) -> bool:

@@ -44,7 +44,7 @@ def routes(links: Links, start: LinkEnd) -> dict[int, tuple[int, ...]]:
             continue
         for num in ports.get(guid, ()):
             if not path and start[1] and num != start[1]:
-                continue  # an own port that is not this one: its routes begin elsewhere
+                continue  # a local port that is not this one: its routes begin elsewhere
             far = links[guid, num][0]
             if far not in found:
                 found[far] = (*path, num)

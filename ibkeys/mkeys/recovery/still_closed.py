@@ -65,7 +65,7 @@ class StillClosed:
             return ""
         silent = behind - self._waiting.reached
         names = named([self._name(guid) for guid in sorted(behind)], _NAMED)
-        how = f"{len(silent)} of them silent" if silent else "all of them back"
+        how = f"{len(silent)} of them silent" if silent else "all of them recovered"
         return f"{len(behind)} ports are reached only through it, {how}: {names}; "
 
     def _why_hiding(self, hiding: HidingPort) -> str:

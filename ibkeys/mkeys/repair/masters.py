@@ -17,11 +17,11 @@ def find_master(fabric: Fabric) -> SubnetManager:
     local = fabric.local()
     lid = local.sm_lid
     if not 1 <= lid <= MAX_UNICAST_LID:
-        return SubnetManager(0, "none", "the own port has no MasterSMLID")
+        return SubnetManager(0, "none", "the local port has no MasterSMLID")
     if lid == local.base_lid:
         if local.capability_mask & CapabilityMask.IS_SM:
-            return SubnetManager(lid, "active", f"an SM runs on the own port, LID {lid}: its IsSM bit is set")
-        return SubnetManager(lid, "none", f"no SM runs on the own port, LID {lid}: its IsSM bit is clear")
+            return SubnetManager(lid, "active", f"an SM runs on the local port, LID {lid}: its IsSM bit is set")
+        return SubnetManager(lid, "none", f"no SM runs on the local port, LID {lid}: its IsSM bit is clear")
     try:
         fabric.sa().class_port_info()
     except MadStatusError:

@@ -60,14 +60,15 @@ class Repair:
         return outlook_of(self._store, self._ring, self.candidates, conf_leases)
 
     def objections(self) -> list[Objection]:
-        """Return the interlocks that it sets off. Asks the SA; no SMP is sent."""
+        """Return the interlocks that it triggers. Asks the SA; no SMP is sent."""
         return objections_to_key_files_under_sm(find_master(self.writer.fabric))
 
     def run(self, progress: OnFound | None = None) -> Repaired:
         """Ask the ports, store their keys, write the files, and return the outcome for each port.
 
-        Raises Refused (an SM shows itself, an OpenSM was started meanwhile), NoReply or SendRefused where the local
-        port answers to none of its keys: nothing is written then. Raises TransportError, StoreError, FileFormatError.
+        Raises Refused (an SM shows itself, an OpenSM was started in the meantime), NoReply or SendRefused where the
+        local port answers to none of its keys: nothing is written then. Raises TransportError, StoreError,
+        FileFormatError.
         """
         fabric, store = self.writer.fabric, self._store
         kinds = {guid: {each.m_key: each.origin for each in keys} for guid, keys in self.candidates.items()}
@@ -84,7 +85,7 @@ class Repair:
         return done
 
     def check(self) -> None:
-        """Raise Refused for the first interlock that it sets off and the user has not overridden."""
+        """Raise Refused for the first interlock that it triggers and the user has not overridden."""
         self._check(self.objections())
 
     def _check(self, objections: list[Objection]) -> None:
@@ -119,7 +120,7 @@ def plan_repair(
     repair = Repair(writer, store, directory, processes)
     if not repair.candidates:
         raise UsageError(
-            f"{store.path or 'the key store'} has no M_Key of any port, so there is none to ask with: "
+            f"{store.path or 'the key store'} has no M_Key of any port, so there is no key to query with: "
             f"`ibkeys mkey-import {directory} --opensm-conf FILE` first"
         )
     return repair

@@ -56,7 +56,7 @@ def _advice(done: Repaired, candidates: Candidates, path: Path, conf: OpensmConf
         advice.problems.append("it cannot be read, so whether it keeps the M_Keys is not known")
         return advice
     if "m_key" in conf.mistakes:
-        advice.problems.append("the value of m_key is no number: OpenSM would take it for 0")
+        advice.problems.append("the value of m_key is not a number: OpenSM would read it as 0")
         return advice
     if not conf.m_key_set:
         if keyed:

@@ -48,5 +48,5 @@ class LastRun:
             Runs(store).reopen(self.last.id, run.options)
             for ref in self.unused:
                 if store.get(ref).state == "pending":
-                    store.abandon(ref, "the run went back before its Set")
+                    store.abandon(ref, "the run was rolled back before its Set")
         return self.last.id

@@ -58,8 +58,8 @@ def refuse_other_way(run: PlannedRun) -> None:
 
 
 def refuse_while_open(store: KeyStore) -> None:
-    """Raise Refused (``open-run``) while the last run is not finished, or its level may go back, which only that of the
-    last run does: no other begins before."""
+    """Raise Refused (``open-run``) while the last run is not finished, or its level may be rolled back, which only that
+    of the last run does: no other begins before."""
     last = Runs(store).last()
     if last is None or (last.state != "open" and not last.may_go_back):
         return

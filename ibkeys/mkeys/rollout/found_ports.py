@@ -80,7 +80,7 @@ def put_in_stages(writer: Writer, run: PlannedRun, jobs: Iterable[Job]) -> None:
     """Sort *jobs* into stages: all ports but those of the SMs and the own one; then the SMs'; the local port last of
     all.
 
-    So local tools without the new keys work as long as possible, and so does the way back.
+    So local tools without the new keys work as long as possible, and so does the rollback.
     """
     own = writer.fabric.own_guid
     managers = {id(port) for port in opensm_procedure.sm_ports(run.found.end_ports())}

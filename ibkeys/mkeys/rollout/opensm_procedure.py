@@ -29,10 +29,11 @@ def procedure(
     words = [f"{name} {value}" for name, value in given.items() if value is not None]
     return [
         *_listed(managers),
-        f"where that is OpenSM: {_through_opensm(command, *words)}; it sets one key on every port and keeps it",
-        "where it is another SM: give it the key by its own means, standby ones too, or a handover locks the subnet; "
+        f"if it is OpenSM: {_through_opensm(command, *words)}; it sets one key on every port and keeps it",
+        "if it is another SM: set the key with its own tools, on standbys too, or a takeover locks the subnet; "
         f"verify: ibkeys mkey-show --all{f' -y @{key_file}' if key_file else ''}",
-        "a key of its own for each port only where no SM runs, or the SM has m_key_per_port: stock OpenSM knows one",
+        "a separate key for each port lasts only if no SM runs, or the SM has m_key_per_port: stock OpenSM knows "
+        "one key",
     ]
 
 
@@ -40,8 +41,8 @@ def removal_procedure(managers: Sequence[Port]) -> list[str]:
     """Return what to do instead of taking the keys away: an SM that has one sets it again."""
     return [
         *_listed(managers),
-        f"where that is OpenSM: {_through_opensm('mkey-remove')}; it takes level and lease away first, then the key",
-        "where it is another SM: take the key away by its own means, standby ones too; verify: ibkeys mkey-show --all",
+        f"if it is OpenSM: {_through_opensm('mkey-remove')}; it removes level and lease first, then the key",
+        "if it is another SM: remove the key with its own tools, on standbys too; verify: ibkeys mkey-show --all",
     ]
 
 
@@ -65,16 +66,18 @@ def _listed(managers: Sequence[Port]) -> list[str]:
 
 AFTERWARDS = (
     "before an SM starts, give it the keys: ibkeys mkey-export DIR for its guid2mkey and neighbors files, or it drops "
-    "the ports that it cannot ask"
+    "the ports that it cannot query"
 )
 ONE_KEY = (
-    "an SM whose m_key is unset or another removes or replaces all of it: ibkeys mkey-export DIR --write-opensm-conf "
+    "an SM with no m_key, or with a different one, removes or replaces the keys of all ports: ibkeys mkey-export "
+    "DIR --write-opensm-conf "
     "FILE puts this key, level and lease into its opensm.conf"
 )
 OVERWRITTEN = (
-    "an SM whose m_key is unset or another removes or replaces all of it: stock OpenSM knows one M_Key for the subnet, "
-    "reaches ports that have keys of their own with the key files, and sets its m_key on them, which is 0 where "
-    "opensm.conf does not say; keys of their own last only where no SM runs or the SM has m_key_per_port"
+    "an SM with no m_key, or with a different one, removes or replaces the keys of all ports: stock OpenSM knows "
+    "one M_Key for the subnet, "
+    "reaches ports with other keys through the key files, and sets its own m_key on them, which is 0 unless "
+    "opensm.conf sets it; separate keys last only if no SM runs or the SM has m_key_per_port"
 )
 
 

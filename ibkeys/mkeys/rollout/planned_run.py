@@ -54,7 +54,7 @@ class RunMethod(Protocol):
     def carry_out(
         self, writer: Writer, operation: Operation, number: int, run: PlannedRun, report: Report, stop: Interrupts
     ) -> None:
-        """Carry out run *number* of the key store; what becomes of the ports is counted in ``run.account``."""
+        """Carry out run *number* of the key store; what happens to the ports is counted in ``run.account``."""
         ...
 
 
@@ -75,7 +75,7 @@ class PlannedRun:
     why. ``later``: ports of the run that come later (``--first``). ``procedure``: under a subnet manager, what to do
     instead. ``is_open``: the store does not know yet that the run has ended. ``account``: the outcome for the ports,
     while it is carried out and afterwards. ``beginning``: how it begins. ``away``: ports that have a key and were not
-    found, which get theirs later. ``way``: how it gets to the ports; None: by Sets of our own.
+    found, which get theirs later. ``way``: how it gets to the ports; None: by Sets of ibkeys.
     """
 
     plan: Plan
@@ -188,7 +188,7 @@ def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
 
     Raises Refused, StoreError (nothing was sent whose key is not safe, and all that was sent is proven as far as it
     answers), what *report* raised, and KeyboardInterrupt: a signal ends the run after the ports in change, a second
-    SIGINT at once. After any of these the run can be resumed or go back.
+    SIGINT at once. After any of these the run can be resumed or rolled back.
     """
     writer.sends_keys = True
     plan = RunPlan(run, report)
@@ -210,7 +210,7 @@ class RunPlan:
 
     @property
     def objections(self) -> list[Objection]:
-        """The interlocks that the run sets off."""
+        """The interlocks that the run triggers."""
         return self._run.plan.objections
 
     @property
@@ -254,8 +254,8 @@ class RunPlan:
             self._close_cut_off(writer, operation)
 
     def _close_cut_off(self, writer: Writer, operation: Operation) -> None:
-        """Let the journal say of the operations that were cut off in this run how they ended. They began after it, and
-        no other run began since."""
+        """Let the journal say of the operations that were interrupted in this run how they ended. They began after it,
+        and no other run began since."""
         last = Runs(writer.keystore).last()
         assert last is not None  # this one
         state: OperationState = "undone" if self._run.goes_back else "done"

@@ -14,8 +14,8 @@ from ibkeys.store.keys.runs import Runs
 class Job(KeyEdit):
     """One port that is to be changed by a run.
 
-    ``sequence``: its place in the run. ``returns_from``: for a port that goes back, the row of the key store with the
-    key that it leaves.
+    ``sequence``: its place in the run. ``returns_from``: for a port that is rolled back, the row of the key store with
+    the key that it leaves.
     """
 
     sequence: int = 0

@@ -1,4 +1,4 @@
-"""The rest of the last run: going on after its first ports, and finishing one that was cut off."""
+"""The rest of the last run: going on after its first ports, and finishing one that was interrupted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def plan_rest(
     progress: OnFound | None = None,
     opensm_conf: Path | None = None,
 ) -> PlannedRun:
-    """Plan the rest of the last run: what waits after its first ports (``continue``), or what was cut off (``resume``).
+    """Plan the rest of the last run: what waits after its first ports (``continue``), or what was interrupted
+    (``resume``).
 
     Ports that may have been set are known by what they answer: those with their new key are finished, the others get
     it. *opensm_conf* as `plan_run` has it. Raises UsageError when there is nothing of the kind, and for a run that goes

@@ -20,7 +20,7 @@ from ibkeys.mkeys.rollout.result import Account, PortResult, Report
 from ibkeys.store.journal import Operation
 from ibkeys.store.keys.runs import PortState, RunOptions, Runs
 
-_RESUME = "both are in the key store, and --resume asks again"
+_RESUME = "both are in the key store, and --resume queries it again"
 
 
 class Rollout(KeyKeeper):
@@ -102,7 +102,7 @@ class Rollout(KeyKeeper):
         super().note(each, edit)
         left = edit.returns_from
         if edit.has == "wanted" and left is not None and self._store.get(left).state == "pending":
-            self._store.abandon(left, "the run went back")
+            self._store.abandon(left, "the run was rolled back")
         self._runs.mark(self._run, edit.sequence, _state_of(each, edit), _reason_of(each))
 
     def failed(self, each: PendingSet) -> None:
@@ -124,8 +124,9 @@ class Rollout(KeyKeeper):
             if is_done:
                 is_done = False
                 reason = (
-                    f"it has its new M_Key, which a Get proved, but that could not be noted: {not_noted}; --resume "
-                    "notes it"
+                    f"it has its new M_Key, which a Get proved, but the key store could not record that: "
+                    f"{not_noted}; --resume "
+                    "records it"
                 )
         account = self.account
         account.replies_lost += job.replies_lost
@@ -149,7 +150,7 @@ def _state_of(each: PendingSet, job: Job) -> PortState:
         return "undone" if job.goes_back else "done"
     if each.is_silent:
         return "sent"
-    # A port to which nothing was sent waits for another run. On the way back it has what the run gave it: it has not
+    # A port to which nothing was sent waits for another run. In the rollback it has what the run gave it: it has not
     # gone back, and must not pass for one that the run never came to.
     return "failed" if each.entries or job.goes_back else "waiting"
 

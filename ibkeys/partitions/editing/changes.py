@@ -115,7 +115,7 @@ def add_members(policy: Policy, where: PartitionName, rules: Sequence[Rule], por
 def remove_members(
     policy: Policy, where: PartitionName, guids: Sequence[int], ports: KnownPorts, must_be_there: bool = False
 ) -> EditedPolicy:
-    """Take ports out of a partition. One that is no member is skipped, unless it *must_be_there*.
+    """Take ports out of a partition. One that is not a member is skipped, unless it *must_be_there*.
 
     Raises FileFormatError for a policy that OpenSM would refuse; UsageError for a partition that is not there, and for
     ports that are members by a keyword: no policy can leave out single ones of those.

@@ -19,7 +19,7 @@ _KINDS: Final[dict[str, tuple[PortKind, ...]]] = {
 class DecidingItems:
     """The items of *partition* by the ports that they name. *kinds*: of ports that are known; others count as CA ports.
 
-    ``SELF`` is not looked at: which port it is, the file does not say.
+    ``SELF`` is not examined: which port it is, the file does not say.
     """
 
     def __init__(self, partition: Partition, kinds: Mapping[int, PortKind]) -> None:

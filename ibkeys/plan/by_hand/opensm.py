@@ -27,7 +27,7 @@ _END: Final = "END-OF-POLICY"
 
 def opensm_script(plan: PartitionPlan, present: Policy | None, sm_port_guid: int | None, gaps: bool) -> HandScript:
     """Return the steps of a *plan* that lists all tables. *present*: a copy of the policy that OpenSM uses now, None if
-    nobody has one; *gaps*: pairs may be cut for a moment.
+    nobody has one; *gaps*: pairs may temporarily lose connectivity.
 
     Raises UsageError if policies in between are needed and *present* is None, if a pair would be cut, and what
     `policies_between` raises.
@@ -41,14 +41,14 @@ def opensm_script(plan: PartitionPlan, present: Policy | None, sm_port_guid: int
     refuse_circles(found.circles, gaps)
     if len(found.texts) > 1 and present is None:
         raise UsageError(
-            f"{len(found.texts) - 1} policies in between are needed, and they keep the groups of the policy that "
+            f"{len(found.texts) - 1} intermediate policies are needed, and they keep the groups of the policy that "
             "OpenSM uses now: give a copy of that with --present FILE"
         )
     ports, steps = ports_by_guid(plan), []
     before: State = states_of(plan)[0]
     for number, (text, state) in enumerate(zip(found.texts, found.states, strict=True), 1):
         is_last = number == len(found.texts)
-        title = "the policy of the plan" if is_last else "a policy in between"
+        title = "the policy of the plan" if is_last else "an intermediate policy"
         steps.append(HandStep(title, tuple(_put(text)), shown_after(ports, before, state)))
         before = state
     return HandScript(heading(plan, digest, _HEAD), tuple(steps), _BACK)
@@ -61,13 +61,14 @@ _HEAD: Final = (
     'cp -p "$POLICY" "$POLICY.before"',
 )
 _BACK: Final = (
-    "# in one step, which may briefly cut or connect pairs; `ibkeys plan` from the former policy makes better steps:",
+    "# in one step, which may briefly disconnect or connect pairs; `ibkeys plan` from the former policy makes "
+    "better steps:",
     '#   cp -p "$POLICY.before" "$POLICY.ibkeys" && mv "$POLICY.ibkeys" "$POLICY" && kill -HUP "$OPENSM"',
 )
 
 
 def _put(text: bytes) -> Iterator[str]:
-    """Yield the lines that put a policy in the place of the last one at one stroke, with its mode and owner."""
+    """Yield the lines that put a policy in place of the last one in one step, with its mode and owner."""
     lines = text.decode("utf-8", "surrogateescape").split("\n")
     end = _END
     while end in lines:

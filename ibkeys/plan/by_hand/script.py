@@ -31,7 +31,7 @@ class HandStep:
 
 @dataclass(frozen=True, slots=True)
 class HandScript:
-    """All of it. ``head``: what comes before the first step; ``back``: how to go back."""
+    """All of it. ``head``: what comes before the first step; ``back``: how to roll back."""
 
     head: tuple[str, ...]
     steps: tuple[HandStep, ...]
@@ -46,7 +46,7 @@ class HandScript:
             yield from step.commands
             yield from _check(step)
         yield ""
-        yield "# === to go back"
+        yield "# === to roll back"
         yield from self.back
 
 
@@ -86,9 +86,9 @@ def refuse_circles(circles: Collection[object], gaps: bool) -> None:
 def heading(plan: PartitionPlan, digest: str, how: Iterable[str]) -> tuple[str, ...]:
     """Return how every script begins."""
     return (
-        "# Steps by hand, made by `ibkeys plan --script`. Go to the next step only when the check after a step holds.",
+        "# Steps by hand, made by `ibkeys plan --script`. Go to the next step only when the check after a step passes.",
         clean(f"# policy: {plan.policy.file}; digest of the plan: {digest}"),
-        "# What is on the fabric has to be as it was when this was made: plan again if anything changed since.",
+        "# The fabric must not have changed since this was made: otherwise plan again.",
         *how,
     )
 
@@ -96,7 +96,7 @@ def heading(plan: PartitionPlan, digest: str, how: Iterable[str]) -> tuple[str, 
 def _check(step: HandStep) -> Iterator[str]:
     yield "# check, from a host that can ask the fabric; the order of the P_Keys does not count:"
     if not step.shows:
-        yield "#   no port changes; what the ports have stays as it is"
+        yield "#   no port changes"
         return
     for port, keys in step.shows:
         yield clean(f"#   ibkeys pkey-show -G 0x{port.port_guid or 0:016x}   # {port}: {', '.join(map(str, keys))}")

@@ -40,7 +40,7 @@ _BACK: Final = (
 
 
 def ufm_script(plan: PartitionPlan, gaps: bool) -> HandScript:
-    """Return the steps of a *plan* that lists all tables. *gaps*: pairs may be cut for a moment.
+    """Return the steps of a *plan* that lists all tables. *gaps*: pairs may temporarily lose connectivity.
 
     Raises UsageError for what no call of UFM's REST interface changes, for a table without room, and where a pair would
     be cut.
@@ -61,7 +61,7 @@ def ufm_script(plan: PartitionPlan, gaps: bool) -> HandScript:
     for is_adding, state in one_partition_at_a_time(had, found.states):
         tight = [str(ports[guid]) for guid in without_room(before, state, rooms)]
         if tight:
-            raise UsageError(f"{named(tight)}: its P_Key table has no room for what comes beside what goes")
+            raise UsageError(f"{named(tight)}: its P_Key table has no room for the new P_Keys beside the old ones")
         title = "members come" if is_adding else "members go"
         steps.append(HandStep(title, tuple(_calls(before, state, policy)), shown_after(ports, before, state)))
         before = state
@@ -72,18 +72,18 @@ def _calls(before: State, after: State, policy: Policy | None) -> Iterator[str]:
     bases = sorted({key.partition for guid in after for key in before[guid] ^ after[guid]})
     for base in bases:
         was, will = _words(before, base), _words(after, base)
-        yield f"# partition {base:#x}: first see who is in it, as UFM has it"
+        yield f"# partition {base:#x}: first read its present members from UFM"
         yield f'{_CURL} "$UFM{resource(base)}?guids_data=true&qos_conf=true"'
         planned = policy.partition(base) if policy is not None else None
         ip_over_ib, index0 = (planned.ipoib, planned.indx0) if planned is not None else (True, False)
         calls = changing(base, was, will, ip_over_ib=ip_over_ib, index0=index0)
         if any(call.method == "PUT" for call in calls):
             listed = ", ".join(f"{guid:016x} {word}" for guid, word in sorted(was.items())) or "nobody"
-            yield f"# that has to be: {listed}"
-            yield "# others there, as hosts to come: put them into guids and memberships below, or PUT takes them out"
+            yield f"# it must show: {listed}"
+            yield "# if it shows others too, add them to guids and memberships below, or PUT removes them"
             yield f"# PUT carries no name and no {', '.join(QOS)}: look afterwards whether UFM kept them"
         if any(call.body is not None for call in calls):
-            yield "# where it is there already: put its ip_over_ib and index0 into the place of those below"
+            yield "# if it exists already: replace ip_over_ib and index0 below with its values"
         yield from map(_typed, calls)
 
 

@@ -65,7 +65,7 @@ class PinnedDifference:
 
 @dataclass(frozen=True, slots=True)
 class PolicyComparison:
-    """All that differs. ``unmatched``: GUIDs that each policy names and that are no end port of the fabric."""
+    """All that differs. ``unmatched``: GUIDs that each policy names and that are not end port of the fabric."""
 
     partitions: tuple[PartitionDifference, ...]
     pinned: tuple[PinnedDifference, ...]

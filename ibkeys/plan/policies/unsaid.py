@@ -17,8 +17,8 @@ _MESSAGES: Final = {
     "table": "P_Keys that OpenSM would place at other indexes",
     "leaf-table": "tables that are not a copy of the end port's: OpenSM makes them one",
     "enforcement": "enforcement that no single part_enforce value of OpenSM produces",
-    "both-forms": "the full and the limited P_Key of one partition: written as both, which OpenSM takes so only with "
-    "allow_both_pkeys",
+    "both-forms": "the full and the limited P_Key of one partition: written as both, which OpenSM reads as both only "
+    "with allow_both_pkeys",
     "index-0": "a P_Key at index 0, or none, that OpenSM would move",
     "index-order": "P_Keys at other indexes than OpenSM gives them in an empty table; it keeps those that it finds",
     "not-read": "what could not be read, or is not certain, is not in the policy",

@@ -169,6 +169,14 @@ def _set_guid_info(request: Request) -> Answer:
     return OK, port.guid_block(request.modifier)
 
 
+def _get_virtualization(request: Request) -> Answer:
+    """How the virtual ports behind it are asked is not publicly known: of them there is this much."""
+    known = request.port.virtualization
+    if known is None:
+        return BAD_ATTRIBUTE, EMPTY_BLOCK
+    return (INVALID, EMPTY_BLOCK) if request.modifier else (OK, known)
+
+
 def _get_routes(request: Request) -> Answer:
     node, block = request.node, request.modifier
     if node.switch_info is None:
@@ -218,6 +226,7 @@ GET: Final[dict[int, Handler]] = {
     AttributeID.LINEAR_FORWARDING_TABLE: _get_routes,
     AttributeID.MULTICAST_FORWARDING_TABLE: _switch_only(kept_tables.get),
     AttributeID.SM_INFO: sm_info.get,
+    AttributeID.VIRTUALIZATION_INFO: _get_virtualization,
     extended_port_info.ATTRIBUTE: _get_extended_port_info,
 }
 SET: Final[dict[int, Handler]] = {

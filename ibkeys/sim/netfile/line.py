@@ -53,7 +53,7 @@ class Line:
         start = self.at
         found = self.take(NUMBER)
         if not found:
-            raise self.error(f"{what} is no number (0x... or decimal)")
+            raise self.error(f"{what} is not a number (0x... or decimal)")
         value = to_number(found[0])
         if value > highest:
             raise self.error(f"{what} {found[0]} is more than {hex(highest) if highest > 0xFFFF else highest}", start)

@@ -36,7 +36,10 @@ class FilePort:
 
 @dataclass(slots=True)
 class FileNode:
-    """One record. ``ports`` holds the ports that have a line; ``defaults`` the width=, speed=, extspeed= in force."""
+    """One record. ``ports`` holds the ports that have a line; ``defaults`` the width=, speed=, extspeed= in force.
+    ``says_guid``: a line before it gives its GUID, else it was numbered here; ``port0_guid``: that of a switch's port
+    0, where it is printed behind it.
+    """
 
     node_type: NodeType
     num_ports: int
@@ -51,6 +54,8 @@ class FileNode:
     lid: int = 0
     lmc: int = 0
     enhanced_port0: bool = False
+    says_guid: bool = False
+    port0_guid: int | None = None
     ports: dict[int, FilePort] = field(default_factory=dict)
     defaults: dict[str, int] = field(default_factory=dict)
 
@@ -110,7 +115,7 @@ def _disagreement(nodes: list[FileNode], near: End, far: End, back: End | None) 
     if near == far:
         return f"{here} is connected to itself"
     if back is None:
-        return f"{here} names {there}, which names nothing: a link is written at both of its ends"
+        return f"{here} names {there}, which names no other end: a link is written at both of its ends"
     return f"{here} names {there}, which names {_end_name(nodes, back)}"
 
 

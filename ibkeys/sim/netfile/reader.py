@@ -75,6 +75,8 @@ class _Reader:
         self.aliases: dict[str, tuple[int, int]] = {}
         self.bases = dict(_FIRST_GUIDS)
         self.next_guids = dict(_FIRST_GUIDS)
+        self.says_guid = False
+        self.port0_guid: int | None = None
         self.vendor_id = 0
         self.device_id = 0
         self.system_image_guid: int | None = None
@@ -92,7 +94,7 @@ class _Reader:
         # With the files that it includes: one that includes another twice, and so on, would grow without end.
         self.bytes_left -= len(data) + _BYTES_OF_A_FILE
         if self.bytes_left < 0:
-            raise FileFormatError("more files inside each other than any net file has", name)
+            raise FileFormatError("the files that it includes are too large together", name)
         self.read_text(data.decode("utf-8", "surrogateescape"), name, path.parent)
 
     def read_text(self, text: str, name: str, folder: Path | None) -> None:
@@ -144,7 +146,7 @@ class _Reader:
         if folder is None:
             raise line.error("include works in a file only", start)
         if self.depth > MAX_INCLUDES:
-            raise line.error(f"more than {MAX_INCLUDES} files inside each other", start)
+            raise line.error(f"includes that are nested more than {MAX_INCLUDES} deep", start)
         self.read_file(folder / name, str(folder / name))
 
     def read_setting(self, line: Line, setting: re.Match[str]) -> None:
@@ -158,6 +160,8 @@ class _Reader:
             else:
                 self.bases[node_type] = guid
             self.next_guids[node_type] = guid
+            behind = line.take(_PORT_GUID)
+            self.says_guid, self.port0_guid = True, int(behind[1], 16) if behind else None
         elif name == "vendid":
             self.vendor_id = line.take_number(name, 0xFFFFFF)
         elif name == "devid":
@@ -197,13 +201,14 @@ class _Reader:
             line.number,
             line.path,
             defaults=self.defaults,
+            says_guid=self.says_guid,
         )
         if node_type == NodeType.SWITCH:
-            node.enhanced_port0 = "enhanced port 0" in rest
+            node.enhanced_port0, node.port0_guid = "enhanced port 0" in rest, self.port0_guid
             node.lid, node.lmc = _lid_and_lmc(line, rest)
         # ibsim reserves one GUID for a switch, and one for each port and the node of a CA.
         self.next_guids[node_type] = guid + (1 if node_type == NodeType.SWITCH else num_ports + 1) & (1 << 64) - 1
-        self.vendor_id, self.system_image_guid = 0, None
+        self.vendor_id, self.system_image_guid, self.says_guid, self.port0_guid = 0, None, False, None
         self.by_id[node_id] = len(self.nodes)
         self.guids[guid] = node
         self.nodes.append(node)

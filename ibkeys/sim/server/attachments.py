@@ -77,7 +77,7 @@ class Attachments:
         return self._users is None or user in self._users
 
     def _turn_away(self, raw: bytes, user: int) -> bytes | None:
-        """Refuse a request of another user with a reply, because a program without a reply waits for ever."""
+        """Refuse a request of another user with a reply, because a program without a reply waits forever."""
         self._counts["of other users"] += 1
         if user not in self._logged_users:
             self._logged_users.add(user)

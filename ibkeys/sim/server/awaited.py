@@ -1,6 +1,6 @@
 """Pending requests: forwarded to another program and not answered yet.
 
-Whose an answer is, and what becomes of a request without one, the kernel decides under a real program (Linux mad.c:
+Whose an answer is, and what happens to a request without one, the kernel decides under a real program (Linux mad.c:
 ib_response_mad, ib_find_send_mad, timeout_sends; user_mad.c: ib_umad_write): R set or TrapRepress makes an answer, it
 goes to the agent that waits for its class and TransactionID, any other is dropped, and one that does not come in time
 is given up with ETIMEDOUT. libumad2sim has none of this.
@@ -71,7 +71,7 @@ class PendingRequests:
     def answered_by(self, mad: bytes, port: Port) -> Request | None:
         """Return the request from *port* that *mad* answers, and let it wait no longer; None when nobody waits for it.
 
-        Bits 47 to 32 of a TransactionID are the requester's agent. Those of a TrapRepress are not looked at:
+        Bits 47 to 32 of a TransactionID are the requester's agent. Those of a TrapRepress are not examined:
         libumad2sim puts the agent of the program that sends it there (umad2sim.c: umad2sim_write), where a kernel
         leaves them.
         """

@@ -1,7 +1,7 @@
 """The datagrams that libumad2sim and a simulator exchange: ibsim's client protocol, bytes only, no sockets.
 
 Control requests are 80 bytes in the host's byte order, data packets 288 bytes around a MAD. Whoever answers with
-anything else, or to the wrong name, makes the client wait for ever.
+anything else, or to the wrong name, makes the client wait forever.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def socket_name(base: str, suffix: str) -> bytes:
 def check_name(base: str) -> str:
     """Return *base*; raises UsageError when no socket can be named after it."""
     if not base or "\0" in base or len(base.encode("utf-8", "replace")) > MAX_NAME:
-        raise UsageError(f"{base[:100]!r} is no name for a socket: 1 to {MAX_NAME} bytes without NUL")
+        raise UsageError(f"{base[:100]!r} is not a name for a socket: 1 to {MAX_NAME} bytes without NUL")
     return base
 
 

@@ -61,7 +61,7 @@ class Server(Closing):
         self.subnet = subnet
         self.name = protocol.check_name(name)
         if listen is not None and not allow_others:
-            raise UsageError("over UDP nobody can tell whose a program is: serve with --allow-others, or locally")
+            raise UsageError("over UDP the user of a program is not known: serve with --allow-others, or locally")
         self.home = home or subnet.nodes[0]
         self._users = own_users() if users is None else users
         self.clients = Clients(name, listen)
@@ -125,14 +125,14 @@ class Server(Closing):
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
         place = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}" if trace else "?"
-        self._log(f"internal error ({type(error).__name__} at {place}): a bug in ibkeys; going on")
+        self._log(f"internal error ({type(error).__name__} at {place}): a bug in ibkeys; the server continues")
 
     def stop(self) -> None:
         """Let `serve` return. May be called from a signal handler or another thread."""
         self._loop.stop()
 
     def counts(self) -> dict[str, int]:
-        """Return how many packets there were, and what became of those that were not simply answered."""
+        """Return how many packets there were, and what happened to those that were not simply answered."""
         return {"packets": self._traffic.packets, **self._counts}
 
     def close(self) -> None:

@@ -118,5 +118,7 @@ def ask(name: str, line: str, timeout: float = 60.0) -> Answer:
         raw = b""
     head, _, text = raw.decode("utf-8", "replace").partition("\n")
     if head not in _OUTCOMES:
-        raise TransportError(f"the simulator {name!r} hung up: only its own user and root may steer it", errno.EPERM)
+        raise TransportError(
+            f"the simulator {name!r} closed the connection: only its own user and root may control it", errno.EPERM
+        )
     return Answer(_OUTCOMES[head], text)

@@ -66,7 +66,7 @@ class _Sent(NamedTuple):
 class Traffic:
     """Carries the packets of *clients*. *users* are those whose packets are taken, None: everybody's.
 
-    *watch* sees every MAD; ``packets`` is how many there were, *counts* what became of those not simply answered.
+    *watch* sees every MAD; ``packets`` is how many there were, *counts* what happened to those not simply answered.
     """
 
     def __init__(
@@ -218,7 +218,7 @@ class Traffic:
         forwarding = current is not None and current.mad[_SAME_MAD] == delivery.mad[_SAME_MAD]
         client, mad = self._addressee(port, delivery.mad)
         if client is None:
-            if mad[at.METHOD] != _TRAP_REPRESS:  # which the agent of the port has looked at
+            if mad[at.METHOD] != _TRAP_REPRESS:  # which the agent of the port has examined
                 self._counts["nobody there"] += 1
         elif forwarding and current is not None:
             if self._outbox.write(client, protocol.handed_on(current.raw, current.slid, mad)):

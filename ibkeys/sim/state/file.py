@@ -86,7 +86,7 @@ class StateFile:
             document = jsonfile.loads(raw)
             wall = float(document["wall"])
             if not math.isfinite(wall):
-                raise ValueError("a time that is none")
+                raise ValueError("an invalid time")
             load_state(self.subnet, document["subnet"])
         except (FileFormatError, ValueError, KeyError, TypeError, OverflowError):
             raise StoreError(f"{self.path}: damaged simulator state; remove it to start afresh") from None

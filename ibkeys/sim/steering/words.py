@@ -44,7 +44,7 @@ def split_line(line: str) -> list[Token]:
             break
         found = _TOKEN.match(line, at)
         if found is None:
-            raise LineError(f"{shortened(line[at:])} is no word", at + 1)
+            raise LineError(f"{shortened(line[at:])} is not a word", at + 1)
         tokens.append(Token(found[0], at + 1))
         at = found.end()
     return tokens
@@ -69,7 +69,9 @@ def to_number(token: Token, text: str, what: str, most: int) -> int:
     except ValueError:
         value = -1
     if not text.isascii() or not 0 <= value <= most:
-        raise LineError(f"{shortened(text)} is no {what} (0 to {most if most < 0x10000 else hex(most)})", token.column)
+        raise LineError(
+            f"{shortened(text)} is not a {what} (0 to {most if most < 0x10000 else hex(most)})", token.column
+        )
     return value
 
 
@@ -80,7 +82,7 @@ def to_share(token: Token) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 100:
-        raise LineError(f"{shortened(token.text)} is no percentage from 0 to 100", token.column)
+        raise LineError(f"{shortened(token.text)} is not a percentage from 0 to 100", token.column)
     return value / 100
 
 
@@ -91,7 +93,7 @@ def to_seconds(token: Token, text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= _MOST_SECONDS:
-        raise LineError(f"{shortened(token.text)} is no number of seconds", token.column)
+        raise LineError(f"{shortened(token.text)} is not a number of seconds", token.column)
     return value
 
 
@@ -136,5 +138,7 @@ def find_end_port(subnet: Subnet, token: Token) -> Port:
     node, number = find(subnet, token)
     port = subnet.attach_port(node) if number is None else subnet.port(node, number)
     if not port.is_end_port:
-        raise UsageError(f"{port} is no end port: packets begin and end at CA and router ports and at switch port 0")
+        raise UsageError(
+            f"{port} is not an end port: packets begin and end at CA and router ports and at switch port 0"
+        )
     return port

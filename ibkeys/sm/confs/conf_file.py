@@ -10,7 +10,7 @@ from typing import Self
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.conf.references import key_references
 from ibkeys.host.replacing.seen import SeenFile
-from ibkeys.sm.hands.sm_hands import SmHands
+from ibkeys.sm.machines.machine import Machine
 from ibkeys.store.journal import FileEntry, Operation
 from ibkeys.store.keys.keystore import KeyStore
 
@@ -20,28 +20,28 @@ class ConfFile:
     """One options file. ``path``: as its host has it; ``seen``: as it was last seen; ``user``: the user ID of the
     OpenSM that has to read it."""
 
-    hands: SmHands
+    machine: Machine
     path: Path
     seen: SeenFile
     user: int
 
     @classmethod
-    def at(cls, hands: SmHands, path: Path, user: int) -> Self:
+    def at(cls, machine: Machine, path: Path, user: int) -> Self:
         """Look at an options file. Raises FileError, FileChanged, HostNotReached."""
-        seen = hands.look(path)
+        seen = machine.look(path)
         if seen.data is None:
             raise FileError(f"{path}: no longer exists")
-        return cls(hands, path, seen, user)
+        return cls(machine, path, seen, user)
 
     @property
     def name(self) -> str:
         """The real file, with its host."""
-        return f"{self.seen.path} on {self.hands.name}" if self.hands.name else str(self.seen.path)
+        return f"{self.seen.path} on {self.machine.name}" if self.machine.name else str(self.seen.path)
 
     @property
     def key(self) -> tuple[str, str]:
         """Host and real path: what the journal knows it by."""
-        return self.hands.name, str(self.seen.path)
+        return self.machine.name, str(self.seen.path)
 
     @property
     def data(self) -> bytes:
@@ -78,24 +78,24 @@ class ConfFile:
         """Replace its contents by *new*; None when they are equal already.
 
         The journal gets references to the key store in place of keys. Raises FileChanged if somebody else changed it,
-        FileFormatError for a key that the journal could not give back, FileError, HostNotReached, StoreError.
+        FileFormatError for a key that the journal could not restore, FileError, HostNotReached, StoreError.
         """
         if new == self.data or self._has_become(new):
             return None
-        entry = self.hands.replace(operation, self.seen, new, contents=key_references(store), rights=self.rights)
-        self.seen = self.hands.look(self.path)
+        entry = self.machine.replace(operation, self.seen, new, contents=key_references(store), rights=self.rights)
+        self.seen = self.machine.look(self.path)
         if self.seen.data != new:
             raise FileChanged(f"{self.name}: somebody else changed it right after ibkeys did")
         return entry
 
     def _has_become(self, new: bytes) -> bool:
         """Whether it says *new* already: OpenSMs of one host may share one options file, or hosts one folder."""
-        now = self.hands.look(self.path)
+        now = self.machine.look(self.path)
         if now.data == new:
             self.seen = now
         return now.data == new
 
     def verify(self, otherwise: str) -> None:
         """Raise FileChanged if it is not as it was left. *otherwise*: what was not done then, in words."""
-        if self.hands.look(self.path) != self.seen:
+        if self.machine.look(self.path) != self.seen:
             raise FileChanged(f"{self.name}: somebody else changed it in the meantime; {otherwise}")

@@ -20,12 +20,12 @@ def remove_left_overs(journal: Journal, files: Sequence[ConfFile], store: KeySto
     keeps no bytes. Raises HostNotReached, StoreError.
     """
     contents = key_references(store)
-    by_host = {file.hands.name: file.hands for file in files}
+    by_host = {file.machine.name: file.machine for file in files}
     places = {file.key for file in files}
     entries = [entry for entry in _all_files(journal) if _is_key_file(entry.image) or _place(entry.image) in places]
-    for name, hands in by_host.items():
+    for name, machine in by_host.items():
         try:
-            left = hands.clean_up([entry for entry in entries if entry.image.host == name], contents)
+            left = machine.clean_up([entry for entry in entries if entry.image.host == name], contents)
         except FileError as error:
             yield f"{error}; files that an interrupted run left there may hold a key"
             continue

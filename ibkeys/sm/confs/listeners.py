@@ -14,8 +14,8 @@ from typing import Final
 from ibkeys.errors import FileError
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import HostFiles
-from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.instance import InstanceFile
+from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.site import Running
 
 SYSLOG: Final = Path("/dev/log")
@@ -32,7 +32,7 @@ _HEARD_BY: Final = tuple(
 def shown_in(running: Running) -> Iterator[str]:
     """Yield, in words, where others than root can read what this OpenSM prints when it reads a changed key; not its
     log, which is closed before (`close`). Raises HostNotReached."""
-    instance, host = running.instance, running.hands.files
+    instance, host = running.instance, running.machine.files
     output = instance.files["output"]
     if _is_read(output):
         yield f"its standard output goes to {output.path}, which others can read"
@@ -44,7 +44,7 @@ def shown_in(running: Running) -> Iterator[str]:
             yield f"its messages to syslog are in {path}, which others can read"
 
 
-def close(hands: SmHands, path: Path, user: int = 0) -> bool:
+def close(machine: Machine, path: Path, user: int = 0) -> bool:
     """Take the rights of others away from a file or folder, and return whether they had any that are gone now.
 
     *user*: the user ID of its OpenSM. What belongs to somebody else stays as it is: that OpenSM could not use it any
@@ -52,12 +52,12 @@ def close(hands: SmHands, path: Path, user: int = 0) -> bool:
     FileError, FileChanged, HostNotReached.
     """
     try:
-        fact = hands.files.stat(path)
+        fact = machine.files.stat(path)
     except OSError as error:
-        raise FileError(f"{path}: cannot be closed to others: {error.strerror or error}; it is as it was") from None
+        raise FileError(f"{path}: cannot be closed to others: {error.strerror or error}; it is unchanged") from None
     if fact.is_private or not is_usable_alone(fact, user):
         return False
-    hands.set_mode(path, fact, fact.mode & stat.S_IRWXU)
+    machine.set_mode(path, fact, fact.mode & stat.S_IRWXU)
     return True
 
 

@@ -30,14 +30,14 @@ def options_file(running: Running, kind: type[Conf], interlock: str) -> tuple[Co
     the OpenSM not be told; UsageError if it is not known which file that is, FileError if it is not to be reached, and
     HostNotReached.
     """
-    instance, hands = running.instance, running.hands
+    instance, machine = running.instance, running.machine
     if instance.files["options"].is_there is False:
         raise Refused(_no_options_file(running), interlock)
     path, _ = running.place_of("options")
-    conf = kind.at(hands, path, running.read_user())
+    conf = kind.at(machine, path, running.read_user())
     for reason, name in (
-        (hands.hindrance(conf.seen, conf.rights), "file"),
-        (hands.may_signal(instance.process), "signal"),
+        (machine.hindrance(conf.seen, conf.rights), "file"),
+        (machine.may_signal(instance.process), "signal"),
     ):
         if reason is not None:
             raise Refused(f"{instance.name}: {reason}; nothing was changed", name)

@@ -25,16 +25,16 @@ def _masters(report: Report) -> Iterator[Found]:
             "two-masters",
             "the fabric",
             f"{len(report.masters)} subnet managers say they are master: {ports}",
-            "each sets LIDs, routes, P_Keys and M_Keys over those of the other",
-            "stop all but one; with OpenSM the reason is mostly another sm_key, or ignore_other_sm",
+            "each overwrites the LIDs, routes, P_Keys and M_Keys of the other",
+            "stop all but one; with OpenSM the reason is usually a different sm_key, or ignore_other_sm",
         )
     elif not report.masters and report.managers:
         yield Found(
             "no-master",
             "the fabric",
             "there are subnet managers, but none says that it is master",
-            "nobody gives a port that comes back its LID and its P_Keys",
-            "look at its log; a standby takes over after polling_retry_number times sminfo_polling_timeout",
+            "a port that comes back gets no LID and no P_Keys",
+            "check its log; a standby takes over after polling_retry_number times sminfo_polling_timeout",
         )
 
 
@@ -45,15 +45,16 @@ def _silent(report: Report) -> Iterator[Found]:
                 "manager-silent",
                 str(each.port),
                 "its IsSM bit is set, and SMInfo was not answered",
-                "a subnet manager may run there, master or not; one of another M_Key or one that hangs looks the same",
-                "read it with its M_Key (--keystore, --security-keys), or look at that host",
+                "a subnet manager may run there, master or not; one with a different M_Key, or one that hangs, "
+                "looks the same",
+                "read it with its M_Key (--keystore, --security-keys), or check that host",
             )
 
 
 def _not_seen(report: Report) -> Iterator[Found]:
     seen = {each.port_guid for each in report.instances()}
     if not report.hosts or any(each.port_guid is None for each in report.instances()):
-        return  # no host was looked at, or it may be one of these
+        return  # no host was examined, or it may be one of these
     for each in report.managers or ():
         if each.guid not in seen and (each.state or "") not in ("", "not active"):
             yield Found(
@@ -140,7 +141,7 @@ def _claimed_twice(report: Report) -> Iterator[Found]:
                 f"{number} OpenSMs say that they run on port GUID 0x{guid:016x}: {named}",
                 "at most one of them does; it is not known which one is the manager there, so the others cannot be "
                 "compared",
-                "name each host once; if these are several hosts, find out which of them does not tell the truth",
+                "name each host once; if these are several hosts, find out which of them gives a false port GUID",
             )
 
 
@@ -168,10 +169,12 @@ def _sharing(report: Report) -> Iterator[Found]:
         for one, other, same in shared_files(host):
             named = ", ".join(f"{file.role} {file.path}" for file in same)
             if {file.role for file in same} & {"cache", "dumps"}:
-                means = "each writes its own memory of guid2mkey over the newer keys of the other"
-                remedy = "give each its own OSM_CACHE_DIR and OSM_TMP_DIR (a drop-in of the unit); until then no M_Keys"
+                means = "each overwrites the newer keys of the other in guid2mkey with its own older copy"
+                remedy = (
+                    "give each its own OSM_CACHE_DIR and OSM_TMP_DIR (a drop-in of the unit); set no M_Keys before that"
+                )
             else:
-                means = "to change a file for one is to change it for both"
+                means = "changing a file for one changes it for both"
                 remedy = "give each its own file where they serve different subnets"
             yield Found(
                 "shared-files",

@@ -136,24 +136,24 @@ FILE_DANGERS: Final = (
         "keys-readable",
         _readable("keys"),
         "guid2mkey holds the M_Key of every port",
-        "chmod 600, UMask=0077 in the unit (OpenSM makes the file anew), and change the keys",
+        "chmod 600, UMask=0077 in the unit (OpenSM re-creates the file), and change the keys",
     ),
     Danger(
         "keys-made-readable",
         _open_umask,
-        "OpenSM makes guid2mkey anew after sweeps, readable for others",
+        "OpenSM re-creates guid2mkey after sweeps, readable for others",
         "UMask=0077 in the unit, and restart",
     ),
     Danger(
         "files-writable",
         _writable,
-        "who can write it decides who talks to whom, or which M_Key is sent where",
-        "give it and the directories above it to root, and take the right to write from others",
+        "whoever can write it decides who talks to whom, or which M_Key is sent where",
+        "let root own it and the directories above it, and remove the write permission of others",
     ),
     Danger(
         "keys-in-output",
         _keys_in_output,
-        "who reads the journal, syslog or that file knows the keys",
+        "whoever can read the journal, syslog or that file knows the keys",
         "let only root read them; keys that others may have read have to be changed",
     ),
     Danger(
@@ -165,25 +165,26 @@ FILE_DANGERS: Final = (
     Danger(
         "armed",
         _armed,
-        "the next heavy sweep takes it over, whoever or whatever starts that; a sweep with errors may have done so",
+        "the next heavy sweep applies it, whatever starts that sweep; a sweep with errors may have applied it already",
         "send SIGHUP if the change is meant, else put the old file back",
     ),
     Danger(
         "changed",
         _changed,
-        "what is in force cannot be told from the file",
+        "the file does not show which policy is in force",
         "ibkeys plan and ibkeys audit read what the ports have; SIGHUP makes OpenSM read the file",
     ),
     Danger(
         "needs-restart",
         _needs_restart,
-        "OpenSM takes these options over only when it starts; what is in force may be another value",
+        "OpenSM reads these options only when it starts; a different value may be in force",
         "restart OpenSM if one of them was changed",
     ),
     Danger(
         "options-not-read",
         _options_never_read,
-        "an options file that is not there when OpenSM starts is never read later, SIGHUP or not: defaults hold",
+        "an options file that is not there when OpenSM starts is never read later, even after SIGHUP: the defaults "
+        "are in force",
         "put it there and restart",
     ),
 )

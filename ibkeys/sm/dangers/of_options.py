@@ -44,7 +44,7 @@ def _console(instance: Instance) -> Iterator[str]:
         yield f"the console is open on TCP port {port} of its host{doubt(setting)}"
     if setting.value == "socket":
         port = instance.options.setting("console_port").value
-        where = f"on TCP port {port}, where this OpenSM was built with it{doubt(setting)}"
+        where = f"on TCP port {port}, if this OpenSM was built with it{doubt(setting)}"
         yield f"the console is open to the network {where}"
 
 
@@ -90,13 +90,13 @@ OPTION_DANGERS: Final = (
     Danger(
         "sm-key-default",
         _key_is("sm_key", "default"),
-        "any OpenSM that somebody starts is taken for a rightful one and can become master",
+        "any OpenSM that somebody starts is accepted as legitimate and can become master",
         "ibkeys smkey-rotate --via opensm, which sets both keys on all hosts within seconds",
     ),
     Danger(
         "sm-key-zero",
         _key_is("sm_key", "zero"),
-        "any subnet manager is taken for a rightful one",
+        "any subnet manager is accepted as legitimate",
         "ibkeys smkey-rotate --via opensm, which sets both keys on all hosts within seconds",
     ),
     Danger(
@@ -108,7 +108,8 @@ OPTION_DANGERS: Final = (
     Danger(
         "console-open",
         _console,
-        "every user of that host, of socket every host, can switch sweeps off, and print all keys, without a password",
+        "every user of that host (with socket: of every host) can switch sweeps off and print all keys, without a "
+        "password",
         "console off in the options file, and restart",
     ),
     Danger(
@@ -125,8 +126,8 @@ OPTION_DANGERS: Final = (
     ),
     Danger(
         "no-number",
-        _line("no-number", "{} has a value that is no number of its size"),
-        "the line changes nothing: an earlier value or the default holds",
+        _line("no-number", "{} has a value that is not a number, or too large"),
+        "the line changes nothing: an earlier value or the default is in force",
         "correct the line",
     ),
     Danger(
@@ -138,25 +139,25 @@ OPTION_DANGERS: Final = (
     Danger(
         "unknown-option",
         _line("unknown", "OpenSM 3.3 has no such option"),
-        "the line changes nothing, unless this OpenSM is of another make",
+        "the line changes nothing, unless this OpenSM is another vendor's",
         "correct the line or remove it",
     ),
     Danger(
         "no-newline",
         _line("no-newline", "the last line has no newline"),
-        "it may be half written, and a shortened value, even a key, is taken as it stands",
+        "it may be half written, and a shortened value, even a key, is used as it is",
         "write the file beside it and rename it",
     ),
     Danger(
         "sweep-interval-0",
         _no_sweeps,
-        "nothing but traps starts a sweep; if it was set to 0 while OpenSM ran, OpenSM sweeps without a pause",
-        "set sweep_interval to 10 and restart: from 0 a running OpenSM does not start again",
+        "only traps start a sweep; if it was set to 0 while OpenSM ran, OpenSM sweeps without a pause",
+        "set sweep_interval to 10 and restart: a running OpenSM does not start to sweep again after 0",
     ),
     Danger(
         "not-understood",
         _not_understood,
-        "it is another version, and what is said of its options and files may be wrong",
+        "it is another version, and what this report says about its options and files may be wrong",
         "compare with its own --help",
     ),
 )

@@ -68,7 +68,7 @@ class Channel(Closing):
                 selector.register(self.process.stdin, selectors.EVENT_WRITE)
                 while view:
                     if self._clock() > deadline:
-                        raise ChannelBroken("it does not read what it is asked")
+                        raise ChannelBroken("it does not read the requests")
                     if selector.select(max(deadline - self._clock(), 0)):
                         view = view[self.process.stdin.write(view) or 0 :]
         except OSError:  # why is what it said last
@@ -83,7 +83,7 @@ class Channel(Closing):
             end = self._rest.find(b"\n", searched)
             size_now = size + (end + 1 if end >= 0 else len(self._rest))
             if size_now > most_bytes or len(found) >= most_lines:
-                raise ChannelBroken("it said more than an answer can have")
+                raise ChannelBroken("its answer is too long")
             if end >= 0:
                 found.append(bytes(self._rest[:end]))
                 del self._rest[: end + 1]  # no copying

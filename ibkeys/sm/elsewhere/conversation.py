@@ -72,15 +72,15 @@ class Conversation(Closing):
         """Return the lines of the answer to one line of text, and the line that ends it. *more*: bytes that follow the
         question. Raises HostNotReached."""
         if self._is_over:  # an answer that comes late would be taken for the next one
-            self.end("it was given up before")
+            self.end("it was given up earlier")
         seconds = min(self._spending.seconds_left(), ANSWER_SECONDS)
         if seconds <= 0:
             self.end(f"it took more than {HOST_SECONDS:.0f} seconds altogether")
         if self._spending.said_too_much():
-            self.end(f"it said more than {HOST_BYTES // files.MIB} MiB altogether")
+            self.end(f"it sent more than {HOST_BYTES // files.MIB} MiB altogether")
         try:
             if self.channel.is_ahead():
-                self.end("it said something before it was asked")
+                self.end("it sent something before any request")
             self.channel.send(b"%s\n%s" % (question, more), seconds)
             *lines, last = self.channel.lines(seconds, most_bytes + _BANNER, most_lines, lambda line: line[:1] != b" ")
         except ChannelBroken as broken:
@@ -95,16 +95,16 @@ class Conversation(Closing):
         try:
             return bytes.fromhex(" ".join(lines))
         except ValueError:
-            self.end("its answer makes no sense (bytes of a file)")
+            self.end("its answer is invalid (bytes of a file)")
 
     def number(self, text: str, base: int = 10) -> int:
         """Return a number."""
         if not re.fullmatch(r"[0-9a-fA-F]{1,20}", text):
-            self.end("its answer makes no sense (a number)")
+            self.end("its answer is invalid (a number)")
         try:
             return int(text, base)
         except ValueError:
-            self.end("its answer makes no sense (a number)")
+            self.end("its answer is invalid (a number)")
 
     def mode(self, text: str) -> int:
         """Return the permission bits of a mode in hex."""
@@ -114,14 +114,14 @@ class Conversation(Closing):
         """Return a mode in hex, with what kind of file it is."""
         mode = self.number(text, 16)
         if mode > _LAST_MODE:
-            self.end("its answer makes no sense (a mode)")
+            self.end("its answer is invalid (a mode)")
         return mode
 
     def time(self, text: str) -> int:
         """Return seconds since 1970."""
         seconds = self.number(text)
         if seconds > _LAST_SECOND:
-            self.end("its answer makes no sense (a time)")
+            self.end("its answer is invalid (a time)")
         return seconds
 
     def end(self, what: str) -> NoReturn:

@@ -32,7 +32,7 @@ MOST_BYTES: Final = files.LIST
 _REASONS: Final = {
     b"! absent": (errno.ENOENT, "No such file or directory"),
     b"! denied": (errno.EACCES, "Permission denied"),
-    b"! no file": (errno.EINVAL, "is no regular file"),
+    b"! no file": (errno.EINVAL, "is not a regular file"),
     b"! failed": (errno.EIO, "cannot be read"),
 }
 _FRACTION: Final = re.compile(r":\d\d(?:\.(\d{1,9}))?(?: |$|\|)")
@@ -72,7 +72,7 @@ class RemoteFiles(Closing):
         limit = min(limit, MOST_BYTES)
         data = self._host.hex(self._ask("content", path, limit, 4 * limit))
         if len(data) > limit:
-            raise OSError(errno.EFBIG, f"more than {limit} bytes, which no such file has")
+            raise OSError(errno.EFBIG, f"more than {limit} bytes, the limit for such a file")
         return data
 
     def stat(self, path: Path) -> FileFact:
@@ -82,7 +82,7 @@ class RemoteFiles(Closing):
             case [mode, uid, gid, size, device, inode, written, changed, times]:
                 fractions = [float(f"0.{each or 0}") for each in _FRACTION.findall(times)]
                 if len(fractions) != 2:
-                    self._host.end("its answer makes no sense (times of a file)")
+                    self._host.end("its answer is invalid (times of a file)")
                 seconds = [
                     self._host.time(each) + part for each, part in zip((written, changed), fractions, strict=True)
                 ]
@@ -98,7 +98,7 @@ class RemoteFiles(Closing):
                     self._host.number(size),
                     (self._host.number(device), self._host.number(inode)),
                 )
-        self._host.end("its answer makes no sense (status of a file)")
+        self._host.end("its answer is invalid (status of a file)")
 
     def link(self, path: Path) -> str:
         """Return where a symbolic link leads to."""
@@ -125,7 +125,7 @@ class RemoteFiles(Closing):
                 up, _, hundredths = uptime.partition(".")
                 booted = self._host.time(up) + (float(f"0.{hundredths}") if hundredths.isdecimal() else 0.0)
                 return Clock(seconds, booted, 0.05 if is_exact else 1.0)
-        self._host.end("its answer makes no sense (time)")
+        self._host.end("its answer is invalid (time)")
 
     def own_user(self) -> int:
         """Return the user ID that reads there."""
@@ -141,7 +141,7 @@ class RemoteFiles(Closing):
         if last in _REASONS:
             raise OSError(*_REASONS[last])
         if last != b".":
-            self._host.end("its answer makes no sense")
+            self._host.end("its answer is invalid")
         return lines
 
     def _ask_for_sure(self, question: str, path: Path) -> list[str]:
@@ -149,10 +149,10 @@ class RemoteFiles(Closing):
         try:
             return self._ask(question, path)
         except OSError as error:
-            self._host.end(f"its answer makes no sense ({question}: {error.strerror})")
+            self._host.end(f"its answer is invalid ({question}: {error.strerror})")
 
     def _parent(self, line: str) -> tuple[Path, int, int]:
         match line.split(" ", 2):
             case [mode, uid, name]:
                 return Path(os.fsdecode(self._host.hex([name]))), self._host.mode(mode), self._host.number(uid)
-        self._host.end("its answer makes no sense (a directory)")
+        self._host.end("its answer is invalid (a directory)")

@@ -32,14 +32,14 @@ SETTINGS: Final[tuple[tuple[str, str, str], ...]] = (
     ("ControlMaster", "no", "each connection is checked by itself"),
     ("ControlPath", "none", "a connection that somebody made with looser options is not used again"),
     ("ControlPersist", "no", "nothing of the connection stays behind"),
-    ("ForwardAgent", "no", "the host gets no hold of the user's keys"),
+    ("ForwardAgent", "no", "the host cannot use the user's keys"),
     ("AddKeysToAgent", "no", "the agent stays as it is"),
     ("GSSAPIDelegateCredentials", "no", "the host gets no ticket in the user's name"),
     ("ForwardX11", "no", "the host gets no display"),
     ("ForwardX11Trusted", "no", "the host gets no display"),
     ("ClearAllForwardings", "yes", "the host gets no port"),
     ("Tunnel", "no", "the host gets no network device"),
-    ("SetEnv", "LC_ALL=C", "the first one counts, so ssh_config sets no variable over there"),
+    ("SetEnv", "LC_ALL=C", "the first value counts, so ssh_config sets no environment variable there"),
     ("PermitLocalCommand", "no", "no command runs here once the connection stands"),
     ("RemoteCommand", "none", "the program runs, not a command of ssh_config"),
     ("SessionType", "default", "the program is run by a shell, not taken for a subsystem, and is run at all"),
@@ -76,7 +76,7 @@ class SshHost:
         """Raises UsageError for a name that is none, or that ssh would take for an option."""
         if not _HOST.fullmatch(self.name):
             hint = "it begins with '-'" if self.name.startswith("-") else "write HOST or USER@HOST, as in ssh_config"
-            raise UsageError(f"{self.name!r} is no name of a host: {hint}")
+            raise UsageError(f"{self.name!r} is not a valid host name: {hint}")
 
     def command(self) -> list[str]:
         """Return the command that starts a shell there, which reads its program from standard input."""

@@ -18,7 +18,7 @@ _COLUMNS: Final = (
 
 
 class Entry:
-    """One record of the journal: an `Image` and what became of its Set."""
+    """One record of the journal: an `Image` and what happened to its Set."""
 
     __slots__ = ("database", "image", "operation", "sequence", "status")
 

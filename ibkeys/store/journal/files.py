@@ -28,7 +28,7 @@ class FileEntry:
         self.operation, self.sequence, self.image, self.status = operation, sequence, image, status
 
     def done(self) -> None:
-        """Note that what follows from the new file was proven on the wire. Raises StoreError."""
+        """Note that what follows from the new file was verified on the ports. Raises StoreError."""
         self._set("done")
 
     def failed(self) -> None:

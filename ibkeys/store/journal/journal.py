@@ -168,7 +168,7 @@ class Journal(Store):
     def undo_of(self, operation: int, origin: Origin | None = None) -> Operation:
         """Return a separate operation that undoes *operation*, to be used in a ``with`` statement.
 
-        An undo of it that was cut off is resumed, else a new one begins; it is on disk when this returns, and nobody
+        An interrupted undo of it is resumed, else a new one begins; it is on disk when this returns, and nobody
         can confirm *operation* any more. When it is ``done``, *operation* is ``undone``; where *operation* was an undo
         itself, what that gave back is in effect again. Raises StoreError for an unknown id.
         """
@@ -251,7 +251,7 @@ class Journal(Store):
         """Set an operation's state; every state but ``open`` also gives it a finishing time.
 
         An undo that is ``done`` also changes the state, but no time, of what it undid. An operation that is ``done``
-        after all ends an undo of it that was cut off.
+        after all ends an undo of it that was interrupted.
         """
         self._require(operation)
         finished = None if state == "open" else self.now()

@@ -118,7 +118,7 @@ class OperationRecord:
 
     @property
     def is_going_back(self) -> bool:
-        """Whether it is being undone because nobody confirmed it, or by an undo that was cut off."""
+        """Whether it is being undone because nobody confirmed it, or by an undo that was interrupted."""
         return self.stage == "going-back" and self.state != "undone"
 
     @property

@@ -105,7 +105,7 @@ class TopologyStore(Store):
         [(oldest, newest)] = self.database.query("SELECT min(seen), max(seen) FROM links")
         for each in (oldest, newest):
             if not isinstance(each, str | None):
-                raise self.database.damage("seen holds what it cannot")
+                raise self.database.damage("seen has an impossible value")
         return None if oldest is None else (oldest, newest)
 
     def _time(self, seen: datetime | None) -> str:

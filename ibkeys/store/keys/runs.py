@@ -1,4 +1,5 @@
-"""Runs of mkey-deploy, mkey-rotate and mkey-remove in the key store: one that was cut off can be finished or undone.
+"""Runs of mkey-deploy, mkey-rotate and mkey-remove in the key store: one that was interrupted can be
+finished or undone.
 
 A run is its options and its ports in the order of change. For each port it keeps the outcome so far, and which rows of
 the key store are its new and its former key; keys themselves are in no table of this module.
@@ -23,12 +24,12 @@ COMMANDS: Final = ("mkey-deploy", "mkey-rotate", REMOVAL)
 """The commands that begin runs and go on with them, as the journal names them."""
 PortState = Literal["waiting", "sent", "done", "skipped", "failed", "undone"]
 RunStage = Literal["running", "unconfirmed", "confirmed", "going-back", "gone-back"]
-"""The stages of a run through a subnet manager that must be confirmed. ``running``: it is being made, or was cut off;
-``unconfirmed``: it is at its end, and waits; ``confirmed``: it stays; ``going-back``: nobody can confirm it any more,
-and its level is to be lowered; ``gone-back``: that was done, or there was nothing to lower.
+"""The stages of a run through a subnet manager that must be confirmed. ``running``: it is being made, or was
+interrupted; ``unconfirmed``: it is at its end, and waits; ``confirmed``: it stays; ``going-back``: nobody can confirm
+it any more, and its level is to be lowered; ``gone-back``: that was done, or there was nothing to lower.
 """
 GOES_BACK: frozenset[RunStage | None] = frozenset({"running", "unconfirmed", "going-back"})
-"""The stages of a run that goes back unless somebody confirms it."""
+"""The stages of a run that is rolled back unless somebody confirms it."""
 KEPT_STAGE: Final = "stage"
 """The JSON key of the `RunStage` in the record of a run through a subnet manager."""
 
@@ -52,7 +53,8 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run. ``open``: ports of it wait, or it was cut off. ``ended``: no port waits. ``undone``: it went back.
+    """One run. ``open``: ports of it wait, or it was interrupted. ``ended``: no port waits. ``undone``: it was rolled
+    back.
 
     ``via``: of a run through a subnet manager what it needs to go on, without a key; None of one by own Sets.
     """
@@ -67,7 +69,7 @@ class Run:
 
     @property
     def may_go_back(self) -> bool:
-        """Whether its level goes back unless somebody confirms it."""
+        """Whether its level is rolled back unless somebody confirms it."""
         return self.via is not None and self.via.get(KEPT_STAGE) in GOES_BACK
 
 
@@ -77,7 +79,7 @@ class RunPort:
 
     ``waiting``: nothing was sent to it. ``sent``: its new key is on disk, and a Set may have been sent. ``done``: a Get
     proved the new key. ``failed``: it has its old key, or its new one with another level or lease. ``skipped``: the run
-    leaves it alone. ``undone``: a Get proved that it went back.
+    leaves it alone. ``undone``: a Get proved that it was rolled back.
 
     ``key_ref`` and ``old_ref``: the rows of its new and its former key, None if there is none (yet); ``old_ref`` None
     of a port that was begun means that its M_Key was 0. ``old_protect_bits`` and ``old_lease_period`` as before.
@@ -242,7 +244,7 @@ class Runs:
             )
 
     def finish(self, run: int, state: RunState) -> None:
-        """Note that a run ended or went back."""
+        """Note that a run ended or was rolled back."""
         with self._database.transaction() as connection:
             connection.execute("UPDATE runs SET state = ?, finished = ? WHERE id = ?", (state, self._store.now(), run))
 

@@ -70,5 +70,5 @@ def test_a_policy_that_ends_enforcement_is_refused(bench: Bench) -> None:
 def test_where_enforcement_had_ended_before_that_is_said(bench: Bench) -> None:
     with_small_leaf_tables(bench, 0)
     bench.apply(FULL)
-    assert any("enforce partitions, which is so already" in note for note in bench.done.notes)
+    assert any("enforce partitions, and it does not enforce now" in note for note in bench.done.notes)
     assert bench.states() == {1: "done"}

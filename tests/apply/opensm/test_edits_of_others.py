@@ -67,7 +67,7 @@ def test_a_resumed_run_does_not_write_over_what_somebody_else_wrote_meanwhile(be
         bench.apply(MORE)
     bench.opensm.is_deaf = False
     bench.opensm.host.file.data = OLD.encode() + b"# theirs\n"
-    with pytest.raises(Refused, match="neither what the operation found nor what it wrote") as refused:
+    with pytest.raises(Refused, match="neither its former content nor what the operation wrote") as refused:
         bench.resume()
     assert refused.value.interlock == "stale"
     assert bench.opensm.host.file.data.endswith(b"# theirs\n")

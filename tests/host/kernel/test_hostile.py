@@ -51,12 +51,12 @@ def make_garbage(place: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "why"),
     [
-        (make_huge, "more than 4096 bytes, which no such file has"),
+        (make_huge, "more than 4096 bytes, the limit for such a file"),
         (make_loop, "Too many levels of symbolic links"),
-        (make_garbage, "is no number up to 0xffff"),
-        (lambda place: place.write_text("0x10010"), "'0x10010' is no number up to 0xffff"),
-        (lambda place: place.write_text("-1"), "'-1' is no number up to 0xffff"),
-        (lambda place: place.write_text(""), "'' is no number up to 0xffff"),
+        (make_garbage, "is not a number up to 0xffff"),
+        (lambda place: place.write_text("0x10010"), "'0x10010' is not a number up to 0xffff"),
+        (lambda place: place.write_text("-1"), "'-1' is not a number up to 0xffff"),
+        (lambda place: place.write_text(""), "'' is not a number up to 0xffff"),
         (lambda place: place.mkdir(), "a directory"),
         (os.mkfifo, "a FIFO"),
         (lambda place: place.symlink_to("/dev/zero"), "No such file or directory"),
@@ -110,6 +110,17 @@ def test_a_directory_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.
     tree = trees.connectx(tmp_path / "sys", capacity=9)
     assert troubles(tree) == [f"{PORT}/pkeys: more than 8 names: no kernel makes such a directory"]
     assert MOST_NAMES > 0xFFFF - 1
+
+
+def test_a_tree_without_end_is_read_in_part_which_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = trees.connectx(tmp_path / "sys", ports=8)
+    monkeypatch.setattr("ibkeys.host.kernel.sysfs.MOST_READS", 300)
+    sysfs = Sysfs(tree.root)
+    first, *others = read_ports(sysfs)
+    assert first.unread == []
+    assert all(port.p_keys is None or port.unread for port in others[1:])
+    (trouble,) = sysfs.troubles
+    assert trouble.error == "more than 300 files and directories: this and what comes after is not read"
 
 
 def test_a_tree_that_is_not_there_is_an_empty_one(tmp_path: Path) -> None:

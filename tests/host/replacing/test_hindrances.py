@@ -86,14 +86,14 @@ def test_what_is_no_regular_file_is_refused(tmp_path: Path, kind: str) -> None:
         path.mkdir()
     elif kind == "fifo":
         os.mkfifo(path)
-    assert "no regular file" in str(what_hinders(path))
-    with pytest.raises(FileError, match="no regular file"):
+    assert "not a regular file" in str(what_hinders(path))
+    with pytest.raises(FileError, match="not a regular file"):
         look(path)
 
 
 def test_a_name_with_nul_or_without_utf8_or_too_long_is_refused(tmp_path: Path) -> None:
     assert "cannot be read" in str(what_hinders(tmp_path / "a\0b"))
-    assert "no UTF-8" in str(what_hinders(tmp_path / os.fsdecode(b"\xff")))
+    assert "not UTF-8" in str(what_hinders(tmp_path / os.fsdecode(b"\xff")))
     assert "too long" in str(what_hinders(tmp_path / ("n" * 240)))
 
 
@@ -160,7 +160,7 @@ def test_the_layer_of_a_container_is_refused(tmp_path: Path) -> None:
         "pathlib.Path('lower/file').write_bytes(b'a'); "
         "run('mount', '-t', 'overlay', 'o', '-o', 'lowerdir=lower,upperdir=upper,workdir=work', 'all'); "
     ) + PRINT  # fmt: skip
-    assert "lies in an overlay" in run_python(code, tmp_path / "all" / "file", tmp_path, unshare=True)
+    assert "is on an overlay file system" in run_python(code, tmp_path / "all" / "file", tmp_path, unshare=True)
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def open_folder(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize(
     ("mode", "owner", "reason"),
     [
-        (0o755, NOBODY, "no file may be made in"),
+        (0o755, NOBODY, "no file can be created in"),
         (0o777, 0, "only root can make a file that belongs to another user"),
         (0o1777, 0, "lets only that user replace it"),
         (0o777, NOBODY, "None"),

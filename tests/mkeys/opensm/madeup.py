@@ -35,9 +35,9 @@ from ibkeys.mkeys.opensm.way import OpensmMethod
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.sim.nodes import Port
-from ibkeys.sm.hands.this_host import THIS
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import Instance, InstanceFile, Role
+from ibkeys.sm.machines.this_host import THIS
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Options
 from ibkeys.sm.site import Reached, Running, Seen
@@ -138,16 +138,16 @@ class MadeUpOpensm:
         options = self._options()
         instance = Instance("", process, files, options, options.file, None, None, port.guid)
         manager = Manager(port, port.guid, "master", 0, 0)
-        hands = cast(Any, _Hands(self))
-        running = Running(instance, hands, manager)
-        conf = KeyConf.at(hands, self.conf, os.geteuid())
+        machine = cast(Any, _Machine(self))
+        running = Running(instance, machine, manager)
+        conf = KeyConf.at(machine, self.conf, os.geteuid())
         settings = {name: options.setting(name) for name in (*KEY_LINES, *KEY_OPTIONS)}
         seen = SimpleNamespace(manager=manager, others=lambda: [], report=SimpleNamespace(managers=[manager]))
         return KeyManagers(cast(Seen, seen), KeyManager(running, conf, self.folder, settings), (), [])
 
 
 @dataclass
-class _Hands:
+class _Machine:
     """This host, but for the process."""
 
     opensm: MadeUpOpensm
@@ -241,7 +241,7 @@ class Bench:
                 self.monkeypatch.setattr(key_run, "find_key_managers", found)
                 self.monkeypatch.setattr(planned, "take_keys_that_opensm_gave", lambda writer, reached: None)
                 self.monkeypatch.setattr(
-                    planned, "reach", lambda enter, hosts: [Reached(SmHost(), cast(Any, _Hands(opensm)))]
+                    planned, "reach", lambda enter, hosts: [Reached(SmHost(), cast(Any, _Machine(opensm)))]
                 )
                 yield writer
 

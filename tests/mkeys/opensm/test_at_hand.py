@@ -14,10 +14,10 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm import at_hand
 from ibkeys.mkeys.opensm.at_hand import read_key_files
 from ibkeys.sm.elsewhere.ssh import SshHost
-from ibkeys.sm.hands.this_host import THIS
 from ibkeys.sm.host_ports import HostPort
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import Instance, describe
+from ibkeys.sm.machines.this_host import THIS
 from ibkeys.sm.report import HostReport
 from ibkeys.sm.site import Reached
 
@@ -75,6 +75,6 @@ def test_neither_does_one_of_several_on_another_host(tmp_path: Path, monkeypatch
 def test_a_file_of_the_opensm_that_is_meant_has_to_be_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: int | None, name: str
 ) -> None:
-    """It is that of the own port, the one whose port is not known, or the only one of a host that was named."""
+    """It is that of the local port, the one whose port is not known, or the only one of a host that was named."""
     with pytest.raises(FileFormatError):
         found(monkeypatch, opensm(tmp_path / "a", port, BROKEN), name=name)

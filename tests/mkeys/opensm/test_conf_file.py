@@ -13,7 +13,7 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.sm.confs.proven import is_proven
-from ibkeys.sm.hands.this_host import THIS
+from ibkeys.sm.machines.this_host import THIS
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.origin import this_process
@@ -74,8 +74,8 @@ def test_what_somebody_else_wrote_stays(conf: Path, store: KeyStore, operation: 
     with pytest.raises(FileChanged):
         file.put(WANTED, operation, store)
     assert conf.read_text() == "# theirs\n"
-    with pytest.raises(FileChanged, match="OpenSM was not told"):
-        file.verify("OpenSM was not told to read it")
+    with pytest.raises(FileChanged, match="OpenSM was not signalled"):
+        file.verify("OpenSM was not signalled to read it")
 
 
 def test_who_keeps_the_rights_on_a_file_that_belongs_to_another_user_is_said(conf: Path) -> None:

@@ -12,9 +12,9 @@ import pytest
 
 from ibkeys.mkeys.opensm.key_files import copy_key_files
 from ibkeys.mkeys.opensm.standbys import Standby
-from ibkeys.sm.hands.this_host import THIS
+from ibkeys.sm.machines.this_host import THIS
 from ibkeys.store.journal import Journal, Operation
-from tests.sm.hands.there import outside_a_container
+from tests.sm.machines.there import outside_a_container
 
 NAMES = ("guid2mkey", "neighbors")
 IS_ROOT = os.geteuid() == 0
@@ -47,7 +47,7 @@ def folder(path: Path, texts: dict[str, bytes]) -> Path:
 
 
 def give(master: Path, cache: Path, operation: Operation, user: int = USER) -> None:
-    source = cast(Any, SimpleNamespace(cache=master, hands=THIS))
+    source = cast(Any, SimpleNamespace(cache=master, machine=THIS))
     standby = Standby("", 1, "", "opensm", cache / "opensm.conf", cache, user)
     copy_key_files(source, standby, THIS, operation)
 

@@ -13,11 +13,11 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.sm.confs.left_overs import remove_left_overs
-from ibkeys.sm.hands.sm_hands import SmHands
+from ibkeys.sm.machines.machine import Machine
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.origin import this_process
-from tests.sm.hands.there import Here, There, outside_a_container
+from tests.sm.machines.there import Here, There, outside_a_container
 
 BEFORE = b"sweep_interval 10\nm_key 0x1111222233334444\n"
 WANTED = KeySetting(MKey(0xA94F13D02E7C5B68), 2, 60)
@@ -27,15 +27,15 @@ NAME = "ibkeys-4711-00112233aabbccdd"
 class Killed:
     """An options file that a run changed, and the journal and key store of it."""
 
-    def __init__(self, hands: SmHands, folder: Path, journal: Journal, store: KeyStore) -> None:
+    def __init__(self, machine: Machine, folder: Path, journal: Journal, store: KeyStore) -> None:
         self.folder, self.journal, self.store = folder, journal, store
         path = folder / "opensm.conf"
         path.write_bytes(BEFORE)
-        self.conf = KeyConf.at(hands, path, os.geteuid())
+        self.conf = KeyConf.at(machine, path, os.geteuid())
         with journal.operation("mkey-rotate", this_process()) as operation:
             self.conf.put(WANTED, operation, store)
-            seen = hands.look(folder / "guid2mkey")
-            hands.replace(operation, seen, b"0x1 0x1111222233334444\n", contents=NOT_KEPT, rights=0o600)
+            seen = machine.look(folder / "guid2mkey")
+            machine.replace(operation, seen, b"0x1 0x1111222233334444\n", contents=NOT_KEPT, rights=0o600)
 
     def left(self, name: str, data: bytes) -> Path:
         path = self.folder / name
@@ -53,8 +53,8 @@ def killed(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     folder = tmp_path / "opensm"
     folder.mkdir()
     side: Here | There = request.param(tmp_path / "side")
-    with Journal(tmp_path / "journal.db") as journal, KeyStore(None) as store, side.hands() as hands:
-        yield Killed(hands, folder, journal, store)
+    with Journal(tmp_path / "journal.db") as journal, KeyStore(None) as store, side.machine() as machine:
+        yield Killed(machine, folder, journal, store)
 
 
 def test_copies_of_what_the_journal_knows_and_unfinished_ones_are_removed(killed: Killed) -> None:

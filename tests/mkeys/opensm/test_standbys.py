@@ -13,7 +13,7 @@ from ibkeys.errors import HostRefused
 from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.mkeys.opensm import standbys
 from ibkeys.mkeys.opensm.standbys import Standby, Standbys
-from ibkeys.sm.hands.sm_hands import SmHands
+from ibkeys.sm.machines.machine import Machine
 
 CACHE = Path("/var/cache/opensm")
 STEADY, WAIT = 60.0, 120.0
@@ -63,7 +63,7 @@ class Host:
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Host:
     host = Host()
-    monkeypatch.setattr(standbys, "opensms_with", lambda hands, cache: host.processes())
+    monkeypatch.setattr(standbys, "opensms_with", lambda machine, cache: host.processes())
     monkeypatch.setattr(Standbys, "state_of", lambda self, standby: host.state())
     return host
 
@@ -75,7 +75,7 @@ def start(host: Host, standby: Standby = STANDBY, types: bool = True) -> None:
             host.started = host.now
 
     helper = Standbys(None, {}, Clock(lambda: host.now, host.sleep), WAIT, STEADY, lambda: None, hears)  # type: ignore[arg-type]
-    helper.start_anew(standby, cast(SmHands, host), lambda: host.story.append("key files"))
+    helper.start_anew(standby, cast(Machine, host), lambda: host.story.append("key files"))
 
 
 def test_the_user_types_the_command_when_its_key_files_are_there(host: Host) -> None:

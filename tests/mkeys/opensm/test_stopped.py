@@ -163,7 +163,7 @@ def test_a_dead_opensm_is_named_with_what_comes_next(bench: Bench) -> None:
         bench.opensm.runs = False
 
     bench.opensm.before_each = die
-    with pytest.raises(Refused, match=r"no longer runs.*ibkeys sm-repair --cache-dir .*; that says how to start it"):
+    with pytest.raises(Refused, match=r"no longer runs.*ibkeys sm-repair --cache-dir .*; that prints how to start it"):
         bench.rotate()
 
 

@@ -93,7 +93,7 @@ def test_a_dry_run_sends_gets_only_and_stores_nothing(tmp_path: Path) -> None:
             outlook = plan_recovery(w, known).outlook()
     assert {mad[3] for mad in wire} == {Method.GET}
     assert outlook.silent == len(end_ports(net))
-    assert violations(net) == 1  # the own port was asked once
+    assert violations(net) == 1  # the local port was asked once
     assert list(tmp_path.iterdir()) == []
 
 

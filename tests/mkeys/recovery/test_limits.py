@@ -33,7 +33,7 @@ def test_a_recovery_on_a_subnet_without_end_ends_and_names_the_limit(depth: int)
 
 
 def test_a_fabric_of_which_nothing_was_read_is_no_error() -> None:
-    """The own port hides everything and never opens: there is nothing to change, and nothing to look at again."""
+    """The local port hides everything and never opens: there is nothing to change, and nothing to look at again."""
     net = subnet("two-switch")
     for port in (port for node in net.nodes for port in node.end_ports):
         port.m_key, port.protect_bits, port.lease_period = 0x83F1C05E9A2D7B46, 2, 0

@@ -69,7 +69,7 @@ def test_a_switch_with_lease_0_is_named_with_what_hides_behind_it_and_all_else_i
     hosts = [name for name in behind if name.startswith("node")]
     assert len(hosts) == 3
     assert all(f"{name!r}" in failed.reason for name in hosts)
-    assert "3 ports are reached only through it, all of them back" in failed.reason
+    assert "3 ports are reached only through it, all of them recovered" in failed.reason
     assert "power cycle" in failed.reason
     if with_links:
         assert failed.port["node_guid"] == f"0x{dead.guid:016x}"
@@ -85,7 +85,7 @@ def test_the_own_switch_with_lease_0_hides_the_whole_fabric_and_that_comes_back_
     run = Run(net, known)
     assert len(run.current) == len(end_ports(net)) - 1
     [failed] = run.of("failed")
-    assert f"{len(end_ports(net)) - 2} ports are reached only through it, all of them back" in failed.reason
+    assert f"{len(end_ports(net)) - 2} ports are reached only through it, all of them recovered" in failed.reason
 
 
 def test_level_1_has_its_leases_started_and_waited_for() -> None:

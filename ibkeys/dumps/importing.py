@@ -1,0 +1,135 @@
+"""A snapshot of the files that other tools wrote about one fabric."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from ibkeys.dumps.joining import FileSaid, Joined, join
+from ibkeys.dumps.kinds import Kind, kind_of, read_file
+from ibkeys.dumps.routes import lay_routes, start_of
+from ibkeys.dumps.said import MOST_PORTS, PortSaid, Said
+from ibkeys.dumps.unread import name_unread
+from ibkeys.errors import EncodeError, FileFormatError, UsageError
+from ibkeys.fabric.snapshot import About, ImportedFile, Snapshot, traits_of
+from ibkeys.keys.fingerprint import Fingerprints
+from ibkeys.keys.guid import is_spelled_as_guid, parse_guid
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.const import MAX_UNICAST_LID
+from ibkeys.printable import clean, counted
+from ibkeys.store.sqlite import timestamp
+from ibkeys.topology.model import Port
+from ibkeys.version import __version__
+
+_SAMPLE: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TableOf:
+    """The output of ``smpquery pkeys`` in *path*, and whose table it is: as ``parse_owner`` takes it."""
+
+    owner: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """One file that was read."""
+
+    about: ImportedFile
+    said: Said
+
+
+def import_files(paths: Sequence[Path], fingerprints: Fingerprints, tables: Sequence[TableOf] = ()) -> Snapshot:
+    """Return the snapshot that these files of one fabric make together, with the M_Keys that they hold.
+
+    *fingerprints*: what `save_snapshot` puts in their place. Raises FileFormatError (with file, and line where there is
+    one; no message shows a value, for it may be a key) and UsageError.
+    """
+    owners = {each.path: parse_owner(each.owner) for each in tables}
+    if len(owners) < len(tables):
+        raise UsageError("--pkeys-of: the same file is named twice")
+    every = list(dict.fromkeys([*paths, *owners]))
+    if not every:
+        raise UsageError("no file to import")
+    read = [_read(path, owners.get(path)) for path in every]
+    joined = join([FileSaid(str(path), each.said, each.about.is_sm) for path, each in zip(every, read, strict=True)])
+    start = start_of(joined.fabric, [each.said.start for each in read if each.said.start is not None])
+    route_notes = lay_routes(joined.fabric, start)
+    name_unread(joined)
+    files = [each.about for each in read]
+    joined.fabric.notes += [
+        *(note for each in read for note in _few(each.said.notes)),
+        *joined.notes,
+        *route_notes,
+    ]
+    about = _about(joined, files, start, fingerprints)
+    return Snapshot(
+        joined.fabric,
+        about,
+        traits_of(joined.fabric),
+        sa_view=joined.sm_view if joined.sm_view.answers else None,
+        fingerprints=fingerprints,
+        files=files,
+        origins=joined.origins,
+    )
+
+
+def parse_owner(text: str) -> PortSaid:
+    """Return the port that ``LID``, ``LID:PORT``, ``GUID`` or ``GUID:PORT`` names. Raises UsageError."""
+    address, _, number = text.rpartition(":") if text.count(":") == 1 else (text, "", "0")
+    if not (number.isascii() and number.isdigit() and int(number) <= MOST_PORTS) or not address:
+        raise UsageError(f"--pkeys-of {clean(text)!r}: write LID, LID:PORT, GUID or GUID:PORT")
+    if is_spelled_as_guid(address):
+        try:
+            return PortSaid(None, int(number), at_guid=parse_guid(address))
+        except EncodeError as error:
+            raise UsageError(f"--pkeys-of: {error}") from None
+    if not (address.isascii() and address.isdigit() and 0 < int(address[:9]) <= MAX_UNICAST_LID):
+        raise UsageError(f"--pkeys-of {clean(text)!r}: {clean(address)!r} is neither a LID nor a GUID")
+    return PortSaid(None, int(number), at_lid=int(address[:9]))
+
+
+def _read(path: Path, owner: PortSaid | None) -> _Read:
+    kind = kind_of(path)
+    said = read_file(path, kind, owner)
+    return _Read(_described(path, kind, said), said)
+
+
+def _described(path: Path, kind: Kind, said: Said) -> ImportedFile:
+    try:
+        written = datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
+        when = timestamp(lambda: written)
+    except (OSError, ValueError, OverflowError) as error:
+        raise FileFormatError(f"has no time that can be told: {error}", str(path)) from None
+    return ImportedFile(clean(path.name), kind.name, when, kind.is_sm, said.m_keys)
+
+
+def _about(joined: Joined, files: Sequence[ImportedFile], start: Port | None, fingerprints: Fingerprints) -> About:
+    times = sorted(each.written for each in files)
+    infos = [PortInfo(port.info) for port in joined.fabric.end_ports() if port.info is not None]
+    masters = {info.master_sm_lid for info in infos if info.master_sm_lid}
+    return About(
+        __version__,
+        times[0],
+        times[-1],
+        host="",
+        ca_name="",
+        port=start.num if start is not None else 0,
+        port_guid=start.guid if start is not None else 0,
+        lid=(start.lid or 0) if start is not None else 0,
+        sm_lid=masters.pop() if len(masters) == 1 else 0,
+        simulated=False,
+        has_keys=True,
+        fingerprints=fingerprints.id,
+    )
+
+
+def _few(notes: Sequence[str]) -> list[str]:
+    """Return a file's notes, of very many only the first ones."""
+    if len(notes) <= _SAMPLE:
+        return list(notes)
+    return [*notes[:_SAMPLE], f"{counted(len(notes) - _SAMPLE, 'more remark')} like these"]

@@ -1,0 +1,322 @@
+"""What several files say of one fabric, put together.
+
+What a port answered beats what the SM said of it; of two files of the same worth the one that is named first counts.
+Where files contradict each other about what a node is, they are of two fabrics, which is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ibkeys.dumps.said import (
+    END_PORT_NEEDED,
+    PORT_INFO_NEEDED,
+    SWITCH_PORT_NEEDED,
+    End,
+    NodeSaid,
+    PortSaid,
+    Said,
+)
+from ibkeys.errors import FileFormatError
+from ibkeys.fabric.sa_view import SaAnswer, SaPort, SaView
+from ibkeys.mad.attributes import NodeDescription, NodeInfo, PKeyTable, PortInfo
+from ibkeys.mad.const import MAX_UNICAST_LID, P_KEYS_PER_BLOCK, CapabilityMask, NodeType
+from ibkeys.mad.fields import NumberRow
+from ibkeys.mad.records import PKeyTableRecord, PortInfoRecord
+from ibkeys.printable import counted
+from ibkeys.topology.model import Node, Port, Topology
+
+MOST_NODES: Final = 100_000
+MOST_SWITCH_PORTS: Final = 800_000
+"""Twice what a sweep reads at most: more is no file of one fabric, and would take all memory."""
+P_KEY_BYTES: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class FileSaid:
+    """One file: its ``name``, what it says, and whether that is the SM's word."""
+
+    name: str
+    said: Said
+    is_sm: bool
+
+
+@dataclass(slots=True)
+class Joined:
+    """The fabric that files describe. ``origins``: which file, by its place among them, an attribute of a port is from.
+    ``sm_view``: what the SM says, also of ports that answered themselves.
+    ``why``: why one that a file speaks of is still unknown. ``lists_links``: whether some file lists links. ``notes``:
+    what could not be used."""
+
+    fabric: Topology = field(default_factory=Topology)
+    origins: dict[tuple[Port, str], int] = field(default_factory=dict)
+    sm_view: SaView = field(default_factory=SaView)
+    why: dict[tuple[Port, str], str] = field(default_factory=dict)
+    lists_links: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+def join(files: Sequence[FileSaid]) -> Joined:
+    """Return the fabric that *files* describe together; nothing in it has a route yet.
+
+    Raises FileFormatError: no file names a node; two contradict each other about what a node is; more nodes than any
+    fabric has.
+    """
+    joiner = _Joiner(files)
+    joiner.nodes()
+    joiner.links()
+    joiner.named_ports()
+    joiner.ports_by_address()
+    return joiner.joined
+
+
+class _Joiner:
+    def __init__(self, files: Sequence[FileSaid]) -> None:
+        self.files = sorted(enumerate(files), key=lambda each: each[1].is_sm)
+        """With their places: what ports answered first, and else in the order in which they were named."""
+        self.names = [each.name for each in files]
+        self.is_sm = [each.is_sm for each in files]
+        self.joined = Joined(lists_links=any(each.said.links is not None for each in files))
+        self.by_guid: dict[int, Node] = {}
+        self.blocks: dict[Port, tuple[int, dict[int, bytes]]] = {}
+        """Blocks of P_Key tables, which several files may have, and the first of these."""
+
+    # --- nodes -------------------------------------------------------------------------------------------------------
+
+    def nodes(self) -> None:
+        merged: dict[int, NodeSaid] = {}
+        for _, file in self.files:
+            for node in file.said.nodes:
+                known = merged.setdefault(node.guid, node)
+                if known is not node:
+                    _merge(known, node, file.name)
+        if not merged:
+            raise FileFormatError(
+                "no file names a node: add an ibdiagnet2.db_csv, a file of ibnetdiscover, or an opensm-subnet.lst of "
+                "this fabric",
+                self.files[0][1].name if self.files else "",
+            )
+        if len(merged) > MOST_NODES or sum(_switch_ports(node) for node in merged.values()) > MOST_SWITCH_PORTS:
+            raise FileFormatError(
+                f"more than {MOST_NODES} nodes or {MOST_SWITCH_PORTS} switch ports, which no fabric has",
+                self.files[0][1].name,
+            )
+        for said in merged.values():
+            made = self.by_guid[said.guid] = _node(said)
+            self.joined.fabric.nodes.append(made)
+
+    # --- links -------------------------------------------------------------------------------------------------------
+
+    def links(self) -> None:
+        for _, file in self.files:
+            odd = 0
+            for a, b in file.said.links or ():
+                near, far = self._end(a), self._end(b)
+                if near is None or far is None or near is far:
+                    odd += 1
+                elif near.peer is None and far.peer is None:
+                    near.peer, far.peer = far, near
+                elif near.peer is not far:
+                    odd += 1
+            if odd:
+                self.joined.notes.append(
+                    f"{file.name}: {counted(odd, 'link')} left out: of nodes that no file describes, or at a port that "
+                    "has another link"
+                )
+
+    def _end(self, end: End) -> Port | None:
+        node = self.by_guid.get(end[0])
+        return node.port(end[1]) if node is not None and 0 <= end[1] <= node.num_ports else None
+
+    # --- ports -------------------------------------------------------------------------------------------------------
+
+    def named_ports(self) -> None:
+        """Take what is said of ports by the GUID of their node: after it, their LIDs and GUIDs are known."""
+        for place, file in self.files:
+            strange = 0
+            for said in file.said.ports:
+                if said.node is None:
+                    continue
+                port = self._end((said.node, said.num))
+                if port is None or (not port.num and not port.node.is_switch):
+                    strange += 1
+                else:
+                    self._take(port, said, place)
+            if strange:
+                self.joined.notes.append(
+                    f"{file.name}: {counted(strange, 'port')} left out: of nodes that no file describes, or past the "
+                    "ports of its node"
+                )
+
+    def ports_by_address(self) -> None:
+        """Take what is said of ports by LID or GUID."""
+        addresses = _Addresses(self.joined.fabric.nodes)
+        for place, file in self.files:
+            lost = 0
+            for said in file.said.ports:
+                if said.node is None:
+                    port = addresses.find(said.at_lid, said.at_guid, said.num)
+                    if port is None:
+                        lost += 1
+                    else:
+                        self._take(port, said, place)
+            for lid, info in file.said.switch_infos:
+                port = addresses.find(lid, None, 0)
+                if port is None or not port.node.is_switch:
+                    lost += 1
+                elif port.node.switch_info_raw is None:
+                    port.node.switch_info_raw = info
+            if lost:
+                self.joined.notes.append(
+                    f"{file.name}: {counted(lost, 'record')} left out: no file says which node has their LID or GUID, "
+                    "or two nodes have it"
+                )
+        self._join_blocks()
+
+    def _take(self, port: Port, said: PortSaid, place: int) -> None:
+        if port.is_end_port:
+            port.guid = port.guid or said.guid or 0
+            if port.stated_lid is None:
+                port.stated_lid = said.lid
+        if said.info is not None and self.is_sm[place]:
+            view = self.joined.sm_view
+            view.answers.setdefault(PortInfoRecord.name, SaAnswer("answered"))
+            view.ports.setdefault(port, SaPort()).port_info = PortInfo(said.info).replace(m_key=0).raw
+        if said.info is not None and port.info is None:
+            self._take_info(port, said, said.info, place)
+        if said.table is not None and port.p_key_raw is None:
+            port.p_key_raw = said.table
+            self.joined.origins[port, PKeyTable.name] = place
+            _learn_capacity(port, len(said.table) // P_KEY_BYTES)
+        for number, block in said.blocks.items():
+            self.blocks.setdefault(port, (place, {}))[1].setdefault(number, block)
+
+    def _take_info(self, port: Port, said: PortSaid, info: bytes, place: int) -> None:
+        needed = (*PORT_INFO_NEEDED, *(END_PORT_NEEDED if port.is_end_port else SWITCH_PORT_NEEDED))
+        missing = [row.name for row in (*needed, *_needed_for_virtual_ports(info)) if row.attr in said.lacks]
+        if missing:
+            name = self.names[place]
+            self.joined.why.setdefault((port, PortInfo.name), f"{name} does not say its {', '.join(missing)}")
+            return
+        port.info = info
+        port.says_m_key = said.says_m_key or not port.is_end_port
+        self.joined.why.pop((port, PortInfo.name), None)
+        self.joined.origins[port, PortInfo.name] = place
+
+    def _join_blocks(self) -> None:
+        """Make tables of blocks. The table is as long as the node says, and every block of it must be there."""
+        for port, (place, blocks) in self.blocks.items():
+            self.joined.sm_view.answers.setdefault(PKeyTableRecord.name, SaAnswer("answered"))
+            capacity, key = port.capacity, (port, PKeyTable.name)
+            if capacity is None:
+                self.joined.why.setdefault(
+                    key,
+                    f"{self.names[place]} has blocks of its P_Key table, and no file says how many entries it has "
+                    "(ibnetdiscover --cache, ibdiagnet2.db_csv and smpquery nodeinfo and switchinfo do)",
+                )
+                continue
+            wanted = range(-(-capacity // P_KEYS_PER_BLOCK))
+            missing = [number for number in wanted if number not in blocks]
+            if missing:
+                self.joined.why.setdefault(
+                    key,
+                    f"{self.names[place]} has {len(wanted) - len(missing)} of {len(wanted)} blocks of its P_Key table",
+                )
+                continue
+            table = b"".join(blocks[number] for number in wanted)[: P_KEY_BYTES * capacity]
+            self.joined.sm_view.ports.setdefault(port, SaPort()).p_key_raw = table
+            if port.p_key_raw is None:
+                port.p_key_raw = table
+                self.joined.why.pop(key, None)
+                self.joined.origins[key] = place
+
+
+def _needed_for_virtual_ports(info: bytes) -> tuple[NumberRow, ...]:
+    """Return CapabilityMask2 for a port that has one: without it nobody can say that there are no virtual ports."""
+    has_one = PortInfo.capability_mask.decode(info) & CapabilityMask.IS_CAPABILITY_MASK2_SUPPORTED
+    return (PortInfo.capability_mask2,) if has_one else ()
+
+
+class _Addresses:
+    """Ports by LID, and by port and node GUID. An address that two nodes have names none."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self._by_lid: dict[int, Port | None] = {}
+        self._by_guid: dict[int, Port | None] = {}
+        for node in nodes:
+            ports = [node.port(0)] if node.is_switch else list(node.ports.values())
+            for port in ports:
+                for lid in _lids(port):
+                    _enter(self._by_lid, lid, port)
+                for guid in {port.guid, node.guid} - {0}:
+                    _enter(self._by_guid, guid, port)
+
+    def find(self, lid: int | None, guid: int | None, num: int) -> Port | None:
+        """Return port *num* of who has that LID or GUID; 0 of a CA is the very port."""
+        port = self._by_lid.get(lid) if lid is not None else self._by_guid.get(guid or 0)
+        if port is None or num > port.node.num_ports:
+            return None
+        if port.node.is_switch:
+            return port.node.port(num)
+        return port if num in (0, port.num) else None
+
+
+def _enter(table: dict[int, Port | None], address: int, port: Port) -> None:
+    known = table.setdefault(address, port)
+    if known is not port:
+        table[address] = None
+
+
+def _lids(port: Port) -> range:
+    lid = port.lid
+    if not lid or lid > MAX_UNICAST_LID:
+        return range(0)
+    lmc = PortInfo.lmc.decode(port.info) if port.info is not None else 0
+    return range(lid, lid + (1 << lmc))
+
+
+def _merge(known: NodeSaid, other: NodeSaid, name: str) -> None:
+    """Take from *other* what *known* does not say. Raises FileFormatError where they contradict each other."""
+    if (known.type, known.num_ports) != (other.type, other.num_ports):
+        raise FileFormatError(
+            f"node 0x{other.guid:016x} has another type or number of ports than in a file before it; import only files "
+            "of one fabric together",
+            name,
+            other.line,
+        )
+    if known.description is None:
+        known.description = other.description
+    known.info = known.info or other.info
+    known.switch_info = known.switch_info or other.switch_info
+    known.fields = {**other.fields, **known.fields}
+
+
+def _node(said: NodeSaid) -> Node:
+    """Return a node without a route. Its NodeInfo has zeros where no file says a field."""
+    info = said.info
+    if info is None:
+        who = {"node_type": said.type, "num_ports": said.num_ports, "node_guid": said.guid}
+        info = NodeInfo.new(base_version=1, class_version=1, **who, **said.fields).raw
+    node = Node(info, ())
+    node.says_capacity = bool(NodeInfo(info).partition_cap)
+    if said.description is not None:
+        raw = said.description[: NodeDescription.size].ljust(NodeDescription.size, b"\0")
+        node.description_raw, node.description = raw, NodeDescription(raw).node_description
+    node.switch_info_raw = said.switch_info if node.is_switch else None
+    for num in range(node.num_ports + 1) if node.is_switch else ():
+        node.port(num)
+    return node
+
+
+def _learn_capacity(port: Port, entries: int) -> None:
+    """Take the length of a whole table as the node's PartitionCap, where nothing else says it."""
+    node = port.node
+    if port.is_end_port and not node.says_capacity and entries:
+        node.info = NodeInfo(node.info).replace(partition_cap=entries).raw
+        node.says_capacity = True
+
+
+def _switch_ports(node: NodeSaid) -> int:
+    return node.num_ports + 1 if node.type == NodeType.SWITCH else 0

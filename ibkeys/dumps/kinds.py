@@ -1,0 +1,69 @@
+"""Which files can be read, how each kind is told by its beginning, and whose word it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ibkeys import files
+from ibkeys.dumps import cache, db_csv, netdiscover, saquery, smpquery, subnet_list
+from ibkeys.dumps.said import PortSaid, Said
+from ibkeys.errors import FileFormatError
+
+_HEAD: Final = 64 * files.KIB
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of file. ``begins``: what the first line of it that means anything looks like; None for the binary one.
+
+    ``is_sm``: what it says is the SM's word, not what ports answered. ``limit``: the most bytes of one.
+    """
+
+    name: str
+    begins: re.Pattern[str] | None
+    is_sm: bool
+    limit: int
+    read: Callable[[Path, int], Said]
+
+
+SMPQUERY: Final = Kind("smpquery", smpquery.BEGINS, False, files.LARGE, smpquery.read_smpquery)
+KINDS: Final = (
+    Kind("ibnetdiscover --cache", None, False, files.LARGE, cache.read_cache),
+    Kind("ibdiagnet2.db_csv", db_csv.BEGINS, False, files.STATE, db_csv.read_db_csv),
+    Kind("opensm-subnet.lst", subnet_list.BEGINS, True, files.LARGE, subnet_list.read_subnet_list),
+    Kind("saquery", saquery.BEGINS, True, files.LARGE, saquery.read_saquery),
+    SMPQUERY,
+    Kind("ibnetdiscover", netdiscover.BEGINS, False, 2 * files.LIST, netdiscover.read_netdiscover),
+)
+
+
+def kind_of(path: Path) -> Kind:
+    """Return what kind of file *path* is, by its first 64 KiB. Raises FileFormatError."""
+    try:
+        head = files.read_head(path, _HEAD)
+    except OSError as error:
+        raise FileFormatError(f"cannot be read: {error.strerror or error}", str(path)) from None
+    if head.startswith(cache.MAGIC_BYTES):
+        return KINDS[0]
+    for line in head.decode("utf-8", "replace").split("\n"):
+        for kind in KINDS:
+            if kind.begins is not None and kind.begins.match(line):
+                return kind
+    names = ", ".join(kind.name for kind in KINDS)
+    raise FileFormatError(f"is none of the files that can be imported: {names}", str(path))
+
+
+def read_file(path: Path, kind: Kind, owner: PortSaid | None) -> Said:
+    """Return what *path* says. *owner*: whose P_Key table is in it, of smpquery's output. Raises FileFormatError."""
+    if owner is None:
+        return kind.read(path, kind.limit)
+    if kind is not SMPQUERY:
+        raise FileFormatError("--pkeys-of is for the output of smpquery pkeys, which this is not", str(path))
+    said = smpquery.read_smpquery(path, kind.limit, owner)
+    if owner.table is None:
+        raise FileFormatError("has no P_Key table of smpquery pkeys, which --pkeys-of says", str(path))
+    return said

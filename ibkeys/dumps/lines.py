@@ -1,0 +1,91 @@
+"""Text files of other tools, line by line: so much memory as one line needs, and no message shows what stands in one,
+because it may be an M_Key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from ibkeys import files
+from ibkeys.errors import FileFormatError
+
+LONGEST_LINE: Final = 64 * files.KIB
+"""Bytes of a line; the longest known ones, of ibdiagnet's counters, have about 4,000."""
+_NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20}", re.ASCII)
+_STDERR: Final = ("ibwarn:", "ibpanic:", "ibdebug:")
+
+
+class TextLine:
+    """One line of a file, without its end. ``number`` counts from 1."""
+
+    __slots__ = ("number", "path", "text")
+
+    def __init__(self, text: str, path: str, number: int) -> None:
+        self.text, self.path, self.number = text, path, number
+
+    def error(self, message: str) -> FileFormatError:
+        """Return an error at this line. *message* must not hold a value of the file."""
+        return FileFormatError(message, self.path, self.number)
+
+    def number_in(self, text: str, what: str, highest: int) -> int:
+        """Return the number *text*, 0x... or decimal. Raises FileFormatError, which names *what* and not the text."""
+        value = to_number(text)
+        if value is None:
+            raise self.error(f"{what} is no number (0x... or decimal)")
+        if value > highest:
+            raise self.error(f"{what} is more than {highest:#x}")
+        return value
+
+    def guid_in(self, text: str, what: str) -> int:
+        """Return the GUID *text*, hex with or without 0x. Raises FileFormatError."""
+        digits = text[2:] if text[:2] in ("0x", "0X") else text
+        if not 1 <= len(digits) <= 16 or not is_hex(digits):
+            raise self.error(f"{what} is no GUID (up to 16 hex digits)")
+        guid = int(digits, 16)
+        if not guid:
+            raise self.error(f"{what} is 0, which is no GUID")
+        return guid
+
+
+def is_hex(text: str) -> bool:
+    """Return whether *text* is hex digits and nothing else."""
+    return bool(text) and all(char in "0123456789abcdefABCDEF" for char in text)
+
+
+def to_number(text: str) -> int | None:
+    """Return a number that is written as 0x... or decimal; None for anything else."""
+    if not _NUMBER.fullmatch(text):
+        return None
+    return int(text, 16 if text[:2] in ("0x", "0X") else 10)
+
+
+def text_lines(path: Path, limit: int) -> Iterator[TextLine]:
+    """Yield the lines of a file, of which only one is in memory. Bytes that are no UTF-8 survive as surrogates.
+
+    Raises FileFormatError: it cannot be read, is larger than *limit*, has a longer line than LONGEST_LINE, or no text.
+    """
+    name = str(path)
+    try:
+        with files.open_to_read(path, limit) as file:
+            size = number = 0
+            while raw := file.readline(LONGEST_LINE + 1):
+                number, size = number + 1, size + len(raw)
+                if size > limit:
+                    raise files.too_large(limit)
+                if len(raw) > LONGEST_LINE:
+                    raise FileFormatError(
+                        f"a line of more than {LONGEST_LINE} bytes, which no such file has", name, number
+                    )
+                if b"\0" in raw:
+                    raise FileFormatError("a NUL byte, which no text has", name, number)
+                text = raw.decode("utf-8", "surrogateescape").rstrip("\r\n")
+                yield TextLine(text, name, number)
+    except OSError as error:
+        raise FileFormatError(f"cannot be read: {error.strerror or error}", name) from None
+
+
+def without_messages(lines: Iterator[TextLine]) -> Iterator[TextLine]:
+    """Leave out what infiniband-diags say on standard error, which is often in the same file."""
+    return (line for line in lines if not line.text.startswith(_STDERR))

@@ -1,0 +1,58 @@
+"""What ``ibnetdiscover`` prints: nodes, ports with a link, GUIDs, LIDs. It says no PortInfo and no P_Key.
+
+The grammar is that of net files (`ibkeys.sim.netfile.reader`), which were made after it. Two things are stricter here:
+a node without a GUID of its own is a mistake, and no other file is included.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from ibkeys.dumps.lines import text_lines
+from ibkeys.dumps.said import NodeSaid, PortSaid, Said
+from ibkeys.errors import FileFormatError
+from ibkeys.mad.const import NodeType
+from ibkeys.sim.netfile.model import FileNode
+from ibkeys.sim.netfile.reader import parse_net_text
+
+_START: Final = re.compile(r"# Initiated from node ([0-9a-fA-F]{1,16}) port ([0-9a-fA-F]{1,16})")
+BEGINS: Final = re.compile(r'(?:Switch|Ca|Rt)\s+[0-9]+\s+"|(?:switch|ca|rt)guid=|# Topology file:')
+
+
+def read_netdiscover(path: Path, limit: int) -> Said:
+    """Return what a file of ibnetdiscover's output says. Raises FileFormatError."""
+    said = Said(links=[])
+    texts = []
+    for line in text_lines(path, limit):
+        found = _START.match(line.text)
+        if found and said.start is None:
+            said.start = int(found[2], 16) or None
+        texts.append(line.text)
+    net = parse_net_text("\n".join(texts), str(path))
+    for node in net.nodes:
+        said.nodes.append(_node(node))
+        said.ports += _ports(node)
+    guids = [node.guid for node in net.nodes]
+    said.links = [((guids[a], x), (guids[b], y)) for (a, x), (b, y) in net.links]
+    return said
+
+
+def _node(node: FileNode) -> NodeSaid:
+    if not node.says_guid or not node.guid:
+        raise FileFormatError("this node has no switchguid=, caguid= or rtguid= before it", node.path, node.line)
+    fields = {"vendor_id": node.vendor_id, "device_id": node.device_id, "system_image_guid": node.system_image_guid}
+    described = node.description != node.node_id.encode("utf-8", "surrogateescape")
+    return NodeSaid(
+        node.guid, node.node_type, node.num_ports, node.line, node.description if described else None, fields
+    )
+
+
+def _ports(node: FileNode) -> list[PortSaid]:
+    if node.node_type == NodeType.SWITCH:
+        return [PortSaid(node.guid, 0, node.line, guid=node.port0_guid, lid=node.lid or None)]
+    return [
+        PortSaid(node.guid, port.number, port.line, guid=port.guid or None, lid=port.lid or None)
+        for port in node.ports.values()
+    ]

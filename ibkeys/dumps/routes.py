@@ -1,0 +1,86 @@
+"""Directed routes in a fabric that files describe, from its links: as a sweep from one port would find them."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from ibkeys.mad.attributes import NodeInfo
+from ibkeys.mad.const import MAX_HOPS
+from ibkeys.printable import counted
+from ibkeys.topology.model import Node, Port, Topology
+
+
+def start_of(fabric: Topology, guids: list[int]) -> Port | None:
+    """Return the port that the first of *guids*, of ports or nodes, names; None where there is none of them."""
+    for guid in guids:
+        for node in fabric.nodes:
+            ports = [node.port(0)] if node.is_switch else [port for _, port in sorted(node.ports.items())]
+            for port in ports:
+                if guid in (port.guid, node.guid):
+                    return port
+    return None
+
+
+def lay_routes(fabric: Topology, start: Port | None) -> list[str]:
+    """Give each node and port that links reach its route from *start*, and put the nodes in that order.
+
+    Returns what a reader should know: where no file says a start, the routes are from the first node; nodes that no
+    link reaches have the route of the start, which is not theirs.
+    """
+    notes = []
+    if start is None:
+        node = fabric.nodes[0]
+        start = node.port(0) if node.is_switch else next((node.ports[num] for num in sorted(node.ports)), node.port(1))
+        notes.append(f"no file says where it was written, so routes are from {start}")
+    fabric.nodes.remove(start.node)
+    fabric.nodes.insert(0, start.node)
+    reached = _walk(start)
+    lost = [node for node in fabric.nodes if node not in reached]
+    if lost:
+        notes.append(f"{counted(len(lost), 'node')} without a known link to {start}: their routes are not known")
+    for node in fabric.nodes:
+        for port in node.ports.values():
+            if not node.is_switch and port.path is None and _is_described(port):
+                port.path = ()
+        _name_arrival(node)
+    fabric.put_in_order()
+    return notes
+
+
+def _walk(start: Port) -> set[Node]:
+    start.node.path = ()
+    if not start.node.is_switch:
+        start.path = ()
+    reached = {start.node}
+    waiting = deque([start.node])
+    while waiting:
+        node = waiting.popleft()
+        leave = [port for _, port in sorted(node.ports.items())] if node.is_switch else [start]
+        for port in leave if node.is_switch or node is start.node else ():
+            far = port.peer
+            if far is None or len(node.path) >= MAX_HOPS:
+                continue
+            path = (*node.path, port.num)
+            if far.path is None and not far.node.is_switch:
+                far.path = path
+            if far.node not in reached:
+                reached.add(far.node)
+                far.node.path = path
+                _name_arrival(far.node, far)
+                waiting.append(far.node)
+    return reached
+
+
+def _name_arrival(node: Node, port: Port | None = None) -> None:
+    """Let NodeInfo name the port that it is read by, where no file has it as it was read: one that a link reaches."""
+    if NodeInfo(node.info).local_port_num or (node.is_switch and port is None):
+        return
+    port = port or next((node.ports[num] for num in sorted(node.ports)), node.port(1))
+    node.info = NodeInfo(node.info).replace(local_port_num=port.num, port_guid=port.port_guid).raw
+
+
+def _is_described(port: Port) -> bool:
+    """Whether a file says more of a CA port than that it is there: such a port counts among those that are read."""
+    if port.peer is not None or port.p_key_raw is not None:
+        return True
+    return port.is_linked if port.info is not None else port.stated_lid is not None

@@ -1,0 +1,125 @@
+"""What one file says about a fabric, before anything is made of it. What a file does not say is None or not there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.fields import NumberRow
+
+PORT_INFO_NEEDED: Final[tuple[NumberRow, ...]] = (
+    PortInfo.master_sm_lid,
+    PortInfo.capability_mask,
+    PortInfo.port_state,
+    PortInfo.port_physical_state,
+    PortInfo.p_key_violations,
+    PortInfo.q_key_violations,
+)
+"""Fields without which a PortInfo counts as not read: a command would take the zero in their place for an answer."""
+END_PORT_NEEDED: Final[tuple[NumberRow, ...]] = (
+    PortInfo.lid,
+    PortInfo.lmc,
+    PortInfo.m_key_protect_bits,
+    PortInfo.m_key_lease_period,
+    PortInfo.m_key_violations,
+)
+"""Further ones, of a port that owns an M_Key and a LID."""
+SWITCH_PORT_NEEDED: Final[tuple[NumberRow, ...]] = (
+    PortInfo.partition_enforcement_inbound,
+    PortInfo.partition_enforcement_outbound,
+    PortInfo.filter_raw_inbound,
+    PortInfo.filter_raw_outbound,
+)
+"""Further ones, of an external port of a switch."""
+
+MOST_PORTS: Final = 254
+
+End = tuple[int, int]
+"""One end of a link: node GUID and port number."""
+
+
+@dataclass(slots=True)
+class NodeSaid:
+    """A node. ``type`` as NodeInfo has it. ``fields``: fields of NodeInfo by JSON name, as far as they are said;
+    ``info``: the whole NodeInfo of 64 bytes, where the file has it raw. ``switch_info``: 64 bytes. ``line``: where in
+    the file, 0 in one without lines."""
+
+    guid: int
+    type: int
+    num_ports: int
+    line: int = 0
+    description: bytes | None = None
+    fields: dict[str, int] = field(default_factory=dict)
+    info: bytes | None = None
+    switch_info: bytes | None = None
+
+
+@dataclass(slots=True)
+class PortSaid:
+    """A port. ``node``: the GUID of its node; None where the port is named by ``at_lid``, or by ``at_guid``, a port or
+    node GUID.
+
+    ``num`` 0 of a CA that is named so: the port that has that LID or GUID. ``info``: PortInfo of 64 bytes; fields that
+    the file does not say are 0 in it, and ``lacks`` has their JSON names. ``says_m_key``: whether it says the M_Key.
+    ``blocks``: blocks of the P_Key table by number, 64 bytes each; ``table``: all of it.
+    """
+
+    node: int | None
+    num: int
+    line: int = 0
+    at_lid: int | None = None
+    at_guid: int | None = None
+    guid: int | None = None
+    lid: int | None = None
+    info: bytes | None = None
+    lacks: frozenset[str] = frozenset()
+    says_m_key: bool = True
+    blocks: dict[int, bytes] = field(default_factory=dict)
+    table: bytes | None = None
+
+
+@dataclass(slots=True)
+class Said:
+    """All that one file says. ``links``: None where files of this kind list no links. ``switch_infos``: SwitchInfo of
+    64 bytes by LID. ``start``: port GUID or node GUID of where the tool ran, None when that is not said. ``notes``:
+    what was left out, in sentences."""
+
+    nodes: list[NodeSaid] = field(default_factory=list)
+    ports: list[PortSaid] = field(default_factory=list)
+    links: list[tuple[End, End]] | None = None
+    switch_infos: list[tuple[int, bytes]] = field(default_factory=list)
+    start: int | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def m_keys(self) -> int:
+        """How many ports' M_Keys the file holds."""
+        return sum(port.info is not None and port.says_m_key and any(port.info[:8]) for port in self.ports)
+
+
+class PortFields:
+    """Collects fields of one PortInfo as a file names them."""
+
+    __slots__ = ("_buffer", "said")
+
+    def __init__(self) -> None:
+        self._buffer = bytearray(PortInfo.size)
+        self.said: set[str] = set()
+
+    def put(self, row: NumberRow, value: int) -> bool:
+        """Take a field; return False for a value that the field cannot have, which is then not said."""
+        if not 0 <= value <= row.max:
+            return False
+        row.patch(self._buffer, value)
+        self.said.add(row.attr)
+        return True
+
+    def into(self, port: PortSaid) -> PortSaid:
+        """Put what was collected into *port*, and return it."""
+        port.info = bytes(self._buffer)
+        port.lacks = frozenset(PortInfo.rows) - self.said
+        port.says_m_key = PortInfo.m_key.attr in self.said
+        if PortInfo.lid.attr in self.said:
+            port.lid = PortInfo.lid.decode(port.info) or None
+        return port

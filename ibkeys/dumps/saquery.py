@@ -1,0 +1,131 @@
+"""What ``saquery NodeRecord``, ``PortInfoRecord`` and ``PKeyTableRecord`` print: the SM's word, not the ports'.
+
+    record := NAME"Record dump:", lines "name....value"; of a P_Key table 4 lines of 8 "0x%04x" too, and an empty line
+
+A port is named by the LID of its end port and its number. Without the SM_Key the SA shows 0 as the M_Key of any port,
+so a zero says nothing. Source: infiniband-diags 44, saquery.c.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from ibkeys.dumps.dotted import NODE_RECORD, node_of, split_dotted, take_port_info, value_of
+from ibkeys.dumps.lines import TextLine, text_lines, without_messages
+from ibkeys.dumps.said import PortFields, PortSaid, Said
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.const import MAX_UNICAST_LID, P_KEYS_PER_BLOCK
+
+PORT_INFO_RECORD: Final = "PortInfoRecord"
+P_KEY_RECORD: Final = "PKeyTableRecord"
+NODE: Final = "NodeRecord"
+_HEADING: Final = re.compile(r"(\w+Record) dump:")
+BEGINS: Final = re.compile(rf"(?:{PORT_INFO_RECORD}|{P_KEY_RECORD}|{NODE}) dump:")
+_KEYS: Final = re.compile(r"(?:0x[0-9a-fA-F]{4} ?){8}", re.ASCII)
+_MOST: Final = {
+    "lid": MAX_UNICAST_LID,
+    "LID": MAX_UNICAST_LID,
+    "EndPortLid": MAX_UNICAST_LID,
+    "Port": 254,
+    "PortNum": 254,
+    "Block": 2047,
+}
+
+
+def read_saquery(path: Path, limit: int) -> Said:
+    """Return what a file of saquery's output says. Raises FileFormatError."""
+    reader = _Reader()
+    for line in without_messages(text_lines(path, limit)):
+        reader.take(line)
+    reader.end_record()
+    return reader.said
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.said = Said()
+        self.record = ""
+        self.heading: TextLine | None = None
+        self.numbers: dict[str, int] = {}
+        self.fields = PortFields()
+        self.keys = bytearray()
+        self.node: dict[str, int] = {}
+        self.description: bytes | None = None
+        self.nodes: set[int] = set()
+        self.tables: dict[tuple[int, int], PortSaid] = {}
+
+    def take(self, line: TextLine) -> None:
+        heading = _HEADING.fullmatch(line.text.strip())
+        if heading:
+            self.end_record()
+            self.record, self.heading = heading[1], line
+            self.numbers, self.fields, self.keys = {}, PortFields(), bytearray()
+            self.node, self.description = {}, None
+            return
+        if self.record == P_KEY_RECORD and _KEYS.fullmatch(line.text.strip() + " "):
+            self.keys += bytes.fromhex(line.text.replace("0x", ""))
+            return
+        pair = split_dotted(line.text)
+        if pair is None:
+            return
+        name, text = pair
+        if name in _NUMBERS.get(self.record, ()) and name not in self.numbers:
+            self.numbers[name] = line.number_in(text, name, _MOST[name])
+        elif self.record == NODE and name == "NodeDescription":
+            self.description = text.encode("utf-8", "surrogateescape")
+        elif self.record == NODE and name in NODE_RECORD:
+            row, words = NODE_RECORD[name]
+            self.node[row.attr] = value_of(line, name, text, row, words)
+        elif self.record == PORT_INFO_RECORD:
+            take_port_info(line, name, text, self.fields)
+
+    def end_record(self) -> None:
+        """Put the record that was read where it belongs. Raises FileFormatError if a part of it is missing."""
+        heading, record = self.heading, self.record
+        self.heading, self.record = None, ""
+        if heading is None or record not in _NUMBERS:
+            return
+        if record == NODE:
+            self._node(heading)
+            return
+        lid, num = (self.numbers.get(name) for name in _PLACE[record])
+        if lid is None or num is None:
+            raise heading.error(f"this {record} does not say {' or '.join(_PLACE[record])}")
+        if record == PORT_INFO_RECORD:
+            port = self.fields.into(PortSaid(None, num, heading.number, at_lid=lid))
+            assert port.info is not None
+            port.says_m_key = port.says_m_key and bool(PortInfo(port.info).m_key)
+            self.said.ports.append(port)
+            return
+        block = self.numbers.get("Block")
+        if block is None or len(self.keys) != 2 * P_KEYS_PER_BLOCK:
+            raise heading.error(f"this {record} has no Block, or not {P_KEYS_PER_BLOCK} P_Keys: it is cut off")
+        self._block(heading, (lid, num), block)
+
+    def _node(self, heading: TextLine) -> None:
+        node, port = node_of(heading, self.node, self.numbers.get("lid", 0))
+        node.description = self.description
+        if node.guid not in self.nodes:  # one record for each port of a CA
+            self.nodes.add(node.guid)
+            self.said.nodes.append(node)
+        if port is not None:
+            self.said.ports.append(port)
+
+    def _block(self, heading: TextLine, place: tuple[int, int], block: int) -> None:
+        port = self.tables.get(place)
+        if port is None:
+            port = self.tables[place] = PortSaid(None, place[1], heading.number, at_lid=place[0])
+            self.said.ports.append(port)
+        if port.blocks.setdefault(block, bytes(self.keys)) != bytes(self.keys):
+            raise heading.error("this block of the P_Key table was there before, with other P_Keys")
+
+
+_NUMBERS: Final = {
+    NODE: ("lid",),
+    PORT_INFO_RECORD: ("EndPortLid", "PortNum"),
+    P_KEY_RECORD: ("LID", "Port", "Block"),
+}
+"""The lines of a record that say which one it is."""
+_PLACE: Final = {PORT_INFO_RECORD: ("EndPortLid", "PortNum"), P_KEY_RECORD: ("LID", "Port")}

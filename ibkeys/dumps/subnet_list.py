@@ -1,0 +1,104 @@
+"""OpenSM's ``opensm-subnet.lst``: one line for each end of each link, as the subnet manager sees it.
+
+    line := end end "PHY=" 4x "LOG=" ACT "SPD=" 10
+    end  := "{" CA|SW|Rt ["-SM"] "Ports:"HH "SystemGUID:"H… "NodeGUID:"H… "PortGUID:"H… "VenID:"H… "DevID:"H… "Rev:"H…
+            "{"name"}" "LID:"HHHH "PN:"HH "}"
+
+Numbers are hex without 0x. The second end of a line writes VenID and DevID otherwise, so they are taken from the first
+one; each end of a link is the first one of some line. Source: opensm osm_subnet dump, and files of opensm 3.3.23.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from ibkeys.dumps.lines import TextLine, text_lines
+from ibkeys.dumps.said import End, NodeSaid, PortSaid, Said
+from ibkeys.mad.const import NodeType
+
+_TYPES: Final = {"CA": NodeType.CA, "SW": NodeType.SWITCH, "Rt": NodeType.ROUTER}
+_HEX: Final = r"[0-9a-fA-F]"
+_ABOUT: Final = (
+    rf"\{{ (?P<type>CA|SW|Rt)(?:-SM)? Ports:(?P<ports>{_HEX}{{2}}) SystemGUID:(?P<system>{_HEX}{{1,16}}) "
+    rf"NodeGUID:(?P<node>{_HEX}{{1,16}}) PortGUID:(?P<port>{_HEX}{{1,16}}) VenID:(?P<vendor>{_HEX}{{1,8}}) "
+    rf"DevID:(?P<device>{_HEX}{{1,8}}) Rev:(?P<revision>{_HEX}{{1,8}}) "
+)
+_PLACE: Final = rf"LID:(?P<lid>{_HEX}{{4}}) PN:(?P<number>{_HEX}{{2}}) \}}"
+_END: Final = re.compile(rf"{_ABOUT}\{{(?P<name>.*)\}} {_PLACE}", re.DOTALL)
+_BETWEEN: Final = re.compile(rf"\}} LID:{_HEX}{{4}} PN:{_HEX}{{2}} \}}(?= \{{ (?:CA|SW|Rt))")
+_TAIL: Final = re.compile(r" PHY=\S* LOG=\S* SPD=\S*\s*$")
+_ID_BITS: Final = {"vendor": ("vendor_id", 24), "device": ("device_id", 16), "revision": ("revision", 32)}
+BEGINS: Final = re.compile(r"\{ (?:CA|SW|Rt)(?:-SM)? Ports:")
+
+
+def read_subnet_list(path: Path, limit: int) -> Said:
+    """Return what an opensm-subnet.lst says. Raises FileFormatError."""
+    reader = _Reader()
+    for line in text_lines(path, limit):
+        if line.text.strip():
+            reader.take(line)
+    return reader.said
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.said = Said(links=[])
+        self.nodes: dict[int, NodeSaid] = {}
+        self.ports: dict[End, PortSaid] = {}
+        self.linked: set[tuple[End, End]] = set()
+
+    def take(self, line: TextLine) -> None:
+        ends = self._ends(line)
+        if ends is None:
+            self.said.notes.append(
+                f"{line.path}:{line.number}: a node's name reads like the rest of the line, so the link was left out"
+            )
+            return
+        near, far = (self._end(line, end, first) for first, end in zip((True, False), ends, strict=True))
+        pair = (min(near, far), max(near, far))
+        if pair not in self.linked:
+            self.linked.add(pair)
+            assert self.said.links is not None
+            self.said.links.append(pair)
+
+    def _ends(self, line: TextLine) -> tuple[re.Match[str], re.Match[str]] | None:
+        """Return both ends; None where a name makes it doubtful where one ends and the other begins."""
+        tail = _TAIL.search(line.text)
+        splits = list(_BETWEEN.finditer(line.text))
+        if tail is None or not splits:
+            raise line.error("is no line of an opensm-subnet.lst: { CA ... LID: PN: } { ... } PHY= LOG= SPD=")
+        if len(splits) > 1:
+            return None
+        at = splits[0].end()
+        first, second = _END.fullmatch(line.text[:at]), _END.fullmatch(line.text[at + 1 : tail.start()])
+        if first is None or second is None:
+            raise line.error("has an end that is no { CA Ports: SystemGUID: NodeGUID: ... { name } LID: PN: }")
+        return first, second
+
+    def _end(self, line: TextLine, end: re.Match[str], is_first: bool) -> End:
+        guid, num = line.guid_in(end["node"], "NodeGUID"), int(end["number"], 16)
+        kind, ports = _TYPES[end["type"]], int(end["ports"], 16)
+        node = self.nodes.get(guid)
+        if node is None:
+            description = end["name"].encode("utf-8", "surrogateescape")
+            node = self.nodes[guid] = NodeSaid(guid, kind, ports, line.number, description)
+            node.fields["system_image_guid"] = int(end["system"], 16)
+            self.said.nodes.append(node)
+        elif (node.type, node.num_ports) != (kind, ports):
+            raise line.error(f"the node of line {node.line} has another type or number of ports here")
+        if is_first:
+            for group, (attr, bits) in _ID_BITS.items():
+                if int(end[group], 16) < 1 << bits:
+                    node.fields[attr] = int(end[group], 16)
+        if not 1 <= num <= ports:
+            raise line.error("PN is not one of the node's ports")
+        # The LID and PortGUID of a switch are those of its port 0.
+        own = 0 if kind == NodeType.SWITCH else num
+        port = self.ports.get((guid, own))
+        if port is None:
+            port = self.ports[guid, own] = PortSaid(guid, own, line.number, guid=line.guid_in(end["port"], "PortGUID"))
+            self.said.ports.append(port)
+        port.lid = int(end["lid"], 16) or port.lid
+        return guid, num

@@ -1,0 +1,102 @@
+"""The attributes of virtual ports, which NVIDIA's adapters have behind a physical port. Nothing else lives here.
+
+They are asked of the physical port, in the classes of subnet management. Which AttributeModifier names a virtual port
+is not publicly known, so only VirtualizationInfo is asked for (modifier 0); the others are decoded where they are seen.
+Source of every offset: NVIDIA's ib_types.h of 2025, compiled.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ibkeys.errors import EncodeError
+from ibkeys.mad.attributes import Attribute
+from ibkeys.mad.const import AttributeID
+from ibkeys.mad.fields import ArrayRow, field
+
+
+class VirtualizationInfo(Attribute):
+    """Whether a port has virtual ports, and how many there can be. AttributeModifier: 0."""
+
+    __slots__ = ()
+    name = "VirtualizationInfo"
+    attribute_id = AttributeID.VIRTUALIZATION_INFO
+    # fmt: off
+    #                                name                      byte width
+    vport_cap              = field("VPortCap",                   0, 16)
+    vport_index_top        = field("VPortIndexTop",              2, 16)
+    virtualization_enable   = field("VirtualizationEnable",       4,  1)
+    vclient_reregistration = field("VClientReregistration",      4,  1, bit=1)
+    vport_state_change     = field("VPortStateChange",           4,  1, bit=2)
+    virtualization_revision = field("VirtualizationRevision",     6,  8)
+    capability_mask         = field("CapabilityMask",             7,  8)
+    # fmt: on
+
+
+class VPortInfo(Attribute):
+    """One virtual port. Its LID is VPortLID where LIDRequired is set, else that of the virtual port LIDByVPortIndex."""
+
+    __slots__ = ()
+    name = "VPortInfo"
+    attribute_id = AttributeID.V_PORT_INFO
+    # fmt: off
+    #                          name                 byte width
+    vport_state       = field("VPortState",            0,  4)
+    client_reregister  = field("ClientReregister",      0,  1, bit=4)
+    lid_required       = field("LIDRequired",           0,  1, bit=5)
+    guid_cap           = field("GUIDCap",               1,  8)
+    capability_mask    = field("CapabilityMask",        2, 16)
+    p_key_violations   = field("P_KeyViolations",       4, 16)
+    q_key_violations   = field("Q_KeyViolations",       6, 16)
+    vport_lid         = field("VPortLID",              8, 16)
+    lid_by_vport_index = field("LIDByVPortIndex",     10, 16)
+    vport_guid        = field("VPortGUID",            12, 64, hex=True)
+    vport_profile     = field("VPortProfile",         20, 64, hex=True)
+    # fmt: on
+
+
+class VNodeInfo(Attribute):
+    """The virtual node to which virtual ports belong: what a virtual function shows its host."""
+
+    __slots__ = ()
+    name = "VNodeInfo"
+    attribute_id = AttributeID.V_NODE_INFO
+    # fmt: off
+    #                        name           byte width
+    partition_cap  = field("PartitionCap",     0, 16)
+    local_port_num = field("LocalPortNum",     2,  8)
+    num_ports      = field("NumPorts",         3,  8)
+    vnode_guid    = field("VNodeGUID",        4, 64, hex=True)
+    # fmt: on
+
+
+class _Halves(ArrayRow):
+    """A row of numbers of 4 bits, the first in the upper half of its byte."""
+
+    __slots__ = ()
+
+    def decode(self, raw: bytes | bytearray) -> tuple[int, ...]:
+        """Return all elements."""
+        return tuple(half for byte in raw[self.span] for half in (byte >> 4, byte & 0xF))
+
+    def encode(self, value: Any) -> int:
+        """Return the elements as one big number, the first in the highest bits."""
+        values = tuple(value)
+        if len(values) != self.count:
+            raise EncodeError(f"{self.name}: {len(values)} elements given, the array has {self.count}")
+        total = 0
+        for element in values:
+            total = total << 4 | self._checked(element, self.name)
+        return total
+
+
+class VPortState(Attribute):
+    """PortState (0 to 4) of 128 virtual ports: number i of the block in byte i div 2."""
+
+    __slots__ = ()
+    name = "VPortState"
+    attribute_id = AttributeID.V_PORT_STATE
+    vport_states = _Halves("VPortStates", 0, 4, 0, 128, "number", "", False, "")
+
+
+VIRTUAL_ATTRIBUTES = (VirtualizationInfo, VPortInfo, VNodeInfo, VPortState)

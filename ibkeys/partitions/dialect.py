@@ -1,0 +1,65 @@
+"""Words of a policy that another OpenSM than upstream's may know, so that nothing can be said of them.
+
+NVIDIA's OpenSM has keywords that upstream refuses. ``ALL_VCAS`` is one that was reported; no list of them is public,
+and none was seen at work. Such a word is neither right nor wrong here: it is not checked, and who it means is not
+known.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final, Literal
+
+from ibkeys.keys.pkey import PARTITION_MASK
+from ibkeys.partitions.model import Policy, Problem
+
+Dialect = Literal["opensm", "nvidia"]
+DIALECTS: Final[tuple[Dialect, ...]] = ("opensm", "nvidia")
+NOT_CHECKED: Final = "not-checked"
+_KEYWORD: Final = re.compile(rb"[A-Z][A-Z0-9_]*[A-Z0-9](?=\s*(?:[=,;]|$))")
+
+
+def in_dialect(policy: Policy, dialect: Dialect) -> Policy:
+    """Return *policy* as it is to be judged: of NVIDIA's OpenSM, words like keywords that upstream does not know are
+    warnings and no errors, and the partitions that they stand in are left open."""
+    if dialect == "opensm":
+        return policy
+    unknown = {error: word for error in policy.errors if (word := _keyword_at(policy, error))}
+    if not unknown:
+        return policy
+    remarks = [
+        Problem(
+            error.line,
+            error.column,
+            "warning",
+            NOT_CHECKED,
+            f"{word!r} is no keyword of upstream OpenSM, perhaps one of NVIDIA's: not checked, and who it means is "
+            "not known",
+        )
+        for error, word in unknown.items()
+    ]
+    open_ones = {_partition_at(policy, error) for error in unknown}
+    says = policy.says if policy.says is not None else frozenset(range(1, PARTITION_MASK + 1))
+    return replace(
+        policy,
+        errors=tuple(error for error in policy.errors if error not in unknown),
+        warnings=tuple(sorted([*policy.warnings, *remarks])),
+        says=says - open_ones,
+    )
+
+
+def _keyword_at(policy: Policy, error: Problem) -> str | None:
+    """Return the word in capitals at which *error* stands; None for any other mistake."""
+    if error.code != "bad-guid" or policy.data is None:
+        return None
+    lines = policy.data.split(b"\n")
+    if error.line > len(lines):
+        return None
+    found = _KEYWORD.match(lines[error.line - 1], error.column - 1)
+    return found[0].decode() if found else None
+
+
+def _partition_at(policy: Policy, error: Problem) -> int:
+    before = [each for each in policy.definitions if (each.line, each.column) <= (error.line, error.column)]
+    return before[-1].base if before else 0

@@ -1,0 +1,40 @@
+"""Files of a process with a root directory or mounts of its own, which others name by way of its link /proc/PID/root.
+
+Looked up part by part such a name may lead to a file of the host itself: with other mounts, /proc/PID/root still reads
+like a link to /. So a file is replaced by that name only where both are the same: the file, and the folder in which the
+new one takes its place.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from ibkeys.errors import FileError
+from ibkeys.host.host_files import HostFiles
+
+_INSIDE: Final = re.compile(r"/+proc/.*", re.DOTALL)
+
+
+def refuse_other_root(files: HostFiles, path: Path, place: Path) -> None:
+    """Raise FileError if *place*, to which *path* leads, is not the file that *path* means, and HostNotReached."""
+    if not _INSIDE.match(str(path)):
+        return
+    for meant, found in ((path.parent, place.parent), (path, place)):
+        if _identity(files, meant) != _identity(files, found):
+            at = f"{files.name}: {path}" if files.name else f"{path}"
+            raise FileError(
+                f"{at}: is in another root directory or on its own mounts, for example in a container; change it at "
+                f"its "
+                "source"
+            )
+
+
+def _identity(files: HostFiles, path: Path) -> tuple[int, int] | None:
+    try:
+        return files.stat(path).identity
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise FileError(f"{path}: cannot be examined: {error.strerror or error}") from None

@@ -1,0 +1,101 @@
+"""The OpenSM processes of this host. Signals go to the very process that was seen, never to one that reuses its ID."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ibkeys import files
+from ibkeys.errors import HostRefused
+from ibkeys.host.opensm_process import OpensmProcess, started_at
+from ibkeys.sm.machines.systemd import Systemd
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessesHere:
+    """What may be said to an OpenSM of this host. ``tools``: the environment of systemctl; ``proc``: where processes
+    show. Every method raises HostRefused for a process that is not the one that was seen."""
+
+    tools: Mapping[str, str]
+    proc: Path
+
+    def may_signal(self, process: OpensmProcess) -> str | None:
+        """Return why this user may not signal *process*, None if it may."""
+        try:
+            with self._held(process) as descriptor:
+                signal.pidfd_send_signal(descriptor, 0)
+        except HostRefused as error:
+            return str(error)
+        return None
+
+    def signal(self, process: OpensmProcess) -> None:
+        """Send SIGHUP. Where systemd does not, it is sent all the same."""
+        with self._held(process) as descriptor:
+            unit = self._systemd.unit_of(process)
+            if unit is None or not self._hung_up(unit):
+                signal.pidfd_send_signal(descriptor, signal.SIGHUP)
+
+    def stop(self, process: OpensmProcess) -> None:
+        """Let systemd stop it, or send SIGTERM. Where systemd refuses, nothing is sent: it might start it again."""
+        with self._held(process) as descriptor:
+            unit = self._systemd.unit_of(process)
+            if unit is None:
+                signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+            else:
+                self._systemd.stop(unit)
+
+    def can_start(self, process: OpensmProcess) -> bool:
+        """Return whether it is the main process of its unit."""
+        with self._held(process):
+            return self._systemd.unit_of(process) is not None
+
+    def start_unit(self, unit: str) -> None:
+        """Start a unit."""
+        self._systemd.start(unit)
+
+    @property
+    def _systemd(self) -> Systemd:
+        return Systemd(self.tools)
+
+    def _hung_up(self, unit: str) -> bool:
+        try:
+            self._systemd.send_sighup(unit)
+        except HostRefused:
+            return False
+        return True
+
+    @contextmanager
+    def _held(self, process: OpensmProcess) -> Iterator[int]:
+        """Yield a pidfd of this very process. Raises HostRefused when another process has its ID now."""
+        if process.ticks is None:
+            raise HostRefused(
+                f"process {process.pid}: its start time is not known, so it may be a different process now", ""
+            )
+        try:
+            descriptor = os.pidfd_open(process.pid)
+            try:
+                # Open first, then compare the start time: an open pidfd never refers to a later process with the same
+                # ID.
+                if started_at(_stat(self.proc / str(process.pid))) != process.ticks:
+                    raise HostRefused(f"process {process.pid}: is no longer the OpenSM that was examined", "")
+                yield descriptor
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise _refused(process, error) from None
+
+
+def _stat(folder: Path) -> str:
+    return files.read_text(folder / "stat", files.SETTINGS, "replace")
+
+
+def _refused(process: OpensmProcess, error: OSError) -> HostRefused:
+    if isinstance(error, ProcessLookupError | FileNotFoundError):
+        return HostRefused(f"process {process.pid}: no longer runs", "")
+    if isinstance(error, PermissionError):
+        return HostRefused(f"process {process.pid}: may not be signalled by this user (UID {os.geteuid()})", "")
+    return HostRefused(f"process {process.pid}: cannot be signalled: {error.strerror or error}", "")

@@ -1,0 +1,102 @@
+"""A guard process on another host that rolls back by itself: it needs neither the connection nor the fabric.
+
+It has a directory of its own (mode 0700, below /tmp of that host) with the former bytes, the sums of the texts that it
+may take back, and the program that it runs. The directory's name is its token. Of "confirmed" and "rolling back"
+exactly one happens: both make the same symbolic link in there.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Final
+
+from ibkeys.errors import HostRefused
+from ibkeys.host.opensm_process import OpensmProcess
+from ibkeys.host.replacing.seen import SeenFile
+from ibkeys.sm.machines import writer as program_there
+from ibkeys.sm.machines.writer import Writer, WriterRefused, sum_of
+
+QUIET_SECONDS: Final = 900
+"""After so many seconds without a keep-alive the guard treats the connection as cut. The program has the same number.
+"""
+_TOKEN: Final = re.compile(r"ibkeys-guard-[A-Za-z0-9]{8,64}")
+
+
+class OtherGuard:
+    """A `RemoteGuard`. ``pid``: its process there, 0 before it began. *named*: gives the words that mean a process."""
+
+    def __init__(
+        self,
+        host: str,
+        writer: Writer,
+        seconds: float,
+        named: Callable[[OpensmProcess], tuple[str, str, str]],
+    ) -> None:
+        self._host, self._writer, self._named = host, writer, named
+        self._seconds = max(math.ceil(seconds), 0)
+        self.token = ""
+        self.pid = 0
+
+    def began(self, seen: SeenFile, process: OpensmProcess) -> str:
+        """Start it, and return its token. Raises HostRefused, HostNotReached."""
+        if self.token:
+            raise HostRefused(f"{self._host}: the guard runs already", self._host)
+        talk = self._writer.conversation
+        who = "+".join(self._named(process))
+        try:
+            token = self._writer.one("make_room")
+            if not _TOKEN.fullmatch(token):
+                talk.end("its answer is invalid (a guard)")
+            self._writer.send("keep", program_there.program().encode(), token, "program")
+            if seen.data is not None:
+                self._writer.send("keep", seen.data, token, "former")
+            words = (token, str(self._seconds), who, sum_of(seen.data))
+            self.pid = talk.number(self._writer.one("watch", *words, path=seen.path))
+        except WriterRefused as no:
+            raise HostRefused(f"{self._host}: no guard can be started: {no.reason or no.kind}", self._host) from None
+        self.token = token
+        return token
+
+    def written(self, data: bytes) -> None:
+        """Announce contents that are about to be written. Raises HostRefused, HostNotReached."""
+        self._say("note", sum_of(data))
+
+    def alive(self) -> None:
+        """Send it a keep-alive. Raises HostNotReached."""
+        self._say("alive")
+
+    def waiting(self) -> None:
+        """Start the timeout now. Raises HostRefused, HostNotReached."""
+        self._say("waiting")
+
+    def over(self) -> bool:
+        """End it: everything was restored by this process. Raises HostRefused, HostNotReached."""
+        return bool(self.token) and confirm_guard(self._host, self._writer, self.token)
+
+    def confirm(self) -> bool:
+        """End it: what was written stays. Raises HostRefused, HostNotReached."""
+        return bool(self.token) and confirm_guard(self._host, self._writer, self.token)
+
+    def _say(self, question: str, *words: str) -> None:
+        if not self.token:
+            raise HostRefused(f"{self._host}: the guard was not started", self._host)
+        try:
+            self._writer.ask(question, self.token, *words)
+        except WriterRefused as no:
+            why = no.reason or "it is not there any more"
+            raise HostRefused(f"{self._host}: the guard cannot be reached: {why}", self._host) from None
+
+
+def confirm_guard(host: str, writer: Writer, token: str) -> bool:
+    """End a guard; False when it is rolling back already, or is there no more. Raises HostRefused, HostNotReached."""
+    if not _TOKEN.fullmatch(token):
+        raise HostRefused(f"{host}: {token!r} is not a guard", host)
+    try:
+        writer.ask("over", token)
+    except WriterRefused as no:
+        if no.kind == "gone":
+            return False
+        raise HostRefused(f"{host}: the guard cannot be reached: {no.reason or no.kind}", host) from None
+    return True

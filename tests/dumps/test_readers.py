@@ -1,0 +1,156 @@
+"""What each kind of file says, on files that the real tools wrote (``tests/data/dumps``)."""
+
+from __future__ import annotations
+
+import pytest
+
+from ibkeys.dumps.kinds import KINDS, kind_of
+from ibkeys.fabric.snapshot import Snapshot
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.fields import NumberRow
+from ibkeys.topology.model import Port
+from tests.dumps.bringing import DUMPS, M_KEY, bring
+
+
+def at(snapshot: Snapshot, lid: int, num: int | None = None) -> Port:
+    port = snapshot.fabric.find_lid(lid)
+    assert port is not None
+    return port.node.port(num) if num is not None else port
+
+
+def field(port: Port, row: NumberRow) -> int:
+    assert port.info is not None
+    return row.decode(port.info)
+
+
+@pytest.mark.parametrize(
+    ("file", "kind"),
+    [
+        ("keyed.cache", "ibnetdiscover --cache"),
+        ("ibnetdiscover.txt", "ibnetdiscover"),
+        ("opensm-subnet.lst", "opensm-subnet.lst"),
+        *((file, "saquery") for file in ("nr.txt", "pir.txt", "pktr.txt")),
+        *((file, "smpquery") for file in ("portinfo.txt", "nodeinfo.txt", "switchinfo.txt", "pkeys.txt", "dr.txt")),
+    ],
+)
+def test_a_file_is_known_by_its_beginning(file: str, kind: str) -> None:
+    assert kind_of(DUMPS / file).name == kind
+
+
+def test_only_saquery_and_the_lst_are_the_words_of_the_sm() -> None:
+    assert {kind.name for kind in KINDS if kind.is_sm} == {"saquery", "opensm-subnet.lst"}
+
+
+@pytest.mark.parametrize("file", ["ibnetdiscover.txt", "keyed.cache", "opensm-subnet.lst"])
+def test_nodes_links_lids_and_names(file: str) -> None:
+    snapshot = bring(file)
+    assert [node.type_name for node in snapshot.fabric.nodes].count("switch") == 2
+    assert sum(port.peer is not None for port in snapshot.fabric.ports()) == 16
+    names = {port.lid: port.node.description for port in snapshot.fabric.end_ports()}
+    assert names[2] == "node02 mlx4_0"
+    assert names[7] == "MF0;switch-a:IS5023/U1"
+    assert set(names) == set(range(1, 9))
+    guids = {port.lid: port.guid for port in snapshot.fabric.end_ports()}
+    assert (guids[2], guids[7]) == (0x0002C903000A1021, 0x0002C90200401000)
+    assert at(snapshot, 2).peer is at(snapshot, 7, 2)
+
+
+@pytest.mark.parametrize("file", ["ibnetdiscover.txt", "keyed.cache"])
+def test_routes_begin_where_the_tool_ran(file: str) -> None:
+    snapshot = bring(file)
+    assert at(snapshot, 1).path == ()
+    assert at(snapshot, 4).path == (1, 7, 1)
+    assert snapshot.about.lid == 1
+
+
+@pytest.mark.parametrize("file", ["ibnetdiscover.txt", "opensm-subnet.lst"])
+def test_what_a_list_of_nodes_does_not_say_is_unknown(file: str) -> None:
+    port = at(bring(file), 2)
+    assert (port.info, port.p_key_raw, port.capacity, port.m_key_state) == (None, None, None, "unreadable")
+    assert not port.is_active
+
+
+def test_a_cache_has_raw_port_info() -> None:
+    snapshot = bring("keyed.cache")
+    port = at(snapshot, 2)
+    assert (port.m_key_state, field(port, PortInfo.m_key), field(port, PortInfo.m_key_protect_bits)) == (
+        "set",
+        M_KEY,
+        1,
+    )
+    assert field(port, PortInfo.m_key_lease_period) == 60
+    assert port.capacity == 64
+    assert at(snapshot, 7, 1).capacity == 64
+    assert snapshot.files[0].m_keys == 8
+
+
+def test_a_cache_without_the_key_hides_it() -> None:
+    snapshot = bring("plain.cache")
+    # ibnetdiscover of the node itself is answered like any other: the key was not sent
+    assert {port.m_key_state for port in snapshot.fabric.end_ports()} == {"hidden"}
+    assert snapshot.files[0].m_keys == 0
+
+
+@pytest.mark.parametrize(
+    ("file", "state"),
+    [("portinfo.txt", "unreadable"), ("portinfo-hidden.txt", "hidden"), ("portinfo-keyed.txt", "set")],
+)
+def test_smpquery_without_k_says_nothing_of_the_key(file: str, state: str) -> None:
+    port = at(bring("ibnetdiscover.txt", file), 2)
+    assert port.m_key_state == state
+    assert field(port, PortInfo.m_key_protect_bits) == 1
+    assert port.is_active
+
+
+def test_smpquery_says_enforcement_of_a_switch_port_and_capacities() -> None:
+    files = ("ibnetdiscover.txt", "portinfo-switch.txt", "switchinfo.txt", "nodeinfo.txt")
+    snapshot = bring(*files, pkeys="2", pkeys_switch="7:1")
+    assert [str(key) for _, key in at(snapshot, 2).occupied or ()] == ["0x7fff", "0x8012"]
+    assert at(snapshot, 2).capacity == 64
+    port = at(snapshot, 7, 1)
+    assert (port.capacity, len(port.p_keys or ())) == (64, 64)
+    assert field(port, PortInfo.partition_enforcement_inbound) in (0, 1)
+    assert at(snapshot, 7).capacity is None  # of port 0: no nodeinfo of the switch is there
+
+
+def test_an_answer_by_directed_route_is_nobodys() -> None:
+    snapshot = bring("ibnetdiscover.txt", "dr.txt")
+    assert any("dr.txt:1: the heading has no LID" in note for note in snapshot.fabric.notes)
+
+
+def test_a_whole_table_says_how_many_entries_there_are() -> None:
+    assert at(bring("ibnetdiscover.txt", pkeys="0x0002c903000a1021"), 2).capacity == 64
+
+
+def test_records_of_the_sa_need_a_capacity_and_all_blocks() -> None:
+    without = at(bring("ibnetdiscover.txt", "pktr3.txt"), 3)
+    assert without.p_key_raw is None
+    snapshot = bring("keyed.cache", "pktr3.txt", "pktr.txt")
+    assert [str(key) for _, key in at(snapshot, 3).occupied or ()] == ["0x7fff"]
+    key = (at(snapshot, 3), "P_KeyTable")
+    assert snapshot.files[snapshot.origins[key]].name == "pktr3.txt"
+    assert snapshot.files[snapshot.origins[key]].is_sm
+
+
+def test_a_zero_from_the_sa_is_no_key() -> None:
+    snapshot = bring("ibnetdiscover.txt", "pir-keyed.txt")
+    states = {port.m_key_state for port in snapshot.fabric.end_ports() if port.info is not None}
+    assert states == {"set"}  # a port of a switch shows 0, and has none
+    assert bring("ibnetdiscover.txt", "pir.txt").files[1].m_keys == 0
+
+
+def test_node_records_say_who_and_how_many_entries() -> None:
+    snapshot = bring("nr.txt", "pktr.txt")
+    (node,) = snapshot.fabric.nodes
+    assert (node.description, node.num_ports, node.port(0).lid, node.port(0).capacity) == (
+        "MF0;switch-a:IS5023/U1",
+        8,
+        7,
+        8,
+    )
+    assert node.port(0).occupied is not None
+
+
+def test_a_refusal_of_the_sa_is_no_file_to_import() -> None:
+    with pytest.raises(ValueError, match="is none of the files"):
+        bring("ibnetdiscover.txt", "pktr-no.txt")
