@@ -90,8 +90,8 @@ def _values(port: Port) -> dict[str, Any]:
     raw = port.p_key_raw
     return {
         "capacity": port.capacity,
-        "virtual_ports": _virtual_ports(port),
         "pkeys": None if raw is None else _documents_of(raw),
+        "virtual_ports": _virtual_ports(port),
     }
 
 
