@@ -9,6 +9,7 @@ from typing import Final
 from ibkeys.audit.findings import GROUPS
 from ibkeys.audit.rule import Rule
 from ibkeys.audit.rules import cabling as hy_cabling
+from ibkeys.audit.rules import class_keys as ck
 from ibkeys.audit.rules import enforcement as se
 from ibkeys.audit.rules import hygiene as hy
 from ibkeys.audit.rules import key_files as kf
@@ -32,7 +33,7 @@ def _rules_of(*modules: ModuleType) -> Iterator[Rule]:
 
 CATALOGUE: Final[tuple[Rule, ...]] = tuple(
     sorted(
-        _rules_of(mk, mk_history, kf, pk, pk_policy, se, qk, sm, hy, hy_cabling),
+        _rules_of(mk, mk_history, kf, ck, pk, pk_policy, se, qk, sm, hy, hy_cabling),
         key=lambda rule: (_ORDER.index(rule.group), rule.id),
     )
 )

@@ -1,15 +1,18 @@
-"""The small files that an audit compares with: registry of P_Keys, inventory of GUIDs, list of subnet managers.
+"""The small files that an audit compares with: registry of P_Keys, tenants, inventory of GUIDs, subnet managers.
 
-One entry on each line, ``#`` begins a comment, blank lines do not count.
+One entry on each line (of tenants JSON too), ``#`` begins a comment, blank lines do not count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ibkeys import files
 from ibkeys.errors import EncodeError, FileFormatError
+from ibkeys.jsonfile import loads
 from ibkeys.keys import guid as guids
 from ibkeys.keys.number import quoted
 from ibkeys.keys.pkey import PKey
@@ -40,6 +43,56 @@ def read_registry(path: Path) -> dict[int, str]:
     return registry
 
 
+@dataclass(frozen=True, slots=True)
+class Tenancy:
+    """One partition of one tenant, as the operator has it. ``tenant`` and ``name``, of the partition, may be None."""
+
+    partition: int
+    tenant: str | None
+    name: str | None = None
+
+
+def read_tenants(path: Path) -> list[Tenancy]:
+    """Return the partitions of tenants, in the order of the file. One partition may stand twice: who has it then is for
+    the reader to judge.
+
+    Lines ``P_KEY TENANT`` as in a registry, or JSON: a list of objects with ``partition_key`` (text or number),
+    ``tenant_id`` and perhaps ``name``, or an object with such a list as ``partitions``. Raises FileFormatError, and
+    StoreError when it cannot be read.
+    """
+    text = _text(path)
+    if text.lstrip()[:1] in ("[", "{"):
+        document = loads(text.encode(), str(path))
+        entries = document.get("partitions") if isinstance(document, dict) else document
+        if not isinstance(entries, list):
+            raise FileFormatError("is no list of partitions, and has none as partitions", str(path))
+        return [_tenancy(each, path) for each in entries]
+    found = []
+    for line, words in _lines(path):
+        word, _, tenant = words.partition(" ")
+        found.append(Tenancy(_partition(word, path, line), None if tenant in ("", "-") else tenant))
+    return found
+
+
+def _tenancy(entry: Any, path: Path) -> Tenancy:
+    if not isinstance(entry, dict) or "partition_key" not in entry:
+        raise FileFormatError("an entry of partitions is no object with a partition_key", str(path))
+    tenant, name = (entry.get(key) for key in ("tenant_id", "name"))
+    if not all(isinstance(each, str | None) for each in (tenant, name)):
+        raise FileFormatError("a tenant_id or name is no text", str(path))
+    return Tenancy(_partition(str(entry["partition_key"]), path), tenant or None, name or None)
+
+
+def _partition(word: str, path: Path, line: int = 0) -> int:
+    try:
+        key = PKey.parse(word) if not word.isdigit() else PKey(int(word))
+    except (EncodeError, ValueError) as error:
+        raise FileFormatError(str(error), str(path), line, 1 if line else 0) from None
+    if not key.is_valid:
+        raise FileFormatError(f"{word} is no P_Key: partition 0 matches nothing", str(path), line, 1 if line else 0)
+    return key.partition
+
+
 def read_guids(path: Path) -> frozenset[int]:
     """Return the GUIDs of a file with one at the beginning of each line; what follows it is for people.
 
@@ -61,14 +114,17 @@ def parse_guid(text: str) -> int:
     return guids.parse_guid(text)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def _text(path: Path) -> str:
     try:
-        text = files.read_text(path, files.LIST)
+        return files.read_text(path, files.LIST)
     except OSError as error:
         raise os_error(path, "file", error) from error
     except UnicodeDecodeError as error:
         raise FileFormatError(f"is not text ({error.reason})", str(path)) from None
-    for number, line in enumerate(text.splitlines(), 1):
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(_text(path).splitlines(), 1):
         stripped = " ".join(line.partition("#")[0].split())
         if stripped:
             yield number, stripped

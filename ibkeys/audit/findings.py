@@ -22,6 +22,7 @@ PROFILES: Final[tuple[Profile, ...]] = ("lab", "hpc", "cloud", "cloud-secured")
 GROUPS: Final[Mapping[str, str]] = {
     "MK": "M_Keys",
     "KF": "Key files",
+    "CK": "Keys of other classes",
     "PK": "P_Keys and partitions",
     "SE": "Switch enforcement",
     "QK": "Violations and Q_Keys",

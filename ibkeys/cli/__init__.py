@@ -36,6 +36,10 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
         "enforce-show": Entry("partitions.enforce", "Show partition enforcement of switch ports."),
         "caps-show": Entry("partitions.caps", "Show P_Key capacities and enforcement capabilities."),
         "counters-show": Entry("tools.counters", "Show M_Key, P_Key and Q_Key violation counters."),
+        "classkey-show": Entry(
+            "mkeys.classkey",
+            "Show CC_Key, VS_Key, N2N manager key and B_Key: state, protect bit, lease and violations.",
+        ),
         "host-show": Entry("local.host", "Show what the kernel shows of this host's keys, without root."),
         "discover": Entry("tools.discover", "Show nodes, ports and links of the whole subnet."),
         "names": Entry("tools.names", "Show GUID, name, LID and switch port of end ports."),

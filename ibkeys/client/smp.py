@@ -21,6 +21,7 @@ from ibkeys.errors import IbkeysError, LimitReached, MadStatusError, NoReply, Se
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import Attribute
+from ibkeys.mad.classes.gmp import KEY_CLASS_OF
 from ibkeys.mad.const import MAD_SIZE, PERMISSIVE_LID, Method, MgmtClass, describe_status, method_name
 from ibkeys.mad.decode import attribute_name
 from ibkeys.mad.performance import PortCounters
@@ -46,6 +47,7 @@ _CLASS_WORDS: Final = {
     int(MgmtClass.SUBN_DIRECTED_ROUTE): "Subn",
     int(MgmtClass.PERF_MGMT): "Performance",
     int(MgmtClass.SUBN_ADM): "SubnAdm",
+    **{mgmt_class: of.words for mgmt_class, of in KEY_CLASS_OF.items()},
 }
 
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ibkeys.keys.classkey import ClassKey
 from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.mad.classes.gmp import ClassName
 from ibkeys.topology.model import LinkEnd, Port, Topology
 
 OPEN_LEVELS = frozenset({0, 1})
@@ -29,7 +31,7 @@ class KeyRing:
     lost). ``fallback``: sent to a port for which there is no other (a default of the configuration file).
     ``trust_topology``: send the key of the expected port although the link could not be proven. ``ask_unproven``: ask
     once, without a key, what could not be proven or identified. ``learned``: keys that this run installed itself; they
-    come before all others.
+    come before all others. ``class_keys``: class → port GUID → its key in another management class.
     """
 
     for_all: MKey | None = None
@@ -44,6 +46,7 @@ class KeyRing:
     trust_topology: bool = False
     ask_unproven: bool = False
     learned: dict[int, MKey] = field(default_factory=dict)
+    class_keys: Mapping[ClassName, Mapping[int, ClassKey]] = field(default_factory=dict)
 
     @property
     def has_keys(self) -> bool:

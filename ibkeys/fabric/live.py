@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from ibkeys.classkeys.asking import Question, ask_class_keys, questions_for
+from ibkeys.classkeys.places import doubts
+from ibkeys.classkeys.reading import ClassKeyReading
 from ibkeys.client.address import (
     LOCAL,
     Address,
@@ -34,6 +37,7 @@ from ibkeys.fabric.open_port import OpenPort
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.mad.attributes import NodeDescription, NodeInfo, PortInfo
+from ibkeys.mad.classes.gmp import KeyClass
 from ibkeys.mad.const import MgmtClass, PortPhysicalState
 from ibkeys.store.paths import StorePaths
 from ibkeys.topology.find import candidates, find_port, find_ports, no_such_port, pick
@@ -120,6 +124,30 @@ class Fabric(OpenPort):
         except IbkeysError as error:
             return {port: ConstraintErrors(None, None, str(error)) for port in wanted}
         return {port: ConstraintErrors.of(reading) for port, reading in readings}
+
+    def class_key_questions(
+        self, ports: Iterable[Port], classes: Iterable[KeyClass], *, ask_unkeyed: bool = False
+    ) -> list[Question]:
+        """Return what `ask_class_keys` would ask of the end ports among *ports*: one question for each class.
+
+        Nothing is asked of them yet. Where a key is known for one of them, the subnet is swept unless it was, and the
+        links to these ports are looked at again. *ask_unkeyed*: ask without a key too where that may cost something.
+        """
+        wanted = list(ports)
+        known = self.ring.class_keys
+        keyed = [port for port in wanted if any(port.guid in keys for keys in known.values())]
+        doubtful = doubts(keyed, self._topology(), self.find_changed_links) if keyed else {}
+        return questions_for(wanted, classes, known, doubtful, ask_unkeyed=ask_unkeyed)
+
+    def ask_class_keys(self, questions: Sequence[Question], pkey_index: int | None = None) -> list[ClassKeyReading]:
+        """Ask ports for keys of classes, many at a time, and return what was learned of each.
+
+        Raises AgentRefused, UsageError (no P_Key at *pkey_index*), Unreachable (not in the default partition).
+        """
+        for of in {question.of.name: question.of for question in questions if not question.why_not}.values():
+            self.umad.register(of.mgmt_class, of.class_version)
+        client = SmpClient(self.umad, self.client.timing, self.client.limits)
+        return ask_class_keys(client, self.local(), questions, pkey_index)
 
     def find_port(
         self, address: AddressLike = None, portnum: int | None = None, retries: int | None = None

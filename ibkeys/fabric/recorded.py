@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ibkeys.classkeys.asking import Question
+from ibkeys.classkeys.reading import ClassKeyReading
 from ibkeys.client.address import AddressLike, as_address
 from ibkeys.closing import Closing
 from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError
@@ -15,6 +17,7 @@ from ibkeys.fabric.named_port import NamedPort
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
+from ibkeys.mad.classes.gmp import KeyClass
 from ibkeys.topology.find import find_port
 from ibkeys.topology.model import Port, Topology
 
@@ -74,6 +77,22 @@ class RecordedFabric(Closing):
         known, taken = self.snapshot.constraint_errors, self.snapshot.about.started
         why = f"a snapshot has them only for ports that enforced partitions (taken {taken})"
         return {port: known.get(port) or ConstraintErrors(None, None, why) for port in ports}
+
+    def class_key_questions(
+        self, ports: Iterable[Port], classes: Iterable[KeyClass], *, ask_unkeyed: bool = False
+    ) -> list[Question]:
+        """Return one question for each end port and class, of which none is asked."""
+        why_not = f"a snapshot has no more than was read when it was taken ({self.snapshot.about.started})"
+        wanted = list(classes)
+        return [Question(port, of, why_not=why_not) for port in ports if port.is_end_port for of in wanted]
+
+    def ask_class_keys(self, questions: Sequence[Question], pkey_index: int | None = None) -> list[ClassKeyReading]:
+        """Return what was recorded; what was not is ``not-asked``."""
+        known = {(each.port, each.of): each for each in self.snapshot.class_keys or ()}
+        return [
+            known.get((each.port, each.of.name)) or ClassKeyReading(each.port, each.of.name, "not-asked", each.why_not)
+            for each in questions
+        ]
 
     def take_snapshot(self, progress: OnFound | None = None) -> Snapshot:
         """Return the snapshot itself."""

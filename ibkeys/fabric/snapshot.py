@@ -11,6 +11,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ibkeys.classkeys.reading import ClassKeyReading
 from ibkeys.discovery.port_counters import ConstraintErrors
 from ibkeys.discovery.wanted import EVERYTHING, OnFound
 from ibkeys.fabric.live import Fabric
@@ -66,9 +67,9 @@ class Snapshot:
 
     ``m_key_traits``: what makes a port's M_Key guessable, for end ports whose key was seen. ``constraint_errors``: of
     switch ports that enforce. ``sa_probes``: by question, where asked. ``sa_view``: what the SA says of every port;
-    None if it was not asked. ``fingerprints``: made of M_Keys, with the secret of this snapshot; None when that is not
-    at hand. ``files``: those that it was imported from, none for one that a sweep made; ``origins``: from which of them
-    an attribute of a port is.
+    None if it was not asked. ``class_keys``: what ports said of keys of other classes; None if none was asked.
+    ``fingerprints``: made of M_Keys, with the secret of this snapshot; None when that is not at hand. ``files``: those
+    that it was imported from, none for one that a sweep made; ``origins``: from which of them an attribute is.
     """
 
     fabric: Topology
@@ -77,6 +78,7 @@ class Snapshot:
     constraint_errors: dict[Port, ConstraintErrors] = field(default_factory=dict)
     sa_probes: dict[str, SaProbe] = field(default_factory=dict)
     sa_view: SaView | None = None
+    class_keys: list[ClassKeyReading] | None = None
     fingerprints: Fingerprints | None = None
     files: Sequence[ImportedFile] = ()
     origins: dict[tuple[Port, str], int] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from ibkeys.errors import StoreError
 from ibkeys.fabric.probes import SaProbe
 from ibkeys.fabric.sa_view import Outcome, SaAnswer, SaPort, SaView
 from ibkeys.fabric.snapshot import About, ImportedFile, Snapshot, fingerprint_text
+from ibkeys.fabric.snapshot_class_keys import class_key_rows, readings_of
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.guessable import Trait
 from ibkeys.keys.mkey import MKey
@@ -74,6 +75,7 @@ def save_snapshot(path: Path, snapshot: Snapshot, with_keys: bool = False) -> No
         "sa_probes": ((question, probe.answer, probe.detail) for question, probe in snapshot.sa_probes.items()),
         "notes": ((note,) for note in fabric.notes),
         **_sa_rows(snapshot.sa_view or SaView(), port_ids),
+        "class_keys": class_key_rows(snapshot.class_keys or (), port_ids, snapshot.fingerprints, with_keys),
         **_imported_rows(snapshot, port_ids),
         "virtual_ports": (
             (port_ids[port], port.virtual_ports, port.virtualization_raw)
@@ -262,8 +264,9 @@ class _Loader:
         origins = {(self.ports[port], name): file - 1 for port, name, file in self.tables["imported_values"]}
         if any(not 0 <= file < len(files) for file in origins.values()):
             raise ValueError("a value of no file")
-        view = self._sa_view()
-        return Snapshot(self.fabric, self.about, found, errors, probes, view, files=files, origins=origins)
+        class_keys = readings_of(self.tables["class_keys"], self.ports)
+        said = self._sa_view(), class_keys
+        return Snapshot(self.fabric, self.about, found, errors, probes, *said, files=files, origins=origins)
 
     def _sa_view(self) -> SaView | None:
         """Return what the SA said; None if it was not asked."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from ibkeys.classkeys.asking import Question
+from ibkeys.classkeys.reading import ClassKeyReading
 from ibkeys.client.address import AddressLike
 from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
+from ibkeys.mad.classes.gmp import KeyClass
 from ibkeys.topology.model import Node, Port, Topology
 
 
@@ -47,6 +50,14 @@ class Source(Protocol):
         self, ports: Iterable[Port], pkey_index: int | None = None
     ) -> dict[Port, ConstraintErrors]:
         """Return of each of *ports*, which are switch ports, its constraint errors, or why there are none."""
+
+    def class_key_questions(
+        self, ports: Iterable[Port], classes: Iterable[KeyClass], *, ask_unkeyed: bool = False
+    ) -> list[Question]:
+        """Return what `ask_class_keys` would ask of the end ports among *ports*, so that one can say what it costs."""
+
+    def ask_class_keys(self, questions: Sequence[Question], pkey_index: int | None = None) -> list[ClassKeyReading]:
+        """Return what ports say of keys of other classes than subnet management."""
 
     def take_snapshot(self, progress: OnFound | None = None) -> Snapshot:
         """Return all that a snapshot holds, read in one sweep."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ibkeys.classkeys.key_files import CLASS_KEY_FILES, read_class_key_files
 from ibkeys.errors import IbkeysError
 from ibkeys.host.file_access import FileFact, read_file_fact, read_text
 from ibkeys.host.opensm_here import is_of_subnet
@@ -38,7 +39,8 @@ _RDMA: Final = ("rdma", "system", "show")
 
 @dataclass(frozen=True, slots=True)
 class KeyFile:
-    """A file that may hold keys: ``guid2mkey``, ``opensm.conf``, ``ibdiag.conf`` or ``key store``.
+    """A file that may hold keys: ``guid2mkey``, one with keys of a class, ``opensm.conf``, ``ibdiag.conf`` or
+    ``key store``.
 
     ``holds_key``: whether one is in it (a key 0 is none, nor is OpenSM's default sm_key); None: it could not be read.
     """
@@ -113,8 +115,11 @@ def host_facts(
 
 
 def key_files_in(folders: Iterable[Path]) -> list[KeyFile]:
-    """Return the guid2mkey of each of *folders* that has one, each once."""
-    found = (_key_file(MKEY_FILE, folder / MKEY_FILE, _has_m_keys) for folder in _once(folders))
+    """Return the guid2mkey, and the files with keys of classes, of each of *folders* that has one, each once."""
+    found: list[KeyFile | None] = []
+    for folder in _once(folders):
+        found.append(_key_file(MKEY_FILE, folder / MKEY_FILE, _has_m_keys))
+        found += [_key_file(name, folder / name, _has_class_keys) for name in CLASS_KEY_FILES.values()]
     return [file for file in found if file is not None]
 
 
@@ -154,6 +159,15 @@ def _has_m_keys(path: Path) -> bool | None:
     except IbkeysError:
         return None
     return any(not key.is_zero for key in keys.values())
+
+
+def _has_class_keys(path: Path) -> bool | None:
+    try:
+        keys = read_class_key_files(path.parent)[0]
+    except IbkeysError:
+        return None
+    name = next(name for name, file in CLASS_KEY_FILES.items() if file == path.name)
+    return any(not key.is_zero for key in keys.get(name, {}).values())
 
 
 def _ibdiag_has_key(path: Path) -> bool | None:

@@ -12,10 +12,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from ibkeys.classkeys.key_files import CLASS_KEY_FILES, read_class_key_files
 from ibkeys.errors import FileFormatError, Refused
 from ibkeys.host.file_access import read_file_fact
 from ibkeys.host.opensm_process import OpensmProcess, read_given_config
 from ibkeys.keys.mkey import MKey
+from ibkeys.mad.classes.gmp import ClassName
+from ibkeys.store.keys.class_keys import ClassKeyStore
 from ibkeys.store.keys.keystore import ImportResult, KeyStore
 from ibkeys.store.opensm import (
     LID_FILE,
@@ -35,13 +38,14 @@ class Imported:
 
     ``results``: what the key of each port was, by port GUID. ``one_key_for_changed``: all keys that the store had
     otherwise are one and the same in the files, as a subnet manager leaves them that has set its own. ``links`` and
-    ``lids``: how many were in the files. ``warnings``: lines for the user.
+    ``lids``: how many were in the files. ``class_keys``: of how many ports, by class. ``warnings``: lines for the user.
     """
 
     results: dict[int, ImportResult] = field(default_factory=dict)
     one_key_for_changed: bool = False
     links: int = 0
     lids: int = 0
+    class_keys: dict[ClassName, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
     def ports(self, result: ImportResult) -> list[int]:
@@ -64,17 +68,22 @@ def import_key_files(store: KeyStore, directory: Path) -> Imported:
 
     Raises FileFormatError, StoreError.
     """
-    files = read_key_files(directory)
-    done = Imported(links=_count_links(files), lids=len(files.lids), warnings=list(files.warnings))
+    files = read_key_files(directory, others=CLASS_KEY_FILES.values())
+    class_keys, more = read_class_key_files(directory)
+    done = Imported(links=_count_links(files), lids=len(files.lids), warnings=[*files.warnings, *more])
     with store.in_one_transaction():
         done.results = store.put_all_imported(files.m_keys, _written(directory / MKEY_FILE), f"from {MKEY_FILE}")
         _store_links(store, files, directory / NEIGHBORS_FILE)
         store.put_lids(files.lids, seen=_written(directory / LID_FILE))
+        for of, keys in class_keys.items():
+            ClassKeyStore(store).put_all_imported(of, keys, f"from {CLASS_KEY_FILES[of]}")
+            done.class_keys[of] = len(keys)
     changed = {files.m_keys[guid] for guid in done.ports("changed")}
     done.one_key_for_changed = len(changed) == 1 and not changed.pop().is_zero
-    fact = read_file_fact(directory / MKEY_FILE)
-    if fact is not None and not fact.is_private:
-        done.warnings.append(f"{fact.path}: other users may read these keys (mode {fact.mode:04o}): chmod 600 it")
+    for name in (MKEY_FILE, *CLASS_KEY_FILES.values()):
+        fact = read_file_fact(directory / name)
+        if fact is not None and not fact.is_private:
+            done.warnings.append(f"{fact.path}: other users may read these keys (mode {fact.mode:04o}): chmod 600 it")
     return done
 
 

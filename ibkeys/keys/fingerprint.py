@@ -7,11 +7,13 @@ import hmac
 import secrets
 from typing import Final, Self, final
 
+from ibkeys.keys.classkey import ClassKey
 from ibkeys.keys.mkey import MKey
 
 SECRET_BYTES: Final = 32
 _ID: Final = b"ibkeys fingerprints, which secret"
 _KEY: Final = b"ibkeys fingerprint of M_Key "
+_CLASS_KEY: Final = b"ibkeys fingerprint of class key "
 
 
 @final
@@ -38,6 +40,12 @@ class Fingerprints:
         if key.is_zero:
             return 0
         return int.from_bytes(self._digest(_KEY + key.reveal().to_bytes(8))[:8]) or 1
+
+    def of_class_key(self, key: ClassKey) -> int:
+        """Return the fingerprint of a key of another class; an M_Key of the same number has another one."""
+        if key.is_zero:
+            return 0
+        return int.from_bytes(self._digest(_CLASS_KEY + key.reveal().to_bytes(8))[:8]) or 1
 
     def _digest(self, message: bytes) -> bytes:
         return hmac.digest(self.__secret, message, hashlib.sha256)

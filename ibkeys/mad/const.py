@@ -18,11 +18,15 @@ GUIDS_PER_BLOCK: Final = 8
 
 
 class MgmtClass(IntEnum):
-    """MgmtClass of a MAD (IBA 13.4.4)."""
+    """MgmtClass of a MAD (IBA 13.4.4). The two vendor classes are those of NVIDIA that have keys."""
 
     SUBN_LID_ROUTED = 0x01
     SUBN_ADM = 0x03
     PERF_MGMT = 0x04
+    BASEBOARD = 0x05
+    VENDOR_VS = 0x0A
+    VENDOR_N2N = 0x0C
+    CONGESTION = 0x21
     SUBN_DIRECTED_ROUTE = 0x81
 
 

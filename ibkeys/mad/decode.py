@@ -15,6 +15,9 @@ from ibkeys.mad.attributes import (
     SMInfo,
     SwitchInfo,
 )
+from ibkeys.mad.classes.gmp import KEY_CLASS_OF, KEY_CLASSES, ClassKeyHeader
+from ibkeys.mad.classes.key_info import NeighborRecord
+from ibkeys.mad.classes.shown import fields_of, masked_class_mad
 from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, MgmtClass, describe_status, method_name
 from ibkeys.mad.fields import Layout
 from ibkeys.mad.inform import InformInfo, InformInfoRecord, ReportNotice
@@ -45,9 +48,15 @@ SA_ATTRIBUTES: Final[dict[int, type[Layout]]] = {
         for cls in (NodeRecord, PortInfoRecord, PKeyTableRecord, PathRecord, MCMemberRecord, InformInfoRecord)
     },
 }
+CLASS_ATTRIBUTES: Final[dict[str, type[Layout]]] = {
+    str(cls.name): cls
+    for of in KEY_CLASSES.values()
+    for cls in (of.key_info, *of.others, *((NeighborRecord,) if of.name == "n2n" else ()))
+}
+"""The attributes of the classes with keys of their own, by name."""
 ATTRIBUTES_BY_NAME: Final[dict[str, type[Layout]]] = {
     str(cls.name): cls  # type: ignore[attr-defined]
-    for cls in (*SMP_ATTRIBUTES.values(), *SA_ATTRIBUTES.values())
+    for cls in (*SMP_ATTRIBUTES.values(), *SA_ATTRIBUTES.values(), *CLASS_ATTRIBUTES.values())
 }
 
 # First byte and size of the key in a record (IBA 15.2.5). PortInfoRecord and SMInfoRecord carry the attribute behind a
@@ -96,6 +105,10 @@ _NAMES_BY_CLASS: Final[dict[int, dict[int, str]]] = {
     MgmtClass.SUBN_DIRECTED_ROUTE: _SMP_NAMES,
     MgmtClass.SUBN_ADM: _SA_NAMES,
     MgmtClass.PERF_MGMT: {0x0001: "ClassPortInfo", 0x0012: "PortCounters", 0x001D: "PortCountersExtended"},
+    **{
+        mgmt_class: {number: str(cls.name) for number, cls in of.attributes.items()}  # type: ignore[attr-defined]
+        for mgmt_class, of in KEY_CLASS_OF.items()
+    },
 }
 
 
@@ -112,6 +125,9 @@ def attribute_of(mad: Mad) -> Layout | None:
         if _rmpp_words(mad) not in ("", " segment 1"):
             return None  # an acknowledgement, or a segment that may begin inside a record
         layout, offset = SA_ATTRIBUTES.get(mad.attribute_id), SA_DATA_OFFSET
+    elif mad.mgmt_class in KEY_CLASS_OF:
+        of = KEY_CLASS_OF[mad.mgmt_class]
+        layout, offset = of.attributes.get(mad.attribute_id), of.data_offset
     else:
         return None
     return layout(mad.raw[offset : offset + layout.size]) if layout else None
@@ -154,6 +170,11 @@ def mad_to_json(mad: Mad, show_keys: bool = False) -> dict[str, Any]:
     }
     if smp and not show_keys:
         document["m_key_masked"] = True
+    if mad.mgmt_class in KEY_CLASS_OF:
+        key = ClassKeyHeader(mad.raw[: ClassKeyHeader.size]).class_key
+        document["class_key"] = f"0x{key:016x}" if show_keys else None
+        if not show_keys:
+            document["class_key_masked"] = True
     document["dr_slid"] = directed.dr_slid if directed else None
     document["dr_dlid"] = directed.dr_dlid if directed else None
     document["initial_path"] = list(directed.initial_path) if directed else None
@@ -178,13 +199,13 @@ def decode(raw: bytes, attribute: str | None = None, show_keys: bool = False) ->
         return document if layout else {**document, "fields": None}
     if len(raw) == MAD_SIZE:
         mad = parse(raw)
-        offset = SA_DATA_OFFSET if mad.mgmt_class == MgmtClass.SUBN_ADM else DATA_OFFSET
+        offset = _data_offset(mad.mgmt_class)
         payload = layout(raw[offset : offset + layout.size]) if layout else attribute_of(mad)
         name = attribute or attribute_name(mad.attribute_id, mad.mgmt_class)
         return {
             "mad": mad_to_json(mad, show_keys),
             "attribute": name,
-            "fields": payload.to_json(show_keys) if payload else None,
+            "fields": fields_of(payload, mad.mgmt_class, show_keys) if payload else None,
         }
     if layout is None:
         names = ", ".join(sorted(ATTRIBUTES_BY_NAME))
@@ -196,12 +217,19 @@ def decode(raw: bytes, attribute: str | None = None, show_keys: bool = False) ->
     return {"mad": None, "attribute": attribute, "fields": layout(raw).to_json(show_keys)}
 
 
+def _data_offset(mgmt_class: int) -> int:
+    if mgmt_class in KEY_CLASS_OF:
+        return KEY_CLASS_OF[mgmt_class].data_offset
+    return SA_DATA_OFFSET if mgmt_class == MgmtClass.SUBN_ADM else DATA_OFFSET
+
+
 def _is_short_sa_mad(raw: bytes) -> bool:
     return SA_DATA_OFFSET <= len(raw) < MAD_SIZE and raw[:3] == bytes((1, MgmtClass.SUBN_ADM, 2))
 
 
 def masked(raw: bytes) -> bytes:
-    """Return a copy of a MAD with every key zeroed: M_Key, SM_Key, those inside the attribute, and that of trap 256.
+    """Return a copy of a MAD with every key zeroed: M_Key, SM_Key, the key of a class, those inside the attribute, and
+    those of traps.
 
     Total: *raw* may be shorter than a MAD (the kernel's 24-byte timeout, a short answer of the SA) or longer (what the
     kernel put together from the segments of an RMPP answer), and of any version.
@@ -222,6 +250,8 @@ def masked(raw: bytes) -> bytes:
             _mask_records(buffer, *_SA_RECORD_KEYS[attribute_id])
         else:
             _mask_layout(buffer, SA_ATTRIBUTES.get(attribute_id), SA_DATA_OFFSET)
+    elif buffer[1] in KEY_CLASS_OF:
+        return masked_class_mad(bytes(buffer), KEY_CLASS_OF[buffer[1]])
     return bytes(buffer)
 
 

@@ -33,8 +33,9 @@ class Notice(Attribute):
 
     @property
     def details(self) -> DataDetails | None:
-        """The DataDetails of a generic trap of known number, else None."""
-        layout = DATA_DETAILS.get(self.trap_number) if self.is_generic else None
+        """The DataDetails of a trap of known number, else None."""
+        layouts = DATA_DETAILS if self.is_generic else _VENDOR_DETAILS
+        layout = layouts.get(self.trap_number if self.is_generic else int.from_bytes(self.raw[_VENDOR_NUMBER]))
         return layout(self.raw) if layout else None
 
     def with_details(self, details: DataDetails) -> Notice:
@@ -48,7 +49,7 @@ class Notice(Attribute):
         return {**super().to_json(show_keys), "data_details": shown}
 
     def masked(self) -> Notice:
-        """Return a copy without the offending M_Key of trap 256."""
+        """Return a copy without the offending key of traps 256 and 1600."""
         details = self.details
         return self.with_details(details.masked()) if details else self
 
@@ -175,6 +176,28 @@ class BadPKeySwitchPortDetails(DataDetails):
     # fmt: on
 
 
+class ReportedKeyDetails(DataDetails):
+    """NVIDIA's vendor trap 1600: its SM reports onward that a node was shown a wrong key of another class.
+
+    Source: NVIDIA's ib_types.h of 2025.
+    """
+
+    __slots__ = ()
+    # fmt: off
+    #                     name          byte width
+    slid         = field("SLID",          10,  16)
+    attribute_id = field("ATTRIBUTEID",   12,  16)
+    method       = field("METHOD",        14,   8)
+    mgmt_class   = field("MGMTCLASS",     15,   8)
+    gid_addr     = field("GIDADDR",       16, 128, hex=True)
+    port_guid    = field("PORTGUID",      32,  64, hex=True)
+    key          = field("KEY",           40,  64, secret=True)
+    # fmt: on
+
+
+_VENDOR_NUMBER = slice(62, 64)
+"""Where a vendor's notice has its trap number."""
+_VENDOR_DETAILS: dict[int, type[DataDetails]] = {1600: ReportedKeyDetails}
 DATA_DETAILS: dict[int, type[DataDetails]] = {
     TrapNumber.GID_IN_SERVICE: GidDetails,
     TrapNumber.GID_OUT_OF_SERVICE: GidDetails,

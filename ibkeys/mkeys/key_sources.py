@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ibkeys.classkeys.key_files import CLASS_KEY_FILES, read_class_key_files
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.store.keys.class_keys import ClassKeyStore
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sealing import Passphrase
 from ibkeys.store.opensm import read_key_files
@@ -15,7 +17,8 @@ from ibkeys.store.opensm import read_key_files
 @dataclass(frozen=True, slots=True)
 class KeySources:
     """Where keys come from. ``m_key`` goes to every node addressed, ``fallback`` to ports without another;
-    ``security_keys`` is a directory with OpenSM's ``guid2mkey``, ``neighbors``, ``guid2lid``; ``keystore`` a key store
+    ``security_keys`` is a directory with OpenSM's ``guid2mkey``, ``neighbors``, ``guid2lid``, and files with keys of
+    classes; ``keystore`` a key store
     file, read when it exists, and ``passphrase`` opens it where it is encrypted."""
 
     m_key: MKey | None = None
@@ -30,7 +33,8 @@ class KeySources:
 def load_ring(sources: KeySources) -> tuple[KeyRing, list[str]]:
     """Return the ring, and warnings about lines of the key files that were left out.
 
-    The key store comes before the files: it is what this tool set itself. Raises StoreError, FileFormatError.
+    The key store comes before the files: it is what this tool set itself. Of keys of classes, which this tool never
+    sets, the files come before the key store. Raises StoreError, FileFormatError.
     """
     ring = KeyRing(
         for_all=sources.m_key,
@@ -40,11 +44,14 @@ def load_ring(sources: KeySources) -> tuple[KeyRing, list[str]]:
     )
     warnings: list[str] = []
     if sources.security_keys is not None:
-        files = read_key_files(sources.security_keys)
+        files = read_key_files(sources.security_keys, others=CLASS_KEY_FILES.values())
         ring.by_guid.update(files.m_keys)
         ring.neighbors.update(files.neighbors)
         ring.lids.update({guid: base for guid, (base, _top) in files.lids.items()})
         warnings += files.warnings
+        class_keys, more = read_class_key_files(sources.security_keys)
+        ring.class_keys = class_keys
+        warnings += more
     if sources.keystore is not None and sources.keystore.exists():
         with KeyStore(sources.keystore, create=False, passphrase=sources.passphrase) as store:
             add_store(ring, store)
@@ -65,3 +72,7 @@ def add_store(ring: KeyRing, store: KeyStore) -> None:
     ring.link_downed = store.link_downed()
     ring.settled = frozenset(store.settled())
     ring.lids.update({guid: base for guid, (base, _top) in store.lids().items()})
+    stored = ClassKeyStore(store).all_keys()
+    ring.class_keys = {
+        name: {**stored.get(name, {}), **ring.class_keys.get(name, {})} for name in {*stored, *ring.class_keys}
+    }

@@ -29,6 +29,8 @@ class Drop(Enum):
     """Lost on the way, by chance or by order (see `ibkeys.sim.faults`)."""
     M_KEY = "m_key"
     """The port refused the M_Key."""
+    CLASS_KEY = "class key"
+    """The agent of a class with a key of its own sends no reply: a wrong key, or nothing that it knows."""
     SM_KEY = "sm_key"
     """The SA ignores a requester with a wrong SM_Key."""
     NOT_ANSWERED = "not answered"

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.mad import offsets as at
+from ibkeys.mad.classes.gmp import KEY_CLASS_OF
 from ibkeys.mad.const import MAD_SIZE, MAX_HOPS, PERMISSIVE_LID, MadStatus, Method, MgmtClass
 from ibkeys.mad.replies import directed_route_reply, lid_routed_reply, with_return_path
 from ibkeys.sim import routing
-from ibkeys.sim.agents import pma, sma
+from ibkeys.sim.agents import class_keys, pma, sma
 from ibkeys.sim.agents.request import Answer
 from ibkeys.sim.deliveries import LATENCY, Delivery, Drop, Outcome
 from ibkeys.sim.faults import Faults
@@ -36,12 +37,14 @@ class MadCarrier:
     """Carries the MADs of one subnet, with its *faults*, *history*, *receivers*, *traps* and subnet *managers*.
 
     ``sa_data_limit``: the longest answer of an SA in bytes, longer ones are refused for lack of resources.
+    ``class_rules``: by MgmtClass what ports do with MADs of classes with keys of their own.
     """
 
     def __init__(
         self, faults: Faults, history: History, receivers: Receivers, traps: Traps, managers: Managers
     ) -> None:
         self.sa_data_limit: int | None = None
+        self.class_rules = class_keys.first_rules()
         self._faults = faults
         self._history = history
         self._receivers = receivers
@@ -74,16 +77,21 @@ class MadCarrier:
         return self._reply(lid_routed_reply(mad, *answer), mad, node, slid)
 
     def gmp(self, mad: bytes, origin: Port, dlid: int) -> Outcome:
-        """A MAD to QP1: the PMA and the SA of a master answer theirs, all else goes to programs there (IBA 13.5)."""
+        """A MAD to QP1: the PMA, the SA of a master and agents of classes with keys answer theirs, all else goes to
+        programs there (IBA 13.5)."""
         _, end = routing.hops(origin, dlid)
         if end is None:
             return Drop.NO_ROUTE
         node, method = end.node, mad[at.METHOD]
-        sa = self._managers.sa_at(end) if mad[at.MGMT_CLASS] == _ADMINISTRATION else None
+        mgmt_class = mad[at.MGMT_CLASS]
+        sa = self._managers.sa_at(end) if mgmt_class == _ADMINISTRATION else None
         if sa is not None and method == Method.REPORT_RESP and not node.silent:
             sa.subscriptions.acknowledge(mad, origin)
             return []
-        is_for_agent = sa is not None or mad[at.MGMT_CLASS] == _PERFORMANCE
+        is_for_agent = sa is not None or mgmt_class == _PERFORMANCE
+        of = KEY_CLASS_OF.get(mgmt_class)
+        if of is not None:
+            is_for_agent = class_keys.is_answered(end, of, self.class_rules[mgmt_class])
         if not is_for_agent or method & at.RESPONSE or method == Method.TRAP_REPRESS:
             return self._hand_over(mad, node, end.number, origin.lid)
         if node.silent:
@@ -92,6 +100,9 @@ class MadCarrier:
             return Drop.FAULT
         if routing.hops(end, origin.lid)[1] is not origin:
             return Drop.NO_ROUTE_BACK
+        if of is not None:
+            said = class_keys.answer(end, of, self.class_rules[mgmt_class], mad, self._traps)
+            return Drop.CLASS_KEY if said is None else self._reply(said, mad, node, end.lid)
         if sa is None:
             return self._reply(lid_routed_reply(mad, *pma.answer(node, mad)), mad, node, end.lid)
         answers = sa.take(mad, origin, self.sa_data_limit)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ibkeys.errors import UsageError
@@ -55,16 +56,28 @@ class _Number:
         port.touch()
 
 
+@dataclass(slots=True)
+class ClassAgent:
+    """The key of one management class at one end port: ``info`` its KeyInfo, 16 bytes; ``capability_mask`` that of its
+    ClassPortInfo; ``deadline`` when its lease runs out, None while the timer stands still."""
+
+    info: bytearray
+    capability_mask: int = 0
+    deadline: float | None = None
+
+
 class Port:
     """One port. Its attributes are the physical state: what is, not what an SMP may see.
 
     ``info`` is PortInfo (M_Key included), ``peer`` the port at the other end of the cable, ``lease_deadline`` the time
     at which the M_Key lease runs out, None while the timer stands still, ``counters`` what the PMA counts here, None
-    while that is nothing. ``virtualization``: VirtualizationInfo, None where there are no virtual ports.
+    while that is nothing, ``class_agents`` by MgmtClass the keys of other classes (`ibkeys.sim.agents.class_keys`),
+    ``virtualization`` VirtualizationInfo, None where there are no virtual ports.
     """
 
     __slots__ = (
         "_p_keys",
+        "class_agents",
         "counters",
         "first_peer",
         "guid",
@@ -105,6 +118,7 @@ class Port:
         self.guids: dict[int, int] | None = None
         self.virtualization: bytes | None = None
         self.counters: Counters | None = None
+        self.class_agents: dict[int, ClassAgent] | None = None
         self.lease_deadline: float | None = None
         self.last_trap: float | None = None
 

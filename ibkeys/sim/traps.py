@@ -46,6 +46,16 @@ class Traps:
             self.repeats.add(port, notice.trap_number, mad, port.node.history.now)
             self._carry(port, mad)
 
+    def send_once(self, port: Port, number: int, mad: bytes) -> None:
+        """Send the trap *mad* of another class than subnet management to the SM, as the link state allows, and no
+        second time."""
+        if port.state != PortState.ACTIVE or not port.sm_lid or port.node.silent:
+            return
+        port.record("class-trap", number=number, to=port.sm_lid)
+        arrived = routing.by_lid(port, port.sm_lid)
+        if arrived is not None and self._receivers:
+            self._receivers.deliver(arrived[0].arrival_port(arrived[1]), Delivery(LATENCY, mad, port.lid))
+
     def send_bad_m_key(self, port: Port, mad: bytes) -> None:
         """Send trap 256 from *port*, which refused the SMP *mad*, as far as the spacing of traps allows."""
         if self._may_send(port, TrapNumber.BAD_M_KEY):

@@ -12,7 +12,7 @@ key.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
@@ -51,8 +51,9 @@ class KeyFiles:
     warnings: list[str] = field(default_factory=list)
 
 
-def read_key_files(directory: Path, names: Sequence[str] = KEY_FILES) -> KeyFiles:
-    """Read the files *names* of *directory*, each of which may be missing, but not all.
+def read_key_files(directory: Path, names: Sequence[str] = KEY_FILES, others: Iterable[str] = ()) -> KeyFiles:
+    """Read the files *names* of *directory*, each of which may be missing; not all of them, unless one of *others* is
+    there.
 
     Records that OpenSM would drop, or whose value makes no sense, are left out and named in the warnings. Raises
     FileFormatError (a line that is not a record; no file at all) and StoreError (a file that cannot be read).
@@ -64,7 +65,7 @@ def read_key_files(directory: Path, names: Sequence[str] = KEY_FILES) -> KeyFile
         LID_FILE: lambda path: _read(path, _guid, _lid_range, files.lids, files.warnings),
     }
     found = [readers[name](directory / name) for name in names]
-    if not any(found):
+    if not any(found) and not any((directory / name).exists() for name in others):
         raise FileFormatError(f"has none of OpenSM's files {', '.join(names)}", str(directory))
     return files
 

@@ -1,6 +1,6 @@
 """The schema of a snapshot file: one SQLite database with all that one sweep read of a fabric's keys.
 
-Raw attributes are BLOBs of 64 bytes (a P_Key table 2 bytes for each entry, GUIDs 8 for each), with M_Key and SM_Key
+Raw attributes are BLOBs of 64 bytes (a P_Key table 2 bytes for each entry, GUIDs 8 for each), with all keys
 zeroed unless the snapshot was taken with its keys; the columns beside them are decoded, for people who query the file.
 GUIDs and P_Keys are text as the commands print them. A value that was not read is NULL, and its ``*_reading`` column
 says why. The file's format is its ``PRAGMA user_version``; **ibkeys-snapshot**(1) describes it.
@@ -119,12 +119,28 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
         "state TEXT NOT NULL",
         "virtualization_info BLOB",
     ),
+    "class_keys": (
+        "port INTEGER NOT NULL REFERENCES ports (id)",
+        "class TEXT NOT NULL",
+        "state TEXT NOT NULL",
+        "class_key TEXT",
+        "class_key_fingerprint TEXT",
+        "protect_bit INTEGER",
+        "lease_period INTEGER",
+        "violations INTEGER",
+        "with_key INTEGER NOT NULL",
+        "known_key INTEGER",
+        "detail TEXT NOT NULL",
+        "key_info BLOB",
+        "PRIMARY KEY (port, class)",
+    ),
 }
 """Table → its columns, and constraints in capitals."""
 _SINCE_2: Final = ("sa_answers", "sa_ports")
 """Tables that files of version 1 do not have: they are read as if nobody had asked the SA."""
-_SINCE_3: Final = ("imported_files", "imported_values", "virtual_ports")
-"""Tables that files before version 3 do not have: a sweep made them all, and nobody asked for virtual ports."""
+_SINCE_3: Final = ("class_keys", "imported_files", "imported_values", "virtual_ports")
+"""Tables that files of versions 1 and 2 do not have: no port was asked for keys of classes or for virtual ports, and a
+sweep made the file."""
 _CONSTRAINTS: Final = ("UNIQUE", "PRIMARY")
 
 _VIEWS: Final = (

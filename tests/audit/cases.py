@@ -8,7 +8,9 @@ from pathlib import Path
 
 from ibkeys.audit.inputs import AuditInput, StoredPort, StoreView
 from ibkeys.keys.mkey import MKey
+from ibkeys.mad.classes.gmp import KEY_CLASSES, ClassName
 from ibkeys.mad.const import AttributeID
+from ibkeys.sim.agents.class_keys import place
 from ibkeys.sim.subnet import Subnet
 from tests.audit.looking import (
     KEY,
@@ -23,6 +25,7 @@ from tests.audit.looking import (
     protect,
     taken,
     umad,
+    with_class_keys,
 )
 from tests.fabricsim import move_cable, subnet, virtualize
 
@@ -59,6 +62,17 @@ def recable(net: Subnet, name: str = "node02 mlx4_0") -> None:
 def protected(bits: int, lease: int = 60, key: int | None = KEY) -> Subnet:
     net = two_switch()
     protect(net, bits, lease, key)
+    return net
+
+
+def classed(name: ClassName, **state: int) -> Subnet:
+    """Return two switches whose hosts and switches have one class with a key; of the others they say that they have
+    none."""
+    net = two_switch()
+    for rules in net.carrier.class_rules.values():
+        rules.absent = "status"
+    for port in end_ports(net):
+        place(port, KEY_CLASSES[name], **state)
     return net
 
 
@@ -209,6 +223,26 @@ CASES: dict[str, Case] = {
         lambda: look(two_switch(), host=host(guid2mkey={GUID2MKEY: frozenset({1})})),
         lambda: look(two_switch(), host=host(guid2mkey={GUID2MKEY: guids_of(two_switch())})),
         lambda: look(two_switch(), host=host(guid2mkey={GUID2MKEY: None})),
+    ),
+    "CK001": Case(
+        lambda: with_class_keys(classed("cc")),
+        lambda: with_class_keys(classed("cc", key=KEY, protect_bit=1, lease_period=60)),
+        lambda: look(two_switch()),
+    ),
+    "CK002": Case(
+        lambda: with_class_keys(classed("b", key=KEY, lease_period=60)),
+        lambda: with_class_keys(classed("b", key=KEY, protect_bit=1, lease_period=60)),
+        lambda: with_class_keys(classed("vs", key=KEY, protect_bit=1), ask_unkeyed=False),
+    ),
+    "CK003": Case(
+        lambda: with_class_keys(classed("n2n", key=KEY)),
+        lambda: with_class_keys(classed("n2n", key=KEY, lease_period=60)),
+        lambda: with_class_keys(classed("n2n", key=KEY, protect_bit=1)),
+    ),
+    "CK004": Case(
+        lambda: with_class_keys(classed("cc", key=KEY, violations=1)),
+        lambda: with_class_keys(classed("cc", key=KEY)),
+        lambda: with_class_keys(silent(classed("cc", key=KEY))),
     ),
     "PK001": Case(lambda: look(two_switch()), lambda: look(ruled()), lambda: lost_table(ruled())),
     "PK002": Case(

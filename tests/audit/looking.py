@@ -12,12 +12,14 @@ from ibkeys.audit.catalogue import rule_named
 from ibkeys.audit.engine import audit
 from ibkeys.audit.findings import Report, RuleResult
 from ibkeys.audit.inputs import AuditInput, HostView
+from ibkeys.classkeys.key_files import ClassKeys
 from ibkeys.fabric.probes import probe_sa
 from ibkeys.fabric.snapshot import Snapshot, take_snapshot
 from ibkeys.fabric.snapshot_file import load_snapshot, save_snapshot
 from ibkeys.host.facts import Device, HostFacts, KeyFile
 from ibkeys.host.file_access import FileFact
 from ibkeys.keys.fingerprint import Fingerprints
+from ibkeys.mad.classes.gmp import KEY_CLASSES
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.sim.nodes import Port
@@ -37,6 +39,17 @@ def taken(net: Subnet, key: int | None = None, probe: bool = False, at: str | No
         if probe:
             snapshot.sa_probes = probe_sa(fabric)
         return snapshot
+
+
+def with_class_keys(net: Subnet, keys: ClassKeys | None = None, *, ask_unkeyed: bool = True) -> AuditInput:
+    """Return the input of an audit whose snapshot holds what end ports said of keys of classes, asked with *keys*."""
+    with tool(net) as fabric:
+        fabric.ring.class_keys = keys or {}
+        snapshot = take_snapshot(fabric, SECRET)
+        ports = snapshot.fabric.end_ports()
+        questions = fabric.class_key_questions(ports, KEY_CLASSES.values(), ask_unkeyed=ask_unkeyed)
+        snapshot.class_keys = fabric.ask_class_keys(questions)
+    return AuditInput(snapshot)
 
 
 def look(net: Subnet, key: int | None = None, probe: bool = False, **given: Any) -> AuditInput:

@@ -96,6 +96,8 @@ class _Place:
         for command in ("pkey-show", "mkey-show", "enforce-show", "caps-show", "counters-show"):
             yield f"{command} one", at(command, 2)
             yield command, at(command, "--all", "-K")
+        yield "classkey-show one", at("classkey-show", 2, "--class", "cc")
+        yield "classkey-show", at("classkey-show", "--all", "--class", "vs", "--class", "n2n")
         yield "discover", at("discover")
         yield "names", at("names")
         yield "sm-show", at("sm-show")

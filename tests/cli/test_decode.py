@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.cli.conftest import run
+from tests.cli.conftest import Cli, run
 from tests.corpus import DATA
 
 VECTORS = DATA / "vectors"
@@ -132,3 +132,24 @@ def test_unknown_attribute_is_null() -> None:
     document = run("decode", unknown, "-f", "json").json
     assert (document["attribute"], document["fields"]) == (None, None)
     assert "ibkeys does not know its layout" in run("decode", unknown).out
+
+
+def test_each_neighbor_has_lines_of_its_own_and_no_key(cli: Cli) -> None:
+    payload = "20000005" + "00000000" + "a1a2a3a4a5a6a7a8"
+    result = cli("decode", "--attribute", "neighbors_info", payload * 14)
+    assert "  neighbors[13].lid:       5\n" in result.out
+    assert "  neighbors[0].n2n_key:    masked (-K shows it)\n" in result.out
+    assert "a1a2" not in result.out
+    assert (
+        "neighbors[13].n2n_key,0xa1a2a3a4a5a6a7a8"
+        in cli("decode", "--attribute", "NeighborsInfo", payload * 14, "-K", "-f", "csv").out
+    )
+
+
+def test_a_congestion_mad_shows_its_attribute_and_hides_both_keys(cli: Cli) -> None:
+    mad = "01210281" + "00" * 12 + "0012" + "00" * 6 + "a1a2a3a4a5a6a7a8" + "00" * 32 + "b1b2b3b4b5b6b7b88000003c0007"
+    result = cli("decode", mad.ljust(512, "0"))
+    assert "  class_key:          masked (-K shows it)\n" in result.out
+    assert "  cc_key_lease_period: 60\n" in result.out
+    assert "a1a2" not in result.out + result.err
+    assert "b1b2" not in result.out + result.err

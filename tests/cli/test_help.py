@@ -37,6 +37,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--trust-topology",
     "--allow-others",
     "--ask-unproven",
+    "--ask-unkeyed",
     "--settle",
     "--sudo",
     "--script",

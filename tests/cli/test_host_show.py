@@ -157,7 +157,7 @@ def test_what_could_not_be_read_is_named_and_exits_3(tree: Tree) -> None:
     tree.write("class/infiniband/mlx5_0/ports/1/pkeys/1", "full")
     result = run("host-show", "--sysfs", tree.root, "--partition", "0x10")
     assert result.code == 3
-    why = "class/infiniband/mlx5_0/ports/1/pkeys/1: 'full' is no number up to 0xffff"
+    why = "class/infiniband/mlx5_0/ports/1/pkeys/1: 'full' is not a number up to 0xffff"
     assert result.err == f"ibkeys: not read: {why}\n"
     assert "NCCL: mlx5_0 port 1: index 1 could not be read" in result.out
 

@@ -85,7 +85,9 @@ def test_import_then_list(said: Cli, cli: Cli, cache: Path) -> None:
     assert (result.code, result.err) == (0, "")
     assert result.out == "2 ports: no key was known before\n2 keys, 1 link, 1 LID read\n"
     document = listed(said)
-    assert list(document) == [*("schema", "keys", "subnet_keys", "sm_keys", "encrypted", "links", "links_seen", "lids")]
+    assert list(document) == [
+        *("schema", "keys", "subnet_keys", "sm_keys", "class_keys", "encrypted", "links", "links_seen", "lids")
+    ]
     assert document["schema"] == "ibkeys.mkey-list/2"
     assert [list(row) for row in document["keys"]] == [COLUMNS] * 2
     row = document["keys"][0]

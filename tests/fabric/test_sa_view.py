@@ -243,7 +243,7 @@ def test_where_nobody_asked_there_is_no_word(tmp_path: Path) -> None:
     assert load_snapshot(tmp_path / "a.db").sa_view is None
 
 
-SINCE_3 = "DROP TABLE imported_values; DROP TABLE imported_files; DROP TABLE virtual_ports;"
+SINCE_3 = "DROP TABLE imported_values; DROP TABLE imported_files; DROP TABLE virtual_ports; DROP TABLE class_keys;"
 
 
 def test_a_snapshot_of_the_first_version_is_read_and_left_as_it_is(tmp_path: Path) -> None:

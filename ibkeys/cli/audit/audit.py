@@ -11,11 +11,21 @@ import click
 from ibkeys.audit.findings import Profile
 from ibkeys.cli import exits, options
 from ibkeys.cli.audit.compared import Compare, compare, read_input, waivers_of, words_of
-from ibkeys.cli.audit.formats import FOR_OTHERS, code_of, write_for_others
+from ibkeys.cli.audit.formats import (
+    FOR_CHECKS,
+    FOR_OTHERS,
+    ForChecks,
+    checked,
+    code_of,
+    for_checks_of,
+    write_for_checks,
+    write_for_others,
+)
 from ibkeys.cli.audit.shared_options import FAIL_ON, PROFILE, WAIVERS, fail_on_of
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import is_folded
+from ibkeys.cli.mkeys.classkey import ASK_UNKEYED, CLASS_KEYS, ask_all_ports, refuse_unkeyed_alone
 from ibkeys.cli.opening import load
 from ibkeys.cli.options import Listing, Where
 from ibkeys.cli.showing import errors_of, finish
@@ -27,8 +37,10 @@ if TYPE_CHECKING:
     from ibkeys.audit.findings import Report
     from ibkeys.audit.inputs import AuditInput
     from ibkeys.audit.rule import Rule
+    from ibkeys.fabric.snapshot import Snapshot
+    from ibkeys.scripting import Fabric
 
-FORMATS: Final = ("table", "json", "csv", *FOR_OTHERS)
+FORMATS: Final = ("table", "json", "csv", *FOR_OTHERS, *FOR_CHECKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +62,9 @@ _choice: Final = options.group(
     PROFILE,
     FAIL_ON,
     options.option("--check", multiple=True, metavar="ID[,ID...]", help="Only these rules; repeatable."),
-    options.option("--group", multiple=True, metavar="GROUP[,...]", help="Only rules of MK, KF, PK, SE, QK, SM, HY."),
+    options.option(
+        "--group", multiple=True, metavar="GROUP[,...]", help="Only rules of MK, KF, CK, PK, SE, QK, SM, HY."
+    ),
     options.option("--skip", multiple=True, metavar="ID[,ID...]", help="Not these rules; repeatable."),
     WAIVERS,
     options.option("--no-remedy", is_flag=True, help="Leave the remedies out."),
@@ -60,6 +74,9 @@ _choice: Final = options.group(
 @command("audit")
 @compare
 @_choice
+@checked
+@CLASS_KEYS
+@ASK_UNKEYED
 @click.option("--explain", metavar="ID", help="Explain a rule; the fabric is not read.")
 @options.option(
     "-f",
@@ -71,7 +88,17 @@ _choice: Final = options.group(
 )
 @options.listing
 @options.reading
-def audit(where: Where, compared: Compare, choice: Choice, explain: str | None, listing: Listing, format: str) -> int:
+def audit(
+    where: Where,
+    compared: Compare,
+    choice: Choice,
+    for_checks: ForChecks,
+    class_keys: bool,
+    ask_unkeyed: bool,
+    explain: str | None,
+    listing: Listing,
+    format: str,
+) -> int:
     """Check the keys of a whole fabric, or of a snapshot, against a set of rules.
 
     Each rule passes, fails, is unknown, does not apply or is waived. Unknown never counts as a pass: data that
@@ -88,7 +115,15 @@ def audit(where: Where, compared: Compare, choice: Choice, explain: str | None, 
         return exits.DONE
     folded, chosen = is_folded(listing, format), PortFilter(listing)
     rules = select(words_of(choice.check), words_of(choice.group), words_of(choice.skip))
-    data, source = read_input(where, compared)
+    refuse_unkeyed_alone(class_keys, ask_unkeyed)
+    tenancies = for_checks_of(for_checks, format, chosen.is_given)
+
+    def ask_class_keys(fabric: Fabric, taken: Snapshot) -> None:
+        ask_all_ports(fabric, taken, ask_unkeyed, compared.pkey_idx)
+
+    data, source = read_input(where, compared, ask_class_keys if class_keys else None)
+    if format in FOR_CHECKS:
+        return write_for_checks(data, format, for_checks, tenancies)
     part = _part_of(data, chosen)
     return _report(data, source, rules, choice, part, format, folded)
 

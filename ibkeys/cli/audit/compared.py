@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +25,7 @@ from ibkeys.errors import UsageError
 if TYPE_CHECKING:
     from ibkeys.audit.inputs import AuditInput, HostView, Thresholds
     from ibkeys.audit.waivers import Waivers
+    from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.keys.pkey import InboundCheck
     from ibkeys.partitions.model import Policy
     from ibkeys.scripting import Fabric
@@ -144,17 +145,25 @@ def _sm_guids(values: tuple[str, ...]) -> frozenset[int] | None:
     return frozenset(found) if values else None
 
 
-def read_input(where: Where, compare: Compare) -> tuple[AuditInput, str]:
+def read_input(
+    where: Where, compare: Compare, ask_class_keys: Callable[[Fabric, Snapshot], None] | None = None
+) -> tuple[AuditInput, str]:
     """Return the input made of the fabric, or of the snapshot of ``--from``, with the name of what it was made of.
 
-    Mistakes in files show before anything is sent. Raises what `read_given` and a sweep raise.
+    Mistakes in files show before anything is sent. *ask_class_keys* puts into a snapshot that was just taken what ports
+    say of keys of other classes. Raises what `read_given` and a sweep raise.
     """
     given = read_given(compare)
     if where.snapshot is not None:
         refuse_what_asks(compare)
+        if ask_class_keys is not None:
+            raise UsageError("--from reads a file, not the fabric: leave --class-keys out")
         return recorded_input(where, given), where.snapshot
     with open_fabric(where) as fabric:
-        return input_of(fabric, where, given, compare)
+        data, source = input_of(fabric, where, given, compare)
+        if ask_class_keys is not None:
+            ask_class_keys(fabric, data.snapshot)
+        return data, source
 
 
 def input_of(fabric: Fabric, where: Where, given: dict[str, Any], compare: Compare) -> tuple[AuditInput, str]:

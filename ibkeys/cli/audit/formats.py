@@ -1,21 +1,89 @@
-"""An audit's report for other programs and for managers: JUnit, SARIF, HTML."""
+"""An audit's report for other programs and for managers: JUnit, SARIF, HTML; and the documents that NVIDIA's
+ai-cloud-validation reads."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ibkeys.cli import exits
+import click
+from click.core import ParameterSource
+
+from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write_exact
+from ibkeys.cli.showing import errors_of, finish
+from ibkeys.errors import UsageError
 from ibkeys.version import __version__
 
 if TYPE_CHECKING:
+    from ibkeys.audit.files import Tenancy
     from ibkeys.audit.findings import Report, Severity
+    from ibkeys.audit.inputs import AuditInput
     from ibkeys.audit.rule import Rule
 
 FOR_OTHERS: Final = ("junit", "sarif", "html")
+FOR_CHECKS: Final = ("sdn04-04", "sdn04-05")
+"""What was seen of partitions and of keys, for checks of others; no rule of this tool is in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForChecks:
+    """What the documents of `FOR_CHECKS` say of the site, and which file says who has which partition."""
+
+    site_id: str | None
+    platform: str | None
+    tenants: str | None
+
+
+checked: Final = options.group(
+    "for_checks",
+    ForChecks,
+    options.option("--site-id", metavar="TEXT", help="site_id of sdn04-04 and sdn04-05.  [default: the host's name]"),
+    options.option("--platform", metavar="TEXT", help="platform of both.  [default: infiniband]"),
+    options.option(
+        "--tenants", metavar="FILE", help="Whose partition each is, for sdn04-04: lines P_KEY TENANT, or JSON."
+    ),
+)
+
+
+def for_checks_of(wanted: ForChecks, format: str, is_part: bool) -> list[Tenancy]:
+    """Return who has which partition, from the file that says so. Raises UsageError for options that do not go with
+    *format*, FileFormatError and StoreError for the file. *is_part*: filters choose among ports."""
+    from ibkeys.audit.files import read_tenants
+
+    if format not in FOR_CHECKS:
+        for name in ("site_id", "platform", "tenants"):
+            if getattr(wanted, name) is not None and _typed_here(name):
+                raise UsageError(f"--{name.replace('_', '-')} goes with -f {' or -f '.join(FOR_CHECKS)}")
+        return []
+    if is_part:
+        raise UsageError(f"-f {format} is about the whole fabric: leave the filters out")
+    return read_tenants(Path(wanted.tenants)) if wanted.tenants is not None else []
+
+
+def _typed_here(name: str) -> bool:
+    """Return whether an option stands on the command line; in the environment it may stand for other commands too."""
+    return click.get_current_context().get_parameter_source(name) == ParameterSource.COMMANDLINE
+
+
+def write_for_checks(data: AuditInput, format: str, wanted: ForChecks, tenancies: Sequence[Tenancy]) -> int:
+    """Write a document of `FOR_CHECKS`, and return the exit code: 3 where the fabric was not read as a whole. Whether a
+    check passes is for whoever reads it to say."""
+    from ibkeys.audit.files import Tenancy
+    from ibkeys.audit.formats.sdn04 import DEFAULT_PLATFORM, Site, keys_document, partitions_document
+    from ibkeys.jsonfile import dumps
+
+    site = Site(wanted.platform or DEFAULT_PLATFORM, wanted.site_id or data.snapshot.about.host)
+    if format == "sdn04-05":
+        document = keys_document(data, site)
+    else:
+        owners = [Tenancy(key, None if who == "-" else who) for key, who in (data.registry or {}).items()]
+        document = partitions_document(data, site, tenancies or owners)
+    write_exact(dumps(document))
+    return finish(errors_of(data.fabric), format)
 
 
 def code_of(report: Report, fail_on: Severity | None) -> int:

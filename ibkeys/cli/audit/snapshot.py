@@ -10,9 +10,11 @@ import click
 from click.core import ParameterSource
 
 import ibkeys
+from ibkeys.classkeys.reading import ANSWERED
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
+from ibkeys.cli.mkeys.classkey import ASK_UNKEYED, CLASS_KEYS, ask_all_ports, refuse_unkeyed_alone
 from ibkeys.cli.opening import open_fabric, open_sa
 from ibkeys.cli.options import AskSa, Where
 from ibkeys.cli.render import write_csv, write_json
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 @options.probe_sa
 @options.option("--sa", "with_sa", is_flag=True, help="Store what the SA says about every port, for compare --from.")
 @options.sa
+@CLASS_KEYS
+@ASK_UNKEYED
 @options.format
 @options.fabric
 def snapshot(
@@ -45,6 +49,8 @@ def snapshot(
     probe_sa: bool,
     with_sa: bool,
     sa: AskSa,
+    class_keys: bool,
+    ask_unkeyed: bool,
 ) -> int:
     """Save the whole fabric's keys in one file.
 
@@ -58,6 +64,7 @@ def snapshot(
     from ibkeys.store.snapshot import check_place
 
     folder = _folder(file, into, keep)
+    refuse_unkeyed_alone(class_keys, ask_unkeyed)
     if file is not None:
         check_place(Path(file))  # before the sweep, not after it
     with open_fabric(where) as fabric:
@@ -67,6 +74,8 @@ def snapshot(
             taken.sa_probes = ask_sa(fabric, sa.sm_port, sa.pkey_idx)
         if client is not None:
             taken.sa_view = ask_sa_view(client, taken.fabric)
+        if class_keys:
+            ask_all_ports(fabric, taken, ask_unkeyed, sa.pkey_idx)
     say_notes(taken.fabric)
     place = folder.place_for(taken) if folder is not None else Path(file or "")
     ibkeys.save(taken, place, with_keys=where.show_keys)
@@ -138,5 +147,6 @@ def _summary(taken: Snapshot, with_keys: bool) -> dict[str, Any]:
         "ports": len(ports),
         "links": sum(port.peer is not None for port in ports) // 2,
         "port_counters_unread": sum(errors.error is not None for errors in taken.constraint_errors.values()),
+        "class_keys": None if taken.class_keys is None else sum(each.state in ANSWERED for each in taken.class_keys),
         "pkeys": sum(len(port.occupied or ()) for port in ports),
     }

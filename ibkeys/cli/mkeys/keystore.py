@@ -19,6 +19,7 @@ from ibkeys.cli.secrets import check_passphrase_option, read_passphrase
 from ibkeys.cli.showing import errors_of, finish, sweep
 from ibkeys.cli.types import Number
 from ibkeys.errors import StoreSealed, UsageError
+from ibkeys.mad.classes.gmp import KEY_CLASSES
 
 if TYPE_CHECKING:
     from ibkeys.host.key_files import Exported, Imported
@@ -67,6 +68,7 @@ def mkey_list(where: Where, settle: bool, yes: bool, format: str) -> int:
         from ibkeys.cli.mkeys.settle import settle as settle_places
 
         return settle_places(where, yes, format)
+    from ibkeys.store.keys.class_keys import ClassKeyStore
     from ibkeys.store.keys.sm_keys import SmKeys
 
     with open_keystore(where, "mkey-list") as keys:
@@ -82,6 +84,7 @@ def mkey_list(where: Where, settle: bool, yes: bool, format: str) -> int:
             "keys": rows,
             "subnet_keys": subnet_keys,
             "sm_keys": sm_keys,
+            "class_keys": ClassKeyStore(keys).count(),
             "encrypted": keys.is_encrypted,
             "links": len(keys.links()) // 2,
             "links_seen": {"oldest": seen[0], "newest": seen[1]} if seen else None,
@@ -154,6 +157,8 @@ def _write_list(document: dict[str, Any], with_keys: bool) -> None:
         what = "another key from an opensm.conf" if each["kind"] == "other" else each["kind"]
         said = ", ".join(filter(None, (each["state"], each["note"], each["since"])))
         write(f"{what}:{' ' + each['key'] if each['key'] else ''} {said}")
+    for name, count in document["class_keys"].items():
+        write(_count(count, KEY_CLASSES[name].key_name))
     ports = len({row["port_guid"] for row in rows})
     seen = document["links_seen"]
     links = _count(document["links"], "link") + (f", last seen {seen['oldest']} to {seen['newest']}" if seen else "")
@@ -204,9 +209,10 @@ def mkey_encrypt(store: Store, new_passphrase: str | None, decrypt: bool) -> int
 def mkey_import(store: Store, directory: Path | None, opensm_conf: Path | None, format: str) -> int:
     """Import OpenSM's guid2mkey, neighbors and guid2lid from DIR into the key store.
 
-    No key of the store is lost. Where a key in the files differs from the store's, it is tried first if the files
-    were written after the store's key was proven. The m_key of an opensm.conf is used for every port without a key
-    of its own, as OpenSM does.
+    The files guid2vskey, guid2cckey and guid2_m2n_key of NVIDIA's OpenSM are imported too if they are there. No key
+    of the store is lost. Where an M_Key in the files differs from the store's, it is tried first if the files were
+    written after the store's key was proven. The m_key of an opensm.conf is used for every port without a key of its
+    own, as OpenSM does.
     """
     from ibkeys.host.key_files import Imported, import_key_files, import_opensm_config
 
@@ -233,6 +239,7 @@ def _import_document(done: Imported, found_key: bool | None) -> dict[str, Any]:
         "one_key_for_changed": done.one_key_for_changed,
         "links": done.links,
         "lids": done.lids,
+        "class_keys": done.class_keys,
         "subnet_key": found_key,
         "warnings": done.warnings,
     }
@@ -253,6 +260,8 @@ def _write_import(done: Imported, found_key: bool | None, has_files: bool) -> No
         write("the ports with a different key all have the same one: a subnet manager has set its own key on them")
     if has_files:
         write(f"{_count(len(done.results), 'key')}, {_count(done.links, 'link')}, {_count(done.lids, 'LID')} read")
+    for name, count in done.class_keys.items():
+        write(f"{_count(count, KEY_CLASSES[name].key_name)} read")
     if found_key is not None:
         write("m_key of opensm.conf: " + ("kept for ports without a key of their own" if found_key else "0, not set"))
 

@@ -132,6 +132,9 @@ def _pairs(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
             continue
         if isinstance(value, dict):
             yield from _pairs(value, f"{prefix}{name}.")
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            for number, each in enumerate(value):
+                yield from _pairs(each, f"{prefix}{name}[{number}].")
         elif isinstance(value, list):
             yield prefix + name, " ".join(map(str, value))
         elif value is None:

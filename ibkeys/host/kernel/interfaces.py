@@ -120,5 +120,5 @@ def _index(port: KernelPort | None, p_key: PKey | None) -> int | None:
 def _address(text: str) -> bytes:
     """Read a hardware address of IPoIB: 20 bytes (RFC 4391, 9.1.1). Raises ValueError."""
     if not _ADDRESS.fullmatch(text):
-        raise ValueError(f"{text[:80]!r} is no address of 20 bytes")
+        raise ValueError(f"{text[:80]!r} is not an address of 20 bytes")
     return bytes.fromhex(text.replace(":", ""))

@@ -140,7 +140,7 @@ def _state(text: str) -> tuple[int, str]:
     """Read ``4: ACTIVE``. Raises ValueError."""
     number, colon, name = text.partition(":")
     if not colon or not number.isascii() or not number.isdigit() or len(number) > 2:
-        raise ValueError(f"{text[:40]!r} is no state of a port, as 4: ACTIVE")
+        raise ValueError(f"{text[:40]!r} is not a state of a port such as 4: ACTIVE")
     return int(number), name.strip()[:20]
 
 
@@ -154,7 +154,7 @@ def _counter(text: str) -> int | None:
     if text.startswith(NO_PMA):
         return None
     if not text.isascii() or not text.isdigit() or len(text) > 20:
-        raise ValueError(f"{text[:40]!r} is no counter")
+        raise ValueError(f"{text[:40]!r} is not a counter")
     return int(text)
 
 

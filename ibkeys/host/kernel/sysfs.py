@@ -131,5 +131,5 @@ def numbers_in(names: list[str] | None, most: int) -> list[int]:
 
 def _number(text: str, base: int, most: int) -> int:
     if _NUMBERS[base].fullmatch(text) is None or int(text, base) > most:
-        raise ValueError(f"{text[:40]!r} is no number up to {most if base == 10 else hex(most)}")
+        raise ValueError(f"{text[:40]!r} is not a number up to {most if base == 10 else hex(most)}")
     return int(text, base)

@@ -29,5 +29,5 @@ def read_table(sysfs: Sysfs, folder: str, required: bool = False) -> Table | Non
 def index_of(text: str) -> int:
     """Read a decimal index. Raises ValueError."""
     if not text.isascii() or not text.isdigit() or len(text) > 5 or int(text) > MOST_INDEX:
-        raise ValueError(f"{text[:40]!r} is no index of a P_Key table")
+        raise ValueError(f"{text[:40]!r} is not an index of a P_Key table")
     return int(text)

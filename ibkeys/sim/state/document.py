@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -11,21 +10,23 @@ from ibkeys.mad.const import SMState
 from ibkeys.sim.counters import Counters
 from ibkeys.sim.managers import Managers
 from ibkeys.sim.nodes import MAX_P_KEYS, Node, Port, SubnetManager
+from ibkeys.sim.state import class_keys
+from ibkeys.sim.state.values import bytes_of, number_of, seconds_of
 from ibkeys.sim.subnet import Subnet
 
 VERSION: Final = 1
 _ATTRIBUTE_SIZE: Final = 64
 _MOST_ROUTES: Final = 48 * 1024
-_MOST_SECONDS: Final = 1e12
 
 
 def dump_state(subnet: Subnet) -> dict[str, Any]:
-    """Return what differs from a fresh subnet of the same file, as a JSON document. It holds M_Keys."""
+    """Return what differs from a fresh subnet of the same file, as a JSON document. It holds keys."""
     nodes, history = subnet.nodes, subnet.history
     return {
         "version": VERSION,
         "fabric": subnet.fingerprint,
         "now": history.now,
+        "class_rules": class_keys.dump_rules(subnet.carrier.class_rules),
         "ports": [_dump_port(nodes[index].ports[number]) for index, number in sorted(history.touched_ports)],
         "nodes": [_dump_node(nodes[index]) for index in sorted(history.touched_nodes)],
     }
@@ -44,7 +45,8 @@ def load_state(subnet: Subnet, document: dict[str, Any]) -> None:
         loaded = [_load_port(nodes, record) for record in document["ports"]]
         for port in loaded:
             _check_cable(port)
-        history.advance(max(0.0, _seconds(document["now"]) - history.now))
+        class_keys.load_rules(subnet.carrier.class_rules, document.get("class_rules", {}))
+        history.advance(max(0.0, seconds_of(document["now"]) - history.now))
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
         raise StoreError(f"damaged simulator state: {type(error).__name__}") from None
 
@@ -57,6 +59,8 @@ def _dump_port(port: Port) -> dict[str, Any]:
         record["guids"] = {str(index): guid for index, guid in port.guids.items()}
     if port.lease_deadline is not None:
         record["lease_deadline"] = port.lease_deadline
+    if port.class_agents:
+        record["class_keys"] = class_keys.dump_agents(port.class_agents)
     if port.counters is not None:
         record["counters"] = [port.counters.basic.hex(), port.counters.extended.hex()]
     if port.peer is not port.first_peer:
@@ -66,18 +70,19 @@ def _dump_port(port: Port) -> dict[str, Any]:
 
 def _load_port(nodes: Sequence[Node], record: dict[str, Any]) -> Port:
     port = _port_at(nodes, record["at"])
-    port.info[:] = _bytes(record["info"], len(port.info))
+    port.info[:] = bytes_of(record["info"], len(port.info))
     port.p_key_bytes = bytes.fromhex(record["p_keys"]) if "p_keys" in record else None
     port.guids = (
-        {_number(int(index), 0xFFFF): _number(guid, (1 << 64) - 1) for index, guid in record["guids"].items()}
+        {number_of(int(index), 0xFFFF): number_of(guid, (1 << 64) - 1) for index, guid in record["guids"].items()}
         if "guids" in record
         else None
     )
-    port.lease_deadline = _seconds(record["lease_deadline"]) if "lease_deadline" in record else None
+    port.lease_deadline = seconds_of(record["lease_deadline"]) if "lease_deadline" in record else None
+    port.class_agents = class_keys.load_agents(record["class_keys"]) if "class_keys" in record else None
     if "counters" in record:
         basic, extended = record["counters"]
         fresh = Counters()
-        port.counters = Counters(_bytes(basic, len(fresh.basic)), _bytes(extended, len(fresh.extended)))
+        port.counters = Counters(bytes_of(basic, len(fresh.basic)), bytes_of(extended, len(fresh.extended)))
     if "peer" in record:
         port.peer = None if record["peer"] is None else _port_at(nodes, record["peer"])
     port.touch()
@@ -93,33 +98,10 @@ def _check_cable(port: Port) -> None:
         raise ValueError("a cable with one end")
 
 
-# What may stand in the document: another type or a number out of range would surface anywhere, at any time.
-
-
-def _number(value: Any, most: int) -> int:
-    if type(value) is not int or not 0 <= value <= most:
-        raise ValueError(f"a number that is not in 0..{most}")
-    return value
-
-
-def _seconds(value: Any) -> float:
-    seconds = float(value)
-    if not math.isfinite(seconds) or abs(seconds) > _MOST_SECONDS:
-        raise ValueError("an invalid time")
-    return seconds
-
-
-def _bytes(value: str, size: int) -> bytes:
-    data = bytes.fromhex(value)
-    if len(data) != size:
-        raise ValueError(f"{len(data)} bytes instead of {size}")
-    return data
-
-
 def _port_at(nodes: Sequence[Node], place: Any) -> Port:
     index, number = place
-    node = nodes[_number(index, len(nodes) - 1)]
-    return node.ports[_number(number, node.num_ports)]
+    node = nodes[number_of(index, len(nodes) - 1)]
+    return node.ports[number_of(number, node.num_ports)]
 
 
 def _dump_node(node: Node) -> dict[str, Any]:
@@ -141,9 +123,9 @@ def _dump_node(node: Node) -> dict[str, Any]:
 
 
 def _load_node(nodes: Sequence[Node], managers: Managers, record: dict[str, Any]) -> None:
-    node = nodes[_number(record["at"], len(nodes) - 1)]
-    node.silent = _number(record["silent"], 2)
-    node.partition_capacity, node.enforcement_capacity = (_number(value, MAX_P_KEYS) for value in record["caps"])
+    node = nodes[number_of(record["at"], len(nodes) - 1)]
+    node.silent = number_of(record["silent"], 2)
+    node.partition_capacity, node.enforcement_capacity = (number_of(value, MAX_P_KEYS) for value in record["caps"])
     if "description" in record:
         node.description_bytes = bytes.fromhex(record["description"])[:_ATTRIBUTE_SIZE]
     if node.switch_info is not None:
@@ -151,19 +133,22 @@ def _load_node(nodes: Sequence[Node], managers: Managers, record: dict[str, Any]
         node.switch_info[:] = switch_info.ljust(_ATTRIBUTE_SIZE, b"\0")[:_ATTRIBUTE_SIZE]
         if "routes" in record:
             node.routes = bytearray.fromhex(record["routes"])
-            _number(len(node.routes), _MOST_ROUTES)
+            number_of(len(node.routes), _MOST_ROUTES)
     if "tables" in record:
         node.tables = {
-            (_number(attribute, 0xFFFF), _number(place, 0xFFFFFFFF)): _bytes(data, _ATTRIBUTE_SIZE)
+            (number_of(attribute, 0xFFFF), number_of(place, 0xFFFFFFFF)): bytes_of(data, _ATTRIBUTE_SIZE)
             for attribute, place, data in record["tables"]
         }
     manager = None
     if "sm" in record:
         number, state, priority, sm_key = record["sm"]
-        if node.ports[_number(number, node.num_ports)] not in node.end_ports:
+        if node.ports[number_of(number, node.num_ports)] not in node.end_ports:
             raise ValueError("a subnet manager at a port of another node")
         manager = SubnetManager(
-            node.ports[number], _number(state, SMState.MASTER), _number(priority, 15), _number(sm_key, (1 << 64) - 1)
+            node.ports[number],
+            number_of(state, SMState.MASTER),
+            number_of(priority, 15),
+            number_of(sm_key, (1 << 64) - 1),
         )
     managers.place(node, manager)
     node.touch()

@@ -1,7 +1,7 @@
 """Text commands for a simulated subnet: one line in, the result out.
 
 Each line is a command of `GRAMMAR`. A line is read as a whole before anything happens, so one with a mistake changes
-nothing. Answers never show an M_Key.
+nothing. Answers never show a key.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import Final
 from ibkeys.errors import UsageError
 from ibkeys.mad.const import CapabilityMask, SMState
 from ibkeys.sim.agents import mkey_check
+from ibkeys.sim.agents.class_keys import expire as expire_class_lease
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.notices import Packet
+from ibkeys.sim.steering import class_keys
 from ibkeys.sim.steering.show import event_line, node_lines, port_lines
 from ibkeys.sim.steering.words import (
     LineError,
@@ -43,6 +45,11 @@ sm NODE on|off                    let a node answer SMInfo as master SM, and be 
 sa NODE wildcards accepted|refused
                                   let the SA of the master SM on NODE take subscriptions to all traps without an
                                   SM_Key, as OpenSM does, or refuse them
+classkey NODE[PORT] CLASS on|off [key=KEY] [protect=0|1] [lease=SECONDS] [violations=N]
+                                  give a port, or all of a node, a management class with a key: cc, vs, n2n or b
+classrule CLASS RULE VALUE        choose what is only guessed of a class: absent silence|status, version and others
+                                  status|silence, gets answers|drops, portinfo open|checked, violations
+                                  cleared|kept, lease stops|runs, traps sent|none
 drop PERCENT                      lose this share of all exchanges, request or reply
 delay PERCENT [SECONDS]           hold back this share of all replies, each for up to SECONDS (2)
 duplicate PERCENT                 deliver this share of all replies twice
@@ -233,6 +240,8 @@ def _time(words: Sequence[Token]) -> Action:
             for port in node.end_ports:
                 if port.lease_deadline is not None:
                     mkey_check.expire(port)
+                for agent in (port.class_agents or {}).values():
+                    expire_class_lease(port, agent)
         return f"time {subnet.now:.3f}"
 
     return pass_time
@@ -288,6 +297,8 @@ _VERBS: Final[dict[str, tuple[str, int, int, Callable[[Sequence[Token]], Action]
     "describe": ("describe NODE TEXT", 2, 64, _describe),
     "sm": ("sm NODE on|off", 2, 2, _sm),
     "sa": ("sa NODE wildcards accepted|refused", 3, 3, _sa),
+    "classkey": (class_keys.GIVE, 3, 7, class_keys.give),
+    "classrule": (class_keys.CHOOSE, 3, 3, class_keys.choose),
     "drop": ("drop PERCENT", 1, 1, _fault("drop")),
     "delay": ("delay PERCENT [SECONDS]", 1, 2, _fault("delay")),
     "duplicate": ("duplicate PERCENT", 1, 1, _fault("duplicate")),

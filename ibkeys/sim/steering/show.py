@@ -1,11 +1,13 @@
-"""What a port and an event look like as text. No line shows an M_Key."""
+"""What a port and an event look like as text. No line shows a key."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from ibkeys.mad.classes.gmp import KEY_CLASS_OF
+from ibkeys.mad.classes.key_info import KeySettings
 from ibkeys.mad.const import PORT_PHYSICAL_STATE_NAMES, PORT_STATE_NAMES, CapabilityMask, PortPhysicalState, PortState
-from ibkeys.sim.agents import mkey_check
+from ibkeys.sim.agents import class_keys, mkey_check
 from ibkeys.sim.history import Event
 from ibkeys.sim.nodes import Node, Port
 
@@ -46,6 +48,7 @@ def port_lines(port: Port) -> list[str]:
             f"  M_Key: {m_key}, ProtectBits: {port.protect_bits}, lease: {port.lease_period} s, timer {timer}",
             f"  NV-RAM: M_Key {m_key_nv}, P_Keys {p_key_nv}",
             f"  violations: {counts}",
+            *_class_lines(port),
         ]
     else:
         inbound, outbound = ("on" if bit else "off" for bit in (port.inbound_enforcement, port.outbound_enforcement))
@@ -54,6 +57,22 @@ def port_lines(port: Port) -> list[str]:
         lines.append(f"  constraint errors: received {received}, sent {sent}")
     keys = [f"0x{key:04x}" for key in port.p_keys if key]
     lines.append(f"  P_Keys: {' '.join(keys) or 'none'} (capacity {port.p_key_capacity})")
+    return lines
+
+
+def _class_lines(port: Port) -> list[str]:
+    """Return a line for each class with a key of its own that the port has."""
+    lines = []
+    for mgmt_class, agent in sorted((port.class_agents or {}).items()):
+        class_keys.expire(port, agent)
+        of, state = KEY_CLASS_OF[mgmt_class], KeySettings(bytes(agent.info))
+        key = "set (not shown)" if state.key else "none"
+        left = None if agent.deadline is None else max(0.0, agent.deadline - port.node.history.now)
+        timer = "stopped" if left is None else f"{left:.3f} s left"
+        lines.append(
+            f"  {of.key_name}: {key}, protect bit: {state.protect_bit}, lease: {state.lease_period} s, timer {timer}, "
+            f"violations: {state.violations}"
+        )
     return lines
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.store.columns import Column, blob, guid, number, text, time
+from ibkeys.store.keys.class_key_tables import CLASS_KEY_COLUMNS, CLASS_KEY_TABLES
 from ibkeys.store.keys.run_tables import RUN_COLUMNS, RUN_TABLES, RUN_VIA
 from ibkeys.store.keys.sealing import SALT_BYTES
 from ibkeys.store.keys.sm_key_tables import SM_KEY_COLUMNS, SM_KEY_TABLES
@@ -140,6 +141,7 @@ KEYSTORE_SCHEMA: Final = Schema(
         ),
         SM_KEY_TABLES,
         RUN_VIA,
+        CLASS_KEY_TABLES,
     ),
-    columns={**_KEY_COLUMNS, **RUN_COLUMNS, **SM_KEY_COLUMNS},
+    columns={**_KEY_COLUMNS, **RUN_COLUMNS, **SM_KEY_COLUMNS, **CLASS_KEY_COLUMNS},
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from ibkeys.errors import StoreSealed
+from ibkeys.keys.classkey import ClassKey
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.secret import Secret64
 from ibkeys.keys.smkey import SMKey
@@ -39,6 +40,7 @@ _TABLES: Final = (
     _Keys("keys", "m_key", "port_guid", MKey),
     _Keys("subnet_keys", "m_key", f"'{OF_THE_SUBNET}'", MKey),
     _Keys("sm_keys", "sm_key", "kind", SMKey),
+    _Keys("class_keys", "class_key", "key_class || ' ' || port_guid", ClassKey),
 )
 
 

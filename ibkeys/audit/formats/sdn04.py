@@ -1,0 +1,221 @@
+"""The two documents that the checks SDN04-04 and SDN04-05 of NVIDIA's ai-cloud-validation read, from what agents said.
+
+SDN04-04: which tenant has which partition. SDN04-05: which kinds of keys are configured. ``true`` and ``false`` are
+only what was seen on the wire; whatever was not seen, or cannot be, is null, with the reason. A check never passes by
+null. Source of the shapes: ai-cloud-validation (Apache-2.0), read with its checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ibkeys.audit.files import Tenancy
+from ibkeys.audit.inputs import AuditInput
+from ibkeys.classkeys.reading import ANSWERED, ClassKeyReading
+from ibkeys.keys.pkey import PARTITION_MASK
+from ibkeys.mad.classes.gmp import KEY_CLASSES, ClassName
+from ibkeys.topology.model import Port
+
+DEFAULT_PARTITION: Final = PARTITION_MASK
+DEFAULT_PLATFORM: Final = "infiniband"
+_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What a document says of itself: ``platform`` and ``site_id`` as the reader calls them."""
+
+    platform: str
+    site_id: str
+
+
+# --- SDN04-04 ---------------------------------------------------------------------------------------------------------
+
+
+def partitions_document(data: AuditInput, site: Site, tenancies: Sequence[Tenancy]) -> dict[str, Any]:
+    """Return the document of SDN04-04: one entry for each partition and tenant.
+
+    The partitions are those of *tenancies* and all others that are on some port, but for the default one, which every
+    fabric has. A partition that no tenant has is listed without one; one that two have is listed twice.
+    """
+    seen = _members(data)
+    named = {each.base: each.name for each in data.policy.partitions} if data.policy is not None else {}
+    tenants: dict[int, list[Tenancy]] = {}
+    for tenancy in tenancies:
+        tenants.setdefault(tenancy.partition, []).append(tenancy)
+    unread = _unread_tables(data)
+    entries = []
+    for partition in sorted({*tenants, *(each for each in seen if each != DEFAULT_PARTITION)}):
+        for tenancy in tenants.get(partition) or [Tenancy(partition, None)]:
+            entries.append(
+                {
+                    "name": tenancy.name or named.get(partition) or f"0x{partition:x}",
+                    "partition_key": f"0x{partition:x}",
+                    "tenant_id": tenancy.tenant,
+                    **_status(seen.get(partition, 0), unread),
+                }
+            )
+    return {**_head(data, site), "partitions_checked": len(entries), "partitions": entries}
+
+
+def _status(members: int, unread: int) -> dict[str, Any]:
+    """Return whether a partition is on the wire, and where it was seen."""
+    if members:
+        return {
+            "status": "active",
+            "on_wire": True,
+            "source": "P_KeyTable",
+            "detail": f"{_ports(members)} with a P_Key of it",
+        }
+    if unread:
+        return {
+            "status": "unknown",
+            "on_wire": None,
+            "source": "P_KeyTable",
+            "detail": f"no port that was read has it; the tables of {_ports(unread)} were not read",
+        }
+    return {"status": "missing", "on_wire": False, "source": "P_KeyTable", "detail": "no port has it"}
+
+
+def _members(data: AuditInput) -> dict[int, int]:
+    """Return how many end ports have a P_Key of each partition."""
+    found: dict[int, int] = {}
+    for port in data.end_ports:
+        for partition in {key.partition for _, key in port.occupied or ()}:
+            found[partition] = found.get(partition, 0) + 1
+    return found
+
+
+def _unread_tables(data: AuditInput) -> int:
+    return sum(port.p_key_raw is None for port in data.end_ports) + len(data.hidden)
+
+
+# --- SDN04-05 ---------------------------------------------------------------------------------------------------------
+
+
+def keys_document(data: AuditInput, site: Site) -> dict[str, Any]:
+    """Return the document of SDN04-05: for each kind of key whether it is configured, where that was seen, and how."""
+    partitions = [each for each in _members(data) if each != DEFAULT_PARTITION]
+    return {
+        **_head(data, site),
+        "partitions_with_pkey": len(partitions),
+        "keys": {
+            "p_key": _p_keys(data, len(partitions)),
+            "management_key": _m_keys(data),
+            "aggregation_management_key": _null(
+                "class 0x0B", "its layout is not public, so it is not queried; the aggregation manager's file has it"
+            ),
+            "vendor_specific_key": _class_keys(data, "vs"),
+            "congestion_control_key": _class_keys(data, "cc"),
+            "node2node_key": _null(
+                "class 0x0C", "it is only in NeighborsInfo, which shows keys of other nodes too and is not queried"
+            ),
+            "manager2node_key": _class_keys(data, "n2n"),
+        },
+    }
+
+
+def _null(source: str, why: str) -> dict[str, Any]:
+    return {"configured": None, "source": source, "detail": why}
+
+
+def _p_keys(data: AuditInput, partitions: int) -> dict[str, Any]:
+    source, unread = "P_KeyTable of all end ports", _unread_tables(data)
+    if partitions:
+        word = "partition" if partitions == 1 else "partitions"
+        return {"configured": True, "source": source, "detail": f"{partitions} {word} besides the default one"}
+    if unread:
+        return _null(source, f"none seen; {_ports(unread)} not read")
+    return {"configured": False, "source": source, "detail": "no port has a partition but the default one"}
+
+
+def _m_keys(data: AuditInput) -> dict[str, Any]:
+    """M_Keys are configured where every end port has one, and no two ports the same."""
+    source = "PortInfo.M_Key of all end ports"
+    states = {port: port.m_key_state for port in data.end_ports}
+    unset = [port for port, state in states.items() if state == "zero"]
+    if unset:
+        return {"configured": False, "source": source, "detail": f"not set on {_named(unset)}"}
+    holders: dict[int, set[int]] = {}
+    for port, state in states.items():
+        if state == "set" and port.port_info is not None:
+            holders.setdefault(port.port_info.m_key, set()).add(port.guid or id(port))
+    shared = max(map(len, holders.values()), default=0)
+    if shared > 1:
+        return {"configured": False, "source": source, "detail": f"{shared} ports have one and the same key"}
+    hidden = [port for port, state in states.items() if state == "hidden"]
+    unread = [port for port, state in states.items() if state == "unreadable"]
+    if unread or data.hidden or not states:
+        return _null(source, f"{_ports(len(unread) + len(data.hidden))} not read")
+    if hidden:
+        return _null(source, f"set, but whether each port has its own is not seen: hidden on {_named(hidden)}")
+    return {"configured": True, "source": source, "detail": f"set on {_ports(len(states))}, each its own"}
+
+
+def _class_keys(data: AuditInput, name: ClassName) -> dict[str, Any]:
+    """A key of a class is configured where every port that has the class has one. A hidden key is one."""
+    of = KEY_CLASSES[name]
+    source = f"{of.key_info.name} (class 0x{of.mgmt_class:02x}) of all end ports"
+    if data.snapshot.class_keys is None:
+        return _null(source, "not queried: --class-keys queries it")
+    readings = [each for each in data.snapshot.class_keys if each.of == name]
+    unset = _of(readings, lambda each: each.state == "zero")
+    if unset:
+        return {"configured": False, "source": source, "detail": f"not set on {_named(unset)}"}
+    for state, words in _UNSEEN.items():
+        found = _of(readings, lambda each, state=state: each.state == state)  # type: ignore[misc]
+        if found:
+            return _null(source, f"{words}: {_named(found)}")
+    if data.hidden:
+        return _null(source, f"{_ports(len(data.hidden))} not read")
+    answered = [each for each in readings if each.state in ANSWERED]
+    if not answered:
+        return _null(source, "no port has this class")
+    return {"configured": True, "source": source, "detail": _how_set(answered)}
+
+
+_UNSEEN: Final = {
+    "silent": "no answer from",
+    "refused": "refused by",
+    "unconfirmed": "zeros of ports that may not have the class",
+    "not-asked": "not queried",
+}
+"""States of which nothing follows → how a document says so, the most telling first."""
+
+
+def _how_set(readings: Sequence[ClassKeyReading]) -> str:
+    hidden = sum(each.state == "hidden" for each in readings)
+    open_ = sum(each.settings is not None and not each.settings.protect_bit for each in readings)
+    text = f"set on {_ports(len(readings))}"
+    text += f", hidden on {hidden}" if hidden else ""
+    return text + (f", readable by everybody on {open_}" if open_ else "")
+
+
+def _of(readings: Iterable[ClassKeyReading], chosen: Callable[[ClassKeyReading], bool]) -> list[Port]:
+    return [each.port for each in readings if chosen(each)]
+
+
+# --- both -------------------------------------------------------------------------------------------------------------
+
+
+def _head(data: AuditInput, site: Site) -> dict[str, Any]:
+    """Return the beginning of both. ``success``: the whole fabric was read; otherwise ``error`` says what was not."""
+    missing = len(data.fabric.troubles)
+    head: dict[str, Any] = {"success": not missing, "platform": site.platform, "site_id": site.site_id}
+    if missing:
+        head["error"] = (
+            f"{missing} attributes of the fabric could not be read; the first: {data.fabric.troubles[0].error}"
+        )
+    return head
+
+
+def _named(ports: Sequence[Port]) -> str:
+    """Return how many ports, with the first of them by name."""
+    listed = ", ".join(map(str, ports[:_NAMED]))
+    return f"{_ports(len(ports))} ({listed}{', ...' if len(ports) > _NAMED else ''})"
+
+
+def _ports(count: int) -> str:
+    return f"{count} port{'' if count == 1 else 's'}"

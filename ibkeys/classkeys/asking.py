@@ -1,0 +1,217 @@
+"""Asking ports for the keys of their classes, many at a time, at the least cost that is known.
+
+A Get without the key costs nothing in class 0x05: that agent is known. In the others nobody knows; assume one
+violation, one trap to the subnet manager, and a lease that starts, after which everybody can read the key. So such a
+port is asked without its key only where the user wants it, with one MAD and no retry; a second one follows only after
+an answer. Where a key is known, it goes to its own port and to no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.classkeys.reading import ClassKeyReading, ClassKeyState
+from ibkeys.client.gmp import GmpPath, gmp_path
+from ibkeys.client.smp import SmpClient, Task
+from ibkeys.errors import IbkeysError, MadStatusError, NoReply, Unreachable
+from ibkeys.keys.classkey import NO_CLASS_KEY, ClassKey
+from ibkeys.keys.pkey import PKey, match_in_table
+from ibkeys.mad.attributes import ClassPortInfo
+from ibkeys.mad.classes.gmp import CLASS_PORT_INFO, VS_KEY_SUPPORTED, ClassName, KeyClass, build_class_mad
+from ibkeys.mad.classes.key_info import KeyInfo, KeySettings
+from ibkeys.mad.const import MadStatus, Method
+from ibkeys.topology.model import Port
+from ibkeys.umad.port import LocalPort
+
+FREE_WITHOUT_KEY: Final = frozenset({"b"})
+"""The classes in which a Get without the key is known to cost nothing."""
+ASKED_FIRST: Final = frozenset({"vs", "n2n"})
+"""The classes in which ClassPortInfo comes before KeyInfo. In the others KeyInfo comes first: one MAD is less to count,
+and ClassPortInfo only tells zeros of a port with the class from those of a port without it (ibsim's switches)."""
+NO_KEY_KNOWN: Final = "not asked: no key of it is known here, and what asking without one costs is not known"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What one port is to be asked. ``key``: its own, 0 where none is known. ``why_not``: why it is not asked."""
+
+    port: Port
+    of: KeyClass
+    key: ClassKey = NO_CLASS_KEY
+    why_not: str = ""
+
+    @property
+    def may_cost(self) -> bool:
+        """Whether the port may count it, tell the SM and start a lease."""
+        return not self.why_not and self.key.is_zero and self.of.name not in FREE_WITHOUT_KEY
+
+
+def questions_for(
+    ports: Iterable[Port],
+    classes: Iterable[KeyClass],
+    keys: Mapping[ClassName, Mapping[int, ClassKey]],
+    not_to_be_trusted: Mapping[Port, str],
+    *,
+    ask_unkeyed: bool,
+) -> list[Question]:
+    """Return what to ask of the end ports among *ports*: one question for each class.
+
+    *keys*: class → port GUID → key. *not_to_be_trusted*: ports that get no key, and why. *ask_unkeyed*: ask without a
+    key where that may cost something.
+    """
+    wanted = list(classes)
+    questions = []
+    for port in ports:
+        if not port.is_end_port:
+            continue
+        for of in wanted:
+            key = keys.get(of.name, {}).get(port.guid, NO_CLASS_KEY)
+            why_not = ""
+            if not key.is_zero and port in not_to_be_trusted:
+                key, why_not = NO_CLASS_KEY, f"not asked: {not_to_be_trusted[port]}, so its key is not sent there"
+            elif key.is_zero and of.name not in FREE_WITHOUT_KEY and not ask_unkeyed:
+                why_not = NO_KEY_KNOWN
+            questions.append(Question(port, of, key, why_not))
+    return questions
+
+
+def ask_class_keys(
+    client: SmpClient, local: LocalPort, questions: Sequence[Question], pkey_index: int | None = None
+) -> list[ClassKeyReading]:
+    """Ask, and return what was learned, in the order of *questions*. Agents for the classes must be registered.
+
+    *pkey_index*: place in the local P_Key table; by default the first entry that matches the port's own table, where
+    that was read. Raises UsageError for an index without a P_Key, Unreachable without the default partition.
+    """
+    readings: dict[int, ClassKeyReading] = {}
+
+    def task(place: int, question: Question) -> Task:
+        readings[place] = yield from _ask(client, local, question, pkey_index)
+
+    with client.bounded():
+        client.run([task(place, question) for place, question in enumerate(questions)])
+    return [readings[place] for place in range(len(questions))]
+
+
+def way_to(local: LocalPort, port: Port, pkey_index: int | None = None) -> GmpPath:
+    """Return the way of a GMP to *port*: by a P_Key that its table matches, where that was read.
+
+    A packet that matches nothing is dropped there, and may be counted. Raises Unreachable where none matches.
+    """
+    table = [int(key) for _, key in port.occupied or ()]
+    if pkey_index is not None or not table:
+        return gmp_path(local, pkey_index)
+    usual = [index for index, key in enumerate(local.pkeys) if PKey(key).is_default]
+    for index in [*usual, *range(len(local.pkeys))]:
+        if match_in_table(local.pkeys[index], table) is not None:
+            return gmp_path(local, index)
+    raise Unreachable(f"{port}: none of its P_Keys matches one of the local port, so no MAD of this class reaches it")
+
+
+def _ask(client: SmpClient, local: LocalPort, question: Question, pkey_index: int | None) -> Task:
+    port, of = question.port, question.of
+    if question.why_not:
+        return ClassKeyReading(port, of.name, "not-asked", question.why_not)
+    if not port.lid:
+        return ClassKeyReading(port, of.name, "not-asked", "not asked: it has no LID, and these MADs need one")
+    try:
+        way = way_to(local, port, pkey_index)
+    except Unreachable as error:
+        return ClassKeyReading(port, of.name, "not-asked", f"not asked: {error}")
+    asked = _Asked(client, question, way)
+    try:
+        if of.name in ASKED_FIRST:
+            missing = _why_absent(of, (yield from asked.class_port_info()))
+            if missing:
+                return asked.reading("absent", missing)
+        info = yield from asked.key_info()
+        confirmed = any(info.raw) or of.name in ASKED_FIRST or (yield from asked.is_confirmed())
+    except IbkeysError as error:
+        return asked.failed(error)
+    return asked.answered(info, confirmed)
+
+
+def _why_absent(of: KeyClass, info: ClassPortInfo) -> str:
+    """Return why a port that answers ClassPortInfo has no key in the class all the same; "" if it may have one."""
+    if of.name == "vs" and not info.capability_mask & VS_KEY_SUPPORTED:
+        return f"no VS_Key: ClassPortInfo.CapabilityMask 0x{info.capability_mask:04x} lacks 0x{VS_KEY_SUPPORTED:04x}"
+    return ""
+
+
+class _Asked:
+    """One port that is asked, by one way."""
+
+    def __init__(self, client: SmpClient, question: Question, way: GmpPath) -> None:
+        self._client = client
+        self._question = question
+        self._way = way
+        self._retries = 0 if question.may_cost else client.timing.retries
+
+    def key_info(self) -> Task:
+        """Task: return KeyInfo."""
+        layout = self._question.of.key_info
+        return layout((yield from self._get(layout.attribute_id, layout.size, self._question.key)))
+
+    def class_port_info(self) -> Task:
+        """Task: return ClassPortInfo."""
+        return ClassPortInfo((yield from self._get(CLASS_PORT_INFO, ClassPortInfo.size, self._question.key)))
+
+    def is_confirmed(self) -> Task:
+        """Task: return whether the port answers ClassPortInfo. Its key was shown as 0, so nothing can be counted."""
+        try:
+            yield from self._get(CLASS_PORT_INFO, ClassPortInfo.size, NO_CLASS_KEY)
+        except (MadStatusError, NoReply):
+            return False
+        return True
+
+    def _get(self, attribute_id: int, size: int, key: ClassKey) -> Task:
+        of, lid = self._question.of, self._question.port.lid
+        assert lid is not None
+        mad = build_class_mad(of, Method.GET, attribute_id, key=key.reveal())
+        timeout = self._client.timing.timeout
+        # One class of a port may be silent, and another one answer: to the scheduler they are different nodes.
+        answer: bytes = yield self._way.request(mad, lid, timeout, self._retries, (of.name, lid))
+        return answer[of.data_offset : of.data_offset + size]
+
+    def reading(self, state: ClassKeyState, detail: str, info: KeyInfo | None = None) -> ClassKeyReading:
+        """Return what was learned."""
+        question = self._question
+        with_key = not question.key.is_zero
+        is_known: bool | None = None
+        if with_key and info is not None:
+            is_known = info.settings.key == question.key.reveal()
+        raw = info.raw if info is not None else None
+        return ClassKeyReading(question.port, question.of.name, state, detail, raw, with_key, is_known)
+
+    def failed(self, error: IbkeysError) -> ClassKeyReading:
+        """Return what an error means: a status is an answer too, silence is none."""
+        if isinstance(error, MadStatusError):
+            if error.status == MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED:
+                return self.reading("absent", f"the port does not have this class: {error}")
+            return self.reading("refused", str(error))
+        if isinstance(error, NoReply) and error.attempts:
+            return self.reading("silent", str(error))
+        return self.reading("not-asked", f"not asked: {error}")
+
+    def answered(self, info: KeyInfo, confirmed: bool) -> ClassKeyReading:
+        """Return what KeyInfo says."""
+        settings, name = info.settings, self._question.of.key_name
+        if not confirmed:
+            return self.reading("unconfirmed", _UNCONFIRMED, info)
+        return self.reading(*_meaning(settings, name, self._question), info)
+
+
+_UNCONFIRMED: Final = "all zeros, but no answer to ClassPortInfo: a port without this class may answer so too"
+
+
+def _meaning(settings: KeySettings, name: str, question: Question) -> tuple[ClassKeyState, str]:
+    known = not question.key.is_zero
+    if settings.key:
+        other = known and settings.key != question.key.reveal()
+        return "set", f"{name} is set" + (", and is not the one that is known here" if other else "")
+    if settings.protect_bit:
+        wrong = "; the key that is known here is not the port's" if known else ""
+        return "hidden", f"{name} is set and not shown{wrong}"
+    return "zero", f"{name} is 0: not set" + ("; the key that is known here is not the port's" if known else "")

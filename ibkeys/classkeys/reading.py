@@ -1,0 +1,52 @@
+"""What was learned of the key of one class at one port. Only data, never sends.
+
+A class that is not there, a key that is hidden, a port that is silent and a port that was not asked are four different
+answers. Only a key that was shown as 0, by a port that has the class, is no key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from ibkeys.mad.classes.gmp import KEY_CLASSES, ClassName
+from ibkeys.mad.classes.key_info import KeyInfo, KeySettings
+from ibkeys.topology.model import Port
+
+ClassKeyState = Literal["set", "zero", "hidden", "absent", "silent", "refused", "unconfirmed", "not-asked"]
+"""``set``: the key was shown. ``zero``: it was shown as 0. ``hidden``: 0 with the protect bit, so there is one.
+``absent``: status 0x000c, or no VS_Key by ClassPortInfo. ``silent``: no answer. ``refused``: another status.
+``unconfirmed``: all zeros, of a port that did not answer ClassPortInfo: it may not have the class."""
+STATES: Final[tuple[ClassKeyState, ...]] = get_args(ClassKeyState)
+ANSWERED: Final = frozenset({"set", "zero", "hidden"})
+"""The states of a port that has the class and said something of its key."""
+NOT_READ: Final = frozenset({"silent", "refused"})
+"""The states of a port that was asked and did not say anything of use."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassKeyReading:
+    """The answer of *port*. ``of``: the class. ``detail``: what came back, in words, without a key.
+
+    ``info``: the 16 bytes of KeyInfo, None without an answer; read from a snapshot, the key in it is a fingerprint.
+    ``with_key``: it was asked with the key of a file or store. ``is_the_known_key``: whether that is the port's; None
+    where it was not asked with one, or did not answer.
+    """
+
+    port: Port
+    of: ClassName
+    state: ClassKeyState
+    detail: str
+    info: bytes | None = None
+    with_key: bool = False
+    is_the_known_key: bool | None = None
+
+    @property
+    def key_info(self) -> KeyInfo | None:
+        """KeyInfo with the names of its class; None without an answer."""
+        return KEY_CLASSES[self.of].key_info(self.info) if self.info is not None else None
+
+    @property
+    def settings(self) -> KeySettings | None:
+        """The same with the names that all classes have."""
+        return KeySettings(self.info) if self.info is not None else None

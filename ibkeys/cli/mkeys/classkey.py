@@ -1,0 +1,218 @@
+"""Keys of management classes other than subnet management: show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.help.command import command
+from ibkeys.cli.options import Kind, Listing, Where
+from ibkeys.cli.render import NOTHING, Row
+from ibkeys.cli.showing import Column, read_sheet, show
+from ibkeys.cli.types import NearChoice
+from ibkeys.errors import IbkeysError, UsageError
+from ibkeys.mad.classes.gmp import KEY_CLASSES
+from ibkeys.printable import counted
+
+if TYPE_CHECKING:
+    from ibkeys.classkeys.asking import Question
+    from ibkeys.classkeys.reading import ClassKeyReading
+    from ibkeys.fabric.snapshot import Snapshot
+    from ibkeys.fabric.source import ReadablePort, Source
+    from ibkeys.mad.classes.gmp import KeyClass
+    from ibkeys.scripting import Fabric
+    from ibkeys.topology.model import Port
+
+_STATE_TEXT: Final = {
+    "set": "set",
+    "zero": "not set (0): the class is not protected",
+    "hidden": "set, and not shown",
+    "absent": "the port does not have this class",
+    "silent": "unknown: no answer",
+    "refused": "unknown: refused",
+    "unconfirmed": "unknown: zeros of a port that may not have this class",
+    "not-asked": "unknown: not asked",
+}
+
+CLASSES: Final = options.option(
+    "--class",
+    "classes",
+    multiple=True,
+    type=NearChoice(tuple(KEY_CLASSES)),
+    help="Only this class; repeatable.  [default: all four]",
+)
+ASK_UNKEYED: Final = options.option(
+    "--ask-unkeyed",
+    env=False,
+    is_flag=True,
+    help="Query once without a key where none is known: may add a violation and start a lease.",
+)
+
+CLASS_KEYS: Final = options.option(
+    "--class-keys", is_flag=True, help="Also query the ports for CC_Key, VS_Key, N2N manager key and B_Key."
+)
+
+
+@command("classkey-show")
+@CLASSES
+@ASK_UNKEYED
+@options.every_port
+@options.address()
+@options.pkey_idx
+@options.format
+@options.listing
+@options.reading
+def classkey_show(
+    where: Where,
+    kind: Kind,
+    words: tuple[str, ...],
+    every_port: bool,
+    classes: tuple[str, ...],
+    ask_unkeyed: bool,
+    pkey_idx: int | None,
+    listing: Listing,
+    format: str,
+) -> int:
+    """Show CC_Key, VS_Key, N2N manager key and B_Key: state, protect bit, lease and violations.
+
+    A port without the class, a hidden key and a silent port are three different answers. A key that is known here
+    (from --security-keys or the key store) is sent to its own port. Without a key only B_Keys are queried, because
+    nobody knows what the query costs in the other classes; --ask-unkeyed queries them once, without retries.
+    """
+    wanted = classes_named(classes)
+    found: dict[Port, list[ClassKeyReading]] = {}
+
+    def ask(source: Source, ports: Sequence[Port]) -> None:
+        asked = ports if every_port or len(ports) != 1 else [_end_port(ports[0])]
+        questions = source.class_key_questions(asked, wanted, ask_unkeyed=ask_unkeyed)
+        say_cost(questions)
+        for reading in source.ask_class_keys(questions, pkey_idx):
+            found.setdefault(reading.port, []).append(reading)
+        shown.append(where.show_keys and source.holds_m_keys)
+
+    shown: list[bool] = []
+    sheet = read_sheet(
+        where, kind, words, every_port, listing, _read, lambda port: {_ROWS: found.get(port, [])}, True, ask
+    )
+    readings = [(row, reading) for row in sheet.ports for reading in row.pop(_ROWS)]
+    sheet.ports = [{**row, **values_of(reading, shown[0])} for row, reading in readings]
+    sheet.errors += [{**row, "error": reading.detail} for row, reading in readings if reading.state in _NOT_READ]
+    _say_not_asked(reading for _, reading in readings)
+    sheet.is_sweep = brief = sheet.is_sweep or len(readings) > 1  # several classes of one port are a table too
+    columns = [
+        Column("class", "Class"),
+        Column("class_key_state", "Key", _key if brief else _key_in_words),
+        Column("protect_bit", "Protect bit", _or_nothing("protect_bit"), "Protect"),
+        Column("lease_period", "Lease (s)", _or_nothing("lease_period")),
+        Column("violations", "Violations", _or_nothing("violations")),
+        Column("known_key", "Known key", _known, "Known key"),
+        Column("detail", "Answer"),
+    ]
+    if brief and format == "table":
+        del columns[-1]
+    return show("classkey-show", sheet, columns, format, listing, lambda row: True)
+
+
+_ROWS: Final = "class_keys"
+_NOT_READ: Final = ("silent", "refused")
+
+
+def classes_named(names: Iterable[str]) -> list[KeyClass]:
+    """Return the classes that the option names, all without one."""
+    chosen = set(names) or set(KEY_CLASSES)
+    return [of for name, of in KEY_CLASSES.items() if name in chosen]
+
+
+def _read(handle: ReadablePort) -> None:
+    handle.read_port_info()
+    with suppress(IbkeysError):  # the table only tells which P_Key the port takes; without it the default one is used
+        handle.read_p_keys()
+
+
+def _end_port(port: Port) -> Port:
+    if not port.is_end_port:
+        raise UsageError(f"{port} has no keys of its own: those of a switch are at port 0")
+    return port
+
+
+def refuse_unkeyed_alone(class_keys: bool, ask_unkeyed: bool) -> None:
+    """Raise UsageError for --ask-unkeyed where no key of a class is asked for."""
+    if ask_unkeyed and not class_keys:
+        raise UsageError("--ask-unkeyed goes with --class-keys: without it no key of a class is queried")
+
+
+def ask_all_ports(fabric: Fabric, taken: Snapshot, ask_unkeyed: bool, pkey_index: int | None) -> None:
+    """Ask every end port of a snapshot that was just taken for its keys of all classes, and put the answers into it."""
+    questions = fabric.class_key_questions(taken.fabric.end_ports(), KEY_CLASSES.values(), ask_unkeyed=ask_unkeyed)
+    say_cost(questions)
+    taken.class_keys = fabric.ask_class_keys(questions, pkey_index)
+    _say_not_asked(taken.class_keys)
+    silent = [reading for reading in taken.class_keys if reading.state in _NOT_READ]
+    if silent:
+        ports = len({reading.port for reading in silent})
+        exits.warn(
+            f"{counted(ports, 'port')} did not answer for a class: nothing is known of these keys; "
+            f"{silent[0].port}: {silent[0].detail}",
+            "note",
+        )
+
+
+def say_cost(questions: Iterable[Question]) -> None:
+    """Say what asking without keys may cost, before it is done."""
+    ports = {question.port for question in questions if question.may_cost}
+    if ports:
+        exits.warn(
+            f"--ask-unkeyed: {counted(len(ports), 'port')} will be queried without a key, once for each class. A port "
+            "that hides its key may count one violation for each, tell the subnet manager, and show its key to "
+            "everybody after its lease; whether it does is not known"
+        )
+
+
+def _say_not_asked(readings: Iterable[ClassKeyReading]) -> None:
+    from ibkeys.classkeys.asking import NO_KEY_KNOWN
+
+    left = {(reading.port, reading.of) for reading in readings if reading.detail == NO_KEY_KNOWN}
+    if left:
+        names = ", ".join(name for name in KEY_CLASSES if any(of == name for _, of in left))
+        ports = len({port for port, _ in left})
+        exits.warn(
+            f"{counted(ports, 'port')} not queried for {names}: no key is known for them here, and what a query "
+            "without one costs is not known (--ask-unkeyed queries once)",
+            "note",
+        )
+
+
+def values_of(reading: ClassKeyReading, show_keys: bool) -> dict[str, Any]:
+    """Return what a reading says, as the contract has it; ``key_info`` by the names of its class."""
+    settings, info = reading.settings, reading.key_info
+    return {
+        "class": reading.of,
+        "class_key_state": reading.state,
+        "protect_bit": settings.protect_bit if settings is not None else None,
+        "lease_period": settings.lease_period if settings is not None else None,
+        "violations": settings.violations if settings is not None else None,
+        "known_key": reading.is_the_known_key,
+        "key_info": info.to_json(show_keys) if info is not None else None,
+        "detail": reading.detail,
+    }
+
+
+def _key(row: Row) -> str:
+    shown = next(iter((row["key_info"] or {}).values()), None)
+    return shown if shown is not None and row["class_key_state"] == "set" else str(row["class_key_state"])
+
+
+def _key_in_words(row: Row) -> str:
+    shown = _key(row)
+    text = _STATE_TEXT[row["class_key_state"]]
+    return f"{text}, {shown}" if shown != row["class_key_state"] else text
+
+
+def _or_nothing(key: str) -> Any:
+    return lambda row: NOTHING if row[key] is None else row[key]
+
+
+def _known(row: Row) -> str:
+    return NOTHING if row["known_key"] is None else "the port's" if row["known_key"] else "another"

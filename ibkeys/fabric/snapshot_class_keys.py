@@ -1,0 +1,68 @@
+"""Keys of other management classes in a snapshot's file: readings as rows of its table ``class_keys``, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, get_args
+
+from ibkeys.classkeys.reading import STATES, ClassKeyReading, ClassKeyState
+from ibkeys.keys.classkey import ClassKey
+from ibkeys.keys.fingerprint import Fingerprints
+from ibkeys.mad.classes.gmp import ClassName
+from ibkeys.mad.classes.key_info import KeySettings
+from ibkeys.store.snapshot import Row
+from ibkeys.topology.model import Port
+
+_CLASSES: Final[dict[str, ClassName]] = {name: name for name in get_args(ClassName)}
+_STATES: Final[dict[str, ClassKeyState]] = {state: state for state in STATES}
+
+
+def class_key_rows(
+    readings: Iterable[ClassKeyReading],
+    port_ids: Mapping[Port, int],
+    fingerprints: Fingerprints,
+    with_keys: bool,
+) -> Iterator[Row]:
+    """Yield a row for each reading. The key is in it only *with_keys*; else its fingerprint, and 0 in KeyInfo."""
+    for each in readings:
+        state = each.settings
+        key = state.key if state is not None else 0
+        info = each.info
+        if state is not None and not with_keys:
+            info = state.replace(key=0).raw
+        yield (
+            port_ids[each.port],
+            each.of,
+            each.state,
+            f"0x{key:016x}" if key and with_keys else None,
+            f"{fingerprints.of_class_key(ClassKey(key)):016x}" if key else None,
+            state.protect_bit if state is not None else None,
+            state.lease_period if state is not None else None,
+            state.violations if state is not None else None,
+            int(each.with_key),
+            None if each.is_the_known_key is None else int(each.is_the_known_key),
+            each.detail,
+            info,
+        )
+
+
+def readings_of(rows: Sequence[Row], ports: Mapping[int, Port]) -> list[ClassKeyReading] | None:
+    """Return what `class_key_rows` made, None where no port was asked. The key in KeyInfo is a fingerprint unless the
+    file holds keys. Raises KeyError or ValueError for what it cannot have made."""
+    found = []
+    for port, of, state, key, fingerprint, _, _, _, with_key, known, detail, info in rows:
+        if info is not None and (key is not None or fingerprint is not None):
+            shown = int(key, 16) if key is not None else int(fingerprint, 16)
+            info = KeySettings(_sized(info)).replace(key=shown).raw
+        is_known = None if known is None else bool(known)
+        whole = None if info is None else _sized(info)
+        found.append(
+            ClassKeyReading(ports[port], _CLASSES[of], _STATES[state], detail, whole, bool(with_key), is_known)
+        )
+    return found or None
+
+
+def _sized(info: bytes) -> bytes:
+    if len(info) != KeySettings.size:
+        raise ValueError("a KeyInfo of another length")
+    return info

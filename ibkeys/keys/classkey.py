@@ -1,0 +1,53 @@
+"""Keys of management classes other than subnet management: the secrets, and the check that guards a port.
+
+The check of B_Key is that of opa-ff's baseboard agent. Those of the other classes are guessed from it, or from the
+M_Key's: nobody has seen them on a device, which is why what is a guess is an argument here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, final
+
+from ibkeys.keys.secret import Secret64
+from ibkeys.mad.const import Method
+
+
+@final
+class ClassKey(Secret64):
+    """A 64-bit key of one management class at one port. 0 is not a key: the class is not protected there."""
+
+    __slots__ = ()
+    name = "class key"
+
+
+NO_CLASS_KEY: Final = ClassKey(0)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassKeyVerdict:
+    """What a port does with one MAD of such a class.
+
+    ``accepted``: process it. ``key_hidden``: a Get of the KeyInfo shows 0 in place of the key. ``counted``: one
+    violation, a trap, and the lease timer starts where the lease is not 0. ``is_right``: the sender has the key.
+    """
+
+    accepted: bool
+    key_hidden: bool
+    counted: bool
+    is_right: bool
+
+
+def check_class_key(method: int, key: int, protect_bit: int, shown: int, *, drops_gets: bool) -> ClassKeyVerdict:
+    """Decide about one MAD with the key *shown* at a port with *key*.
+
+    *drops_gets*: with the protect bit, a Get without the key is dropped and counted (as at M_Key level 2) instead of
+    answered without the key. Which of the two a device does is not known but for B_Key, which answers.
+    """
+    if key in (0, shown):
+        return ClassKeyVerdict(True, False, False, True)
+    if method != Method.GET:
+        return ClassKeyVerdict(False, False, True, False)
+    if protect_bit and drops_gets:
+        return ClassKeyVerdict(False, False, True, False)
+    return ClassKeyVerdict(True, bool(protect_bit), False, False)

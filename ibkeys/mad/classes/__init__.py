@@ -1,0 +1,1 @@
+"""The management classes with keys of their own: congestion control, baseboard management, and two vendor classes."""

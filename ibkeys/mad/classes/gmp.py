@@ -1,0 +1,97 @@
+"""MADs of the classes with keys of their own: their header, which attribute lies where, and requests.
+
+Each of these classes has its key at byte 24 of every MAD. Data begin at byte 64 or 32. Sources: libibmad (0x21, 0x05),
+opa-ff's baseboard agent (0x05), NVIDIA's ib_types.h of 2025 (0x0A, 0x0C). That the class version of 0x0C is 1 is a
+guess: libibmad uses it for all vendor classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ibkeys.mad.attributes import ClassPortInfo
+from ibkeys.mad.classes.key_info import (
+    BKeyInfo,
+    ClassAttribute,
+    CongestionInfo,
+    CongestionKeyInfo,
+    KeyInfo,
+    N2NKeyInfo,
+    NeighborsInfo,
+    VSKeyInfo,
+)
+from ibkeys.mad.const import MAD_SIZE, MgmtClass
+from ibkeys.mad.fields import Layout, field
+from ibkeys.mad.notice import Notice
+from ibkeys.mad.smp import MadHeader
+
+CLASS_PORT_INFO: Final = 0x0001
+NOTICE: Final = 0x0002
+VS_KEY_SUPPORTED: Final = 0x0100
+"""Bit of ClassPortInfo.CapabilityMask of class 0x0A: the port has a VS_Key."""
+
+ClassName = Literal["cc", "vs", "n2n", "b"]
+
+
+class ClassKeyHeader(MadHeader):
+    """The first 32 bytes of a MAD of these classes."""
+
+    __slots__ = ()
+    size = 32
+    class_key = field("ClassKey", 24, 64, secret=True)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyClass:
+    """One of the classes. ``name``: as options call it; ``key_name``: its key in the words of people; ``words``: what
+    stands before a method in messages; ``data_offset``: where the attribute begins."""
+
+    name: ClassName
+    key_name: str
+    words: str
+    mgmt_class: MgmtClass
+    class_version: int
+    data_offset: int
+    key_info: type[KeyInfo]
+    others: tuple[type[ClassAttribute], ...] = ()
+
+    @property
+    def attributes(self) -> Mapping[int, type[Layout]]:
+        """The attributes of this class whose table is known, by their numbers."""
+        own = {each.attribute_id: each for each in (self.key_info, *self.others)}
+        return {CLASS_PORT_INFO: ClassPortInfo, NOTICE: Notice, **own}
+
+
+KEY_CLASSES: Final[Mapping[ClassName, KeyClass]] = {
+    each.name: each
+    for each in (
+        KeyClass("cc", "CC_Key", "Congestion", MgmtClass.CONGESTION, 2, 64, CongestionKeyInfo, (CongestionInfo,)),
+        KeyClass("vs", "VS_Key", "Vendor", MgmtClass.VENDOR_VS, 1, 32, VSKeyInfo),
+        KeyClass("n2n", "N2N manager key", "Vendor", MgmtClass.VENDOR_N2N, 1, 32, N2NKeyInfo, (NeighborsInfo,)),
+        KeyClass("b", "B_Key", "Baseboard", MgmtClass.BASEBOARD, 1, 64, BKeyInfo),
+    )
+}
+"""All of them, by the names that options have for them."""
+KEY_CLASS_OF: Final[Mapping[int, KeyClass]] = {int(each.mgmt_class): each for each in KEY_CLASSES.values()}
+"""The same by MgmtClass."""
+
+
+def build_class_mad(
+    of: KeyClass, method: int, attribute_id: int, modifier: int = 0, *, key: int = 0, data: bytes = b""
+) -> bytes:
+    """Return the 256 bytes of a MAD of the class *of*, TransactionID 0. *key*: for its header. *data*: the attribute.
+
+    Raises EncodeError for a value that does not fit.
+    """
+    head = ClassKeyHeader.new(
+        base_version=1,
+        mgmt_class=of.mgmt_class,
+        class_version=of.class_version,
+        method=method,
+        attribute_id=attribute_id,
+        attribute_modifier=modifier,
+        class_key=key,
+    )
+    return (head.raw.ljust(of.data_offset, b"\0") + data).ljust(MAD_SIZE, b"\0")

@@ -1,0 +1,222 @@
+"""The agents of classes with keys of their own: congestion control, baseboard, and two vendor classes.
+
+No port has one until a test or `sim ctl classkey` gives it one. Only the check of B_Key is known, from a running agent;
+what the others do is guessed, and each guess is a field of `ClassRules`, so that a reader can be tried against both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ibkeys.keys.classkey import check_class_key
+from ibkeys.mad import offsets as at
+from ibkeys.mad.attributes import ClassPortInfo
+from ibkeys.mad.classes.gmp import (
+    CLASS_PORT_INFO,
+    KEY_CLASSES,
+    NOTICE,
+    VS_KEY_SUPPORTED,
+    ClassKeyHeader,
+    KeyClass,
+    build_class_mad,
+)
+from ibkeys.mad.classes.key_info import KeySettings
+from ibkeys.mad.classes.notices import (
+    BAD_B_KEY,
+    BAD_CC_KEY,
+    BAD_VENDOR_KEY,
+    BadBKeyDetails,
+    BadCCKeyDetails,
+    BadVendorKeyDetails,
+)
+from ibkeys.mad.const import MAD_SIZE, MadStatus, Method, MgmtClass, NoticeType
+from ibkeys.mad.notice import DataDetails, Notice
+from ibkeys.mad.replies import lid_routed_reply
+from ibkeys.sim.nodes import ClassAgent, Port
+from ibkeys.sim.traps import Traps
+
+MOST_VIOLATIONS: Final = 0xFFFF
+_GSI_QP: Final = 1
+_CHECKED: Final = frozenset({Method.GET, Method.SET, Method.SEND, Method.TRAP_REPRESS})
+_ASKED_FOR: Final = frozenset({Method.GET, Method.SET})
+
+
+@dataclass(slots=True)
+class ClassRules:
+    """What is a guess of one class, for all ports of a subnet.
+
+    ``absent``: what a port without the class does. ``version``: what one does with another class version, and
+    ``others`` with another attribute. ``gets``: what the protect bit does to a Get without the key. ``portinfo``:
+    whether ClassPortInfo is checked as KeyInfo is. ``violations``: whether a Set with 0 clears them. ``lease``: whether
+    a right key stops the timer. ``traps``: whether the SM is told of a wrong key.
+    """
+
+    absent: Literal["silence", "status"] = "silence"
+    version: Literal["status", "silence"] = "status"
+    others: Literal["status", "silence"] = "status"
+    gets: Literal["answers", "drops"] = "answers"
+    portinfo: Literal["open", "checked"] = "open"
+    violations: Literal["cleared", "kept"] = "cleared"
+    lease: Literal["stops", "runs"] = "stops"
+    traps: Literal["sent", "none"] = "sent"
+
+
+CHOICES: Final[dict[str, tuple[str, str]]] = {
+    "absent": ("silence", "status"),
+    "version": ("status", "silence"),
+    "others": ("status", "silence"),
+    "gets": ("answers", "drops"),
+    "portinfo": ("open", "checked"),
+    "violations": ("cleared", "kept"),
+    "lease": ("stops", "runs"),
+    "traps": ("sent", "none"),
+}
+"""What each field of `ClassRules` may be."""
+
+
+def first_rules() -> dict[int, ClassRules]:
+    """Return the rules of each class, by MgmtClass: as B_Key's agent has them, and for the vendor classes the worst."""
+    rules = {int(each.mgmt_class): ClassRules() for each in KEY_CLASSES.values()}
+    baseboard = rules[MgmtClass.BASEBOARD]
+    baseboard.violations, baseboard.version, baseboard.others = "kept", "silence", "silence"
+    rules[MgmtClass.VENDOR_VS].gets = rules[MgmtClass.VENDOR_N2N].gets = "drops"
+    return rules
+
+
+def place(
+    port: Port, of: KeyClass, *, key: int = 0, protect_bit: int = 0, lease_period: int = 0, violations: int = 0
+) -> ClassAgent:
+    """Let *port* have the class *of*, with this key. Returns its state, which a test may look at and set."""
+    info = KeySettings.new(key=key, protect_bit=protect_bit, lease_period=lease_period, violations=violations)
+    agent = ClassAgent(bytearray(info.raw), VS_KEY_SUPPORTED if of.name == "vs" else 0)
+    if port.class_agents is None:
+        port.class_agents = {}
+    port.class_agents[int(of.mgmt_class)] = agent
+    port.touch()
+    return agent
+
+
+def remove(port: Port, of: KeyClass) -> None:
+    """Let *port* have the class *of* no more."""
+    (port.class_agents or {}).pop(int(of.mgmt_class), None)
+    port.touch()
+
+
+def expire(port: Port, agent: ClassAgent) -> None:
+    """Apply a lease that has run out: the protect bit becomes 0, the key stays."""
+    if agent.deadline is not None and port.node.history.now >= agent.deadline:
+        agent.deadline = None
+        KeySettings.protect_bit.patch(agent.info, 0)
+        port.touch()
+        port.record("class-lease-expired")
+
+
+def is_answered(port: Port, of: KeyClass, rules: ClassRules) -> bool:
+    """Whether a MAD of the class *of* is for an agent of *port*, rather than for a program there."""
+    return int(of.mgmt_class) in (port.class_agents or {}) or rules.absent == "status"
+
+
+def answer(port: Port, of: KeyClass, rules: ClassRules, mad: bytes, traps: Traps) -> bytes | None:
+    """Return the reply of *port* to a MAD of the class *of*; None where it sends none."""
+    agent = (port.class_agents or {}).get(int(of.mgmt_class))
+    method, attribute = mad[at.METHOD], int.from_bytes(mad[at.ATTRIBUTE_ID])
+    if agent is None:
+        asked = method in _ASKED_FOR and rules.absent == "status"
+        return _with_status(mad, MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED) if asked else None
+    if method not in _CHECKED:
+        return None
+    if mad[at.CLASS_VERSION] != of.class_version:
+        return _with_status(mad, MadStatus.BAD_VERSION) if rules.version == "status" else None
+    expire(port, agent)
+    if attribute == CLASS_PORT_INFO and method == Method.GET and rules.portinfo == "open":
+        return _reply(of, mad, _class_port_info(of, agent))
+    settings = KeySettings(bytes(agent.info))
+    shown = ClassKeyHeader(mad[: ClassKeyHeader.size]).class_key
+    verdict = check_class_key(method, settings.key, settings.protect_bit, shown, drops_gets=rules.gets == "drops")
+    if verdict.is_right and agent.deadline is not None and rules.lease == "stops":
+        agent.deadline = None
+        port.touch()
+        port.record("class-lease-stopped")
+    if verdict.counted:
+        _violation(port, of, rules, agent, mad, traps)
+    if not verdict.accepted or method not in _ASKED_FOR:
+        return None
+    if attribute == CLASS_PORT_INFO and method == Method.GET:
+        return _reply(of, mad, _class_port_info(of, agent))
+    if attribute != of.key_info.attribute_id:
+        return _with_status(mad, MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED) if rules.others == "status" else None
+    if method == Method.SET:
+        _set(port, agent, rules, mad[of.data_offset : of.data_offset + KeySettings.size])
+        return _reply(of, mad, bytes(agent.info))
+    return _reply(of, mad, settings.replace(key=0).raw if verdict.key_hidden else settings.raw)
+
+
+def _set(port: Port, agent: ClassAgent, rules: ClassRules, data: bytes) -> None:
+    """Store a KeyInfo. Violations are cleared by 0 and kept by all else, or kept always; what lies behind them too."""
+    violations = KeySettings.violations
+    clears = rules.violations == "cleared" and not violations.decode(data)
+    stored = bytearray(data[: violations.byte] + agent.info[violations.byte :])
+    if clears:
+        violations.patch(stored, 0)
+    agent.info[:] = stored
+    port.touch()
+    port.node.history.changes += 1
+
+
+def _violation(port: Port, of: KeyClass, rules: ClassRules, agent: ClassAgent, mad: bytes, traps: Traps) -> None:
+    settings = KeySettings(bytes(agent.info))
+    KeySettings.violations.patch(agent.info, min(settings.violations + 1, MOST_VIOLATIONS))
+    port.touch()
+    port.record("class-key-violation", method=mad[at.METHOD], attribute=int.from_bytes(mad[at.ATTRIBUTE_ID]))
+    if settings.lease_period and agent.deadline is None:
+        agent.deadline = port.node.history.now + settings.lease_period
+        port.record("class-lease-started", deadline=agent.deadline)
+    if rules.traps == "sent":
+        number, notice = _notice(port, of, mad)
+        traps.send_once(port, number, build_class_mad(of, Method.TRAP, NOTICE, data=notice.raw))
+
+
+def _notice(port: Port, of: KeyClass, mad: bytes) -> tuple[int, Notice]:
+    """Return the trap of a wrong key, and its number. The GID would be the offender's: it is not known here."""
+    asked = ClassKeyHeader(mad[: ClassKeyHeader.size])
+    common = {
+        "method": asked.method,
+        "attribute_id": asked.attribute_id,
+        "attribute_modifier": asked.attribute_modifier,
+        "qp": _GSI_QP,
+    }
+    details: DataDetails
+    if of.mgmt_class == MgmtClass.CONGESTION:
+        number, details = BAD_CC_KEY, BadCCKeyDetails.new(**common, cc_key=asked.class_key)
+    elif of.mgmt_class == MgmtClass.BASEBOARD:
+        number, details = BAD_B_KEY, BadBKeyDetails.new(**common, b_key=asked.class_key)
+    else:
+        number, details = BAD_VENDOR_KEY, BadVendorKeyDetails.new(**common, key=asked.class_key)
+    is_generic = int(of.mgmt_class in (MgmtClass.CONGESTION, MgmtClass.BASEBOARD))
+    producer = int(port.node.node_type) if is_generic else port.node.vendor_id
+    notice = Notice.new(
+        is_generic=is_generic,
+        type=NoticeType.SECURITY,
+        producer_type=producer,
+        trap_number=number if is_generic else port.node.device_id & 0xFFFF,
+        issuer_lid=port.lid,
+    )
+    return number, notice.with_details(details)
+
+
+def _class_port_info(of: KeyClass, agent: ClassAgent) -> bytes:
+    return ClassPortInfo.new(
+        base_version=1, class_version=of.class_version, capability_mask=agent.capability_mask, resp_time_value=18
+    ).raw
+
+
+def _reply(of: KeyClass, mad: bytes, data: bytes) -> bytes:
+    """Return the GetResp that carries *data*, all else of the data zero."""
+    start = of.data_offset
+    return lid_routed_reply(mad[:start] + data.ljust(MAD_SIZE - start, b"\0"), MadStatus.OK, b"")
+
+
+def _with_status(mad: bytes, status: int) -> bytes:
+    """Return the GetResp of an agent, or of a kernel in its place, that does not know this: all else is an echo."""
+    return lid_routed_reply(mad, status, b"")

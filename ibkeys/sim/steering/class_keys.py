@@ -1,0 +1,91 @@
+"""The steering lines about keys of other classes: which port has one, and what is chosen of each guess."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ibkeys.errors import EncodeError, UsageError
+from ibkeys.keys.classkey import ClassKey
+from ibkeys.mad.classes.gmp import KEY_CLASSES, KeyClass
+from ibkeys.sim.agents import class_keys
+from ibkeys.sim.nodes import Port
+from ibkeys.sim.steering.words import LineError, Token, find, is_first, shortened, to_number
+from ibkeys.sim.subnet import Subnet
+
+GIVE: Final = "classkey NODE[PORT] CLASS on|off [key=KEY] [protect=0|1] [lease=SECONDS] [violations=N]"
+CHOOSE: Final = "classrule CLASS RULE VALUE"
+_NUMBERS: Final = {"protect": 1, "lease": 0xFFFF, "violations": 0xFFFF}
+_ARGUMENTS: Final = {"protect": "protect_bit", "lease": "lease_period", "violations": "violations"}
+
+
+def give(words: Sequence[Token]) -> Callable[[Subnet], str]:
+    """Read a line that gives ports a class, or takes it away. Raises LineError."""
+    where, of, on = words[0], _class_named(words[1]), is_first(words[2], "on", "off")
+    key = ClassKey(0)
+    values: dict[str, int] = {}
+    for word in words[3:]:
+        name, equals, text = word.text.partition("=")
+        if not on or not equals or (name != "key" and name not in _NUMBERS):
+            raise LineError(f"after on, write key=, {'=, '.join(_NUMBERS)}=; after off nothing", word.column)
+        if name == "key":
+            key = _key_of(word, text)
+        else:
+            values[_ARGUMENTS[name]] = to_number(word, text, name, _NUMBERS[name])
+
+    def place(subnet: Subnet) -> str:
+        ports = _end_ports(subnet, where)
+        for port in ports:
+            if on:
+                class_keys.place(port, of, key=key.reveal(), **values)
+            else:
+                class_keys.remove(port, of)
+        subnet.history.changes += 1
+        what = f"{of.key_name} {'none' if key.is_zero else 'set (not shown)'}" if on else f"no class {of.name}"
+        return f"{', '.join(map(str, ports))}: {what}"
+
+    return place
+
+
+def choose(words: Sequence[Token]) -> Callable[[Subnet], str]:
+    """Read a line that chooses one of two guesses for a class. Raises LineError."""
+    of, rule, value = _class_named(words[0]), words[1].text, words[2].text
+    if rule not in class_keys.CHOICES:
+        raise LineError(f"{shortened(rule)}: write {', '.join(class_keys.CHOICES)}", words[1].column)
+    if value not in class_keys.CHOICES[rule]:
+        raise LineError(f"{shortened(value)}: write {' or '.join(class_keys.CHOICES[rule])}", words[2].column)
+
+    def set_rule(subnet: Subnet) -> str:
+        setattr(subnet.carrier.class_rules[int(of.mgmt_class)], rule, value)
+        subnet.history.changes += 1
+        return f"class {of.name}: {rule} {value}"
+
+    return set_rule
+
+
+def _class_named(word: Token) -> KeyClass:
+    found = next((of for name, of in KEY_CLASSES.items() if name == word.text), None)
+    if found is None:
+        raise LineError(f"{shortened(word.text)}: write {', '.join(KEY_CLASSES)}", word.column)
+    return found
+
+
+def _key_of(word: Token, text: str) -> ClassKey:
+    """Read a key of a simulated port. The message does not show it: it may be a real one by mistake."""
+    try:
+        return ClassKey.parse(text)
+    except EncodeError:
+        raise LineError("key= has no number of 64 bits, decimal or 0x (text not shown)", word.column) from None
+
+
+def _end_ports(subnet: Subnet, where: Token) -> list[Port]:
+    """Return the end port that the word names, or all of a node. Raises UsageError, AddressError."""
+    node, number = find(subnet, where)
+    if number is None:
+        return list(node.end_ports)
+    port = subnet.port(node, number)
+    if not port.is_end_port:
+        raise UsageError(
+            f"{port} is no end port: keys of classes are those of CA and router ports and of switch port 0"
+        )
+    return [port]
