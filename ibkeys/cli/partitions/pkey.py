@@ -88,8 +88,8 @@ def _read(handle: ReadablePort) -> None:
 def _values(port: Port) -> dict[str, Any]:
     return {
         "capacity": port.capacity,
-        "virtual_ports": _virtual_ports(port),
         "pkeys": entry_documents(port.occupied),
+        "virtual_ports": _virtual_ports(port),
     }
 
 
