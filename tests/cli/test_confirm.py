@@ -305,7 +305,7 @@ def test_at_a_terminal_enter_confirms_and_without_it_the_time_runs_on(
         if stays or words.startswith(b"["):
             os.write(terminal, answer)
     if stays:
-        while b"goes back\r\n" not in said:
+        while b"is confirmed\r\n" not in said:
             said += os.read(terminal, 4096)
     os.close(terminal)
     assert process.wait(TIMEOUT) == (0 if stays else 3)

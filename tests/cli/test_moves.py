@@ -187,4 +187,4 @@ def test_hy004_without_a_baseline_is_unknown(before: Path) -> None:
 def test_hy004_explains_itself() -> None:
     text = run("audit", "--explain", "hy004").out
     assert "protected or partitioned port recabled" in text
-    assert "proof" in text
+    assert "link is proven" in text

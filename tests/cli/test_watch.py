@@ -148,7 +148,7 @@ def test_a_counter_that_has_stopped_does_not_seem_to_rise(played: Played, key: s
     host(played.net, 3).p_key_violations = 0xFFFF
     result = watch("--smkey", key, "-f", "table", "--interval", 10)
     _, line = result.out.splitlines()
-    assert line[10:].startswith("P_KeyViolations, now 65535, at node03 mlx4_0[1]; it has stopped at its largest value")
+    assert line[10:].startswith("P_KeyViolations, now 65535, at node03 mlx4_0[1]; it is at its maximum: it")
 
 
 def test_without_an_sm_key_there_are_the_counters(played: Played) -> None:

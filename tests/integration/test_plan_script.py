@@ -61,7 +61,7 @@ def test_what_is_typed_on_opensms_host_makes_what_the_script_says() -> None:
         words = ("plan", "--policy", wanted, "--script", "opensm")
         refused = served.ibkeys(*words)
         assert refused.returncode == 2
-        assert f"{count - 1} policies in between are needed" in refused.stderr
+        assert f"{count - 1} intermediate policies are needed" in refused.stderr
         done = served.ibkeys(*words, "--present", present)
         assert done.returncode == 1, done.stderr
         head, *steps = steps_of(done.stdout)

@@ -198,7 +198,7 @@ def test_a_file_that_only_opensm_sees_by_that_name_is_not_touched(served: Hosted
         wire = served.wire()
         done = via(served)
         assert done.returncode == 3, done.stdout + done.stderr
-        assert "another file of that name" in done.stderr
+        assert "a different file of that name" in done.stderr
         assert (served.wire(), states(served)) == (wire, [])
         assert [(folder / each).read_text() for each in sorted(os.listdir(folder))] == [TENANTS, TENANTS]
 

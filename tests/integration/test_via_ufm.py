@@ -237,7 +237,7 @@ def test_a_login_page_stops_everything_before_anything_is_changed() -> None:
         over.mock.page = True
         done = over.apply()
         assert done.returncode == 3
-        assert "page for people" in done.stderr
+        assert "HTML page" in done.stderr
         assert over.mock.changes == 0
 
 

@@ -105,7 +105,7 @@ def test_a_default_that_no_line_says_is_written_out() -> None:
         (b"", {"log_file": "/x\nm_key 5"}, "log_file cannot be changed"),
         (b"no_partition_enforcement TRUE\n", {"part_enforce": "both"}, "part_enforce cannot be changed"),
         (b" " * (MAX_LINE - 9) + b"sm_key 5\n", {"sm_key": SM}, "sm_key cannot be changed"),
-        (b"sm_key 5" + b"#" * (MAX_LINE - 8) + b"m_key 9", {"sm_key": SM}, "read m_key otherwise"),
+        (b"sm_key 5" + b"#" * (MAX_LINE - 8) + b"m_key 9", {"sm_key": SM}, "would also change how OpenSM reads m_key"),
     ],
 )
 def test_what_opensm_would_not_read_so_is_refused(data: bytes, wanted: dict[str, NewValue], said: str) -> None:
