@@ -59,6 +59,15 @@ def test_a_host_that_was_silent_before_the_run_is_named_and_gets_its_turn_when_i
     assert len(now) == (0 if run[0] == "mkey-remove" else 8)
 
 
+def test_resume_names_a_host_that_is_still_silent_and_was_never_begun(cli: Cli, tmp_path: Path) -> None:
+    silence(tmp_path, SILENT)
+    assert cli("mkey-rotate", "--per-port", *QUICK).code == 3
+    result = cli("mkey-rotate", "--resume", *QUICK)
+    assert result.code == 3
+    assert f"nothing to change\nleft alone: {NAMED}" in result.out
+    assert "it keeps what it had before the run, until --resume finds it" in result.out
+
+
 def test_a_first_key_is_not_for_a_port_that_has_one_but_it_is_named(cli: Cli, tmp_path: Path) -> None:
     silence(tmp_path, SILENT)
     result = cli("mkey-deploy", "--per-port", *LEVEL_2, *QUICK)

@@ -319,7 +319,7 @@ def test_a_host_that_falls_silent_is_named_and_resume_finishes_when_it_answers_a
     assert "run 2: 7 ports done, 1 failed, 0 left alone, 0 waiting\n" in result.out
     still = cli("mkey-rotate", "--resume", *quick)
     assert still.code == 3
-    assert "0x0002c903000a1020) port 1, LID ?: the sweep did not find it" in still.out
+    assert "node02 mlx4_0 (ca 0x0002c903000a1020) port 1, LID ?: the sweep did not find it" in still.out
     with between_commands(tmp_path) as net:
         net.silence("node02 mlx4_0", False)
     result = cli("mkey-rotate", "--resume", "--yes")
