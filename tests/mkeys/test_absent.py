@@ -8,10 +8,12 @@ import pytest
 
 from ibkeys.mkeys.places import settle, survey
 from ibkeys.sim.subnet import Subnet
+from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions
+from ibkeys.store.sqlite import guid_text
 from tests.fabricsim import tool, writer
 from tests.fattree import fat_tree
-from tests.mkeys.rollout import NAME, Site, deploy, remove, resume, rotate
+from tests.mkeys.rollout import KEY, NAME, Plan, Site, deploy, remove, resume, rotate
 
 FAR_LEAF = "Infiniscale-IV Mellanox Technologies"
 
@@ -64,3 +66,32 @@ def test_without_any_other_port_to_change_no_run_begins_and_another_is_needed(si
     assert not run.pending
     (reason,) = (str(each.reason) for each in run.skipped if each.unread)
     assert "when it answers, run this again" in reason
+
+
+def without(site: Site, guid: int) -> None:
+    """Take a port out of all runs, as if it got its key after them, or a version that passed it over made them."""
+    with KeyStore(site.stores["keystore"]) as store, store.database.transaction() as connection:
+        connection.execute("DELETE FROM run_ports WHERE port_guid = ?", (guid_text(guid),))
+
+
+@pytest.mark.parametrize("plan", [rotate(), remove()], ids=["rotate", "remove"])
+def test_resume_names_a_silent_port_that_was_in_no_run(plan: Plan, site: Site) -> None:
+    site.run(deploy())
+    site.run(plan)
+    port = site.net.port(NAME, 1)
+    with KeyStore(site.stores["keystore"]) as store:
+        store.promote(store.put_imported(port.guid, KEY, node_guid=port.node.guid, port=1))
+    without(site, port.guid)
+    site.net.silence(NAME)
+    run = site.plan(resume)
+    assert not run.pending
+    (skipped,) = run.skipped
+    assert (skipped.port["node_desc"], skipped.unread) == (NAME, True)
+    assert "not read, and not in run 2, so it keeps its M_Key: when it answers, a new mkey-r" in str(skipped.reason)
+
+
+def test_a_port_that_was_done_and_fell_silent_afterwards_is_not_left_behind(site: Site) -> None:
+    site.run(deploy())
+    site.run(rotate())
+    site.net.silence(NAME)
+    assert site.plan(resume).skipped == []

@@ -16,11 +16,13 @@ from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyRow, KeyStore
-from ibkeys.store.keys.runs import REMOVAL, NewRunPort, RunPort
+from ibkeys.store.keys.runs import REMOVAL, NewRunPort, Run, RunPort
 from ibkeys.store.sqlite import guid_text
 from ibkeys.topology.model import Port, Topology
 
 _SETTLE = "`ibkeys mkey-list --settle` ends the wait for a port that is gone"
+
+_HAS_ONE = f"not read, and it has an M_Key already, as the key store knows; {_SETTLE}"
 
 
 def absent_ports(store: KeyStore, found: Topology) -> list[NewRunPort]:
@@ -72,7 +74,7 @@ def name_absent_in_new_run(writer: Writer, run: PlannedRun, waits: bool) -> None
     elif waits:
         text = f"not read, so it keeps its former M_Key: when it answers, run this again; {_SETTLE}"
     else:
-        text = f"not read, and it has an M_Key already, as the key store knows; {_SETTLE}"
+        text = _HAS_ONE
     ring, places = writer.fabric.ring, nothing_behind(run.found)
     reasons = {guid: error for near, error in places if (guid := _known_behind(ring, near, absent)) is not None}
     run.skipped += [
@@ -84,6 +86,19 @@ def name_absent_in_new_run(writer: Writer, run: PlannedRun, waits: bool) -> None
         error = reasons.get(port.port_guid)
         why = f"{text}; at the switch port before it: {error}" if error else text
         run.skipped.append(PortResult(identity, "skipped", why, unread=True))
+
+
+def name_absent_beside_run(
+    writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports: Sequence[RunPort]
+) -> None:
+    """Skip, each by its name, the ports that the sweep did not find and that are none of *ports*, those of the run that
+    is taken up again: it leaves them as they are. Raises StoreError."""
+    known = {port.port_guid for port in ports}
+    absent = [port for port in absent_ports(store, run.found) if port.port_guid not in known]
+    does = "takes it away" if last.command == REMOVAL else "gives it a new one"
+    text = f"not read, and not in run {last.id}, so it keeps its M_Key: when it answers, a new {last.command} {does}"
+    text = _HAS_ONE if last.command == "mkey-deploy" else f"{text}; {_SETTLE}"
+    run.skipped += [PortResult(identity, "skipped", text, unread=True) for identity in identities(writer, absent)]
 
 
 def _given(run: PlannedRun) -> str:

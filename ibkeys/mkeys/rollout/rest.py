@@ -13,6 +13,7 @@ from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
 from ibkeys.errors import UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.mkeys.rollout.absent import name_absent_beside_run
 from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.earlier_run import (
     known_job,
@@ -105,6 +106,7 @@ def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports:
         job.ref = kept.key_ref
         (run.already_set if has_it_already(job) else jobs).append(job)
     name_not_found(writer, run, lost)
+    name_absent_beside_run(writer, run, store, last, ports)
     put_in_stages(writer, run, jobs)
 
 
