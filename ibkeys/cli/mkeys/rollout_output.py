@@ -56,7 +56,7 @@ class RunOutput:
             for job in stage:
                 put(f"  {what}: {heading_of(job.port.identity())}")
         if run.later:
-            put(f"  {_ports(run.later)} wait for --continue")
+            put(f"  {_ports(run.later)} wait{'s' if run.later == 1 else ''} for --continue")
         reasons = Counter(result.reason for result in run.skipped if not result.unread)
         for reason, count in reasons.items():
             put(f"left alone: {_ports(count)}: {reason}")
@@ -182,7 +182,8 @@ class RunOutput:
         elif account.violations:
             write(f"  the ports counted {account.violations} M_Key violations during the run, from whatever sender")
         if account.unresolved:
-            write(f"  {_ports(account.unresolved)} answer to neither key: the old and the new one are in the key store")
+            who = f"{_ports(account.unresolved)} answer{'s' if account.unresolved == 1 else ''}"
+            write(f"  {who} to neither key: the old and the new one are in the key store")
         for line in self._next_steps():
             write(line)
 
