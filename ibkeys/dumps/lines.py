@@ -76,7 +76,7 @@ def text_lines(path: Path, limit: int) -> Iterator[TextLine]:
                     raise files.too_large(limit)
                 if len(raw) > LONGEST_LINE:
                     raise FileFormatError(
-                        f"a line of more than {LONGEST_LINE} bytes, which no such file has", name, number
+                        f"a line of more than {LONGEST_LINE} bytes, the limit for such a file", name, number
                     )
                 if b"\0" in raw:
                     raise FileFormatError("a NUL byte, which no text has", name, number)

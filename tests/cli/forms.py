@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.conftest import KEY, TWO_SWITCH, run
+from tests.corpus import DATA
 from tests.host.kernel.trees import mlx4_sriov
 
 SA_KEY = "0x5a5a000012340001"
@@ -124,6 +125,7 @@ class _Place:
         yield "undo", at("undo", *yes, *over)
         yield "journal", at("journal")
         yield "journal one", at("journal", 1)
+        yield "import", _plain("import", DATA / "dumps" / "keyed.cache", "--out", self.folder / "imported.db")
         yield "snapshot later", at("snapshot", "--into", self.series)
         yield "diff", _plain("diff", self.series)
         yield "diff reach", _plain("diff", self.series, "--reach")

@@ -27,7 +27,7 @@ YES_OR_NO = {
     *("partition_enforcement_inbound", "partition_enforcement_outbound"),
     *("inbound_enforcement_cap", "outbound_enforcement_cap"),
     *("can_talk", "dry_run", "applied", "stopped_here", "encrypted", "broadcast", "ipoib", "has_keys"),
-    *("m_key_used", "unconfirmed", "gone_back", "accepted", "pending", "written", "complete"),
+    *("m_key_used", "unconfirmed", "gone_back", "accepted", "pending", "written", "complete", "sm_word"),
 }
 MAPS = {"evidence", "before", "after", "causes", "summary", "severity", "sa"}
 """What holds names of the standard, words of the contract or indexes, and no keys of ibkeys' own."""

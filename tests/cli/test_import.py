@@ -31,7 +31,7 @@ def test_it_says_what_it_made_and_what_holds_keys(cli: Cli, tmp_path: Path) -> N
     document = result.json
     assert document["schema"] == "ibkeys.import/1"
     assert (document["nodes"], document["links"], document["port_info_unknown"]) == (8, 8, 0)
-    assert document["p_key_table_unknown"] == 23
+    assert document["pkeys_unknown"] == 23
     assert [(each["file"], each["kind"], each["sm_word"], each["m_keys"]) for each in document["files"]] == [
         ("keyed.cache", "ibnetdiscover --cache", False, 8),
         ("pir-keyed.txt", "saquery", True, 1),

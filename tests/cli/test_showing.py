@@ -26,7 +26,7 @@ CAPS = ["partition_cap", "partition_enforcement_cap", "inbound_enforcement_cap",
 ENFORCE = ["partition_enforcement_inbound", "partition_enforcement_outbound"]
 
 KEYS = {
-    "pkey-show": ["capacity", "pkeys"],
+    "pkey-show": ["capacity", "pkeys", "virtual_ports"],
     "mkey-show": M_KEY,
     "enforce-show": [*ENFORCE, "peer"],
     "caps-show": [*CAPS, "is_m_key_nvram", "is_p_key_nvram"],
@@ -57,6 +57,7 @@ def test_pkey_show_json_of_one_port(cli: Cli) -> None:
                 "lid": 7,
                 "capacity": 64,
                 "pkeys": [{"index": 0, "pkey": "0xffff", "partition": "0x7fff", "membership": "full"}],
+                "virtual_ports": None,
             }
         ],
         "errors": [],

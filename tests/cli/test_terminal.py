@@ -103,6 +103,7 @@ SHOWN = [
     "audit",
     "audit --policy @b.conf --baseline @1.snap",
     "audit --explain MK001",
+    f"import {DATA}/dumps/keyed.cache --out @imported.db",
     "report @pages",
     "compare --policy @b.conf",
     "compare --policy @b.conf --full --each",

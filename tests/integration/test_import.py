@@ -105,7 +105,7 @@ def test_smpquery_of_every_port_makes_the_cache_whole(dumped: Dumped) -> None:
         if port.num == 0:
             files.append(dumped.write(f"switchinfo-{name}", "smpquery", "switchinfo", str(port.lid)))
     document = dumped.import_(*files, tables=tables)
-    assert (document["port_info_unknown"], document["p_key_table_unknown"]) == (0, 0)
+    assert (document["port_info_unknown"], document["pkeys_unknown"]) == (0, 0)
     assert dumped.unknown() == set()
     assert fabric.ibkeys("diff", "imported.db", "live.db").returncode == 0
 

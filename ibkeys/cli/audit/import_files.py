@@ -69,7 +69,7 @@ def _report(snapshot: Snapshot, out: str, format: str) -> None:
             {
                 "file": each.name,
                 "kind": each.kind,
-                "written": each.written,
+                "modified": each.written,
                 "sm_word": each.is_sm,
                 "m_keys": each.m_keys,
             }
@@ -85,7 +85,7 @@ def _report(snapshot: Snapshot, out: str, format: str) -> None:
             f"{out}: {counted(summary['nodes'], 'node')}, {counted(summary['ports'], 'port')}, "
             f"{counted(summary['links'], 'link')}, {counted(summary['pkeys'], 'P_Key')}; M_Keys as fingerprints"
         )
-        unread = (("port_info_unknown", "PortInfo"), ("p_key_table_unknown", "P_Key table"))
+        unread = (("port_info_unknown", "PortInfo"), ("pkeys_unknown", "P_Key table"))
         missing = [f"the {what} of {counted(summary[key], 'port')}" for key, what in unread if summary[key]]
         if missing:
             write(f"not in these files, so unknown: {' and '.join(missing)}")
@@ -99,6 +99,6 @@ def _summary(snapshot: Snapshot) -> dict[str, Any]:
         "links": sum(port.peer is not None for port in ports) // 2,
         "pkeys": sum(len(port.occupied or ()) for port in ports),
         "port_info_unknown": sum(port.info is None for port in ports),
-        "p_key_table_unknown": sum(port.p_key_raw is None for port in ports),
+        "pkeys_unknown": sum(port.p_key_raw is None for port in ports),
         "m_keys": sum(each.m_keys for each in snapshot.files),
     }

@@ -26,7 +26,7 @@ def table_of_kernel(where: Where, given: GivenPort, error: TransportError) -> Sh
         raise error
     exits.warn(f"{error}; so the P_Key table is read from sysfs, as the driver of {port} has it", "note")
     identity = port.id.to_json()
-    table = {"capacity": port.capacity, "virtual_ports": None, "pkeys": entry_documents(port.occupied)}
+    table = {"capacity": port.capacity, "pkeys": entry_documents(port.occupied), "virtual_ports": None}
     sheet = Sheet([{**identity, **table}])
     if port.p_keys is None:
         sheet.errors.append({**identity, "error": "sysfs does not show its P_Key table"})
