@@ -17,6 +17,7 @@ from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.subnet_manager import BESIDE_SM
 from ibkeys.keys.pkey import EMPTY, PKey
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
+from ibkeys.printable import counted
 from ibkeys.store.journal import Operation
 
 Table = tuple[PKey, ...]
@@ -47,10 +48,12 @@ def plan_add(writer: Writer, port: PortHandle, keys: Sequence[PKey]) -> Plan:
     A key that is there already is left where it is. Raises NoRoom, UsageError.
     """
     before = _read(writer, port)
-    after, notes = list(before), []
     for key in keys:
         if not key.is_valid:
             raise UsageError(f"{key} is the invalid P_Key (partition 0); it cannot be added")
+    _refuse_without_room(port, before, keys)
+    after, notes = list(before), []
+    for key in keys:
         if key in after:
             notes.append(f"{key} is already at index {after.index(key)}")
             continue
@@ -60,7 +63,7 @@ def plan_add(writer: Writer, port: PortHandle, keys: Sequence[PKey]) -> Plan:
                 f"{after[other]} of the same partition stays at index {other}; to change it in place: pkey-set "
                 f"{other}={key}"
             )
-        after[_free_index(port, after, key)] = key
+        after[_free_index(after, key)] = key
     return _plan(writer, port, before, tuple(after), notes)
 
 
@@ -88,10 +91,24 @@ def _read(writer: Writer, port: PortHandle) -> Table:
     return table
 
 
-def _free_index(port: PortHandle, table: Sequence[PKey], key: PKey) -> int:
+def _refuse_without_room(port: PortHandle, table: Table, keys: Sequence[PKey]) -> None:
+    """Raise NoRoom if *table* has fewer free entries than there are keys that it does not hold yet."""
+    new = list(dict.fromkeys(key for key in keys if key not in table))
+    free = sum(not entry.is_valid for entry in table)
+    if len(new) <= free:
+        return
+    what = str(new[0]) if len(new) == 1 else counted(len(new), "P_Key")
+    needed = "1 entry is" if len(new) == 1 else f"{len(new)} entries are"
+    have = f"{free} of {len(table)} {'is' if free == 1 else 'are'} free"
+    way = f"remove {counted(len(new) - free, 'P_Key')} first (pkey-remove)"
+    if len(new) > len(table):
+        way = "so many never fit into this table"
+    raise NoRoom(f"{port}: no room for {what}: {needed} needed, and {have}; {way}")
+
+
+def _free_index(table: Sequence[PKey], key: PKey) -> int:
+    """Return the entry that *key* gets; `_refuse_without_room` has seen that one is free."""
     free = [index for index, entry in enumerate(table) if not entry.is_valid]
-    if not free:
-        raise NoRoom(f"{port}: no free entry for {key}, all {len(table)} are in use; remove one first (pkey-remove)")
     if free[0] == 0 and not key.is_default and len(free) > 1:
         return free[1]
     return free[0]

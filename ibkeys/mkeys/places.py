@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.wanted import LINKS
+from ibkeys.mkeys.rollout.absent import absent_ports
 from ibkeys.topology.model import LinkEnd, Port, Topology, Unasked
 
 
@@ -40,7 +41,7 @@ class Replaced:
 
 @dataclass(slots=True)
 class Places:
-    """What a survey found. ``vanished``: GUIDs of protected ports that are nowhere; ``claimed``: GUIDs that two places
+    """What a survey found. ``vanished``: GUIDs of ports with a key that are nowhere; ``claimed``: GUIDs that two places
     have, which are not settled; ``unidentified``: places of which nothing says who is there; ``found``: the sweep."""
 
     found: Topology
@@ -76,7 +77,9 @@ def survey(writer: Writer) -> Places:
     places.replaced = _replaced(found, ring)
     if not any(_is_switch(ring, each.end[0]) for each in places.moved):
         settled = {each.end[0] for each in places.moved} | set(places.claimed) | ring.settled
-        places.vanished = sorted(found.missing - settled)
+        with writer.open_store() as store:
+            absent = {port.port_guid for port in absent_ports(store, found)}
+        places.vanished = sorted((found.missing | absent) - settled)
     return places
 
 

@@ -172,7 +172,7 @@ def test_a_full_table_takes_no_other_key(cli: Cli, form: str) -> None:
     assert (result.code, result.out) == (3, "")
     assert result.error == (
         "'node02 mlx4_0' 0x0002c903000a1020 port 1 (LID 2): "
-        "no free entry for 0x8777, all 64 are in use; remove one first (pkey-remove)"
+        "no room for 0x8777: 1 entry is needed, and 0 of 64 are free; remove 1 P_Key first (pkey-remove)"
     )
     assert pkeys(cli, 2) == before
 
@@ -183,8 +183,18 @@ def test_of_two_keys_for_one_free_entry_neither_is_added(cli: Cli) -> None:
     assert len(before) == 63
     result = cli("pkey-add", 2, "0x8777", "0x8778", "--yes")
     assert (result.code, result.out) == (3, "")
-    assert "no free entry for 0x8778" in result.error
+    assert result.error.endswith(
+        "no room for 2 P_Keys: 2 entries are needed, and 1 of 64 is free; remove 1 P_Key first (pkey-remove)"
+    )
     assert pkeys(cli, 2) == before
+
+
+def test_more_keys_than_a_table_has_entries_count_each_key_once_and_those_there_not_at_all(cli: Cli) -> None:
+    wanted = [f"{key:#06x}" for key in range(1, 68)]
+    result = cli("pkey-add", 2, "0xffff", *wanted, *wanted, "--yes")
+    assert (result.code, result.out) == (3, "")
+    assert "no room for 67 P_Keys: 67 entries are needed, and 63 of 64 are free; so many never fit" in result.error
+    assert len(pkeys(cli, 2)) == 1
 
 
 def test_name_with_an_equals_sign_is_an_address(cli: Cli) -> None:

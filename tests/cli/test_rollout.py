@@ -53,6 +53,10 @@ def test_the_first_ports_are_named_before_the_question(cli: Cli) -> None:
     assert "  5 ports wait for --continue" in shown
 
 
+def test_one_port_alone_waits_for_continue(cli: Cli) -> None:
+    assert "\n  1 port waits for --continue\n" in cli("mkey-deploy", "--per-port", "--first", 7, "--dry-run").out
+
+
 def test_json_has_a_line_for_each_port_and_the_summary(cli: Cli) -> None:
     cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes")
     ports, last = lines(cli("mkey-rotate", "--per-port", "--yes", "-f", "json"))
@@ -317,9 +321,10 @@ def test_a_host_that_falls_silent_is_named_and_resume_finishes_when_it_answers_a
     (failed,) = (line for line in result.err.splitlines() if line.startswith("ibkeys: failed: "))
     assert "node02 mlx4_0 (ca 0x0002c903000a1020) port 1, LID 2: after the Set it answers neither" in failed
     assert "run 2: 7 ports done, 1 failed, 0 left alone, 0 waiting\n" in result.out
+    assert "  1 port answers to neither key: the old and the new one are in the key store\n" in result.out
     still = cli("mkey-rotate", "--resume", *quick)
     assert still.code == 3
-    assert "0x0002c903000a1020) port 1, LID ?: the sweep did not find it" in still.out
+    assert "node02 mlx4_0 (ca 0x0002c903000a1020) port 1, LID ?: the sweep did not find it" in still.out
     with between_commands(tmp_path) as net:
         net.silence("node02 mlx4_0", False)
     result = cli("mkey-rotate", "--resume", "--yes")

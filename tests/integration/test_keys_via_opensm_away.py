@@ -75,7 +75,7 @@ def test_twenty_ports_away_get_the_key_at_their_place_and_elsewhere(tmp_path: Pa
 
         account = run(opensm, 3, "mkey-rotate")
         assert account["summary"]["unread"] == len(names)
-        assert all("it is offline" in account[guid]["reason"] for guid in guids)
+        assert all("keeps its former M_Key: when it answers, --resume" in account[guid]["reason"] for guid in guids)
         assert {port.guid for port in opensm.end_ports() if key_of(port) == former} == set(guids)
 
         for name in names[:BACK]:

@@ -378,3 +378,11 @@ def test_an_operation_that_could_not_be_written_is_not_begun(monkeypatch: pytest
         assert operation.id is None
         record(operation).done()
     assert states(journal) == ["done"]
+
+
+def test_the_nodes_have_the_names_that_were_recorded_last() -> None:
+    with Journal(None) as journal:
+        for name, guid in (("old", 1), ("other", 2), ("new", 1), ("", 1)):
+            with journal.operation("pkey-set") as operation:
+                record(operation, port_guid=guid, node_desc=name, node_type="switch" if guid == 2 else "ca")
+        assert journal.nodes() == {1: ("new", "ca"), 2: ("other", "switch")}

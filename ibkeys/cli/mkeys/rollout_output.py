@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ibkeys.cli import exits
 from ibkeys.cli.changing import name_of
 from ibkeys.cli.exits import write, write_exact
-from ibkeys.cli.listing.causes import say_by_cause
+from ibkeys.cli.listing.causes import lines_by_cause, say_by_cause
 from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.render import IDENTITY, heading_of, schema, write_csv
 from ibkeys.cli.showing import LISTED_TROUBLES
@@ -56,15 +56,21 @@ class RunOutput:
             for job in stage:
                 put(f"  {what}: {heading_of(job.port.identity())}")
         if run.later:
-            put(f"  {_ports(run.later)} wait for --continue")
+            put(f"  {_ports(run.later)} wait{'s' if run.later == 1 else ''} for --continue")
         reasons = Counter(result.reason for result in run.skipped if not result.unread)
         for reason, count in reasons.items():
             put(f"left alone: {_ports(count)}: {reason}")
-        for result in [result for result in run.skipped if result.unread][:LISTED_TROUBLES]:
-            put(f"left alone: {heading_of(result.port)}: {result.reason}")
-        unread = sum(result.unread for result in run.skipped)
-        if unread > LISTED_TROUBLES:
-            put(f"left alone: and {unread - LISTED_TROUBLES} more (all of them: -f json)")
+        self._write_unread(put)
+
+    def _write_unread(self, put: Callable[[str], None]) -> None:
+        """Write which ports are skipped because they could not be asked: each cause once, with their names."""
+        unread = [(result.port, result.reason or "") for result in self._run.skipped if result.unread]
+        lines = lines_by_cause(unread, exits.says_all())
+        for line, details in lines[:LISTED_TROUBLES]:
+            put(f"left alone: {line}")
+            exits.show_details(details)
+        if len(lines) > LISTED_TROUBLES:
+            put(f"left alone: and for {len(lines) - LISTED_TROUBLES} more reasons (all of them: -f json)")
 
     def _write_kinds(self, put: Callable[[str], None]) -> None:
         """Write what changes: where it does not on all ports, on which."""
@@ -176,7 +182,8 @@ class RunOutput:
         elif account.violations:
             write(f"  the ports counted {account.violations} M_Key violations during the run, from whatever sender")
         if account.unresolved:
-            write(f"  {_ports(account.unresolved)} answer to neither key: the old and the new one are in the key store")
+            who = f"{_ports(account.unresolved)} answer{'s' if account.unresolved == 1 else ''}"
+            write(f"  {who} to neither key: the old and the new one are in the key store")
         for line in self._next_steps():
             write(line)
 

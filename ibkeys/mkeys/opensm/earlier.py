@@ -1,17 +1,12 @@
-"""The record of the last run through OpenSM, and the ports that were offline during it."""
+"""The record of the last run through OpenSM."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from ibkeys.change.writer import Writer
 from ibkeys.errors import UsageError
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.rollout.earlier_run import last_run, name_of
-from ibkeys.mkeys.rollout.result import PortResult
-from ibkeys.store.keys.keystore import KeyRow, KeyStore
-from ibkeys.store.keys.runs import NewRunPort, Runs
-from ibkeys.store.sqlite import guid_text
+from ibkeys.store.keys.runs import Runs
 from ibkeys.topology.model import Topology
 
 
@@ -54,30 +49,3 @@ def refuse_another_subnet(writer: Writer, found: Topology) -> None:
         "If the adapter of this host was replaced, follow what the error says about that port.",
         f"If this is another subnet, {another}.",
     )
-
-
-def away(store: KeyStore, found: Topology) -> Iterator[NewRunPort]:
-    """Yield the ports that have a key according to the store, are not settled as gone, and were not found by this
-    sweep.
-    """
-    there = {port.port_guid for port in found.end_ports()} | store.settled()
-    current = {row.port_guid: row for row in store.rows() if row.state == "current" and not row.m_key.is_zero}
-    yield from (_new_port(row) for guid, row in current.items() if guid not in there)
-
-
-def _new_port(row: KeyRow) -> NewRunPort:
-    return NewRunPort(row.node_guid or row.port_guid, row.port_guid, row.port or 0)
-
-
-def away_result(port: NewRunPort) -> PortResult:
-    """Return the result for a port that is offline when a run starts."""
-    identity = {
-        "node_guid": guid_text(port.node_guid),
-        "port_guid": guid_text(port.port_guid),
-        "node_desc": None,
-        "node_type": None,
-        "port": port.port,
-        "lid": None,
-    }
-    reason = "it is offline and keeps its former M_Key; when it is back, --resume gives it the new one"
-    return PortResult(identity, "skipped", reason, unread=True)

@@ -33,7 +33,7 @@ from ibkeys.mkeys.opensm.at_hand import (
     take_keys_that_opensm_gave,
 )
 from ibkeys.mkeys.opensm.course import Keys, course
-from ibkeys.mkeys.opensm.earlier import away, away_result, record_of_last_run, refuse_another_subnet
+from ibkeys.mkeys.opensm.earlier import record_of_last_run, refuse_another_subnet
 from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, MIXED, KeyManagers, find_key_managers
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
@@ -130,9 +130,6 @@ def _plan_new(
     record = RunRecord(Keys(now, wanted(now)), course(now, wanted(now), through.open), to_json(reached))
     note_awaited(record, through.confirm)
     run.way = OpensmMethod(reached, managers, record, through.wait, through.telling)
-    with writer.open_store() as store:
-        run.away = list(away(store, run.found))
-    run.skipped += [away_result(each) for each in run.away]
     _describe(writer, run, run.way)
     return run
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY
+from ibkeys.mkeys.rollout.absent import identities
 from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.found_ports import has_now
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
@@ -18,7 +18,6 @@ from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Run, RunOptions, RunPort, Runs
-from ibkeys.store.sqlite import guid_text
 from ibkeys.topology.model import Port
 
 
@@ -85,11 +84,9 @@ def known_job(
     reachable: dict[int, tuple[Port, str]],
     meant: Callable[[KeySetting], KeySetting],
 ) -> Job | None:
-    """Return the job for a port of an earlier run; None, and an entry among the skipped ones, where there is none."""
-    port, reason = reachable.get(kept.port_guid, (None, ""))
-    if port is None:
-        run.skipped.append(_not_found(writer, kept))
-        return None
+    """Return the job for a port of an earlier run that the sweep found; None, and an entry among the skipped ones,
+    where there is none."""
+    port, reason = reachable[kept.port_guid]
     info = port.port_info
     if reason or info is None:
         run.skipped.append(PortResult(port.identity(), "skipped", reason, unread=True))
@@ -105,26 +102,26 @@ def known_job(
     return Job(Target(writer.fabric.handle(port), old.key), info, old, meant(old), sequence=kept.sequence)
 
 
-def _not_found(writer: Writer, kept: RunPort) -> PortResult:
-    """Return what is said of a port of the run that the sweep did not find."""
-    is_gone = kept.port_guid in writer.fabric.ring.settled
-    text = (
-        "the sweep did not find it, and since `ibkeys mkey-list --settle` the run no longer waits for it; its keys "
-        "stay in the key store"
-        if is_gone
-        else "the sweep did not find it; the keys it may have are in the "
-        "key store; `ibkeys mkey-list --settle` finds a port that moved, and ends the wait for one that is gone"
+def name_not_found(writer: Writer, run: PlannedRun, ports: Sequence[RunPort]) -> None:
+    """Skip *ports*, those of an earlier run that the sweep did not find, each by its name. Raises StoreError."""
+    for kept, identity in zip(ports, identities(writer, ports), strict=True):
+        is_gone = kept.port_guid in writer.fabric.ring.settled
+        run.skipped.append(PortResult(identity, "skipped", _not_found(kept, is_gone), unread=not is_gone))
+
+
+def _not_found(kept: RunPort, is_gone: bool) -> str:
+    """Return what is said of a port of the run that the sweep did not find. *is_gone*: the user said so."""
+    if is_gone:
+        return (
+            "the sweep did not find it, and since `ibkeys mkey-list --settle` the run no longer waits for it; its keys "
+            "stay in the key store"
+        )
+    keys = (
+        "the keys it may have are in the key store"
+        if kept.is_begun
+        else "it keeps what it had before the run, until --resume finds it"
     )
-    return PortResult(_identity(kept), "skipped", text, unread=not is_gone)
-
-
-def _identity(kept: RunPort) -> dict[str, Any]:
-    """Return what is known of a port that is not there, as every document has it."""
-    return {
-        "node_guid": guid_text(kept.node_guid),
-        "port_guid": guid_text(kept.port_guid),
-        "node_desc": None,
-        "node_type": None,
-        "port": kept.port,
-        "lid": None,
-    }
+    return (
+        f"the sweep did not find it; {keys}; `ibkeys mkey-list --settle` finds a port that moved, and ends the wait "
+        "for one that is gone"
+    )

@@ -14,7 +14,6 @@ from ibkeys.mkeys.key_edit import shown_key
 from ibkeys.mkeys.rollout import opensm_procedure
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
-from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.topology.model import Port, Topology
 
 
@@ -53,10 +52,11 @@ def reachable_ports(writer: Writer, found: Topology) -> dict[int, tuple[Port, st
     return {port.port_guid: (port, reason) for port, reason in candidates(writer, found)}
 
 
-def nothing_behind(found: Topology) -> list[PortResult]:
-    """Return the ports behind which something is that does not answer: it may be one whose key is not known."""
+def nothing_behind(found: Topology) -> list[tuple[Port, str]]:
+    """Return the ports behind which something is that does not answer, and how that showed: it may be one whose key is
+    not known."""
     troubles = {id(trouble.port): trouble for trouble in found.troubles if _leads_nowhere(trouble.port)}
-    return [PortResult(each.port.identity(), "skipped", each.error, unread=True) for each in troubles.values()]
+    return [(each.port, each.error) for each in troubles.values()]
 
 
 def _leads_nowhere(port: Port) -> bool:

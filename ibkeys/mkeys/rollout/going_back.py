@@ -11,7 +11,7 @@ from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mkeys.rollout.beginning import LastRun
-from ibkeys.mkeys.rollout.earlier_run import known_job, last_run, refuse_other_way, with_bounds
+from ibkeys.mkeys.rollout.earlier_run import known_job, last_run, name_not_found, refuse_other_way, with_bounds
 from ibkeys.mkeys.rollout.found_ports import has_it_already, put_in_stages, reachable_ports
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
 from ibkeys.mkeys.rollout.port_job import Job
@@ -57,15 +57,17 @@ def return_of_last_run(
             beginning=LastRun(last, unused),
         )
         reachable = reachable_ports(writer, found)
+        begun = [kept for kept in ports if kept.is_begun]
         jobs: list[Job] = []
-        for kept in ports:
-            if not kept.is_begun:
+        for kept in begun:
+            if kept.port_guid not in reachable:
                 continue
             job = known_job(writer, run, store, kept, reachable, _former(store, kept))
             if job is None:
                 continue
             job.returns_from, job.ref = kept.key_ref, kept.old_ref
             (run.already_set if has_it_already(job) else jobs).append(job)
+    name_not_found(writer, run, [kept for kept in begun if kept.port_guid not in reachable])
     put_in_stages(writer, run, jobs)
     return run
 

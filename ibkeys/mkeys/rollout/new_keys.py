@@ -46,7 +46,16 @@ def plan_run(
             old.lease if options.lease is None else options.lease,
         )
 
-    run = plan_new_run(writer, command, options, wanted, lambda job: not_for(command, job), order, progress)
+    run = plan_new_run(
+        writer,
+        command,
+        options,
+        wanted,
+        lambda job: not_for(command, job),
+        order,
+        progress,
+        waits_for_absent=command == "mkey-rotate",
+    )
     describe(writer, run, key_file, opensm_conf, generated=new_key is None)
     if new_key is not None and run.jobs:
         guids = {node.guid for node in run.found.nodes} | {port.guid for port in run.found.end_ports()}

@@ -14,9 +14,10 @@ from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
 from ibkeys.keys.key_setting import KeySetting
+from ibkeys.mkeys.rollout.absent import name_absent_in_new_run
 from ibkeys.mkeys.rollout.beginning import NewRun
 from ibkeys.mkeys.rollout.earlier_run import refuse_while_open
-from ibkeys.mkeys.rollout.found_ports import candidates, has_it_already, has_now, nothing_behind, put_in_stages
+from ibkeys.mkeys.rollout.found_ports import candidates, has_it_already, has_now, put_in_stages
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import PortResult
@@ -36,11 +37,13 @@ def plan_new_run(
     order: Order = "farthest",
     progress: OnFound | None = None,
     reading: Wanted = LINKS,
+    waits_for_absent: bool = True,
 ) -> PlannedRun:
     """Sweep, and plan a run over every end port of the subnet. Nothing is said of the run yet, see `describe`.
 
     *wanted*: what a port should have, from what it has. *left_alone*: why the run leaves a port alone that could be
-    read, "" when it does not. *reading*: what the sweep reads. Raises Refused (``open-run``) while another run is not
+    read, "" when it does not. *reading*: what the sweep reads. *waits_for_absent*: whether ports that have a key and
+    were not found get what is wanted later, from the same run. Raises Refused (``open-run``) while another run is not
     finished, and what `Fabric.sweep` raises.
     """
     with writer.open_store() as store:
@@ -58,12 +61,12 @@ def plan_new_run(
             run.skipped.append(PortResult(port.identity(), "skipped", reason))
         else:
             (run.already_set if has_it_already(job) else jobs).append(job)
-    run.skipped += nothing_behind(found)
     jobs.sort(key=lambda job: len(job.port.agent_path), reverse=order == "farthest")
     put_in_stages(writer, run, jobs)
     everything += run.jobs + run.already_set
     for sequence, job in enumerate(everything):
         job.sequence = sequence
+    name_absent_in_new_run(writer, run, waits_for_absent)
     if options.first is not None:
         _keep_first(run, options.first)
     return run

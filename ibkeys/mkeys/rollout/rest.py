@@ -13,10 +13,12 @@ from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
 from ibkeys.errors import UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.mkeys.rollout.absent import name_absent_beside_run
 from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.earlier_run import (
     known_job,
     last_run,
+    name_not_found,
     name_of,
     refuse_other_way,
     with_bounds,
@@ -87,11 +89,15 @@ def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports:
     reachable = reachable_ports(writer, run.found)
     shared = _key_for_all(store, last, ports)
     jobs: list[Job] = []
+    lost: list[RunPort] = []
     for kept in ports:
         if kept.state in ("done", "skipped", "undone"):
             continue
         if run.options.first is not None and kept.sequence >= run.options.first:
             run.later += 1
+            continue
+        if kept.port_guid not in reachable:
+            lost.append(kept)
             continue
         meant = store.get(kept.key_ref).m_key if kept.key_ref is not None else shared or MKey.generate()
         job = known_job(writer, run, store, kept, reachable, _meant(kept, last.options, meant))
@@ -99,6 +105,8 @@ def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports:
             continue
         job.ref = kept.key_ref
         (run.already_set if has_it_already(job) else jobs).append(job)
+    name_not_found(writer, run, lost)
+    name_absent_beside_run(writer, run, store, last, ports)
     put_in_stages(writer, run, jobs)
 
 

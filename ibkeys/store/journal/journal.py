@@ -23,7 +23,7 @@ from ibkeys.store.journal.records import (
 from ibkeys.store.journal.schema import JOURNAL_SCHEMA
 from ibkeys.store.journal.undoing import take_back
 from ibkeys.store.origin import Origin, this_process
-from ibkeys.store.sqlite import Store
+from ibkeys.store.sqlite import Store, guid_number
 
 UNDO: Final = "undo"
 """The command name of an operation that undoes another one."""
@@ -237,6 +237,15 @@ class Journal(Store):
         """Return the entries of an operation in the order they were recorded. Raises StoreError for an unknown id."""
         self._require(operation)
         return entries_of(self.database, operation)
+
+    def nodes(self) -> dict[int, tuple[str, str]]:
+        """Return NodeDescription and node type by port GUID, as the last operation that knew a name recorded them."""
+        rows = self.database.query(
+            "SELECT port_guid, node_desc, node_type FROM (SELECT port_guid, node_desc, node_type, max(operation) "
+            "FROM entries WHERE node_desc != '' GROUP BY port_guid)",
+            of="entries",
+        )
+        return {guid_number(guid): (name, node_type) for guid, name, node_type in rows}
 
     def files(self, operation: int) -> list[FileEntry]:
         """Return the files of an operation in the order they were recorded. Raises StoreError for an unknown id."""

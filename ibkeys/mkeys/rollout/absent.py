@@ -1,0 +1,134 @@
+"""Ports that have an M_Key according to the key store and that a sweep did not find: no run passes over one silently.
+
+Such a port is off, silent, or behind something that is. It keeps the key that it has until a run finds it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from ibkeys.change.writer import Writer
+from ibkeys.discovery.keyring import KeyRing
+from ibkeys.mkeys.rollout.found_ports import nothing_behind
+from ibkeys.mkeys.rollout.planned_run import PlannedRun
+from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.store.journal import Journal
+from ibkeys.store.keys.keystore import KeyRow, KeyStore
+from ibkeys.store.keys.runs import REMOVAL, NewRunPort, Run, RunPort
+from ibkeys.store.sqlite import guid_text
+from ibkeys.topology.model import Port, Topology
+
+_SETTLE = "`ibkeys mkey-list --settle` ends the wait for a port that is gone"
+
+_HAS_ONE = f"not read, and it has an M_Key already, as the key store knows; {_SETTLE}"
+
+
+def absent_ports(store: KeyStore, found: Topology) -> list[NewRunPort]:
+    """Return the ports that have a key according to the store, are not settled as gone, and were not found by this
+    sweep, in the order of their GUIDs.
+
+    A port whose known links lead to nothing that this sweep found is of another subnet, and left out: one key store may
+    have the keys of several. Raises StoreError.
+    """
+    there = {port.port_guid for port in found.end_ports()} | store.settled()
+    current = (row for row in store.rows() if row.state == "current" and not row.m_key.is_zero)
+    missing = [row for row in current if row.port_guid not in there]
+    elsewhere = _of_another_subnet(store, found) if missing else set()
+    return [_port_of(row) for row in missing if row.port_guid not in elsewhere]
+
+
+def _port_of(row: KeyRow) -> NewRunPort:
+    return NewRunPort(row.node_guid or row.port_guid, row.port_guid, row.port or 0)
+
+
+def _of_another_subnet(store: KeyStore, found: Topology) -> set[int]:
+    """Return the GUIDs that have known links, none of which leads, at whatever distance, to what the sweep found."""
+    peers: dict[int, set[int]] = defaultdict(set)
+    for (guid, _), (peer, _) in store.links().items():
+        peers[guid].add(peer)
+        peers[peer].add(guid)
+    joined = {port.link_end[0] for port in found.ports()} & set(peers)
+    waiting = list(joined)
+    while waiting:
+        new = peers[waiting.pop()] - joined
+        joined |= new
+        waiting += new
+    return set(peers) - joined
+
+
+def name_absent_in_new_run(writer: Writer, run: PlannedRun, waits: bool) -> None:
+    """Skip the ports that a new run cannot give anything, for the sweep did not find them, each by its name.
+
+    *waits*: the run has something for them, and gives it to them when it is resumed; where it has no other port, it
+    never begins, and another run is needed. A switch port behind which nothing answers is named only where the key
+    store does not know who is there. Raises StoreError.
+    """
+    with writer.open_store() as store:
+        absent = absent_ports(store, run.found)
+    if waits and (run.jobs or run.already_set):
+        run.away = absent
+        again = "--continue" if run.options.first is not None else "--resume"
+        text = f"not read, so it keeps its former M_Key: when it answers, {again} {_given(run)}; {_SETTLE}"
+    elif waits:
+        text = f"not read, so it keeps its former M_Key: when it answers, run this again; {_SETTLE}"
+    else:
+        text = _HAS_ONE
+    ring, places = writer.fabric.ring, nothing_behind(run.found)
+    reasons = {guid: error for near, error in places if (guid := _known_behind(ring, near, absent)) is not None}
+    run.skipped += [
+        PortResult(near.identity(), "skipped", error, unread=True)
+        for near, error in places
+        if _known_behind(ring, near, absent) is None
+    ]
+    for port, identity in zip(absent, identities(writer, absent), strict=True):
+        error = reasons.get(port.port_guid)
+        why = f"{text}; at the switch port before it: {error}" if error else text
+        run.skipped.append(PortResult(identity, "skipped", why, unread=True))
+
+
+def name_absent_beside_run(
+    writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports: Sequence[RunPort]
+) -> None:
+    """Skip, each by its name, the ports that the sweep did not find and that are none of *ports*, those of the run that
+    is taken up again: it leaves them as they are. Raises StoreError."""
+    known = {port.port_guid for port in ports}
+    absent = [port for port in absent_ports(store, run.found) if port.port_guid not in known]
+    does = "takes it away" if last.command == REMOVAL else "gives it a new one"
+    text = f"not read, and not in run {last.id}, so it keeps its M_Key: when it answers, a new {last.command} {does}"
+    text = _HAS_ONE if last.command == "mkey-deploy" else f"{text}; {_SETTLE}"
+    run.skipped += [PortResult(identity, "skipped", text, unread=True) for identity in identities(writer, absent)]
+
+
+def _given(run: PlannedRun) -> str:
+    return "takes it away" if run.plan.command == REMOVAL else "gives it the new one"
+
+
+def _known_behind(ring: KeyRing, near: Port, absent: Collection[NewRunPort]) -> int | None:
+    """Return the GUID of the absent port that the known links place behind *near*, None where they place none."""
+    expected = ring.expected_behind(near.link_end)
+    return expected[0] if expected is not None and any(port.port_guid == expected[0] for port in absent) else None
+
+
+def identities(writer: Writer, ports: Sequence[NewRunPort | RunPort]) -> list[dict[str, Any]]:
+    """Return what is known of ports that the sweep did not find, as every document has it.
+
+    The name and the type of a node are those that the journal recorded last, None where it has none. Raises StoreError.
+    """
+    if not ports:
+        return []
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        nodes = journal.nodes()
+    return [_identity(port, *nodes.get(port.port_guid, (None, None))) for port in ports]
+
+
+def _identity(port: NewRunPort | RunPort, name: str | None, node_type: str | None) -> dict[str, Any]:
+    return {
+        "node_guid": guid_text(port.node_guid),
+        "port_guid": guid_text(port.port_guid),
+        "node_desc": name,
+        "node_type": node_type,
+        "port": port.port,
+        "lid": None,
+    }
