@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from ibkeys.fabric.recorded import RecordedFabric
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.const import AttributeID
+from ibkeys.umad.port import Outgoing, SendFailure
+from ibkeys.umad.simulated import SimulatedPort
 from tests.audit.looking import SECRET, taken
-from tests.cli.conftest import Cli
-from tests.fabricsim import subnet, virtualize
+from tests.cli.conftest import Cli, between_commands
+from tests.fabricsim import subnet, tool, virtualize
+from tests.spy import LOST, spy
 
 ALIAS = 0x0002C9FFFE001234
+HOST_2 = 0x0002C903000A1021
 
 
 @pytest.fixture
@@ -72,3 +80,85 @@ def test_the_dialect_of_nvidia_is_not_refused(cli: Cli, tmp_path: Path) -> None:
     assert "REFUSE" not in result.out
     document = cli("policy-check", "--dialect", "nvidia", policy, "-f", "json").json
     assert (document["accepted"], document["dialect"]) == (None, "nvidia")
+
+
+def _policy(folder: Path, *guids: int) -> Path:
+    policy = folder / "p.conf"
+    members = ", ".join(f"0x{guid:016x}=full" for guid in guids)
+    policy.write_text(f"Default=0x7fff: ALL=limited, SELF=full;\nred=0x10: {members};\n")
+    return policy
+
+
+def _asked_for_guids(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Return a list that grows with each Get of GUIDInfo that a command sends."""
+    asked: list[bytes] = []
+    send = SimulatedPort.send
+
+    def listen(port: SimulatedPort, batch: Sequence[Outgoing]) -> list[SendFailure]:
+        asked.extend(bytes(each.mad) for each in batch if each.mad[16:18] == AttributeID.GUID_INFO.to_bytes(2))
+        return send(port, batch)
+
+    monkeypatch.setattr(SimulatedPort, "send", listen)
+    return asked
+
+
+@pytest.fixture
+def asked(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """A live fabric whose host 3 has an alias GUID; a list that grows with each Get of GUIDInfo."""
+    assert cli("discover").code == 0
+    with between_commands(tmp_path) as net:
+        port = net.port("node03 mlx4_0", 1)
+        port.guids = {1: ALIAS}
+        port.touch()
+    return _asked_for_guids(monkeypatch)
+
+
+LIVE = {
+    "plan": ("plan", "--policy", "POLICY"),
+    "policy-diff": ("policy-diff", "POLICY", "POLICY"),
+    "compare": ("compare", "--policy", "POLICY"),
+}
+
+
+@pytest.mark.parametrize("command", LIVE)
+def test_a_live_command_knows_an_alias(cli: Cli, asked: list[bytes], tmp_path: Path, command: str) -> None:
+    policy = str(_policy(tmp_path, ALIAS, HOST_2))
+    result = cli(*(policy if word == "POLICY" else word for word in LIVE[command]))
+    assert "is alias GUID 1 of 'node03 mlx4_0'" in result.out + result.err
+    assert asked
+
+
+@pytest.mark.parametrize("command", LIVE)
+def test_a_policy_of_port_guids_costs_no_get_more(cli: Cli, asked: list[bytes], tmp_path: Path, command: str) -> None:
+    policy = str(_policy(tmp_path, HOST_2))
+    result = cli(*(policy if word == "POLICY" else word for word in LIVE[command]))
+    assert result.code != 2
+    assert asked == []
+
+
+def test_only_ports_with_room_for_an_alias_are_asked(cli: Cli, asked: list[bytes], tmp_path: Path) -> None:
+    with between_commands(tmp_path) as net:
+        for port in (port for node in net.nodes for port in node.end_ports):
+            room = 9 if str(port) == "node03 mlx4_0 port 1" else 1
+            PortInfo.guid_cap.patch(port.info, room)
+            port.touch()
+    said = cli("plan", "--policy", _policy(tmp_path, ALIAS), "-f", "json").json["problems"]
+    assert [each for each in said if "is alias GUID 1 of 'node03" in each["message"]]
+    assert len(asked) == 2  # one port with 9 GUIDs: two blocks
+
+
+@pytest.mark.parametrize("named", [ALIAS, HOST_2])
+def test_an_alias_that_could_not_be_read_is_missing_only_where_it_matters(named: int) -> None:
+    with tool(subnet("two-switch"), retries=0) as fabric:
+        found = fabric.sweep()
+        assert not found.troubles
+        spy(fabric, refuse=lambda outgoing: LOST if outgoing.mad[16:18] == AttributeID.GUID_INFO.to_bytes(2) else 0)
+        fabric.read_alias_guids(found, [named])
+        snapshot = fabric.take_snapshot()
+    assert {each.attribute for each in found.troubles} == ({"GUIDInfo"} if named == ALIAS else set())
+    recorded = RecordedFabric(snapshot)
+    again = recorded.sweep()
+    assert not again.troubles
+    for _ in range(2):
+        recorded.read_alias_guids(again, [named])
+    assert len(again.troubles) == len(found.troubles)
