@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.fabric.recorded import RecordedFabric
+from ibkeys.fabric.snapshot_file import save_snapshot
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import AttributeID
 from ibkeys.umad.port import Outgoing, SendFailure
@@ -24,8 +25,6 @@ HOST_2 = 0x0002C903000A1021
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
     """A snapshot of a fabric with a virtualized port, LID 2, and an alias GUID on LID 3."""
-    from ibkeys.fabric.snapshot_file import save_snapshot
-
     net = subnet("two-switch")
     for number in range(1, 7):
         net.port(f"node0{number} mlx4_0", 1).p_keys = [0x7FFF]
@@ -56,6 +55,25 @@ def test_why_and_matrix_do_not_say_no(cli: Cli, recorded: Path) -> None:
     assert cli("why", "2", "4", "--from", recorded, "-f", "json").json["can_talk"] is None
     assert cli("why", "5", "4", "--from", recorded, "-f", "json").json["can_talk"] is False
     assert "(1 port with virtual ports, whose P_Keys cannot be read" in cli("matrix", "--from", recorded).out
+
+
+def test_diff_of_reach_says_whose_may_be_more(cli: Cli, recorded: Path, tmp_path: Path) -> None:
+    net = subnet("two-switch")
+    for number in range(1, 7):
+        net.port(f"node0{number} mlx4_0", 1).p_keys = [0x7FFF, 0x8001] if number in (2, 3) else [0x7FFF]
+    save_snapshot(tmp_path / "b.db", taken(net))
+    result = cli("diff", "--reach", recorded, tmp_path / "b.db")
+    assert (result.code, result.err) == (1, "")
+    assert "1 pair gained reach" in result.out
+    said = "(1 port with virtual ports, whose P_Keys cannot be read, so this may differ for them: node02 mlx4_0)"
+    assert said in result.out
+    document = cli("diff", "--reach", recorded, tmp_path / "b.db", "-f", "json").json
+    assert [port["node_desc"] for port in document["virtualized"]] == ["node02 mlx4_0"]
+    assert document["unknown"] == []
+    same = cli("diff", "--reach", recorded, recorded)
+    assert same.code == 0
+    assert same.out.startswith("no pair of ports gained or lost reach, as far as was read\n(1 port with virtual ports")
+    assert "virtual" not in cli("diff", "--reach", tmp_path / "b.db", tmp_path / "b.db").out
 
 
 def test_an_alias_in_a_policy_is_named_with_what_becomes_of_it(cli: Cli, recorded: Path, tmp_path: Path) -> None:
