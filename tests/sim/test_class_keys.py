@@ -225,7 +225,7 @@ def test_steering_gives_chooses_shows_and_never_prints_a_key(subnet: Subnet) -> 
         ("classkey x cc on colour=3", "write key=, protect="),
         ("classkey x cc off key=1", "after off nothing"),
         ("classkey x cc on key=0xSECRET", "text not shown"),
-        ("classkey x cc on lease=70000", "no lease"),
+        ("classkey x cc on lease=70000", "not a lease"),
         ("classrule cc mood good", "write absent, version"),
         ("classrule cc gets maybe", "write answers or drops"),
     ],
