@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "batch.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -26,36 +27,60 @@ static int ends_batch(int error)
 	}
 }
 
-int ibkeys_send_batch(int fd, const int32_t *agents, const uint8_t *mads, const uint32_t *columns, int count,
-		      int32_t *errors)
+/* Of a MAD (IBA 13.4.3) and of an SMP (14.2.1) */
+#define MGMT_CLASS_AT 1
+#define METHOD_AT 3
+#define STATUS_AT 4
+#define TID_AT 12
+#define ASKS_AT 16
+#define DATA_AT 64
+#define SUBN_LID_ROUTED 0x01
+#define SUBN_DIRECTED_ROUTE 0x81
+#define RESPONSE 0x80
+/* of a directed route's Status: on the way back */
+#define DIRECTION 0x80
+
+/* Writes into a MAD what it asks, and keeps that to know the answer by. */
+static void put_request(uint8_t *mad, const struct ibkeys_requests *requests, int i)
+{
+	uint32_t tid = requests->tids[i], wire = htobe32(tid);
+	struct ibkeys_asked *asked = requests->asked + tid % IBKEYS_ASKED;
+
+	memcpy(mad + TID_AT, &wire, sizeof(wire));
+	memcpy(mad + ASKS_AT, requests->asks + i * IBKEYS_ASKS_SIZE, IBKEYS_ASKS_SIZE);
+	asked->tid = tid;
+	asked->mgmt_class = mad[MGMT_CLASS_AT];
+	memcpy(asked->asks, mad + ASKS_AT, IBKEYS_ASKS_SIZE);
+}
+
+int ibkeys_send_batch(int fd, const int32_t *agents, const uint8_t *records, const struct ibkeys_requests *requests,
+		      int count, int32_t *errors)
 {
 	/* libibumad wants its header aligned as struct ib_user_mad is */
 	uint64_t umad[(HEADER_ROOM + IBKEYS_MAD_SIZE) / sizeof(uint64_t)];
-	const uint8_t *mad = mads;
+	struct ibkeys_record record;
 	int unsent = 0, i;
 
 	for (i = 0; i < count; i++) {
-		const uint32_t *at = columns + i;
-		uint32_t length = at[IBKEYS_SEND_LENGTH * count];
-		int agent = length > 1 && length <= IBKEYS_MAD_SIZE ? agents[mad[1]] : -1;
-		int error = 0;
+		int agent, error = 0;
 
+		memcpy(&record, records + i * sizeof(record), sizeof(record));
+		agent = record.length > 1 && record.length <= IBKEYS_MAD_SIZE ? agents[record.mad[MGMT_CLASS_AT]] : -1;
 		if (agent < 0) {
 			error = EPROTONOSUPPORT;
 		} else {
+			put_request(record.mad, requests, i);
 			memset(umad, 0, HEADER_ROOM);
-			memcpy(umad_get_mad(umad), mad, length);
-			umad_set_addr(umad, at[IBKEYS_SEND_LID * count], at[IBKEYS_SEND_QPN * count],
-				      at[IBKEYS_SEND_SL * count], at[IBKEYS_SEND_QKEY * count]);
+			memcpy(umad_get_mad(umad), record.mad, record.length);
+			umad_set_addr(umad, record.lid, record.qpn, record.sl, record.qkey);
 			umad_set_grh(umad, NULL);
-			umad_set_pkey(umad, at[IBKEYS_SEND_PKEY_INDEX * count]);
+			umad_set_pkey(umad, record.pkey_index);
 			errno = 0;
-			if (umad_send(fd, agent, umad, length, at[IBKEYS_SEND_TIMEOUT_MS * count], 0) < 0)
+			if (umad_send(fd, agent, umad, record.length, record.timeout_ms, 0) < 0)
 				error = errno ? errno : EIO;
 		}
 		errors[i] = error;
 		unsent += error != 0;
-		mad += length;
 		if (ends_batch(error)) {
 			for (i++; i < count; i++, unsent++)
 				errors[i] = error;
@@ -64,13 +89,39 @@ int ibkeys_send_batch(int fd, const int32_t *agents, const uint8_t *mads, const 
 	return unsent;
 }
 
-int ibkeys_recv_batch(int fd, uint8_t *mads, int32_t *rows, int max, int timeout_ms)
+/* Takes an answer of which there is nothing more to be said. Returns 0 for any other MAD. */
+static int take_answer(struct ibkeys_answers *answers, const uint8_t *mad)
 {
-	uint64_t umad[(HEADER_ROOM + IBKEYS_MAD_SIZE) / sizeof(uint64_t)];
+	struct ibkeys_asked *asked;
+	uint8_t mgmt_class = mad[MGMT_CLASS_AT];
+	uint32_t tid;
+
+	if (mgmt_class != SUBN_LID_ROUTED && mgmt_class != SUBN_DIRECTED_ROUTE)
+		return 0;
+	if (!(mad[METHOD_AT] & RESPONSE) || mad[STATUS_AT] & ~DIRECTION || mad[STATUS_AT + 1])
+		return 0;
+	memcpy(&tid, mad + TID_AT, sizeof(tid));
+	tid = be32toh(tid);
+	asked = answers->asked + tid % IBKEYS_ASKED;
+	if (!tid || asked->tid != tid || asked->mgmt_class != mgmt_class)
+		return 0;
+	if (memcmp(asked->asks, mad + ASKS_AT, IBKEYS_ASKS_SIZE))
+		return 0;
+	asked->tid = 0;
+	answers->tids[answers->count] = tid;
+	memcpy(answers->data + answers->count * IBKEYS_DATA_SIZE, mad + DATA_AT, IBKEYS_DATA_SIZE);
+	answers->count++;
+	return 1;
+}
+
+int ibkeys_recv_batch(int fd, uint8_t *mads, int32_t *rows, struct ibkeys_answers *answers, int max, int timeout_ms)
+{
+	uint64_t umad[(HEADER_ROOM + IBKEYS_MAD_SIZE) / sizeof(uint64_t)] = { 0 };
 	int n, error = 0;
 
+	if (answers)
+		answers->count = 0;
 	for (n = 0; n < max; n++) {
-		int32_t *row = rows + n * IBKEYS_RECV_COLUMNS;
 		int length = IBKEYS_MAD_SIZE, result;
 
 		errno = 0;
@@ -82,11 +133,16 @@ int ibkeys_recv_batch(int fd, uint8_t *mads, int32_t *rows, int max, int timeout
 			error = result == -ETIMEDOUT ? EAGAIN : errno ? errno : result == -EIO ? EINTR : -result;
 			break;
 		}
-		row[IBKEYS_RECV_LENGTH] = length;
-		row[IBKEYS_RECV_STATUS] = umad_status(umad);
-		row[IBKEYS_RECV_LID] = be16toh(umad_get_mad_addr(umad)->lid);
-		row[IBKEYS_RECV_QPN] = be32toh(umad_get_mad_addr(umad)->qpn);
+		if (length < 0) /* less than a header came */
+			length = 0;
+		if (answers && length == IBKEYS_MAD_SIZE && !umad_status(umad) && take_answer(answers, umad_get_mad(umad)))
+			continue;
+		rows[IBKEYS_RECV_LENGTH] = length;
+		rows[IBKEYS_RECV_STATUS] = umad_status(umad);
+		rows[IBKEYS_RECV_LID] = be16toh(umad_get_mad_addr(umad)->lid);
+		rows[IBKEYS_RECV_QPN] = be32toh(umad_get_mad_addr(umad)->qpn);
 		memcpy(mads, umad_get_mad(umad), length);
+		rows += IBKEYS_RECV_COLUMNS;
 		mads += IBKEYS_MAD_SIZE;
 	}
 	/* what came before an error is returned first; the error comes again with the next call */

@@ -12,19 +12,39 @@
 #define IBKEYS_MAD_SIZE 256
 #define IBKEYS_NAME_LEN UMAD_CA_NAME_LEN
 
-/* The columns of a batch that is sent: columns[COLUMN * count + i] belongs to MAD i. */
-enum {
-	IBKEYS_SEND_LENGTH,
-	IBKEYS_SEND_LID,
-	IBKEYS_SEND_TIMEOUT_MS,
-	IBKEYS_SEND_QPN,
-	IBKEYS_SEND_QKEY,
-	IBKEYS_SEND_SL,
-	IBKEYS_SEND_PKEY_INDEX,
-	IBKEYS_SEND_COLUMNS,
+/* A MAD with its way. */
+struct ibkeys_record {
+	uint32_t length;
+	uint32_t lid;
+	uint32_t timeout_ms;
+	uint32_t qpn;
+	uint32_t qkey;
+	uint32_t sl;
+	uint32_t pkey_index;
+	uint8_t mad[IBKEYS_MAD_SIZE];
 };
 
-/* The columns of a batch that was received: rows[i * IBKEYS_RECV_COLUMNS + COLUMN] belongs to MAD i. */
+/* What was asked, kept to know its answer by. A TransactionID of 0 is nothing. */
+#define IBKEYS_ASKS_SIZE 8
+struct ibkeys_asked {
+	uint32_t tid;
+	uint8_t mgmt_class;
+	uint8_t asks[IBKEYS_ASKS_SIZE];
+};
+
+/* Requests that are kept at a time: request TID is at TID % IBKEYS_ASKED. One that a later one takes the place of is not
+ * known any more; its answer is handed on as it came. */
+#define IBKEYS_ASKED 1024
+
+/* The requests of a batch: TransactionIDs (lower half) and what is asked (AttributeID, reserved, AttributeModifier, as
+ * on the wire). asked: IBKEYS_ASKED places. */
+struct ibkeys_requests {
+	const uint32_t *tids;
+	const uint8_t *asks;
+	struct ibkeys_asked *asked;
+};
+
+/* The columns of what was received: rows[i * IBKEYS_RECV_COLUMNS + COLUMN] belongs to MAD i. */
 enum {
 	IBKEYS_RECV_LENGTH,
 	IBKEYS_RECV_STATUS,
@@ -33,16 +53,29 @@ enum {
 	IBKEYS_RECV_COLUMNS,
 };
 
-/* Sends count MADs that lie one behind the other in mads. agents[class] is the agent of a management class, negative
- * where there is none. errors[i] becomes 0 or the errno of MAD i. A refused MAD does not hold up the next one; what
- * concerns the device as a whole (gone, full, interrupted) ends the batch, and all MADs not sent get that errno.
- * Returns the number of MADs that were not sent. */
-int ibkeys_send_batch(int fd, const int32_t *agents, const uint8_t *mads, const uint32_t *columns, int count,
-		      int32_t *errors);
+/* Where answers to SMPs go: TransactionIDs (lower half), and the 64 bytes of data of each, one behind the other. count
+ * is set by ibkeys_recv_batch(). */
+#define IBKEYS_DATA_SIZE 64
+struct ibkeys_answers {
+	struct ibkeys_asked *asked;
+	uint32_t *tids;
+	uint8_t *data;
+	int32_t count;
+};
 
-/* Waits up to timeout_ms for a MAD, then takes all that are there, at most max, into slots of 256 bytes.
- * Returns their number, 0 when nothing came, or a negative errno: -EINTR after a signal. */
-int ibkeys_recv_batch(int fd, uint8_t *mads, int32_t *rows, int max, int timeout_ms);
+/* Sends count MADs. records: as many struct ibkeys_record, not aligned; what requests has is written into their MADs, and
+ * kept. agents[class] is the agent of a management class, negative where there is none. errors[i]
+ * becomes 0 or the errno of MAD i. A refused MAD does not hold up the next one; what concerns the device as a whole
+ * (gone, full, interrupted) ends the batch, and all MADs not sent get that errno.
+ * Returns the number of MADs that were not sent. */
+int ibkeys_send_batch(int fd, const int32_t *agents, const uint8_t *records, const struct ibkeys_requests *requests,
+		      int count, int32_t *errors);
+
+/* Waits up to timeout_ms for a MAD, then takes all that are there, at most max. The answers of which there is nothing
+ * more to be said go into answers, unless that is NULL: SMPs of 256 bytes, asked for and not answered yet, without an
+ * error. All others go into mads, slots of 256 bytes, and rows.
+ * Returns the number of both together, 0 when nothing came, or a negative errno: -EINTR after a signal. */
+int ibkeys_recv_batch(int fd, uint8_t *mads, int32_t *rows, struct ibkeys_answers *answers, int max, int timeout_ms);
 
 /* Waits until one of two ports has something. Returns 0 or a negative errno. */
 int ibkeys_poll_pair(int fd, int other_fd, int timeout_ms);

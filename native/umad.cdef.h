@@ -2,8 +2,8 @@
  * compiler when the extension is built, so a changed header is a build error and never a wrong read. */
 
 #define UMAD_CA_MAX_PORTS ...
-#define IBKEYS_SEND_COLUMNS ...
 #define IBKEYS_RECV_COLUMNS ...
+#define IBKEYS_ASKED ...
 #define IBKEYS_NAME_LEN ...
 
 typedef struct umad_port {
@@ -45,8 +45,23 @@ int umad_close_port(int fd);
 int umad_register(int fd, int mgmt_class, int mgmt_version, uint8_t rmpp_version, long *method_mask);
 int umad_unregister(int fd, int agent);
 
-int ibkeys_send_batch(int fd, const int32_t *agents, const uint8_t *mads, const uint32_t *columns, int count,
-		      int32_t *errors);
-int ibkeys_recv_batch(int fd, uint8_t *mads, int32_t *rows, int max, int timeout_ms);
+struct ibkeys_asked { ...; };
+
+struct ibkeys_requests {
+	const uint32_t *tids;
+	const uint8_t *asks;
+	struct ibkeys_asked *asked;
+};
+
+struct ibkeys_answers {
+	struct ibkeys_asked *asked;
+	uint32_t *tids;
+	uint8_t *data;
+	int32_t count;
+};
+
+int ibkeys_send_batch(int fd, const int32_t *agents, const uint8_t *records, const struct ibkeys_requests *requests,
+		      int count, int32_t *errors);
+int ibkeys_recv_batch(int fd, uint8_t *mads, int32_t *rows, struct ibkeys_answers *answers, int max, int timeout_ms);
 int ibkeys_poll_pair(int fd, int other_fd, int timeout_ms);
 int ibkeys_gsi_of(const char *smi_name, char *gsi_name);

@@ -1,8 +1,8 @@
 """What the scheduler moves: a request for one answer, and what requests to one agent have in common.
 
 A sweep asks one agent for many attributes, and makes many thousands of requests. So a request holds only what is its
-own, eight bytes of the MAD; the rest of the MAD and the way to send it are in an `Envelope` that many share. The 256
-bytes are put together when they are sent, with the TransactionID of the attempt.
+own, eight bytes of the MAD; the rest of the MAD and the way to send it are in an `Envelope` that many share. The port
+puts the 256 bytes together when it sends them, with the TransactionID of the attempt.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Final
 from ibkeys.errors import EncodeError
 from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import Attribute
+from ibkeys.umad.requests import address_of, mad_of, way_of
 
 SMI: Final = (0, 0, 0, 0)
 """QPN, Q_Key, SL and P_Key index of an SMP."""
 
-_HEAD: Final = slice(0, at.TID.start)
-_TAIL: Final = slice(at.ASKED.stop, None)
-_KEY_IN_TAIL: Final = slice(at.M_KEY.start - at.ASKED.stop, at.M_KEY.stop - at.ASKED.stop)
 _NO_KEY: Final = bytes(8)
-_NO_TID: Final = bytes(4)
+_MGMT_CLASS: Final = at.MGMT_CLASS
+_METHOD: Final = at.METHOD
+_M_KEY: Final = at.M_KEY
 # What of a MAD is asked: AttributeID, two bytes of nothing, AttributeModifier.
 _ASKS: Final = struct.Struct(">HxxI").pack
 
@@ -41,35 +41,48 @@ class Failure:
     limit: str = ""
 
 
-class Envelope:
-    """All of a MAD but its TransactionID and what it asks; and to whom it goes, and how.
+class Way:
+    """How MADs go to one LID. ``head``: LID, timeout and *to*, as a record begins (`ibkeys.umad.requests.way_of`).
 
-    ``node``: who is asked, as far as the sender knows; the bound for each node goes by it. ``head`` and ``tail``: bytes
-    0..11 and 24..255 of the MAD. ``address``: what `ibkeys.umad.port.Outgoing` has behind the MAD: LID, timeout in
-    milliseconds, QPN, Q_Key, SL, P_Key index. ``timeout`` in seconds for each attempt; ``retries``: attempts after the
-    first. ``is_smp``: it goes to QP0; ``is_keyed``: with an M_Key other than 0.
+    ``timeout`` in seconds for each attempt; ``retries``: attempts after the first. ``is_smp``: to QP0.
     """
 
-    __slots__ = ("address", "head", "is_keyed", "is_smp", "node", "retries", "tail", "timeout")
+    __slots__ = ("head", "is_smp", "retries", "timeout")
 
-    def __init__(
-        self,
-        node: Hashable,
-        head: bytes,
-        tail: bytes,
-        lid: int,
-        timeout: float,
-        retries: int,
-        to: tuple[int, int, int, int] = SMI,
-    ) -> None:
-        self.node = node
-        self.head = head
-        self.tail = tail
-        self.address = (lid, int(timeout * 1000), *to)
+    def __init__(self, lid: int, timeout: float, retries: int, to: tuple[int, int, int, int] = SMI) -> None:
+        """*to*: QPN, Q_Key, SL and P_Key index. Raises EncodeError."""
+        self.head = way_of((lid, int(timeout * 1000), *to))
         self.timeout = timeout
         self.retries = retries
         self.is_smp = to == SMI
-        self.is_keyed = self.is_smp and tail[_KEY_IN_TAIL] != _NO_KEY
+
+
+class Envelope:
+    """All of a MAD but its TransactionID and what it asks; and to whom it goes, and how.
+
+    ``node``: who is asked, as far as the sender knows; the bound for each node goes by it. ``record``: its way and the
+    MAD, as a port takes it (`ibkeys.umad.requests`). ``timeout``, ``retries`` and ``is_smp`` are those of its `Way`;
+    ``is_keyed``: it carries an M_Key other than 0.
+    """
+
+    __slots__ = ("is_keyed", "is_smp", "method", "mgmt_class", "node", "record", "retries", "timeout")
+
+    def __init__(self, node: Hashable, mad: bytes, way: Way) -> None:
+        """*mad*: 256 bytes, whatever the TransactionID's lower half is and what it asks."""
+        self.node = node
+        self.record = way.head + mad
+        self.mgmt_class = mad[_MGMT_CLASS]
+        self.method = mad[_METHOD]
+        self.timeout = way.timeout
+        self.retries = way.retries
+        self.is_smp = way.is_smp
+        self.is_keyed = way.is_smp and mad[_M_KEY] != _NO_KEY
+
+    @property
+    def address(self) -> tuple[int, int, int, int, int, int]:
+        """What `ibkeys.umad.port.Outgoing` has behind the MAD: LID, timeout in milliseconds, QPN, Q_Key, SL, P_Key
+        index."""
+        return address_of(self.record)
 
     @property
     def lid(self) -> int:
@@ -139,15 +152,14 @@ class Request:
     ) -> Request:
         """Return a request with an envelope of its own. *mad*: 256 bytes, whatever the TransactionID's lower half is.
 
-        The other arguments are those of `Envelope`; *to*: QPN, Q_Key, SL and P_Key index.
+        *node* is that of `Envelope`, the others are those of `Way`. Raises EncodeError.
         """
-        envelope = Envelope(node, mad[_HEAD], mad[_TAIL], lid, timeout, retries, to)
-        return cls(envelope, mad[at.ASKED])
+        return cls(Envelope(node, mad, Way(lid, timeout, retries, to)), mad[at.ASKED])
 
     @property
     def mad(self) -> bytes:
         """The 256 bytes, with 0 for the TransactionID's lower half."""
-        return b"".join((self.envelope.head, _NO_TID, self.asks, self.envelope.tail))
+        return mad_of(self.envelope.record, asks=self.asks)
 
 
 class NodeState:

@@ -1,7 +1,7 @@
 """The SA client: records of subnet administration, from the subnet manager (IBA 15).
 
 One question at a time. An answer of one MAD or of thousands comes back whole or as an error; RMPP is done here, in the
-same way on every backend: the agent is registered without the kernel's RMPP, so the kernel machine up single segments
+same way on every backend: the agent is registered without the kernel's RMPP, so the kernel hands up single segments
 (Linux 3.18 and later).
 
 An SA does not answer everybody alike. SM_Key 0 is an untrusted asker: OpenSM hides M_Keys from it and refuses

@@ -25,9 +25,8 @@ from __future__ import annotations
 
 import errno as errno_codes
 import random
-import struct
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Final
@@ -35,7 +34,8 @@ from typing import Final
 from ibkeys.client.request import Failure, NodeState, Request
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import Method
-from ibkeys.umad.port import Outgoing
+from ibkeys.umad.port import Answer
+from ibkeys.umad.requests import Requests
 
 MAX_WINDOW: Final = 64
 """Most SMPs in flight unless the user says otherwise."""
@@ -54,11 +54,6 @@ LEAST_PATIENCE: Final = 0.02
 _TID_MASK: Final = 0xFFFF_FFFF
 _SUBN_SET: Final = int(Method.SET)
 _ATTRIBUTE: Final = slice(0, at.ATTRIBUTE_ID.stop - at.ASKED.start)
-_CLASS: Final = slice(at.MGMT_CLASS, at.MGMT_CLASS + 1)
-# A MAD of four parts: the head of its envelope, the TransactionID's lower half, what it asks, the tail of its envelope.
-_MAD: Final = struct.Struct(">12sI8s232s").pack
-# One call less than Outgoing(...) for each MAD.
-_new_tuple: Final = tuple.__new__
 
 
 @dataclass(slots=True)
@@ -178,16 +173,17 @@ class Scheduler:
         if not self._open:
             self._nodes.clear()
 
-    def to_send(self, now: float) -> list[Outgoing]:
+    def to_send(self, now: float) -> Requests:
         """Return what may go out at *now*. The caller sends all of it."""
         statistics = self.statistics
+        batch = Requests()
         if (now >= self.deadline or statistics.sent >= self.most_sent) and not self.ended:
             self._end("time" if now >= self.deadline else "smps")
         if now < self._not_before:
-            return []
+            return batch
         self._let_go_of_old_ones(now)
-        batch: list[Outgoing] = []
         flying, ready, tid = self.flying, self._ready, self._tid
+        records, tids, asked = batch.records, batch.tids, batch.asks
         by_attribute = statistics.by_attribute
         room = int(self._window) - len(flying)
         while room > 0 and ready:
@@ -198,21 +194,25 @@ class Scheduler:
                 self._finish(request, self._why_not(request))
                 continue
             room -= 1
-            tid = (tid + 1) & _TID_MASK or 1
+            tid = tid + 1 if tid < _TID_MASK else 1
             flying[tid] = request
             request.sent = now
             if not request.attempts:
                 request.first_sent = now
             request.attempts += 1
             envelope, asks = request.envelope, request.asks
-            head = envelope.head
-            batch.append(_new_tuple(Outgoing, (_MAD(head, tid, asks, envelope.tail), *envelope.address)))
-            attribute = asks[_ATTRIBUTE] if envelope.is_smp else head[_CLASS] + asks[_ATTRIBUTE]
-            by_attribute[attribute] = by_attribute.get(attribute, 0) + 1
+            records.append(envelope.record)
+            tids.append(tid)
+            asked.append(asks)
+            attribute = asks[_ATTRIBUTE] if envelope.is_smp else bytes((envelope.mgmt_class,)) + asks[_ATTRIBUTE]
+            try:
+                by_attribute[attribute] += 1
+            except KeyError:
+                by_attribute[attribute] = 1
             if envelope.is_keyed:
                 statistics.keyed += 1
         self._tid = tid
-        statistics.sent += len(batch)
+        statistics.sent += len(tids)
         if len(flying) > statistics.widest:
             statistics.widest = len(flying)
         return batch
@@ -220,43 +220,56 @@ class Scheduler:
     def received(self, tid: int, mad: bytes, now: float) -> Request | None:
         """Take a reply. Returns its request, which is finished, or None for a stray."""
         tid &= _TID_MASK
-        attempts = self.flying
-        request = attempts.get(tid)
-        if request is None:
-            attempts = self.overdue
-            request = attempts.get(tid)
+        request = self.flying.get(tid) or self.overdue.get(tid)
         if (
             request is None
             or mad[at.ASKED] != request.asks
             or not mad[at.METHOD] & at.RESPONSE
-            or mad[at.MGMT_CLASS] != request.envelope.head[at.MGMT_CLASS]
+            or mad[at.MGMT_CLASS] != request.envelope.mgmt_class
         ):
             # nothing asked with that ID, or not its answer: another attribute or modifier, a request, another class
             self.statistics.strays += 1
             return None
-        del attempts[tid]
-        self.statistics.replies += 1
-        sent, smoothed = request.sent, self._smoothed_rtt
-        self._smoothed_rtt = 0.9 * smoothed + 0.1 * (now - sent) if smoothed else now - sent
-        if self._window < self._limit:
-            self._window += 1
-        node = request.state
-        node.alive_at = now
-        node.limit = self._per_node
-        node.silent = False
-        node.taken -= 1
-        # `_account`, in place: this is done for every reply
-        until = node.until
-        node.until = now
-        node.asked += 1
-        node.busy += now - (until if until > sent else sent)
-        if node.busy > self._node_time or node.asked >= self._node_smps:
-            self._spend(node)
-        if node.queue:
-            self._serve(node)
         request.reply = mad
-        self._open -= 1
+        self.answered(((tid, mad),), now)
         return request
+
+    def answered(self, answers: Iterable[Answer], now: float) -> list[tuple[Request, bytes]]:
+        """Take replies that are known to be the answers to what was sent with their TransactionIDs.
+
+        Returns their requests, which are finished, each with what came for it; those of no request are strays.
+        """
+        flying, overdue = self.flying, self.overdue
+        smoothed, per_node = self._smoothed_rtt, self._per_node
+        node_time, node_smps = self._node_time, self._node_smps
+        done: list[tuple[Request, bytes]] = []
+        for tid, data in answers:
+            request = flying.pop(tid, None) or overdue.pop(tid, None)
+            if request is None:
+                self.statistics.strays += 1
+                continue
+            done.append((request, data))
+            sent = request.sent
+            smoothed += 0.1 * (now - sent - smoothed) if smoothed else now - sent
+            node = request.state
+            node.alive_at = now
+            node.limit = per_node
+            node.silent = False
+            node.taken -= 1
+            # `_account`, in place: this is done for every reply
+            until = node.until
+            node.until = now
+            node.asked += 1
+            node.busy += now - (until if until > sent else sent)
+            if node.busy > node_time or node.asked >= node_smps:
+                self._spend(node)
+            if node.queue:
+                self._serve(node)
+        self._smoothed_rtt = smoothed
+        self._window = max(self._window, min(float(self._limit), self._window + len(done)))
+        self._open -= len(done)
+        self.statistics.replies += len(done)
+        return done
 
     def timed_out(self, tid: int, now: float) -> None:
         """Take the kernel's word that an attempt had no reply."""
@@ -348,7 +361,7 @@ class Scheduler:
             return
         node.taken -= 1
         self._finish(request, Failure(request.attempts))
-        if node.alive_at < request.first_sent and not node.silent and request.envelope.head[at.METHOD] != _SUBN_SET:
+        if node.alive_at < request.first_sent and not node.silent and request.envelope.method != _SUBN_SET:
             self._give_up(node)
         self._serve(node)
 

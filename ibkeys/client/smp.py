@@ -15,19 +15,16 @@ from typing import Any, Final
 
 from ibkeys.client.address import DirectedAddress, LidAddress
 from ibkeys.client.limits import Limits
-from ibkeys.client.request import Envelope, Failure, Request
-from ibkeys.client.scheduler import MAX_WINDOW, NO_ROOM, Scheduler, Statistics
-from ibkeys.errors import IbkeysError, LimitReached, MadStatusError, NoReply, SendRefused
+from ibkeys.client.request import Envelope, Request, Way
+from ibkeys.client.request_errors import failure_error, status_error
+from ibkeys.client.scheduler import MAX_WINDOW, Scheduler, Statistics
+from ibkeys.errors import IbkeysError, LimitReached
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import Attribute
-from ibkeys.mad.classes.gmp import KEY_CLASS_OF
-from ibkeys.mad.const import MAD_SIZE, PERMISSIVE_LID, Method, MgmtClass, describe_status, method_name
-from ibkeys.mad.decode import attribute_name
-from ibkeys.mad.performance import PortCounters
-from ibkeys.mad.sa import SA_HEADER_SIZE, SaHeader
-from ibkeys.mad.smp import DATA_OFFSET, HEADER_SIZE, DirectedRouteSmp, Mad, build_smp, get_parts
-from ibkeys.umad.port import ETIMEDOUT, Outgoing, UmadPort
+from ibkeys.mad.const import MAD_SIZE, PERMISSIVE_LID, Method, MgmtClass
+from ibkeys.mad.smp import HEADER_SIZE, build_smp, get_template
+from ibkeys.umad.port import ETIMEDOUT, Incoming, Outgoing, UmadPort, receiver
 
 Route = DirectedAddress | LidAddress
 Outcome = bytes | IbkeysError
@@ -42,13 +39,6 @@ UNAWAITED_AT_ONCE: Final = 64
 """SMPs that `SmpClient.send_unawaited` gives the port in one batch."""
 UNAWAITED_PER_SECOND: Final = 8000
 _SUBN_GET: Final = int(Method.GET)
-_CLASS_WORDS: Final = {
-    int(MgmtClass.SUBN_LID_ROUTED): "Subn",
-    int(MgmtClass.SUBN_DIRECTED_ROUTE): "Subn",
-    int(MgmtClass.PERF_MGMT): "Performance",
-    int(MgmtClass.SUBN_ADM): "SubnAdm",
-    **{mgmt_class: of.words for mgmt_class, of in KEY_CLASS_OF.items()},
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +60,7 @@ class SmpClient:
     def __init__(self, port: UmadPort, timing: Timing | None = None, limits: Limits | None = None) -> None:
         self.port = port
         self.timing = timing or Timing()
+        self._directed = Way(PERMISSIVE_LID, self.timing.timeout, self.timing.retries)
         self.limits = limits or Limits()
         self._scheduler = self._new_scheduler()
         self._reached: dict[str, str] = {}
@@ -140,9 +131,8 @@ class SmpClient:
 
         *node* and *m_key* are those of `request`. Raises EncodeError.
         """
-        timing = self.timing
-        head, tail = get_parts(path, m_key.reveal())
-        return Envelope(path if node is None else node, head, tail, PERMISSIVE_LID, timing.timeout, timing.retries)
+        mad = get_template(path, m_key.reveal())
+        return Envelope(path if node is None else node, mad, self._directed)
 
     def run(self, tasks: Iterable[Task], between: Callable[[], None] = lambda: None, *, probing: bool = False) -> None:
         """Run tasks to their end. A task may start others with `start`. Raises what a task lets escape.
@@ -227,19 +217,21 @@ class SmpClient:
         if type(wanted) is Request:
             wanted.owner = task
             self._scheduler.submit(wanted)
-        elif wanted:
-            waiting = _Waiting(task, wanted)
-            submit = self._scheduler.submit
-            for slot, request in enumerate(wanted):
-                request.owner, request.slot = waiting, slot
-                submit(request)
         else:
+            self._submit_all(task, wanted)
+
+    def _submit_all(self, task: Any, wanted: Sequence[Request]) -> None:
+        if not wanted:
             self._step(task, [])
+            return
+        waiting = _Waiting(task, wanted)
+        for slot, request in enumerate(wanted):
+            request.owner, request.slot = waiting, slot
+            self._scheduler.submit(request)
 
     def _drive(self, between: Callable[[], None]) -> None:
         scheduler, port = self._scheduler, self.port
-        received, hand_over, to_int = scheduler.received, self._hand_over, int.from_bytes
-        own_id, status_at, data_at = at.TID, at.STATUS, at.DATA
+        receive, answered, hand_over = receiver(port), scheduler.answered, self._hand_over
         while True:
             if scheduler.finished:
                 self._hand_out_failures()
@@ -248,26 +240,36 @@ class SmpClient:
                 return
             now = port.now()
             batch = scheduler.to_send(now)
-            if batch:
+            if batch.tids:
                 for failure in port.send(batch):
-                    scheduler.not_sent(to_int(batch[failure.index].mad[own_id]), failure.errno, now)
-            came = port.recv(scheduler.next_deadline(now))
+                    scheduler.not_sent(batch.tids[failure.index], failure.errno, now)
+            answers, others = receive(scheduler.next_deadline(now))
             now = port.now()
-            for mad, status, _, _ in came:
-                if status == 0 and (len(mad) == MAD_SIZE or _is_short_answer(mad)):
-                    request = received(to_int(mad[own_id]), mad, now)
-                    if request is None:
-                        continue
-                    if request.envelope.is_smp:
-                        outcome = mad[data_at] if mad[status_at] in _OK_OF_SMP else _status_error(request, mad)
-                    else:
-                        outcome = mad if mad[status_at] == _OK else _status_error(request, mad)
-                    hand_over(request, outcome)
-                elif status == ETIMEDOUT:
-                    scheduler.timed_out(to_int(mad[own_id]), now)
-                else:
-                    scheduler.statistics.strays += 1
+            for request, data in answered(answers, now):
+                hand_over(request, data)
+            if others:
+                self._take(others, now)
             scheduler.expire(now)
+
+    def _take(self, came: Iterable[Incoming], now: float) -> None:
+        """Take what the port did not match itself."""
+        scheduler = self._scheduler
+        received, hand_over, to_int = scheduler.received, self._hand_over, int.from_bytes
+        own_id, status_at, data_at = at.TID, at.STATUS, at.DATA
+        for mad, status, _, _ in came:
+            if status == 0 and (len(mad) == MAD_SIZE or _is_short_answer(mad)):
+                request = received(to_int(mad[own_id]), mad, now)
+                if request is None:
+                    continue
+                if request.envelope.is_smp:
+                    outcome = mad[data_at] if mad[status_at] in _OK_OF_SMP else status_error(request, mad)
+                else:
+                    outcome = mad if mad[status_at] == _OK else status_error(request, mad)
+                hand_over(request, outcome)
+            elif status == ETIMEDOUT:
+                scheduler.timed_out(to_int(mad[own_id]), now)
+            else:
+                scheduler.statistics.strays += 1
 
     def _hand_out_failures(self) -> None:
         finished = self._scheduler.finished
@@ -289,7 +291,7 @@ class SmpClient:
     def _error(self, request: Request) -> IbkeysError:
         limit = request.failure.limit if request.failure is not None else ""
         if not limit:
-            return _error(request)
+            return failure_error(request)
         if limit not in self._reached:  # one string for each limit: very many may hold it
             self._reached[limit] = f"not sent: {self.limits.reached(limit)}"
         return LimitReached(self._reached[limit], limit)
@@ -317,63 +319,3 @@ def _is_keyed(mad: bytes) -> bool:
 
 def _with_random_tid(mad: bytes) -> bytes:
     return mad[: at.TID.start] + random.randbytes(4) + mad[at.TID.stop :]
-
-
-def describe_request(request: Request) -> str:
-    """Return what a request asks and of whom, as ``SubnGet(P_KeyTable, modifier 0x1) to route 0,1,4``; never a key."""
-    mad = Mad(request.mad)
-    attribute, mgmt_class = mad.attribute_id, mad.mgmt_class
-    name = attribute_name(attribute, mgmt_class) or f"attribute 0x{attribute:04x}"
-    where = f"LID {request.envelope.lid}"
-    if mgmt_class == MgmtClass.SUBN_DIRECTED_ROUTE:
-        where = "route " + ",".join(map(str, DirectedRouteSmp(mad.raw).initial_path))
-    modifier = f"modifier 0x{mad.attribute_modifier:x}"
-    if mgmt_class == MgmtClass.PERF_MGMT:
-        modifier = f"port {PortCounters.port_select.decode(mad.raw[DATA_OFFSET:])}"
-    elif mgmt_class == MgmtClass.SUBN_ADM:
-        modifier = f"ComponentMask 0x{SaHeader(mad.raw[:SA_HEADER_SIZE]).component_mask:x}"
-    return f"{_CLASS_WORDS.get(mgmt_class, '')}{method_name(mad.method)}({name}, {modifier}) to {where}"
-
-
-def _status_error(request: Request, reply: bytes) -> MadStatusError:
-    status = Mad(reply.ljust(MAD_SIZE, b"\0")).status
-    hint = (
-        "; the agent may have applied part of it: read it again"
-        if request.envelope.head[at.METHOD] == Method.SET
-        else ""
-    )
-    return MadStatusError(f"{describe_request(request)}: status {describe_status(status)}{hint}", status)
-
-
-def _error(request: Request) -> IbkeysError:
-    failure = request.failure or Failure(request.attempts)
-    what = describe_request(request)
-    if failure.errno in NO_ROOM:
-        return SendRefused(
-            f"{what}: the device had no room for it (errno {failure.errno}) in all attempts", failure.errno
-        )
-    if failure.errno:
-        if request.mad[at.MGMT_CLASS] == MgmtClass.SUBN_DIRECTED_ROUTE and not request.mad[at.HOP_COUNT]:
-            return SendRefused(
-                f"{what} (the local port): the local driver refused it (errno {failure.errno}): "
-                "a wrong M_Key, or an attribute that it does not support",
-                failure.errno,
-            )
-        return SendRefused(
-            f"{what}: the kernel refused to send it (errno {failure.errno}): the route does not start on this port, "
-            "or the address is not valid",
-            failure.errno,
-        )
-    if failure.silent and not failure.attempts:
-        return NoReply(f"{what}: not sent, because the node did not answer before", 0, request.envelope.timeout)
-    timeout = request.envelope.timeout
-    attempts = f"{failure.attempts} attempt{'s' if failure.attempts != 1 else ''} of {timeout * 1000:.0f} ms"
-    why, more = "a wrong M_Key", "A port that refuses an M_Key does not answer, just like one that does not exist."
-    if not request.envelope.is_smp:
-        index = request.envelope.pkey_index
-        why, more = "no P_Key in common", f"A port drops what comes with P_Key index {index} of this one."
-    return NoReply(
-        f"{what}: no reply after {attempts} (no such node, a dead link, or {why})",
-        failure.attempts,
-        timeout,
-    ).explained(more)

@@ -22,7 +22,7 @@ from ibkeys.mad.attributes import (
     SwitchInfo,
 )
 from ibkeys.mad.virtualization import VirtualizationInfo
-from ibkeys.topology.model import Node, Port, Topology, Trouble
+from ibkeys.topology.model import Port, Topology, Trouble
 from ibkeys.topology.plausible import Problem, port_problems
 
 
@@ -52,7 +52,7 @@ class PortReader:
         self._go_on = go_on
         self._progress = progress
         self._ports_read = 0
-        self._gets_to: dict[Node, tuple[MKey, Envelope]] = {}
+        self._gets_to: dict[Port, tuple[MKey, Envelope]] = {}
 
     def name(self, port: Port, problems: Sequence[Problem]) -> None:
         """Name as errors what *port* cannot be."""
@@ -76,7 +76,7 @@ class PortReader:
 
     def read_port(self, port: Port) -> Task:
         """Task: read PortInfo of *port*, and what else is wanted of it."""
-        gets, is_end_port = self._gets(port), port.is_end_port
+        gets, is_end_port = self._gets(port), not port.is_external
         try:
             if is_end_port:
                 yield from self._read_end_port_info(port, gets)
@@ -85,7 +85,9 @@ class PortReader:
         except IbkeysError as error:
             self._found.troubles.append(Trouble.of(port, PortInfo.name, error))
         else:
-            self.name(port, port_problems(port))
+            problems = port_problems(port)
+            if problems:
+                self.name(port, problems)
             self._go_on(port)
         if self._wanted.p_keys:
             problem = yield from read_p_key_table(port, gets)
@@ -136,10 +138,8 @@ class PortReader:
     def _gets(self, port: Port) -> Envelope:
         """Return how the agent of *port* is asked. What the ports of a switch have in common is made once for each key
         that it is asked with: it may turn out to have another one."""
-        if not port.node.is_switch:
-            return gets_to(self._client, port)
-        key = port.end_port.m_key
-        known = self._gets_to.get(port.node)
-        if known is None or known[0] is not key:
-            known = self._gets_to[port.node] = (key, gets_to(self._client, port))
+        own = port.end_port
+        known = self._gets_to.get(own)
+        if known is None or known[0] is not own.m_key:
+            known = self._gets_to[own] = (own.m_key, gets_to(self._client, port))
         return known[1]

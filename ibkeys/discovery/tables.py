@@ -25,9 +25,13 @@ def read_p_key_table(port: Port, gets: Envelope) -> Task:
         return NoReply(f"P_KeyTable of {port}: its size is not known, SwitchInfo could not be read")
     first = p_key_modifier(port, 0)
     blocks = range(first, first - (-capacity // P_KEYS_PER_BLOCK))
-    at_once = 1 if port.is_external else PER_NODE  # several ports of a switch are read at a time
     try:
-        port.p_key_raw = (yield from _read_blocks(gets, PKeyTable, blocks, at_once))[: 2 * capacity]
+        if len(blocks) == 1:  # nearly all
+            raw = yield gets.ask(PKeyTable, first)
+        else:
+            at_once = 1 if port.is_external else PER_NODE  # several ports of a switch are read at a time
+            raw = yield from _read_blocks(gets, PKeyTable, blocks, at_once)
+        port.p_key_raw = raw[: 2 * capacity]
     except IbkeysError as error:
         return error
     return None
@@ -40,7 +44,7 @@ def gets_to(client: SmpClient, port: Port) -> Envelope:
 
 def p_key_modifier(port: Port, block: int) -> int:
     """Return the AttributeModifier of one P_KeyTable block: on a switch the port is in bits 31..16 (IBA 14.2.5.7)."""
-    return (port.num << 16 | block) if port.node.is_switch else block
+    return (port.num << 16 | block) if port.is_external else block
 
 
 def read_guid_info(port: Port, gets: Envelope) -> Task:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import ClassVar, Self
 
 from ibkeys.errors import EncodeError
@@ -33,6 +32,8 @@ class Secret64:
     @classmethod
     def generate(cls) -> Self:
         """Return a new non-zero key from the system's cryptographic random source."""
+        import secrets  # takes longer to load than most commands need to read their options
+
         return cls(1 + secrets.randbelow((1 << 64) - 1))
 
     def reveal(self) -> int:

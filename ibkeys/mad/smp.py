@@ -167,16 +167,17 @@ def build_smp(
     return b"".join((head, data, initial_path, _RETURN_PATH))
 
 
-# Of a Get along a directed route, what comes before the TransactionID's lower half and after the AttributeModifier:
-#                         base class version method status hop pointer, hops, TID's upper half
-_GET_HEAD: Final = struct.Struct(">BBBBHBBI").pack
-#                         M_Key DrSLID DrDLID reserved data entry 0 InitialPath ReturnPath
-_GET_TAIL: Final = struct.Struct(">QHH28x64xx63s64x").pack
+# A Get along a directed route, with nothing for the TransactionID and what is asked: BaseVersion to hop pointer, hops,
+# TransactionID to AttributeModifier, M_Key, DrSLID and DrDLID, reserved, data, entry 0 of InitialPath, the rest of it,
+# ReturnPath
+_GET_HEAD: Final = bytes((1, MgmtClass.SUBN_DIRECTED_ROUTE, 1, Method.GET, 0, 0, 0))
+_PERMISSIVE_LIDS: Final = PERMISSIVE_LID << 16 | PERMISSIVE_LID
+_GET: Final = struct.Struct(">7sB16xQI28x64xx63s64x").pack
 
 
-def get_parts(path: Sequence[int], m_key: int) -> tuple[bytes, bytes]:
-    """Return bytes 0..11 and 24..255 of every SubnGet along one directed route with one key: what `build_smp` makes,
-    but for what is asked.
+def get_template(path: Sequence[int], m_key: int) -> bytes:
+    """Return what `build_smp` makes of every SubnGet along one directed route with one key, but for the TransactionID
+    and what is asked: bytes 8..23 are 0.
 
     Raises EncodeError for more than 63 hops, a port above 255, or a key of more than 64 bits.
     """
@@ -184,7 +185,6 @@ def get_parts(path: Sequence[int], m_key: int) -> tuple[bytes, bytes]:
     if hops > MAX_HOPS:
         raise EncodeError(f"a directed route of {hops} hops; {MAX_HOPS} is the maximum")
     try:
-        head = _GET_HEAD(1, MgmtClass.SUBN_DIRECTED_ROUTE, 1, Method.GET, 0, 0, hops, 0)
-        return head, _GET_TAIL(m_key, PERMISSIVE_LID, PERMISSIVE_LID, bytes(path))
+        return _GET(_GET_HEAD, hops, m_key, _PERMISSIVE_LIDS, bytes(path))
     except (struct.error, ValueError) as error:
         raise EncodeError(f"a header field or path entry does not fit: {error}") from error

@@ -27,7 +27,7 @@ from ibkeys.mad.const import (
     PortState,
 )
 from ibkeys.mad.virtualization import VirtualizationInfo
-from ibkeys.topology.port_id import PortId
+from ibkeys.topology.port_id import PortId, identity
 
 MKeyState = Literal["zero", "set", "hidden", "unreadable"]
 Reading = Literal["with-key", "without-key", "refused", "silent", "not-asked", "imported", "sm-word", "not-in-file"]
@@ -69,6 +69,14 @@ _PHYSICAL_STATE_SHIFT: Final = PortInfo.port_physical_state.shift
 # CapabilityMask2 means something where this bit of CapabilityMask is set (IBA 14.2.5.6).
 _HAS_MASK2_BYTE: Final = PortInfo.capability_mask.byte + 2
 _HAS_MASK2_BIT: Final = CapabilityMask.IS_CAPABILITY_MASK2_SUPPORTED >> 8
+
+
+def occupied_entries(raw: bytes) -> list[tuple[int, PKey]]:
+    """Return the valid entries of a P_Key table with their indexes."""
+    # Most tables have few entries, at their beginning: what is empty behind them is not examined one by one.
+    used = (len(raw.rstrip(b"\0")) + 1) // 2
+    values = enumerate(struct.unpack_from(f">{used}H", raw))
+    return [(index, _p_keys[value]) for index, value in values if value & PARTITION_MASK]
 
 
 class Node:
@@ -151,13 +159,14 @@ class Port:
     right before the far end of the link was asked, None if it was not wanted or could not be read. ``says_m_key``:
     false where PortInfo is from a file that does not say the M_Key; ``says_peer``: false where files say nothing of
     links. ``sm_said``: attributes that are the SM's word, from a file. ``stated_lid``: the LID from a file without
-    PortInfo.
+    PortInfo. ``is_external``: an external port of a switch.
     """
 
     __slots__ = (
         "guid",
         "guid_info",
         "info",
+        "is_external",
         "link_downed",
         "m_key",
         "node",
@@ -176,6 +185,7 @@ class Port:
     def __init__(self, node: Node, num: int) -> None:
         self.node = node
         self.num = num
+        self.is_external = num != 0 and node.is_switch
         self.guid = 0
         self.path: tuple[int, ...] | None = None
         self.info: bytes | None = None
@@ -192,14 +202,9 @@ class Port:
         self.stated_lid: int | None = None
 
     @property
-    def is_external(self) -> bool:
-        """Whether this is an external port of a switch."""
-        return self.num != 0 and self.node.is_switch
-
-    @property
     def is_end_port(self) -> bool:
         """Whether this is a port that owns an M_Key and a LID: a CA or router port, or port 0 of a switch."""
-        return self.num == 0 or not self.node.is_switch
+        return not self.is_external
 
     @property
     def end_port(self) -> Port:
@@ -262,7 +267,7 @@ class Port:
         if not self.is_external:
             return int.from_bytes(self.node.info[_PARTITION_CAP]) if self.node.says_capacity else None
         raw = self.node.switch_info_raw
-        return int.from_bytes(raw[_ENFORCEMENT_CAP]) if raw is not None else None
+        return None if raw is None else int.from_bytes(raw[_ENFORCEMENT_CAP])
 
     @property
     def p_keys(self) -> tuple[PKey, ...] | None:
@@ -275,13 +280,7 @@ class Port:
     @property
     def occupied(self) -> list[tuple[int, PKey]] | None:
         """The valid entries of the P_Key table with their indexes; None when it could not be read."""
-        raw = self.p_key_raw
-        if raw is None:
-            return None
-        # Most tables have few entries, at their beginning: what is empty behind them is not examined one by one.
-        used = (len(raw.rstrip(b"\0")) + 1) // 2
-        values = enumerate(struct.unpack_from(f">{used}H", raw))
-        return [(index, _p_keys[value]) for index, value in values if value & PARTITION_MASK]
+        return None if self.p_key_raw is None else occupied_entries(self.p_key_raw)
 
     @property
     def m_key_state(self) -> MKeyState:
@@ -333,7 +332,8 @@ class Port:
 
     def identity(self) -> dict[str, Any]:
         """Return the keys that every port carries in every JSON document."""
-        return self.id.to_json()
+        node = self.node  # as `id` has them, without an object for each row of a long list
+        return identity(node.guid, self.port_guid or None, node.description, node.type_name, self.num, self.lid)
 
     def __str__(self) -> str:
         name = f"{self.node.description!r} " if self.node.description else ""

@@ -23,7 +23,8 @@ _NUM_PORTS: Final = NodeInfo.num_ports.byte
 _LOCAL_PORT_NUM: Final = NodeInfo.local_port_num.byte
 _LID: Final = PortInfo.lid
 _LMC: Final = PortInfo.lmc
-_STATE: Final = PortInfo.port_state
+_STATE: Final = PortInfo.port_state.byte
+_STATE_BITS: Final = PortInfo.port_state.bits
 _NODE_TYPES: Final = frozenset(map(int, NodeType))
 _PORT_STATES: Final = frozenset(map(int, PortState)) - {PortState.NO_CHANGE}
 
@@ -62,9 +63,9 @@ def port_problems(port: Port) -> list[Problem]:
     if info is None:
         return []
     found: list[Problem] = []
-    if port.is_end_port:
+    if not port.is_external:
         found += _lid_problem(_LID.decode(info), _LMC.decode(info))
-    if port.num and (state := _STATE.decode(info)) not in _PORT_STATES:
+    if port.num and (state := info[_STATE] & _STATE_BITS) not in _PORT_STATES:
         found.append(("PortState", f"PortInfo says PortState {state}: a port has 1 to {max(_PORT_STATES)}"))
     return found
 

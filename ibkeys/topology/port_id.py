@@ -34,18 +34,25 @@ class PortId:
 
     def to_json(self) -> dict[str, Any]:
         """Return the keys that every port carries."""
-        return {
-            "node_guid": f"0x{self.node_guid:016x}",
-            "port_guid": None if self.port_guid is None else f"0x{self.port_guid:016x}",
-            "node_desc": self.node_desc,
-            "node_type": self.node_type,
-            "port": self.port,
-            "lid": self.lid,
-        }
+        return identity(self.node_guid, self.port_guid, self.node_desc, self.node_type, self.port, self.lid)
 
     def __str__(self) -> str:
         name = f"{self.node_desc!r} " if self.node_desc else ""
         return f"{name}0x{self.node_guid:016x} port {self.port}"
+
+
+def identity(
+    node_guid: int, port_guid: int | None, node_desc: str | None, node_type: str, port: int, lid: int | None
+) -> dict[str, Any]:
+    """Return the keys that every port carries in every JSON document; the arguments are the fields of `PortId`."""
+    return {
+        "node_guid": f"0x{node_guid:016x}",
+        "port_guid": None if port_guid is None else f"0x{port_guid:016x}",
+        "node_desc": node_desc,
+        "node_type": node_type,
+        "port": port,
+        "lid": lid,
+    }
 
 
 IDENTITY: Final = tuple(each.name for each in fields(PortId))

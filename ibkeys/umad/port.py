@@ -7,7 +7,7 @@ attributes of MADs, of retries or of policy. Two backends fill it in: `ibkeys.um
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
@@ -45,6 +45,10 @@ class Incoming(NamedTuple):
     status: int = 0
     lid: int = 0
     qpn: int = 0
+
+
+Answer = tuple[int, bytes]
+"""The answer to an SMP: the lower half of its TransactionID, and the 64 bytes of its data."""
 
 
 class SendFailure(NamedTuple):
@@ -131,3 +135,21 @@ class UmadPort(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+class MatchingPort(UmadPort, Protocol):
+    """A port that looks itself which answer belongs to which request."""
+
+    def recv_answers(self, timeout: float) -> tuple[list[Answer], list[Incoming]]:
+        """Receive as `recv`; but the answers of which there is nothing more to be said come apart from all others.
+
+        These are SMPs of 256 bytes, with the R bit and Status 0 (but for the D bit), whose TransactionID, class,
+        AttributeID and AttributeModifier are those of a request that was sent and not answered yet. Not every answer
+        need be found: one may still be among the others. Raises as `recv`.
+        """
+
+
+def receiver(port: UmadPort) -> Callable[[float], tuple[list[Answer], list[Incoming]]]:
+    """Return `MatchingPort.recv_answers` of a port that has it; of any other port what does the same by `recv`."""
+    matching: Callable[[float], tuple[list[Answer], list[Incoming]]] | None = getattr(port, "recv_answers", None)
+    return matching or (lambda timeout: ([], port.recv(timeout)))

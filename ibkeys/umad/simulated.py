@@ -273,7 +273,7 @@ def _is_to_own_port(mad: bytes) -> bool:
 
 
 def _is_segment(mad: bytes) -> bool:
-    """Whether this is an RMPP MAD of an answer of the SA: the kernel machine all of them up (mad.c, user RMPP)."""
+    """Whether this is an RMPP MAD of an answer of the SA: the kernel hands all of them up (mad.c, user RMPP)."""
     is_of_sa = mad[at.MGMT_CLASS] == MgmtClass.SUBN_ADM
     return is_of_sa and bool(mad[at.METHOD] & at.RESPONSE) and bool(mad[at.RMPP_FLAGS] & ACTIVE)
 

@@ -68,3 +68,21 @@ def test_the_simulated_backend_needs_no_extension() -> None:
 )
 def test_a_completion_imports_what_it_offers(line: str, never: set[str]) -> None:
     assert imported_by(_IBKEYS_COMPLETE="bash_complete", COMP_WORDS=line).isdisjoint(never)
+
+
+def test_the_interpreter_ends_without_a_look_at_each_object() -> None:
+    script = """
+import atexit, gc
+atexit.register(lambda: print("frozen:", gc.get_freeze_count() > 10_000))  # what is registered first runs last
+from ibkeys.cli import main
+for _ in range(2):
+    try:
+        main(["--version"])
+    except SystemExit:
+        print("then:", gc.get_freeze_count())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+    )
+    said = [line for line in done.stdout.splitlines() if ":" in line]
+    assert said == ["then: 0", "then: 0", "frozen: True"]

@@ -13,7 +13,8 @@ from ibkeys.errors import EncodeError
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import NodeInfo, PKeyTable
 from ibkeys.mad.const import Method
-from ibkeys.mad.smp import build_smp, get_parts
+from ibkeys.mad.smp import build_smp, get_template
+from ibkeys.umad.port import Outgoing
 from ibkeys.umad.simulated import port_on
 from tests.fabricsim import subnet
 
@@ -34,7 +35,7 @@ def test_what_is_sent_differs_by_the_transaction_id_only(path: tuple[int, ...], 
     scheduler.submit(CLIENT.get_along(path, NodeInfo, 0, None, MKey(key)))
     [sent] = scheduler.to_send(0.0)
     wanted = build_smp(Method.GET, NodeInfo.attribute_id, path=path, m_key=key, transaction_id=tid + 1)
-    assert sent == (wanted, 0xFFFF, 250, 0, 0, 0, 0)
+    assert sent == Outgoing(wanted, 0xFFFF, 250)
     assert scheduler.statistics.keyed == (key != 0)
 
 
@@ -58,10 +59,10 @@ def test_a_modifier_a_route_and_a_key_that_do_not_fit_are_refused() -> None:
     with pytest.raises(EncodeError, match="AttributeModifier 0x100000000 does not fit"):
         CLIENT.get_along((1,), NodeInfo, 1 << 32, None, NO_MKEY)
     with pytest.raises(EncodeError, match="a directed route of 64 hops; 63 is the maximum"):
-        get_parts((1,) * 64, 0)
+        get_template((1,) * 64, 0)
     with pytest.raises(EncodeError, match="does not fit"):
-        get_parts((256,), 0)
+        get_template((256,), 0)
     with pytest.raises(EncodeError, match="does not fit") as caught:
-        get_parts((1,), 1 << 64)
+        get_template((1,), 1 << 64)
     assert str(1 << 64) not in str(caught.value)
     assert f"{1 << 64:x}" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""The policy file is in other machine too: edits, links, mounts, other users, no file at all."""
+"""The policy file is in the hands of others too: edits, links, mounts, other users, no file at all."""
 
 from __future__ import annotations
 

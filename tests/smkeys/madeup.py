@@ -54,7 +54,7 @@ class Killed(BaseException):
 
 @dataclass
 class Host:
-    """An `Machine` over this host's own, with one OpenSM. ``name``: "" for this host. ``is_deaf``: it hears no signal.
+    """A `Machine` over this host's own, with one OpenSM. ``name``: "" for this host. ``is_deaf``: it hears no signal.
     ``is_cut``: it does not answer any more."""
 
     site: MadeUpSite

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pytest_mock import MockerFixture
 
-from ibkeys.umad import devices, libibumad
+from ibkeys.umad import descriptor, devices, libibumad
 from ibkeys.umad.port import LocalCa, LocalPort
 
 PORT = LocalPort(
@@ -53,7 +53,7 @@ def lib(mocker: MockerFixture) -> Any:
     """libibumad as a mock that opens descriptor 5 and gives agents 0, 1, 2, ...; sends all and receives nothing."""
     ffi = devices.binding().ffi
     lib = mocker.Mock(name="libibumad")
-    lib.UMAD_CA_MAX_PORTS, lib.IBKEYS_NAME_LEN, lib.IBKEYS_RECV_COLUMNS = 10, 20, 4
+    lib.UMAD_CA_MAX_PORTS, lib.IBKEYS_NAME_LEN, lib.IBKEYS_RECV_COLUMNS, lib.IBKEYS_ASKED = 10, 20, 4, 1024
     lib.umad_open_port.return_value = 5
     lib.umad_close_port.return_value = 0
     lib.umad_register.side_effect = range(100)
@@ -63,6 +63,7 @@ def lib(mocker: MockerFixture) -> Any:
     binding = mocker.Mock(return_value=devices.Binding(ffi, lib))
     mocker.patch.object(devices, "binding", binding)
     mocker.patch.object(libibumad, "binding", binding)
+    mocker.patch.object(descriptor, "binding", binding)
     return lib
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import struct
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 from pytest_mock import MockerFixture
 
 from ibkeys import errors
+from ibkeys.client.request import Request
+from ibkeys.client.scheduler import Scheduler
 from ibkeys.errors import LibraryMissing
 from ibkeys.umad import devices, libibumad
 from ibkeys.umad.libibumad import LibibumadPort, open_port
@@ -137,7 +140,7 @@ def test_close_lets_the_last_replies_in(port: LibibumadPort, lib: Any) -> None:
 
 
 def refuse(codes: list[int]) -> Callable[..., int]:
-    def send(_fd: int, _agents: Any, _mads: bytes, _columns: Any, count: int, out: Any) -> int:
+    def send(_fd: int, _agents: Any, _records: bytes, _requests: Any, count: int, out: Any) -> int:
         for n in range(count):
             out[n] = codes[n]
         return sum(code != 0 for code in codes[:count])
@@ -145,18 +148,22 @@ def refuse(codes: list[int]) -> Callable[..., int]:
     return send
 
 
-def test_send_hands_over_flat_columns(port: LibibumadPort, lib: Any) -> None:
+def test_send_hands_over_records(port: LibibumadPort, lib: Any) -> None:
     seen = []
 
-    def send(fd: int, agents: Any, mads: bytes, columns: Any, count: int, _errors: Any) -> int:
-        seen.append((fd, agents[0x01], agents[0x81], agents[0x03], mads, list(columns), count))
+    def send(fd: int, agents: Any, records: bytes, requests: Any, count: int, _errors: Any) -> int:
+        asks = devices.binding().ffi.unpack(requests.asks, 8 * count)
+        seen.append((fd, agents[0x01], agents[0x81], agents[0x03], records, list(requests.tids[0:count]), asks, count))
         return 0
 
     lib.ibkeys_send_batch.side_effect = send
+    mad = bytes(range(256))
     short = SMP[:92]
-    assert port.send([Outgoing(SMP), Outgoing(short, 7, 250, 1, 0x80010000, 3, 2)]) == []
-    columns = [256, 92, 0xFFFF, 7, 1000, 250, 0, 1, 0, 0x80010000, 0, 3, 0, 2]
-    assert seen == [(5, 0, 1, -1, SMP + short, columns, 2)]
+    assert port.send([Outgoing(mad), Outgoing(short, 7, 250, 1, 0x80010000, 3, 2)]) == []
+    records = struct.pack("=7I256s7I256s", 256, 0xFFFF, 1000, 0, 0, 0, 0, mad, 92, 7, 250, 1, 0x80010000, 3, 2, short)
+    [(*before, asks, count)] = seen
+    assert before == [5, 0, 1, -1, records, [0x0C0D0E0F, 0]]
+    assert (bytes(asks), count) == (mad[16:24] + bytes(8), 2)
 
 
 def test_empty_batch_makes_no_call(port: LibibumadPort, lib: Any) -> None:
@@ -172,7 +179,7 @@ def test_refused_mads_are_named_by_their_place(port: LibibumadPort, lib: Any) ->
 def test_places_count_on_over_a_long_batch(port: LibibumadPort, lib: Any) -> None:
     calls = []
 
-    def send(_fd: int, _agents: Any, _mads: bytes, _columns: Any, count: int, out: Any) -> int:
+    def send(_fd: int, _agents: Any, _records: bytes, _requests: Any, count: int, out: Any) -> int:
         calls.append(count)
         out[count - 1] = errno.EINVAL
         return 1
@@ -220,7 +227,7 @@ def test_address_out_of_range(port: LibibumadPort, out: Outgoing) -> None:
 
 
 def received(port: LibibumadPort, *rows: tuple[int, int, int, int]) -> Callable[..., int]:
-    def recv(_fd: int, mads: Any, out: Any, _max: int, _timeout: int) -> int:
+    def recv(_fd: int, mads: Any, out: Any, _answers: Any, _max: int, _timeout: int) -> int:
         for n, row in enumerate(rows):
             out[4 * n : 4 * n + 4] = list(row)
             mads[n * 256] = n + 1
@@ -327,6 +334,27 @@ def test_gmps_go_through_the_partner_device(lib: Any) -> None:
     lib.ibkeys_recv_batch.side_effect = None
     port.close()
     assert [call.args for call in lib.umad_close_port.call_args_list] == [(5,), (6,)]
+
+
+def test_requests_in_parts_go_through_their_device_each(lib: Any) -> None:
+    lib.umad_open_port.side_effect = [5, 6]
+    port = LibibumadPort("smi0", 1, gsi_ca=("mlx5_0", 2))
+    port.register(0x04)
+    gmp = bytes([1, 4]) + bytes(254)
+    scheduler = Scheduler(first_tid=40)
+    for node, (mad, to) in enumerate([(gmp, (1, 0x80010000, 0, 0)), (SMP, (0, 0, 0, 0)), (gmp, (1, 0x80010000, 0, 0))]):
+        scheduler.submit(Request.of_mad(node, mad, 1, to=to))
+    sent = {}
+
+    def send(fd: int, _agents: Any, records: bytes, requests: Any, count: int, _errors: Any) -> int:
+        sent[fd] = (list(requests.tids[0:count]), [records[284 * n + 28 + 1] for n in range(count)])
+        return 0
+
+    lib.ibkeys_send_batch.side_effect = send
+    assert port.send(scheduler.to_send(0.0)) == []
+    assert sent == {5: ([42], [0x81]), 6: ([41, 43], [4, 4])}
+    lib.ibkeys_poll_pair.return_value = 0
+    port.close()
 
 
 def test_pair_is_found_by_the_port_guid_when_libibumad_is_too_old(lib: Any) -> None:

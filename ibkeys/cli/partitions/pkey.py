@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import options
@@ -86,11 +87,20 @@ def _read(handle: ReadablePort) -> None:
 
 
 def _values(port: Port) -> dict[str, Any]:
+    raw = port.p_key_raw
     return {
         "capacity": port.capacity,
-        "pkeys": entry_documents(port.occupied),
+        "pkeys": None if raw is None else _documents_of(raw),
         "virtual_ports": _virtual_ports(port),
     }
+
+
+@cache
+def _documents_of(raw: bytes) -> list[dict[str, Any]] | None:
+    """Return the entries of a table that was read; very many ports may have one and the same."""
+    from ibkeys.topology.model import occupied_entries
+
+    return entry_documents(occupied_entries(raw))
 
 
 def _virtual_ports(port: Port) -> dict[str, Any] | None:

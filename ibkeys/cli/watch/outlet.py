@@ -25,7 +25,7 @@ class ReaderGone(Exception):
 
 
 class EventSink:
-    """Writes events to standard output, machine them to commands, and says the rest on standard error."""
+    """Writes events to standard output, hands them to commands, and says the rest on standard error."""
 
     def __init__(
         self, format: str, verbose: bool, commands: Commands | None, interrupts: Interrupts, notifier: Notifier

@@ -45,7 +45,7 @@ _LEFT: Final = re.compile(r"(\d{1,20}-[0-9a-f]{16}(\.part)?) ([0-9a-f]{64})")
 
 
 class OtherHost(ProcessControl):
-    """Changes on another host: an `Machine`."""
+    """Changes on another host: a `Machine`."""
 
     def __init__(self, reader: RemoteFiles, writer: Writer) -> None:
         self._reader = reader

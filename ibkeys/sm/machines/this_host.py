@@ -28,7 +28,7 @@ _TOOLS: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 
 @dataclass(frozen=True, slots=True)
 class ThisHost(ProcessControl):
-    """Changes on this host: an `Machine`. ``tools``: the environment of systemctl."""
+    """Changes on this host: a `Machine`. ``tools``: the environment of systemctl."""
 
     tools: dict[str, str]
     proc: Path = Path("/proc")

@@ -61,7 +61,7 @@ class MadeUpFile:
 
 @dataclass
 class MadeUpHost:
-    """An `Machine` in memory. ``before_each``: called with a word before a file is looked at, replaced, or a signal
+    """A `Machine` in memory. ``before_each``: called with a word before a file is looked at, replaced, or a signal
     sent; raises what shall go wrong. ``log``: those words."""
 
     file: MadeUpFile

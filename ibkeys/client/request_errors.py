@@ -1,0 +1,82 @@
+"""What became of a request that failed, in words: what was asked of whom, and what came back."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.client.request import Failure, Request
+from ibkeys.client.scheduler import NO_ROOM
+from ibkeys.errors import IbkeysError, MadStatusError, NoReply, SendRefused
+from ibkeys.mad import offsets as at
+from ibkeys.mad.classes.gmp import KEY_CLASS_OF
+from ibkeys.mad.const import MAD_SIZE, Method, MgmtClass, describe_status, method_name
+from ibkeys.mad.decode import attribute_name
+from ibkeys.mad.performance import PortCounters
+from ibkeys.mad.sa import SA_HEADER_SIZE, SaHeader
+from ibkeys.mad.smp import DATA_OFFSET, DirectedRouteSmp, Mad
+
+_CLASS_WORDS: Final = {
+    int(MgmtClass.SUBN_LID_ROUTED): "Subn",
+    int(MgmtClass.SUBN_DIRECTED_ROUTE): "Subn",
+    int(MgmtClass.PERF_MGMT): "Performance",
+    int(MgmtClass.SUBN_ADM): "SubnAdm",
+    **{mgmt_class: of.words for mgmt_class, of in KEY_CLASS_OF.items()},
+}
+
+
+def describe_request(request: Request) -> str:
+    """Return what a request asks and of whom, as ``SubnGet(P_KeyTable, modifier 0x1) to route 0,1,4``; never a key."""
+    mad = Mad(request.mad)
+    attribute, mgmt_class = mad.attribute_id, mad.mgmt_class
+    name = attribute_name(attribute, mgmt_class) or f"attribute 0x{attribute:04x}"
+    where = f"LID {request.envelope.lid}"
+    if mgmt_class == MgmtClass.SUBN_DIRECTED_ROUTE:
+        where = "route " + ",".join(map(str, DirectedRouteSmp(mad.raw).initial_path))
+    modifier = f"modifier 0x{mad.attribute_modifier:x}"
+    if mgmt_class == MgmtClass.PERF_MGMT:
+        modifier = f"port {PortCounters.port_select.decode(mad.raw[DATA_OFFSET:])}"
+    elif mgmt_class == MgmtClass.SUBN_ADM:
+        modifier = f"ComponentMask 0x{SaHeader(mad.raw[:SA_HEADER_SIZE]).component_mask:x}"
+    return f"{_CLASS_WORDS.get(mgmt_class, '')}{method_name(mad.method)}({name}, {modifier}) to {where}"
+
+
+def status_error(request: Request, reply: bytes) -> MadStatusError:
+    """Return the error that an answer with a Status is."""
+    status = Mad(reply.ljust(MAD_SIZE, b"\0")).status
+    hint = "; the agent may have applied part of it: read it again" if request.envelope.method == Method.SET else ""
+    return MadStatusError(f"{describe_request(request)}: status {describe_status(status)}{hint}", status)
+
+
+def failure_error(request: Request) -> IbkeysError:
+    """Return the error that the failure of a request is, but for one at a limit."""
+    failure = request.failure or Failure(request.attempts)
+    what = describe_request(request)
+    if failure.errno in NO_ROOM:
+        return SendRefused(
+            f"{what}: the device had no room for it (errno {failure.errno}) in all attempts", failure.errno
+        )
+    if failure.errno:
+        if request.mad[at.MGMT_CLASS] == MgmtClass.SUBN_DIRECTED_ROUTE and not request.mad[at.HOP_COUNT]:
+            return SendRefused(
+                f"{what} (the local port): the local driver refused it (errno {failure.errno}): "
+                "a wrong M_Key, or an attribute that it does not support",
+                failure.errno,
+            )
+        return SendRefused(
+            f"{what}: the kernel refused to send it (errno {failure.errno}): the route does not start on this port, "
+            "or the address is not valid",
+            failure.errno,
+        )
+    if failure.silent and not failure.attempts:
+        return NoReply(f"{what}: not sent, because the node did not answer before", 0, request.envelope.timeout)
+    timeout = request.envelope.timeout
+    attempts = f"{failure.attempts} attempt{'s' if failure.attempts != 1 else ''} of {timeout * 1000:.0f} ms"
+    why, more = "a wrong M_Key", "A port that refuses an M_Key does not answer, just like one that does not exist."
+    if not request.envelope.is_smp:
+        index = request.envelope.pkey_index
+        why, more = "no P_Key in common", f"A port drops what comes with P_Key index {index} of this one."
+    return NoReply(
+        f"{what}: no reply after {attempts} (no such node, a dead link, or {why})",
+        failure.attempts,
+        timeout,
+    ).explained(more)

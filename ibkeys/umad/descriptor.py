@@ -1,0 +1,112 @@
+"""One descriptor of libibumad with its agents, and what its refusals mean."""
+
+from __future__ import annotations
+
+import errno
+import os
+import weakref
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn
+
+from ibkeys.errors import (
+    AccessDenied,
+    AgentRefused,
+    DeviceGone,
+    ModuleMissing,
+    NoDevice,
+    SmpsNotAllowed,
+    TransportError,
+)
+from ibkeys.umad.devices import binding
+
+SUBN_LID_ROUTED, SUBN_DIRECTED_ROUTE = 0x01, 0x81
+GONE: Final = frozenset({errno.EIO, errno.ENODEV, errno.ENXIO, errno.EBADF, errno.EPIPE})
+"""What says that the device is no longer there."""
+
+
+class Descriptor:
+    """One descriptor of libibumad with its agents. Closed once: by close(), the collector, or the kernel at exit."""
+
+    def __init__(self, ca_name: str, port: int) -> None:
+        self.ffi, self.lib = binding()
+        self.where = f"{ca_name} port {port}"
+        self.ffi.errno = 0
+        fd = self.lib.umad_open_port(ca_name.encode(), port)
+        if fd < 0:
+            # -EIO says only that open() failed; errno has the reason
+            reason = self.ffi.errno if fd == -errno.EIO and self.ffi.errno else -fd
+            _refuse_open(self.where, reason)
+        self.fd = fd
+        self.agents = self.ffi.new("int32_t[256]", [-1] * 256)
+        self._registered: list[int] = []
+        self.close = weakref.finalize(self, _close, self.lib, fd, self._registered)
+        self.close.atexit = False
+
+    def register(self, mgmt_class: int, class_version: int, methods: Sequence[int]) -> None:
+        """Register an agent, in the place of the one of this class. Raises AgentRefused, SmpsNotAllowed, DeviceGone."""
+        ffi, lib = self.ffi, self.lib
+        if self.agents[mgmt_class] >= 0:
+            self._registered.remove(self.agents[mgmt_class])
+            lib.umad_unregister(self.fd, self.agents[mgmt_class])
+            self.agents[mgmt_class] = -1
+        bits = 8 * ffi.sizeof("long")
+        mask = ffi.new("long[]", 128 // bits)
+        words = ffi.cast("unsigned long *", mask)
+        for method in methods:
+            words[method // bits] |= 1 << method % bits
+        ffi.errno = 0
+        # RMPP version 0: the kernel hands up the segments of a long answer as they come (see ibkeys.client.rmpp)
+        agent = lib.umad_register(self.fd, mgmt_class, class_version, 0, mask)
+        reason = ffi.errno
+        if agent < 0:
+            _refuse_agent(self.where, mgmt_class, reason or -agent)
+        self.agents[mgmt_class] = agent
+        self._registered.append(agent)
+
+
+def _close(lib: Any, fd: int, agents: list[int]) -> None:
+    # the kernel forgets agents with their descriptor, libumad2sim does not
+    for agent in agents:
+        lib.umad_unregister(fd, agent)
+    lib.umad_close_port(fd)
+
+
+def failed(where: str, call: str, reason: int) -> TransportError:
+    """Return the error of a call that libibumad or the kernel refused, with its errno *reason*."""
+    if reason in GONE:
+        return DeviceGone(
+            f"{where}: the device went away while it was open ({call}: {os.strerror(reason)}); was the driver "
+            "reloaded or the HCA reset?",
+            reason,
+        )
+    return TransportError(f"{where}: {call}: {os.strerror(reason)}", reason)
+
+
+def _refuse_open(where: str, reason: int) -> NoReturn:
+    said = os.strerror(reason)
+    if reason in (errno.EACCES, errno.EPERM):
+        raise AccessDenied(
+            f"{where}: no permission to open its umad device ({said}): run as root; who may: ls -l /dev/infiniband",
+            reason,
+        )
+    if reason == errno.EOPNOTSUPP:
+        raise ModuleMissing(f"{where}: the kernel module ib_umad is not loaded or too old: modprobe ib_umad", reason)
+    if reason in (errno.EINVAL, errno.ENODEV, errno.ENOENT, errno.ENXIO):
+        raise NoDevice(f"{where}: no umad device belongs to it ({said}): modprobe ib_umad; ls /dev/infiniband", reason)
+    raise TransportError(f"{where}: umad_open_port: {said}", reason)
+
+
+def _refuse_agent(where: str, mgmt_class: int, reason: int) -> NoReturn:
+    said = os.strerror(reason)
+    if reason in GONE:
+        raise failed(where, "umad_register", reason)
+    smp = mgmt_class in (SUBN_LID_ROUTED, SUBN_DIRECTED_ROUTE)
+    if smp and reason in (errno.EPROTONOSUPPORT, errno.EOPNOTSUPP):
+        raise SmpsNotAllowed(
+            f"{where}: it has no QP0 ({said}), as a virtual function: run this on the host that owns the HCA", reason
+        )
+    raise AgentRefused(
+        f"{where}: no agent for management class {mgmt_class:#04x} ({said}): another program (OpenSM, a monitor) may "
+        "own it, or the port may not have it",
+        reason,
+    )

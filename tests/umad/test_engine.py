@@ -1,0 +1,205 @@
+"""The batch engine in C with the real libibumad, on a socket instead of a device: umad_send() writes to it, umad_recv()
+reads from it.
+
+What it takes for an answer is compared with what the scheduler says of the same bytes.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pytest_mock import MockerFixture
+
+from ibkeys.client.request import Request
+from ibkeys.client.scheduler import Scheduler
+from ibkeys.mad.smp import build_smp
+from ibkeys.umad import descriptor, devices
+from ibkeys.umad.libibumad import LibibumadPort
+from ibkeys.umad.port import ETIMEDOUT, Answer, Incoming, Outgoing
+
+HEADER_SIZE = 56
+"""struct ib_user_mad before any port was opened, as here: agent, status, timeout, retries, length, address."""
+
+
+class Wire:
+    """The other end: where the kernel would be."""
+
+    def __init__(self, port: LibibumadPort, kernel: socket.socket) -> None:
+        self.port = port
+        self.kernel = kernel
+
+    def sent(self) -> tuple[int, int, bytes]:
+        """Return agent, timeout and MAD of what was sent first."""
+        raw = self.kernel.recv(1024)
+        agent, _, timeout = struct.unpack_from("=III", raw)
+        return agent, timeout, raw[HEADER_SIZE:]
+
+    def deliver(self, mad: bytes, status: int = 0) -> None:
+        self.kernel.send(struct.pack("=II", 0, status).ljust(HEADER_SIZE, b"\0") + mad)
+
+    def receive(self) -> tuple[list[Answer], list[Incoming]]:
+        return self.port.recv_answers(0.01)
+
+
+@pytest.fixture
+def wire(mocker: MockerFixture) -> Iterator[Wire]:
+    ours, kernel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    real = devices.binding()
+
+    class Lib:
+        """The real engine; a descriptor and agents without a device."""
+
+        umad_open_port = staticmethod(lambda *_: ours.fileno())
+        umad_register = staticmethod(lambda _fd, mgmt_class, *_: mgmt_class)
+        umad_unregister = umad_close_port = staticmethod(lambda *_: 0)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(real.lib, name)
+
+    mocker.patch.object(descriptor, "binding", return_value=devices.Binding(real.ffi, Lib()))
+    ours.setblocking(False)
+    with ours, kernel, LibibumadPort("mlx5_0", 1) as port:
+        port.register(0x04)
+        yield Wire(port, kernel)
+
+
+def ask(tid_before: int = 0, attribute: int = 0x15, **more: Any) -> tuple[Scheduler, Request]:
+    scheduler = Scheduler(first_tid=tid_before)
+    request = Request.of_mad("node", build_smp(1, attribute, 3, path=(1, 2), m_key=7, **more), 0xFFFF, 0.25)
+    scheduler.submit(request)
+    return scheduler, request
+
+
+def answer(mad: bytes, data: bytes = bytes(64), status: int = 0x8000) -> bytes:
+    return mad[:3] + b"\x81" + status.to_bytes(2) + mad[6:64] + data + mad[128:]
+
+
+def test_parts_are_sent_as_the_whole_mad_that_they_make(wire: Wire) -> None:
+    scheduler, _ = ask(0xFFFFFFFE)
+    batch = scheduler.to_send(0.0)
+    assert wire.port.send(batch) == []
+    wanted = build_smp(1, 0x15, 3, path=(1, 2), m_key=7, transaction_id=0xFFFFFFFF)
+    assert wire.sent() == (0x81, 250, wanted)
+    assert list(batch) == [Outgoing(wanted, 0xFFFF, 250)]
+
+
+def test_whole_mads_are_sent_as_they_are(wire: Wire) -> None:
+    mads = [build_smp(1, 0x11, n, path=(n,), transaction_id=n << 32 | n) for n in range(100)]
+    assert wire.port.send([Outgoing(mad, timeout_ms=7) for mad in mads] + [Outgoing(mads[0][:40])]) == []
+    assert [wire.sent() for _ in mads] == [(0x81, 7, mad) for mad in mads]
+    assert wire.sent() == (0x81, 1000, mads[0][:40])
+
+
+def test_an_answer_comes_as_its_data(wire: Wire) -> None:
+    scheduler, request = ask()
+    wire.port.send(scheduler.to_send(0.0))
+    _, _, mad = wire.sent()
+    data = bytes(range(64))
+    wire.deliver(mad[:8] + b"\0\0\0\5" + answer(mad, data)[12:])  # no answer: nothing says it is a response
+    wire.deliver(answer(mad[:8] + b"\0\0\0\5" + mad[12:], data))  # the kernel's half of the TransactionID
+    answers, [other] = wire.receive()
+    assert answers == [(1, data)]
+    assert other.mad[3] == 1
+    assert scheduler.answered(answers, 0.1) == [(request, data)]
+    assert scheduler.idle
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("a busy agent", lambda mad: answer(mad, status=0x8001)),
+        ("a redirection", lambda mad: answer(mad, status=0x0002)),
+        ("an unsupported attribute", lambda mad: answer(mad, status=0x800C)),
+        ("a class's own status", lambda mad: answer(mad, status=0x8100)),
+        ("no response", lambda mad: mad),
+        ("another TransactionID", lambda mad: answer(mad[:12] + bytes(4) + mad[16:])),
+        ("one 1024 requests later", lambda mad: answer(mad[:12] + (1025).to_bytes(4) + mad[16:])),
+        ("another attribute", lambda mad: answer(mad[:16] + b"\0\x16" + mad[18:])),
+        ("another modifier", lambda mad: answer(mad[:20] + b"\1" + mad[21:])),
+        ("another class of SMP", lambda mad: answer(mad[:1] + b"\1" + mad[2:])),
+        ("a GMP", lambda mad: answer(mad[:1] + b"\4" + mad[2:])),
+        ("a short MAD", lambda mad: answer(mad)[:255]),
+        ("a MAD of no byte", lambda mad: b""),
+    ],
+)
+def test_all_else_is_handed_on_as_it_came(wire: Wire, name: str, change: Any) -> None:
+    scheduler, request = ask()
+    wire.port.send(scheduler.to_send(0.0))
+    _, _, mad = wire.sent()
+    wire.deliver(change(mad))
+    assert wire.receive() == ([], [Incoming(change(mad), 0, 0, 0)]), name
+    wire.deliver(answer(mad))
+    assert wire.receive()[0] == [(1, bytes(64))], "the answer that comes after it is known all the same"
+    assert request.reply is None
+
+
+def test_a_timeout_and_a_duplicate_are_no_answers(wire: Wire) -> None:
+    scheduler, _ = ask()
+    wire.port.send(scheduler.to_send(0.0))
+    _, _, mad = wire.sent()
+    wire.deliver(answer(mad)[:24], ETIMEDOUT)  # what the kernel gives back
+    wire.deliver(answer(mad), ETIMEDOUT)  # what libumad2sim gives back
+    wire.deliver(answer(mad))
+    wire.deliver(answer(mad))
+    answers, others = wire.receive()
+    assert answers == [(1, bytes(64))]
+    assert [(len(other.mad), other.status) for other in others] == [(24, ETIMEDOUT), (256, ETIMEDOUT), (256, 0)]
+    assert scheduler.answered(answers, 0.1)
+    assert scheduler.answered(answers, 0.2) == []
+    assert scheduler.statistics.strays == 1
+
+
+def test_less_than_a_header_is_no_mad(wire: Wire) -> None:
+    wire.kernel.send(b"\1")
+    answers, [other] = wire.receive()
+    assert (answers, other.mad) == ([], b"")
+
+
+def test_who_does_not_ask_for_answers_gets_whole_mads(wire: Wire) -> None:
+    scheduler, _ = ask()
+    wire.port.send(scheduler.to_send(0.0))
+    _, _, mad = wire.sent()
+    wire.deliver(answer(mad))
+    assert wire.port.recv(0.01) == [Incoming(answer(mad))]
+
+
+def test_more_requests_than_are_remembered(wire: Wire) -> None:
+    """Of two requests 1,024 apart the later one is known; the answer to the other is handed on as it came."""
+    mads = [build_smp(1, 0x15, path=(1,), transaction_id=tid) for tid in (5, 5 + 1024)]
+    wire.port.send([Outgoing(mad) for mad in mads])
+    for mad in mads:
+        wire.deliver(answer(mad))
+    assert wire.receive() == ([(5 + 1024, bytes(64))], [Incoming(answer(mads[0]))])
+
+
+bits = st.lists(st.integers(0, 256 * 8 - 1), max_size=3)
+lengths = st.sampled_from([256] * 6 + [0, 23, 24, 64, 255])
+
+
+@given(flips=bits, length=lengths, status=st.sampled_from([0x8000, 0, 0x8004]))
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_what_is_taken_for_an_answer_is_one_for_the_scheduler_too(
+    wire: Wire, flips: list[int], length: int, status: int
+) -> None:
+    scheduler, request = ask()
+    wire.port.send(scheduler.to_send(0.0))
+    _, _, mad = wire.sent()
+    raw = int.from_bytes(answer(mad, bytes(range(64)), status))
+    for bit in flips:
+        raw ^= 1 << bit
+    came = raw.to_bytes(256)[:length]
+    wire.deliver(came)
+    answers, others = wire.receive()
+    is_good = (
+        length == 256
+        and scheduler.received(int.from_bytes(came[12:16]), came, 0.1) is request
+        and came[4:6] in (b"\0\0", b"\x80\0")
+    )
+    assert answers == ([(1, came[64:128])] if is_good else [])
+    assert others == ([] if is_good else [Incoming(came)])
