@@ -12,10 +12,9 @@ import ibkeys
 from ibkeys.change.consent import Consent
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
-from ibkeys.mad.attributes import PortInfo
-from ibkeys.mad.const import CapabilityMask, CapabilityMask2
 from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.scripting import Fabric
+from ibkeys.sim.agents import virtual_ports
 from ibkeys.sim.nodes import Node as SimNode
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
@@ -65,12 +64,10 @@ def virtualize(net: Subnet, name: str, enabled: bool | None = True) -> Port:
     """Let a host's port say that it may have virtual ports, and of them that they are on or off; None: it does not know
     VirtualizationInfo."""
     port = net.port(name, 1)
-    port.capability_mask |= CapabilityMask.IS_CAPABILITY_MASK2_SUPPORTED
-    mask2 = PortInfo.capability_mask2.decode(port.info) | CapabilityMask2.IS_VIRTUALIZATION_SUPPORTED
-    PortInfo.capability_mask2.patch(port.info, mask2)
+    known = None
     if enabled is not None:
-        info = VirtualizationInfo.new(vport_cap=127, vport_index_top=3, virtualization_enable=int(enabled))
-        port.virtualization = info.raw
+        known = VirtualizationInfo.new(vport_cap=127, vport_index_top=3, virtualization_enable=int(enabled))
+    virtual_ports.place(port, known)
     return port
 
 

@@ -49,6 +49,7 @@ class Look:
             raise UsageError(f"{_NO_HOSTS}: name the policy file")
         self.fabric.reload_keys()  # while one waits, another command may have changed some
         found = self.fabric.sweep(progress=progress, wanted=Wanted(p_keys=True, sm_info=True))
+        self.fabric.read_alias_guids(found, self.policy.named_guids if self.policy is not None else ())
         inputs = Inputs(found, None, self.policy, self.allow_both, None, _NO_HOSTS)
         if self.hosts:
             inputs = self._with_sm_file(inputs)

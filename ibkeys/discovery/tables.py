@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ibkeys.client.request import Envelope
 from ibkeys.client.scheduler import PER_NODE
@@ -11,7 +11,7 @@ from ibkeys.errors import IbkeysError, MadStatusError, NoReply
 from ibkeys.mad.attributes import Attribute, GUIDInfo, PKeyTable, PortInfo
 from ibkeys.mad.const import GUIDS_PER_BLOCK, P_KEYS_PER_BLOCK, MadStatus
 from ibkeys.mad.virtualization import VirtualizationInfo
-from ibkeys.topology.model import Port
+from ibkeys.topology.model import Port, Topology, Trouble
 
 
 def read_p_key_table(port: Port, gets: Envelope) -> Task:
@@ -62,6 +62,31 @@ def read_guid_info(port: Port, gets: Envelope) -> Task:
         return error
     port.guid_info = raw[: 8 * count]
     return None
+
+
+def unread_aliases(found: Topology, named: Iterable[int]) -> list[Port]:
+    """Return the end ports of *found* that may have alias GUIDs (GUIDCap above 1) and whose GUIDInfo was not read; none
+    if all GUIDs *named* are ports' own."""
+    ends = list(found.end_ports())
+    if not set(named) - {port.guid for port in ends}:
+        return []
+    return [
+        port for port in ends if port.guid_info is None and port.info is not None and PortInfo(port.info).guid_cap > 1
+    ]
+
+
+def read_alias_guids(client: SmpClient, found: Topology, named: Iterable[int]) -> None:
+    """Read GUIDInfo of the ports that `unread_aliases` returns. What cannot be read is in ``found.troubles``.
+
+    Sends ceil(GUIDCap / 8) Gets for each of them.
+    """
+    client.run(_read_aliases(client, port, found) for port in unread_aliases(found, named))
+
+
+def _read_aliases(client: SmpClient, port: Port, found: Topology) -> Task:
+    problem = yield from read_guid_info(port, gets_to(client, port))
+    if problem is not None:
+        found.troubles.append(Trouble.of(port, GUIDInfo.name, problem))
 
 
 def read_virtualization(port: Port, gets: Envelope) -> Task:

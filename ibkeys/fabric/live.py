@@ -30,6 +30,7 @@ from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.links.check import LinkCheck
 from ibkeys.discovery.own_port import about_own_key, check_own_port
 from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError, read_port_counters
+from ibkeys.discovery.tables import read_alias_guids
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import AddressError, IbkeysError, NoReply, SendRefused, Unreachable
 from ibkeys.fabric.handle import PortHandle
@@ -88,6 +89,11 @@ class Fabric(OpenPort):
         self.adopt(found)
         self._own_was_looked_at = True
         return found
+
+    def read_alias_guids(self, found: Topology, named: Iterable[int]) -> None:
+        """Read the alias GUIDs of *found*, the last sweep, if one of the GUIDs *named* is no end port's own; see
+        `ibkeys.discovery.tables.read_alias_guids`."""
+        read_alias_guids(self.client, found, named)
 
     def sa(
         self, sm_key: SMKey | int | None = None, sm_lid: int | None = None, pkey_index: int | None = None

@@ -11,12 +11,13 @@ from ibkeys.classkeys.reading import ClassKeyReading
 from ibkeys.client.address import AddressLike, as_address
 from ibkeys.closing import Closing
 from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError
+from ibkeys.discovery.tables import unread_aliases
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import NotRecorded
 from ibkeys.fabric.named_port import NamedPort
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.pkey import PKey
-from ibkeys.mad.attributes import PortInfo, SwitchInfo
+from ibkeys.mad.attributes import GUIDInfo, PortInfo, SwitchInfo
 from ibkeys.mad.classes.gmp import KeyClass
 from ibkeys.topology.find import find_port
 from ibkeys.topology.model import Port, Topology
@@ -54,6 +55,13 @@ class RecordedFabric(Closing):
         not_asked = {attribute for attribute, name in _IF_WANTED.items() if not getattr(wanted, name)}
         troubles = [each for each in fabric.troubles if each.attribute not in not_asked]
         return Topology(fabric.nodes, troubles, list(fabric.notes))
+
+    def read_alias_guids(self, found: Topology, named: Iterable[int]) -> None:
+        """They are recorded: this only adds to *found* whose could not be read, if one of the GUIDs *named* is no end
+        port's own."""
+        known, ports = set(map(id, found.troubles)), unread_aliases(found, named)
+        unread = (each for each in self.snapshot.fabric.troubles if each.attribute == GUIDInfo.name)
+        found.troubles += [each for each in unread if each.port in ports and id(each) not in known]
 
     def find_port(self, address: AddressLike = None, portnum: int | None = None) -> RecordedPort:
         """Return one recorded port. Raises AddressError, UsageError, Unreachable."""

@@ -35,6 +35,9 @@ class Source(Protocol):
     def sweep(self, p_keys: bool = False, progress: OnFound | None = None, wanted: Wanted | None = None) -> Topology:
         """Return all nodes, links and ports with their PortInfo; the P_Key tables too when *p_keys* is true."""
 
+    def read_alias_guids(self, found: Topology, named: Iterable[int]) -> None:
+        """Learn the alias GUIDs of *found*, which `sweep` gave, if one of the GUIDs *named* is no end port's own."""
+
     def find_port(self, address: AddressLike = None, portnum: int | None = None) -> ReadablePort:
         """Return one port to be read. Raises AddressError, UsageError, Unreachable."""
 

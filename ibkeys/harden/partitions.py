@@ -73,6 +73,7 @@ class PartitionStep(Step):
         if asked.policy is None:
             raise UsageError("P_Keys change only with a policy")
         found = writer.fabric.sweep(wanted=Wanted(p_keys=True, sm_info=True))
+        writer.fabric.read_alias_guids(found, asked.policy.named_guids)
         site = _site(writer, asked, found)
         options = Options(site.options.enforce, site.options.allow_both_pkeys)
         made = make_plan(asked.policy, found, options)

@@ -132,8 +132,8 @@ class BadMKeyDetails(DataDetails):
     # fmt: on
 
 
-class BadQKeyDetails(DataDetails):
-    """Trap 258: a packet with a wrong Q_Key. LIDADDR1 and GIDADDR1 are the sender's."""
+class _BadKeyDetails(DataDetails):
+    """A packet with a wrong key at an end port. LIDADDR1 and GIDADDR1 are the sender's."""
 
     __slots__ = ()
     # fmt: off
@@ -149,8 +149,31 @@ class BadQKeyDetails(DataDetails):
     # fmt: on
 
 
+class BadQKeyDetails(_BadKeyDetails):
+    """Trap 258: a packet with a wrong Q_Key."""
+
+    __slots__ = ()
+
+
 class BadPKeyDetails(BadQKeyDetails):
     """Trap 257: a packet with a wrong P_Key at an end port; the P_Key is the low half of KEY."""
+
+    __slots__ = ()
+    p_key = field("P_KEY", 18, 16, hex=True, part_of="KEY")
+
+
+class BadQKeyVPortDetails(_BadKeyDetails):
+    """NVIDIA's vendor trap 1258: a packet with a wrong Q_Key at a virtual port.
+
+    Source: NVIDIA's ib_types.h of 2025. No device has confirmed it.
+    """
+
+    __slots__ = ()
+    vport_index = field("VPortIndex", 60, 16)
+
+
+class BadPKeyVPortDetails(BadQKeyVPortDetails):
+    """NVIDIA's vendor trap 1257: as 1258 for a wrong P_Key, which is the low half of KEY."""
 
     __slots__ = ()
     p_key = field("P_KEY", 18, 16, hex=True, part_of="KEY")
@@ -197,7 +220,11 @@ class ReportedKeyDetails(DataDetails):
 
 _VENDOR_NUMBER = slice(62, 64)
 """Where a vendor's notice has its trap number."""
-_VENDOR_DETAILS: dict[int, type[DataDetails]] = {1600: ReportedKeyDetails}
+_VENDOR_DETAILS: dict[int, type[DataDetails]] = {
+    1257: BadPKeyVPortDetails,
+    1258: BadQKeyVPortDetails,
+    1600: ReportedKeyDetails,
+}
 DATA_DETAILS: dict[int, type[DataDetails]] = {
     TrapNumber.GID_IN_SERVICE: GidDetails,
     TrapNumber.GID_OUT_OF_SERVICE: GidDetails,

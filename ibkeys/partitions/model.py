@@ -204,6 +204,13 @@ class Policy:
         return next((partition for partition in self.partitions if partition.base == base), None)
 
     @property
+    def named_guids(self) -> frozenset[int]:
+        """The GUIDs that it names one by one."""
+        return frozenset(
+            rule.guid for definition in self.definitions for rule in definition.rules if rule.who == "GUID"
+        )
+
+    @property
     def names_the_sm(self) -> bool:
         """Whether the outcome depends on which port the SM runs on: ``SELF``, or the rule that OpenSM adds itself."""
         if self.leaves_open(DEFAULT_PARTITION):

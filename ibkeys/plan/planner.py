@@ -33,7 +33,7 @@ from ibkeys.plan.tables.draft import Draft, Table, key_of
 from ibkeys.plan.tables.layout import Placed, place
 from ibkeys.plan.tables.leaf_ports import LeafPorts
 from ibkeys.reach.count import count_reach
-from ibkeys.topology.find import ALIAS_MEANS, alias_of
+from ibkeys.topology.find import ALIAS_MEANS, find_aliases
 from ibkeys.topology.model import Node, Port, Topology
 from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids
 from ibkeys.topology.subnet_manager import SubnetManager, shown_subnet_manager
@@ -228,12 +228,13 @@ class _Planner:
 
     def report_unmatched(self, resolution: Resolution) -> None:
         nodes: dict[int, Node] = {node.guid: node for node in self.fabric.nodes}
+        aliases = find_aliases(self.fabric, (rule.guid for rule in resolution.unmatched))
         for rule in resolution.unmatched:
             if rule.guid in self.left_out:
                 continue  # reported where it is
             where = f"{self.policy.path}:{rule.line}:{rule.column}: 0x{rule.guid:016x}"
             node = nodes.get(rule.guid)
-            alias = alias_of(self.fabric, rule.guid)
+            alias = aliases.get(rule.guid)
             if alias is not None:
                 self.draft.report(
                     None, "guid-not-found", f"{where} is alias GUID {alias[1]} of {alias[0]}: {ALIAS_MEANS}"

@@ -32,13 +32,20 @@ class Gain:
 @dataclass(frozen=True, slots=True)
 class ReachComparison:
     """``changes``: by groups of ports that went the same way. ``unread``: ports of which one of the two cannot say,
-    those among them that only one of the two has seen and the other may have missed.
+    those among them that only one of the two has seen and the other may have missed. ``virtualized``: ports that had or
+    have virtual ports, whose P_Keys cannot be read: for them, ``changes`` are those of the tables that were read.
 
     Only ports that both fabrics have are compared: who came or went has no reach to gain or lose.
     """
 
     changes: list[Gain]
     unread: list[Port]
+    virtualized: list[Port]
+
+    @property
+    def is_partly_unknown(self) -> bool:
+        """Whether ports may have gained or lost reach that is not in ``changes``."""
+        return bool(self.unread or self.virtualized)
 
     def count(self, change: Change) -> int:
         """Return how many pairs went through a change; one way, the two orders of a pair count by themselves."""
@@ -68,6 +75,8 @@ def compare_reach(
             groups.setdefault(profiles, []).append(port)
             comparable |= 1 << at
     unread += [*unseen_end_ports(before, after), *unseen_end_ports(after, before)]
+    hiding = {match_key(port) for each in (old, new) for port in each.virtualized}
+    virtualized = [port for port in ports if match_key(port) in hiding and match_key(port) in old_ports]
     changes: list[Gain] = []
     left = comparable
     for (was, now), members in groups.items():
@@ -83,7 +92,7 @@ def compare_reach(
         )
         for change, others in found:
             changes += _gains(change, members, own, others, ports)
-    return ReachComparison(changes, unread)
+    return ReachComparison(changes, unread, virtualized)
 
 
 def _gains(change: Change, members: list[Port], own: int, found: int, ports: list[Port]) -> Iterator[Gain]:

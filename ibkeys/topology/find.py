@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -29,17 +30,17 @@ class SeveralNodes(AddressError):
         self.ports = list(ports)
 
 
-def alias_of(fabric: Topology, guid: int) -> tuple[Port, int] | None:
-    """Return the end port that has *guid* as an alias, and its index in GUIDInfo, as far as GUIDInfo was read; None for
-    none. Index 0 is the port's own GUID (IBA 14.2.5.5)."""
-    wanted = guid.to_bytes(8)
-    for port in fabric.end_ports():
-        raw = port.guid_info
-        if raw is not None and guid and wanted in raw:
-            found = next((at for at in range(8, len(raw), 8) if raw[at : at + 8] == wanted), None)
-            if found is not None:
-                return port, found // 8
-    return None
+def find_aliases(fabric: Topology, guids: Iterable[int]) -> dict[int, tuple[Port, int]]:
+    """Return those of *guids* that are no port's own and that an end port has as alias GUIDs, as far as GUIDInfo was
+    read: each with the first such port and its index in GUIDInfo. Index 0 is the port's own GUID (IBA 14.2.5.5)."""
+    ends = list(fabric.end_ports())
+    wanted = set(guids) - {0, *(port.guid for port in ends)}
+    found: dict[int, tuple[Port, int]] = {}
+    for port in ends if wanted else ():
+        for index, (guid,) in enumerate(struct.iter_unpack(">Q", port.guid_info or b"")):
+            if index and guid in wanted:
+                found.setdefault(guid, (port, index))
+    return found
 
 
 def find_port(fabric: Topology, address: Address, portnum: int | None) -> Port:

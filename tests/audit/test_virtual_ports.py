@@ -10,6 +10,7 @@ from ibkeys.audit.engine import audit
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.reach.why import prove
 from ibkeys.sim.subnet import Subnet
+from tests.audit.cases import planes
 from tests.audit.looking import apply_clean_policy, from_file, look, policy, result_of
 from tests.fabricsim import subnet, tool, virtualize
 from tests.spy import spy
@@ -55,6 +56,17 @@ def test_rules_that_need_the_tables_never_pass_such_a_port(rule: str, tmp_path: 
         assert result.result in ("unknown", "n/a"), rule
         if rule not in ("PK004", "PK002", "PK003"):
             assert NAME in names(result.subjects, "unknown")
+
+
+def test_planes_whose_virtual_ports_are_hidden_are_alike_as_far_as_is_known() -> None:
+    alike, apart = planes([0x7FFF, 0x8010], [0x7FFF, 0x8010]), planes([0x7FFF, 0x8010], [0x7FFF])
+    assert result_of("PK013", look(alike)).result == "pass"
+    for net in (alike, apart):
+        virtualize(net, "db02 mlx5_0")
+    result = result_of("PK013", look(alike))
+    assert (result.result, result.passed) == ("unknown", 0)
+    assert names(result.subjects, "unknown") == ["db02 mlx5_0"]
+    assert result_of("PK013", look(apart)).result == "fail"
 
 
 def test_what_is_seen_in_the_physical_table_still_fails() -> None:

@@ -14,6 +14,7 @@ from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.fabric.live import Fabric
 from ibkeys.sim.subnet import Subnet
+from ibkeys.topology.find import find_aliases
 from ibkeys.topology.model import Topology
 from tests.corpus import label
 from tests.discovery.protecting import SWITCH_A, SWITCH_B
@@ -61,6 +62,19 @@ def test_each_use_of_a_key_is_counted() -> None:
         net.faults.lose_next("request", node=net.node("node02 mlx4_0"))
         fabric.sweep()
         assert fabric.client.statistics.keyed == 7  # each attempt counts
+
+
+def test_alias_guids_are_asked_with_the_key_of_each_port() -> None:
+    net = subnet("two-switch")
+    ring = protect_all(net)
+    net.port("node03 mlx4_0", 1).guids = {1: 0x1234}
+    with watched(net, ring) as fabric:
+        found = fabric.sweep()
+        fabric.read_alias_guids(found, [0x1234])
+    (port, index) = find_aliases(found, [0x1234])[0x1234]
+    assert (port.node.description, index) == ("node03 mlx4_0", 1)
+    assert not found.troubles
+    assert provoked(net) == []
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -148,6 +148,31 @@ def test_details_of_traps_in_both_directions() -> None:
     assert seen == {(0x21, 0), (0x05, 259), (0x0A, 0)}
 
 
+def test_details_of_traps_of_virtual_ports_in_both_directions() -> None:
+    seen = set()
+    for _, document in of_kind("classkey-notice-details"):
+        for vector in document["vectors"]:
+            expect = vector["expect"]
+            if int(vector["mgmt_class"], 0) in KEY_CLASS_OF:
+                continue
+            notice = Notice(bytes.fromhex(vector["hex"]))
+            details = notice.details
+            assert details is not None
+            assert (notice.is_generic, trap_number(notice)) == (expect["IsGeneric"], expect["TrapNumber"])
+            seen.add(trap_number(notice))
+            fields = {row: value for row, value in details.items() if row.name in expect["details"]}
+            assert {row.name: value for row, value in fields.items()} == {
+                name: number(value) for name, value in expect["details"].items()
+            }
+            made = type(details)(bytes(64)).replace(**{row.attr: value for row, value in fields.items()})
+            assert {row: value for row, value in made.items() if row in fields} == fields
+            assert details.replace(**{row.attr: value for row, value in fields.items()}) == details
+            assert notice.to_json()["data_details"]["vport_index"] == expect["details"]["VPortIndex"]
+            if trap_number(notice) == 1257:
+                assert int(notice.to_json()["data_details"]["p_key"], 16) == number(expect["details"]["KEY"]) & 0xFFFF
+    assert seen == {1257, 1258}
+
+
 def test_neighbors_are_14_records_of_which_no_key_is_shown() -> None:
     record = KEY_CLASSES["n2n"]
     raw = b"".join(bytes([1 << 5, 0, 0, lid]) + bytes(4) + KEY.to_bytes(8) for lid in range(14))

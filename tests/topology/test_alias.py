@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibkeys.topology.find import alias_of
+from ibkeys.topology.find import find_aliases
 from tests.audit.looking import look
 from tests.fabricsim import subnet
 
@@ -13,10 +13,6 @@ def test_an_alias_is_found_with_its_index_and_a_port_guid_is_none() -> None:
     net = subnet("two-switch")
     net.port("node03 mlx4_0", 1).guids = {9: ALIAS}
     fabric = look(net).fabric
-    found = alias_of(fabric, ALIAS)
-    assert found is not None
-    assert (found[0].node.description, found[1]) == ("node03 mlx4_0", 9)
-    own = found[0].guid
-    assert alias_of(fabric, own) is None
-    assert alias_of(fabric, 0) is None
-    assert alias_of(fabric, 0x1234) is None
+    (host,) = [port for port in fabric.end_ports() if port.node.description == "node03 mlx4_0"]
+    assert find_aliases(fabric, [ALIAS, host.guid, 0, 0x1234]) == {ALIAS: (host, 9)}
+    assert find_aliases(fabric, []) == {}

@@ -28,6 +28,7 @@ from ibkeys.cli.listing.folding import is_folded
 from ibkeys.cli.mkeys.classkey import ASK_UNKEYED, CLASS_KEYS, ask_all_ports, refuse_unkeyed_alone
 from ibkeys.cli.opening import load
 from ibkeys.cli.options import Listing, Where
+from ibkeys.cli.policies.aliases import say_aliases
 from ibkeys.cli.showing import errors_of, finish
 from ibkeys.printable import NAMED
 from ibkeys.topology.folded_names import FoldedNames
@@ -173,13 +174,9 @@ def _report(
 
 def _say_unmatched(data: AuditInput) -> None:
     """Say which GUIDs of the policy are on no port: those of another fabric, or written wrong."""
-    from ibkeys.topology.find import ALIAS_MEANS, alias_of
-
     named = data.resolution.unmatched if data.resolution is not None else ()
-    aliases = {rule: found for rule in named if (found := alias_of(data.fabric, rule.guid)) is not None}
-    for rule, (port, index) in list(aliases.items())[:NAMED]:
-        exits.warn(f"the policy names {rule}, which is alias GUID {index} of {port}: {ALIAS_MEANS}", "note")
-    unmatched = [rule for rule in named if rule not in aliases]
+    aliases = say_aliases(data.fabric, "the policy", [rule.guid for rule in named])
+    unmatched = [rule for rule in named if rule.guid not in aliases]
     if unmatched:
         what = "GUID that is" if len(unmatched) == 1 else "GUIDs that are"
         more = f" and {len(unmatched) - NAMED} more (`ibkeys plan` names them all)" if len(unmatched) > NAMED else ""

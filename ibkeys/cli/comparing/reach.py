@@ -11,6 +11,7 @@ from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.listing.folding import width_of_output, wrapped
 from ibkeys.cli.render import schema, write_csv
 from ibkeys.cli.screen.colour import paint
+from ibkeys.printable import counted
 from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
@@ -37,19 +38,28 @@ def write_reach(about: dict[str, Any], found: ReachComparison, names: FoldedName
     if format == "json":
         changes = (_pair(*each) for each in _pairs(found)) if pairs else _groups(found)
         unread = [port.identity() for port in found.unread]
+        virtualized = [port.identity() for port in found.virtualized]
         totals = {change.replace("-", "_"): count for change, count in counts.items()}
-        _write_reach_json({**about, "unknown": unread, "reach": totals}, changes)
+        _write_reach_json({**about, "unknown": unread, "virtualized": virtualized, "reach": totals}, changes)
     elif format == "csv":
         columns = ("change", "a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc")
         write_csv(columns, (_flat(*each) for each in _pairs(found)))
-    elif not found.changes:
-        write("no pair of ports gained or lost reach" + (", as far as was read" if found.unread else ""))
     else:
-        for change, count in counts.items():
-            if count or change not in _ONE_WAY:
-                write(paint(f"{count} {_IN_WORDS[change][count != 1]}", _REACH_ROLES.get(change, "changed")))
-            for line in _pair_lines(found, change, names) if pairs else _group_lines(found, change, names):
-                write(line)
+        _write_words(found, counts, names, pairs)
+
+
+def _write_words(found: ReachComparison, counts: Mapping[Change, int], names: FoldedNames, pairs: bool) -> None:
+    if not found.changes:
+        write("no pair of ports gained or lost reach" + (", as far as was read" if found.is_partly_unknown else ""))
+    for change, count in counts.items() if found.changes else ():
+        if count or change not in _ONE_WAY:
+            write(paint(f"{count} {_IN_WORDS[change][count != 1]}", _REACH_ROLES.get(change, "changed")))
+        for line in _pair_lines(found, change, names) if pairs else _group_lines(found, change, names):
+            write(line)
+    if found.virtualized:
+        ports = counted(len(found.virtualized), "port")
+        listed = ", ".join(names.words(port.identity() for port in found.virtualized))
+        write(f"({ports} with virtual ports, whose P_Keys cannot be read, so this may differ for them: {listed})")
 
 
 def _write_reach_json(document: dict[str, Any], changes: Iterable[dict[str, Any]]) -> None:

@@ -16,6 +16,7 @@ from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import open_fabric, open_recorded, open_sa
 from ibkeys.cli.options import AskSa, Listing, SmHosts, Where
+from ibkeys.cli.policies.aliases import say_aliases
 from ibkeys.cli.render import IDENTITY, Painted, Row, write_csv, write_json, write_table
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, progress_bar, say_notes
@@ -102,6 +103,7 @@ def _recorded(where: Where, name: str | None, policy: Policy | None, allow_both:
         raise UsageError("--from reads a file, not the fabric: leave --wait out")
     recorded = open_recorded(where)
     found = recorded.sweep(wanted=Wanted(p_keys=True, sm_info=True))
+    recorded.read_alias_guids(found, policy.named_guids if policy is not None else ())
     view = recorded.snapshot.sa_view
     if view is None:
         exits.warn(_WITHOUT_SA, "note")
@@ -201,6 +203,8 @@ _STATES: Final[Mapping[State, str]] = {"agree": "agree", "differs": "differ", "u
 def _say_what_is_uncertain(seen: Agreement) -> None:
     """Say on standard error which file the SM's is, and why a column is not known."""
     inputs = seen.inputs
+    if inputs.policy is not None:
+        say_aliases(inputs.found, inputs.policy.path, inputs.policy.named_guids)
     for note in inputs.sm.notes if inputs.sm is not None else ():
         exits.warn(note, "note")
     if inputs.sm_unknown:

@@ -156,6 +156,7 @@ def plan(where: Where, ufm: UfmOptions, asked: _Asked, by_hand: _ByHand, folding
             _say_warnings(policy)
         moves = _partitions(policy, asked.allow_index_moves)
         found = source.sweep(progress=progress, wanted=Wanted(p_keys=True, sm_info=True))
+        source.read_alias_guids(found, policy.named_guids)
     enforce = asked.enforce
     if (policy.says is not None or by_hand.script == "ufm") and not _is_given("enforce"):
         enforce = enforcement_as_is(found) or enforce  # no answer of UFM tells it

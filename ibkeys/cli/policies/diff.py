@@ -13,6 +13,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Folding, Where
+from ibkeys.cli.policies.aliases import say_aliases
 from ibkeys.cli.render import IDENTITY, NOTHING, Painted, Row, write_csv, write_json, write_table
 from ibkeys.cli.screen.colour import paint, role_of_change
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, sweep
@@ -68,9 +69,10 @@ def policy_diff(
     with open_source(where) as source:
         before, after = (policy if policy is not None else master_policy(source).policy for policy in given)
         found = sweep(source, where, wanted=Wanted(sm_info=True))
+        source.read_alias_guids(found, before.named_guids | after.named_guids)
     guid = shown_subnet_manager(found).port_guid if sm_guid is None else sm_guid
     compared = compare_policies(before, after, found, guid, allow_both_pkeys)
-    _say_unmatched(compared, before, after)
+    _say_unmatched(compared, before, after, found)
     if format == "json":
         write_json("policy-diff", _document(compared, before, after, found))
     elif format == "csv":
@@ -80,10 +82,11 @@ def policy_diff(
     return finish(errors_of(found), format) or (exits.SAYS_NO if compared.differs else exits.DONE)
 
 
-def _say_unmatched(compared: PolicyComparison, before: Policy, after: Policy) -> None:
+def _say_unmatched(compared: PolicyComparison, before: Policy, after: Policy, found: Topology) -> None:
     for policy, guids in zip((before, after), compared.unmatched, strict=True):
-        if guids:
-            exits.warn(f"{policy.path}: {len(guids)} of its GUIDs are not end ports of this fabric", "note")
+        others = set(guids) - say_aliases(found, policy.path, guids)
+        if others:
+            exits.warn(f"{policy.path}: {len(others)} of its GUIDs are not end ports of this fabric", "note")
 
 
 # --- documents --------------------------------------------------------------------------------------------------------

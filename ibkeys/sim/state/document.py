@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ibkeys.errors import StoreError
 from ibkeys.mad.const import SMState
+from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.sim.counters import Counters
 from ibkeys.sim.managers import Managers
 from ibkeys.sim.nodes import MAX_P_KEYS, Node, Port, SubnetManager
@@ -61,6 +62,8 @@ def _dump_port(port: Port) -> dict[str, Any]:
         record["lease_deadline"] = port.lease_deadline
     if port.class_agents:
         record["class_keys"] = class_keys.dump_agents(port.class_agents)
+    if port.virtualization is not None:
+        record["virtualization"] = port.virtualization.hex()
     if port.counters is not None:
         record["counters"] = [port.counters.basic.hex(), port.counters.extended.hex()]
     if port.peer is not port.first_peer:
@@ -79,6 +82,8 @@ def _load_port(nodes: Sequence[Node], record: dict[str, Any]) -> Port:
     )
     port.lease_deadline = seconds_of(record["lease_deadline"]) if "lease_deadline" in record else None
     port.class_agents = class_keys.load_agents(record["class_keys"]) if "class_keys" in record else None
+    if "virtualization" in record:
+        port.virtualization = bytes_of(record["virtualization"], VirtualizationInfo.size)
     if "counters" in record:
         basic, extended = record["counters"]
         fresh = Counters()

@@ -15,7 +15,7 @@ from ibkeys.sim.agents import mkey_check
 from ibkeys.sim.agents.class_keys import expire as expire_class_lease
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.notices import Packet
-from ibkeys.sim.steering import class_keys
+from ibkeys.sim.steering import class_keys, virtual_ports
 from ibkeys.sim.steering.show import event_line, node_lines, port_lines
 from ibkeys.sim.steering.words import (
     LineError,
@@ -50,6 +50,8 @@ classkey NODE[PORT] CLASS on|off [key=KEY] [protect=0|1] [lease=SECONDS] [violat
 classrule CLASS RULE VALUE        choose what is only guessed of a class: absent silence|status, version and others
                                   status|silence, gets answers|drops, portinfo open|checked, violations
                                   cleared|kept, lease stops|runs, traps sent|none
+vports NODE[PORT] on|off|none [possible=N] [top=N]
+                                  let a CA port, or all of a CA, have virtual ports, switched on or off; or none
 drop PERCENT                      lose this share of all exchanges, request or reply
 delay PERCENT [SECONDS]           hold back this share of all replies, each for up to SECONDS (2)
 duplicate PERCENT                 deliver this share of all replies twice
@@ -299,6 +301,7 @@ _VERBS: Final[dict[str, tuple[str, int, int, Callable[[Sequence[Token]], Action]
     "sa": ("sa NODE wildcards accepted|refused", 3, 3, _sa),
     "classkey": (class_keys.GIVE, 3, 7, class_keys.give),
     "classrule": (class_keys.CHOOSE, 3, 3, class_keys.choose),
+    "vports": (virtual_ports.GIVE, 2, 4, virtual_ports.give),
     "drop": ("drop PERCENT", 1, 1, _fault("drop")),
     "delay": ("delay PERCENT [SECONDS]", 1, 2, _fault("delay")),
     "duplicate": ("duplicate PERCENT", 1, 1, _fault("duplicate")),

@@ -10,6 +10,7 @@ from ibkeys.mad.const import PORT_PHYSICAL_STATE_NAMES, PORT_STATE_NAMES, Capabi
 from ibkeys.sim.agents import class_keys, mkey_check
 from ibkeys.sim.history import Event
 from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.steering.virtual_ports import in_words
 
 
 def node_lines(node: Node) -> list[str]:
@@ -49,6 +50,7 @@ def port_lines(port: Port) -> list[str]:
             f"  NV-RAM: M_Key {m_key_nv}, P_Keys {p_key_nv}",
             f"  violations: {counts}",
             *_class_lines(port),
+            *([f"  virtual ports: {in_words(port)}"] if port.virtualization is not None else ()),
         ]
     else:
         inbound, outbound = ("on" if bit else "off" for bit in (port.inbound_enforcement, port.outbound_enforcement))

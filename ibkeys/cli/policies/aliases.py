@@ -1,0 +1,24 @@
+"""Which GUIDs of a policy are alias GUIDs of a port, said on standard error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ibkeys.cli import exits
+from ibkeys.printable import NAMED
+
+if TYPE_CHECKING:
+    from ibkeys.topology.model import Topology
+
+
+def say_aliases(found: Topology, policy: str, named: Iterable[int]) -> frozenset[int]:
+    """Say which of the GUIDs *named* by *policy* are alias GUIDs, and what becomes of them; return all of these."""
+    from ibkeys.topology.find import ALIAS_MEANS, find_aliases
+
+    aliases = find_aliases(found, named)
+    for guid, (port, index) in list(aliases.items())[:NAMED]:
+        exits.warn(f"{policy} names 0x{guid:016x}, which is alias GUID {index} of {port}: {ALIAS_MEANS}", "note")
+    if len(aliases) > NAMED:
+        exits.warn(f"{policy} names {len(aliases) - NAMED} more alias GUIDs (`ibkeys plan` names them all)", "note")
+    return frozenset(aliases)

@@ -1,0 +1,29 @@
+"""Whether a simulated port has virtual ports. Of these there is no more: how they are asked is not publicly known."""
+
+from __future__ import annotations
+
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.const import CapabilityMask, CapabilityMask2
+from ibkeys.mad.virtualization import VirtualizationInfo
+from ibkeys.sim.nodes import Port
+
+
+def place(port: Port, info: VirtualizationInfo | None) -> None:
+    """Let a CA port say that it may have virtual ports (IsVirtualizationSupported) and answer *info*; None: it does not
+    know VirtualizationInfo."""
+    port.capability_mask |= CapabilityMask.IS_CAPABILITY_MASK2_SUPPORTED
+    _say(port, CapabilityMask2.IS_VIRTUALIZATION_SUPPORTED)
+    port.virtualization = None if info is None else info.raw
+    port.touch()
+
+
+def remove(port: Port) -> None:
+    """Let a port say that it cannot have virtual ports."""
+    _say(port, 0)
+    port.virtualization = None
+    port.touch()
+
+
+def _say(port: Port, bit: int) -> None:
+    others = PortInfo.capability_mask2.decode(port.info) & ~CapabilityMask2.IS_VIRTUALIZATION_SUPPORTED
+    PortInfo.capability_mask2.patch(port.info, others | bit)

@@ -1,0 +1,65 @@
+"""The steering line about virtual ports: whether a port has them, and how many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ibkeys.errors import UsageError
+from ibkeys.mad.const import NodeType
+from ibkeys.mad.virtualization import VirtualizationInfo
+from ibkeys.sim.agents import virtual_ports
+from ibkeys.sim.nodes import Port
+from ibkeys.sim.steering.words import LineError, Token, find, shortened, to_number
+from ibkeys.sim.subnet import Subnet
+
+GIVE: Final = "vports NODE[PORT] on|off|none [possible=N] [top=N]"
+_STATES: Final = ("on", "off", "none")
+_NUMBERS: Final = {"possible": 127, "top": 3}
+"""What may be said of virtual ports, and what holds unless it is."""
+
+
+def give(words: Sequence[Token]) -> Callable[[Subnet], str]:
+    """Read a line that gives ports virtual ports, or takes them away. Raises LineError."""
+    where, state = words[0], words[1].text
+    if state not in _STATES:
+        raise LineError(f"{shortened(state)}: write {', '.join(_STATES)}", words[1].column)
+    numbers = dict(_NUMBERS)
+    for word in words[2:]:
+        name, equals, text = word.text.partition("=")
+        if state == "none" or not equals or name not in _NUMBERS:
+            raise LineError(f"after on and off, write {'=, '.join(_NUMBERS)}=; after none nothing", word.column)
+        numbers[name] = to_number(word, text, f"number for {name}=", 0xFFFF)
+    info = VirtualizationInfo.new(
+        vport_cap=numbers["possible"], vport_index_top=numbers["top"], virtualization_enable=int(state == "on")
+    )
+
+    def place(subnet: Subnet) -> str:
+        ports = _ca_ports(subnet, where)
+        for port in ports:
+            if state == "none":
+                virtual_ports.remove(port)
+            else:
+                virtual_ports.place(port, info)
+        subnet.history.changes += 1
+        return f"{', '.join(map(str, ports))}: virtual ports {in_words(ports[0])}"
+
+    return place
+
+
+def in_words(port: Port) -> str:
+    """Return whether a port has virtual ports, and how many it may have."""
+    if port.virtualization is None:
+        return "none"
+    info = VirtualizationInfo(port.virtualization)
+    return (
+        f"{'on' if info.virtualization_enable else 'off'}, {info.vport_cap} possible, top index {info.vport_index_top}"
+    )
+
+
+def _ca_ports(subnet: Subnet, where: Token) -> list[Port]:
+    """Return the CA port that the word names, or all of a CA. Raises UsageError, AddressError."""
+    node, number = find(subnet, where)
+    if node.node_type != NodeType.CA:
+        raise UsageError(f"{node.description} is no CA: switches and routers have no virtual ports")
+    return list(node.end_ports) if number is None else [subnet.port(node, number)]
