@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import LinkEnd, Port, Topology
 
 
 def doubts(
-    ports: Iterable[Port], found: Topology, changed_links: Callable[[list[Port]], Mapping[Port, str]]
+    ports: Iterable[Port],
+    found: Topology,
+    changed_links: Callable[[list[Port]], Mapping[Port, str]],
+    place_of: Callable[[int], LinkEnd | None],
 ) -> dict[Port, str]:
     """Return which of *ports* get no key, and why.
 
     *found*: what the last sweep of this run found. *changed_links*: looks at the links to ports again and returns those
-    to which one has changed.
+    to which one has changed. *place_of*: port GUID → the end of the link before it, where that is known from elsewhere.
     """
     by_guid: dict[int, list[Port]] = {}
     for each in found.end_ports():
@@ -29,6 +32,8 @@ def doubts(
             doubtful[port] = found.doubtful[here]
         elif any(each.node is not here.node for each in same):
             doubtful[port] = "another node says that it has this port GUID"
+        elif here.peer is not None and place_of(port.guid) not in (None, here.peer.link_end):
+            doubtful[port] = "its known link is another one"
         else:
             swept[port] = here
     changed = changed_links(list(swept.values())) if swept else {}

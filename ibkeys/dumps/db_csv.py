@@ -85,6 +85,7 @@ def read_db_csv(path: Path, limit: int) -> Said:
     reader = _Reader()
     for line in text_lines(path, limit):
         reader.take(line)
+        reader.said.refuse_too_much(line.path)
     return reader.finish(str(path))
 
 

@@ -39,6 +39,7 @@ def read_saquery(path: Path, limit: int) -> Said:
     reader = _Reader()
     for line in without_messages(text_lines(path, limit)):
         reader.take(line)
+        reader.said.refuse_too_much(line.path)
     reader.end_record()
     return reader.said
 

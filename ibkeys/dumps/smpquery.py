@@ -33,6 +33,7 @@ def read_smpquery(path: Path, limit: int, owner: PortSaid | None = None) -> Said
     reader = _Reader(owner)
     for line in without_messages(text_lines(path, limit)):
         reader.take(line)
+        reader.said.refuse_too_much(line.path)
     reader.end_part()
     if reader.row_line is not None:
         raise reader.row_line.error("this P_Key table has no last line (N pkeys capacity for this port): it is cut off")

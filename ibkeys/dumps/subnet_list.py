@@ -39,6 +39,7 @@ def read_subnet_list(path: Path, limit: int) -> Said:
     for line in text_lines(path, limit):
         if line.text.strip():
             reader.take(line)
+            reader.said.refuse_too_much(line.path)
     return reader.said
 
 

@@ -42,7 +42,7 @@ from ibkeys.mad.classes.gmp import KeyClass
 from ibkeys.mad.const import MgmtClass, PortPhysicalState
 from ibkeys.store.paths import StorePaths
 from ibkeys.topology.find import candidates, find_port, find_ports, no_such_port, pick
-from ibkeys.topology.model import Node, Port, Topology
+from ibkeys.topology.model import LinkEnd, Node, Port, Topology
 from ibkeys.topology.plausible import check_port_numbers
 from ibkeys.umad.port import UmadPort
 
@@ -142,8 +142,11 @@ class Fabric(OpenPort):
         wanted = list(ports)
         known = self.ring.class_keys
         keyed = [port for port in wanted if any(port.guid in keys for keys in known.values())]
-        doubtful = doubts(keyed, self._topology(), self.find_changed_links) if keyed else {}
+        doubtful = doubts(keyed, self._topology(), self.find_changed_links, self._known_place) if keyed else {}
         return questions_for(wanted, classes, known, doubtful, ask_unkeyed=ask_unkeyed)
+
+    def _known_place(self, port_guid: int) -> LinkEnd | None:
+        return None if self.ring.trust_topology else self.ring.place_of(port_guid)
 
     def ask_class_keys(self, questions: Sequence[Question], pkey_index: int | None = None) -> list[ClassKeyReading]:
         """Ask ports for keys of classes, many at a time, and return what was learned of each.

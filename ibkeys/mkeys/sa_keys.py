@@ -44,7 +44,11 @@ class SaKeys:
 
     def add_to(self, ring: KeyRing) -> None:
         """Add these keys and links to *ring*. What it has from other sources stays and comes first."""
-        foreign = {guid for guid, key in ring.by_guid.items() if not key.is_zero and self.m_keys.get(guid) != key}
+        foreign = {
+            guid
+            for guid, key in ring.by_guid.items()
+            if any(not each.is_zero and self.m_keys.get(guid) != each for each in (key, *ring.spares.get(guid, ())))
+        }
         taken = {end for link in ring.neighbors.items() for end in link}
         ring.neighbors.update(
             {

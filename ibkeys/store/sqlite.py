@@ -129,9 +129,12 @@ class Database:
         return StoreError(f"{self.path or 'memory'}: {_DAMAGED.format(what=self._what, error=why)}")
 
     def copy_to(self, path: Path, name: Path) -> None:
-        """Write the whole database into an empty file, which errors call *name*. Not synced."""
+        """Write the whole database into an empty file, which errors call *name*. Not synced.
+
+        The bytes of the name are given, for a name that is no UTF-8 is no text to SQLite.
+        """
         with self._plain_errors(name):
-            self._open_connection().execute("VACUUM INTO ?", (os.fspath(path),))
+            self._open_connection().execute("VACUUM INTO CAST(? AS TEXT)", (os.fsencode(path),))
 
     def rewrite(self) -> None:
         """Write the whole file again, so that nothing of what was changed or removed stays in free space."""
@@ -318,7 +321,7 @@ def connect(path: Path | None, read_only: bool) -> sqlite3.Connection:
 
     # mode=rw: SQLite never makes the file itself, so its mode is always ours.
     mode = "ro&immutable=1" if read_only else "rw"
-    name = ":memory:" if path is None else f"file:{quote(os.fspath(path.absolute()))}?mode={mode}"
+    name = ":memory:" if path is None else f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}"
     connection = sqlite3.connect(name, timeout=BUSY_SECONDS, isolation_level=None, uri=path is not None)
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")

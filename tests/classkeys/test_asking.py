@@ -271,3 +271,20 @@ def test_a_silent_class_does_not_keep_another_class_of_the_port_from_being_asked
         questions = fabric.class_key_questions([port], KEY_CLASSES.values(), ask_unkeyed=True)
         states = {each.of: each.state for each in fabric.ask_class_keys(questions)}
     assert states == {"cc": "silent", "vs": "silent", "n2n": "silent", "b": "zero"}
+
+
+def test_a_node_that_says_a_guid_elsewhere_gets_no_key_of_it(net: Subnet) -> None:
+    """The key files say where the port is. Its node is away, and another one says that it has its GUID."""
+    victim, liar = (net.port(f"node0{number} mlx4_0", 1) for number in (2, 3))
+    guid = victim.guid
+    with tool(net) as fabric:
+        before = fabric.sweep().find_guid(guid)[0].peer
+        assert before is not None
+        fabric.ring.neighbors = {(guid, 1): before.link_end, before.link_end: (guid, 1)}
+        fabric.ring.class_keys = {"vs": {guid: ClassKey(KEY)}}
+        victim.guid, liar.guid = 0x99, guid
+        found = fabric.sweep()
+        questions = fabric.class_key_questions(found.end_ports(), [KEY_CLASSES["vs"]])
+        (question,) = [each for each in questions if each.port.guid == guid]
+        assert question.key.is_zero
+        assert question.why_not == "not asked: its known link is another one, so its key is not sent there"

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from ibkeys.dumps import said
 from ibkeys.dumps.kinds import KINDS, kind_of
+from ibkeys.dumps.said import PortFields, PortSaid
+from ibkeys.errors import FileFormatError
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.fields import NumberRow
 from ibkeys.topology.model import Port
-from tests.dumps.bringing import DUMPS, M_KEY, bring
+from tests.dumps.bringing import DUMPS, M_KEY, bring, write
 
 
 def at(snapshot: Snapshot, lid: int, num: int | None = None) -> Port:
@@ -154,3 +159,37 @@ def test_node_records_say_who_and_how_many_entries() -> None:
 def test_a_refusal_of_the_sa_is_no_file_to_import() -> None:
     with pytest.raises(ValueError, match="is none of the files"):
         bring("ibnetdiscover.txt", "pktr-no.txt")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "START_PORTS\nNodeGuid,PortNum\n{rows}END_PORTS\n",
+        "START_LINKS\nNodeGuid1,PortNum1,NodeGuid2,PortNum2\n{links}END_LINKS\n",
+        "{infos}",
+        "{routes}",
+    ],
+)
+def test_a_file_with_more_than_any_fabric_is_refused_while_it_is_read(
+    lines: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(said, "MOST_RECORDS", 20)
+    text = lines.format(
+        rows="".join(f"{number:x},1\n" for number in range(1, 30)),
+        links="1,1,2,1\n" * 30,
+        infos="# Port info: Lid 1 port 0\nLMC:....0\n" * 30,
+        routes="# Port info: DR path slid 0; dlid 0; 0\nLMC:....0\n" * 30,
+    )
+    path = write(tmp_path, text + "x" * 70_000)  # the last line would be another error, and is not reached
+    with pytest.raises(FileFormatError, match=r"more than 20 nodes, ports or links, which no fabric has"):
+        bring(path)
+
+
+def test_rows_with_the_same_columns_share_what_they_lack() -> None:
+    first, second = PortFields(), PortFields()
+    for fields in (first, second):
+        fields.put(PortInfo.lid, 7)
+    lacks = [fields.into(PortSaid(1, 1)).lacks for fields in (first, second)]
+    assert lacks[0] is lacks[1]
+    assert PortInfo.m_key.attr in lacks[0]
+    assert PortInfo.lid.attr not in lacks[0]

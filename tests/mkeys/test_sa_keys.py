@@ -172,6 +172,14 @@ def test_an_sa_that_moves_a_port_gets_no_key_of_the_key_store_sent_there() -> No
     assert ring.by_guid[victim.guid] == keys[victim.guid]
 
 
+def test_an_sa_that_knows_one_key_of_a_port_gets_no_other_one_sent_there() -> None:
+    """The key store has two keys of a port, as after a change whose answer was lost; the SA knows the older one."""
+    ring = KeyRing(by_guid={1: MKey(7)}, spares={1: (FOREIGN,)})
+    links = {(1, 1): (2, 1), (2, 1): (1, 1)}
+    SaKeys({1: MKey(7)}, {1: 2}, {}, links).add_to(ring)
+    assert not ring.is_placed(1)
+
+
 _GUIDS = st.integers(1, 5)
 _ENDS = st.tuples(_GUIDS, st.integers(1, 3))
 _LINKS = st.dictionaries(_ENDS, _ENDS, max_size=8)

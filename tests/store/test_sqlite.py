@@ -369,3 +369,17 @@ def test_a_value_that_its_column_cannot_have_is_damage(at: int, value: object) -
     assert len(database.query("SELECT * FROM a")) == 3
     with pytest.raises(StoreError, match=f"damaged .{'ngtb'[at]} has an impossible value"):
         database.query("SELECT * FROM a", of="a")
+
+
+def test_a_name_that_is_no_utf_8_is_a_name(tmp_path: Path) -> None:
+    path, copy = (Path(os.fsdecode(os.fsencode(tmp_path) + name)) for name in (b"/a\xff?", b"/b\xff#"))
+    database = Database(path, ONE)
+    with database.transaction() as connection:
+        connection.execute("INSERT INTO a VALUES (7)")
+    copy.touch(0o600)
+    database.copy_to(copy, copy)
+    database.close()
+    copied = Database(copy, ONE)
+    assert copied.query("SELECT x FROM a") == [(7,)]
+    copied.close()
+    assert sorted(os.listdir(os.fsencode(tmp_path))) == [b"a\xff?", b"b\xff#"]

@@ -28,7 +28,7 @@ def fields_of(payload: Layout, mgmt_class: int, show_keys: bool = False) -> dict
 def masked_class_mad(mad: bytes, of: KeyClass) -> bytes:
     """Return *mad*, of the class *of* and of any length, without the key of its header and those of its attribute.
 
-    An attribute whose table is not known may hold keys: all of it is zeroed.
+    What no table describes may hold keys: an attribute that is not known, and all behind one that is known, is zeroed.
     """
     buffer = bytearray(mad)
     hidden = buffer[_KEY]
@@ -45,5 +45,5 @@ def masked_class_mad(mad: bytes, of: KeyClass) -> bytes:
         shown = details.masked().raw if details is not None else whole[:_DETAILS]
     else:
         shown = layout(whole).masked().raw
-    buffer[start : start + size] = shown.ljust(size, b"\0")[: len(payload)]
+    buffer[start:] = shown[: len(payload)].ljust(max(len(buffer) - start, 0), b"\0")
     return bytes(buffer)
