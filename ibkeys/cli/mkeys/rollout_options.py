@@ -114,7 +114,7 @@ _KEYS: Final = (
         "--opensm-conf",
         metavar="FILE",
         type=click.Path(path_type=Path),
-        help="The opensm.conf of an SM of this subnet: it must have the new key.",
+        help="The opensm.conf of an SM of this subnet. It must already have the new key.",
     ),
     click.option(
         "--new-m-key",
@@ -122,10 +122,17 @@ _KEYS: Final = (
         help="The key, with --same: @FILE reads it, '-' asks for it without echo.  [default: generated]",
     ),
     click.option("--protect", type=Number(0, 3), metavar="0..3", help="M_KeyProtectBits."),
-    click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="M_KeyLeasePeriod, 0 for none."),
+    click.option(
+        "--lease", type=Number(0, 65535), metavar="SECONDS", help="M_KeyLeasePeriod; 0: the lease never expires."
+    ),
 )
 _COURSE: Final = (
-    click.option("--first", type=Number(1, 1_000_000), metavar="N", help="Only the first N ports, then wait."),
+    click.option(
+        "--first",
+        type=Number(1, 1_000_000),
+        metavar="N",
+        help="Change only the first N ports, then stop until --continue.",
+    ),
     click.option("--continue", "go_on", is_flag=True, help="After --first: change the other ports."),
     click.option("--resume", is_flag=True, help="Finish a run that was interrupted, stopped, or had failures."),
     click.option("--abort", is_flag=True, help="Restore what the ports of the last run had before."),
@@ -213,7 +220,7 @@ _WAY: Final = (
         "--open-while-rotating",
         env=False,
         is_flag=True,
-        help="With --via opensm: change the key at level 0, where every port shows it.",
+        help="With --via opensm: lower the level to 0 while the key changes; meanwhile anyone can read it.",
     ),
 )
 
@@ -260,7 +267,11 @@ _CONFIRMING: Final = (
         help="With --via opensm: lower the level again unless confirmed within S seconds.",
     ),
     options.option(
-        "--confirm", env=False, type=Number(1, 2**31), metavar="ID", help="Confirm the run that waits for it."
+        "--confirm",
+        env=False,
+        type=Number(1, 2**31),
+        metavar="ID",
+        help="Confirm run ID, which waits for confirmation.",
     ),
     options.option(
         "--unconfirmed",
