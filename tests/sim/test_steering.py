@@ -54,7 +54,7 @@ def test_a_blank_line_and_a_comment_do_nothing(subnet: Subnet) -> None:
 @pytest.mark.parametrize(
     ("line", "part"),
     [
-        ("explode", "unknown command 'explode'; there are link, silent"),
+        ("explode", "unknown command 'explode'; the commands are link, silent"),
         ('link "x', "not closed"),
         ("link a", "write: link NODE[PORT] up|down"),
         ("link a b c", "too many words"),

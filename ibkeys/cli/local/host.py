@@ -86,8 +86,8 @@ def _require_port(view: HostView, ports: Sequence[KernelPort], local: LocalPorts
         return
     if not view.ports:
         raise NoDevice(
-            "the kernel shows no RDMA device: look whether there is an HCA and its driver is loaded (ibkeys doctor); "
-            "in a container, whether the device belongs to its network namespace (rdma system show)"
+            "the kernel shows no RDMA device: check that there is an HCA and its driver is loaded (ibkeys doctor); in "
+            "a container, check that the device belongs to its network namespace (rdma system show)"
         )
     wanted = " ".join([local.ca or "any device", *([f"port {local.port}"] if local.port is not None else [])])
     devices = dict.fromkeys(port.device for port in view.ports)

@@ -52,7 +52,10 @@ class KeyOptions:
         if course.abort and self.opensm_conf is not None:
             raise UsageError("--abort restores former keys, whatever an opensm.conf says: leave --opensm-conf out")
         if self.new_m_key is not None and not self.same:
-            raise UsageError("--new-m-key is one key for every port: say so with --same; without it keys are generated")
+            raise UsageError(
+                "--new-m-key sets the same key on every port, so it needs --same; without --new-m-key keys are "
+                "generated"
+            )
         if self.same and self.per_port:
             raise UsageError("--same and --per-port exclude each other")
         if not (course.is_of_an_earlier_run or self.same or self.per_port):

@@ -134,7 +134,9 @@ def _say(made: MadePolicy, policy: str | None, names: FoldedNames) -> None:
         if problem.severity == "warning":
             exits.warn(f"the policy: {problem.message} [{problem.code}]")
     if _options(made):
-        exits.warn(f"as the fabric is now with: ibkeys plan {_options(made)}", "note")
+        exits.warn(
+            f"to plan this policy with the settings that the fabric has now, use: ibkeys plan {_options(made)}", "note"
+        )
 
 
 def _changes(made: MadePolicy, kind: str) -> bool:
