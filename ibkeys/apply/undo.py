@@ -45,7 +45,7 @@ def plan_undo(
         if record.state == "undone":
             by = f" by operation {record.undone_by}; `ibkeys undo {record.undone_by}` repeats it"
             raise StoreError(
-                f"operation {operation} ({record.command}) was undone already{by if record.undone_by else ''}"
+                f"operation {operation} ({record.command}) has already been undone{by if record.undone_by else ''}"
             )
         former = former_in(journal, record)
         _refuse_key_files(journal, record, former)

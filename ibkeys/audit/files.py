@@ -89,7 +89,9 @@ def _partition(word: str, path: Path, line: int = 0) -> int:
     except (EncodeError, ValueError) as error:
         raise FileFormatError(str(error), str(path), line, 1 if line else 0) from None
     if not key.is_valid:
-        raise FileFormatError(f"{word} is no P_Key: partition 0 matches nothing", str(path), line, 1 if line else 0)
+        raise FileFormatError(
+            f"{word} is not a valid P_Key: partition number 0 is not allowed", str(path), line, 1 if line else 0
+        )
     return key.partition
 
 

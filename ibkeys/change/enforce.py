@@ -31,8 +31,8 @@ def plan_enforce(writer: Writer, port: PortHandle, inbound: bool | None, outboun
     shown = port.read_port_info()
     if is_router and not is_enforcing(shown):
         raise UsageError(
-            f"{port}: its PortInfo shows no enforcement, and no other field says whether a router can enforce: only a "
-            "router port that enforces already is changed"
+            f"{port}: enforcement is off on this router port, and no other field says whether a router can enforce: "
+            "ibkeys only changes router ports that already enforce"
         )
     writer.note_master_sm_lid(port)
     switch = port.read_switch_info()

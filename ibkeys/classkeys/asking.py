@@ -107,7 +107,9 @@ def way_to(local: LocalPort, port: Port, pkey_index: int | None = None) -> GmpPa
     for index in [*usual, *range(len(local.pkeys))]:
         if match_in_table(local.pkeys[index], table) is not None:
             return gmp_path(local, index)
-    raise Unreachable(f"{port}: none of its P_Keys matches one of the local port, so no MAD of this class reaches it")
+    raise Unreachable(
+        f"{port}: none of its P_Keys matches a P_Key of the local port, so no MAD of this class reaches it"
+    )
 
 
 def _ask(client: SmpClient, local: LocalPort, question: Question, pkey_index: int | None) -> Task:

@@ -42,7 +42,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
             "mkeys.classkey",
             "Show CC_Key, VS_Key, N2N manager key and B_Key: state, protect bit, lease and violations.",
         ),
-        "host-show": Entry("local.host", "Show what the kernel shows of this host's keys, without root."),
+        "host-show": Entry("local.host", "Show this host's keys as the kernel reports them, without root."),
         "discover": Entry("tools.discover", "Show nodes, ports and links of the whole subnet."),
         "names": Entry("tools.names", "Show GUID, name, LID and switch port of end ports."),
         "sm-show": Entry(

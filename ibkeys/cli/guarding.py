@@ -79,8 +79,8 @@ def _file(secret: str | None, option: str) -> str | None:
     path = Path(secret[1:])
     if any(path.is_relative_to(each) for each in _OF_A_PROCESS) or (path.exists() and not path.is_file()):
         raise UsageError(
-            f"{option}: the process that rolls back if this one dies must be able to read {path} again: with "
-            "--confirm-within give a regular file"
+            f"{option}: the process that rolls back must be able to read {path} again, so --confirm-within needs a "
+            "regular file"
         )
     return secret
 

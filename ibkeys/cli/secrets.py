@@ -57,7 +57,7 @@ def _read_key(kind: type[_K], text: str, option: str, from_environment: bool, co
     if text.startswith("-") and text != "-":
         raise UsageError(f"{option} needs a value: @FILE, or - to be asked; what follows it is an option")
     if text != "-" and not words_prompt:
-        raise UsageError(f"{option}: neither @FILE nor - (to be asked without echo) nor a number")
+        raise UsageError(f"{option} must be @FILE, a number, or - to be prompted without echo")
     return _ask(kind, option, confirm)
 
 
@@ -69,7 +69,7 @@ def check_passphrase_option(text: str | None, option: str, from_environment: boo
         raise UsageError(
             f"{option} from the environment must be @FILE: never put a passphrase itself into the environment"
         )
-    raise UsageError(f"{option}: neither @FILE nor - (to be asked without echo)")
+    raise UsageError(f"{option} must be @FILE, or - to be prompted without echo")
 
 
 def read_passphrase(text: str | None, option: str, confirm: bool = False) -> str:

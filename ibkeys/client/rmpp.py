@@ -76,7 +76,7 @@ class Receiver:
         if self.failure is not None:
             raise self.failure
         if not self.is_complete:
-            raise TransferFailed(f"{len(self._in_order)} segments in order so far, the last one is not among them")
+            raise TransferFailed(f"{len(self._in_order)} segments were received in order, but not the last one")
         return b"".join(self._in_order)
 
     def take(self, mad: bytes) -> bytes | None:

@@ -177,7 +177,7 @@ class SaClient:
             if not lid:
                 raise Unreachable(
                     f"{local.ca_name} port {local.port} knows no subnet manager (its MasterSMLID is 0), so there is no "
-                    "SA to query: is one running? --sm_port names the LID of one"
+                    "SA to query; if a subnet manager is running, give its LID with --sm_port"
                 )
             path = gmp_path(local, self.pkey_index)
             self._umad.register(MgmtClass.SUBN_ADM, SA_CLASS_VERSION)

@@ -62,7 +62,7 @@ def read_file(path: Path, kind: Kind, owner: PortSaid | None) -> Said:
     if owner is None:
         return kind.read(path, kind.limit)
     if kind is not SMPQUERY:
-        raise FileFormatError("--pkeys-of is for the output of smpquery pkeys, which this is not", str(path))
+        raise FileFormatError("--pkeys-of needs the output of smpquery pkeys; this file is something else", str(path))
     said = smpquery.read_smpquery(path, kind.limit, owner)
     if owner.table is None:
         raise FileFormatError("has no P_Key table of smpquery pkeys, which --pkeys-of says", str(path))

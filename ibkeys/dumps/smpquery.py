@@ -36,7 +36,9 @@ def read_smpquery(path: Path, limit: int, owner: PortSaid | None = None) -> Said
         reader.said.refuse_too_much(line.path)
     reader.end_part()
     if reader.row_line is not None:
-        raise reader.row_line.error("this P_Key table has no last line (N pkeys capacity for this port): it is cut off")
+        raise reader.row_line.error(
+            "the P_Key table is cut off: its last line (N pkeys capacity for this port) is missing"
+        )
     return reader.said
 
 

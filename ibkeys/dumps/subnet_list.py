@@ -75,7 +75,9 @@ class _Reader:
         at = splits[0].end()
         first, second = _END.fullmatch(line.text[:at]), _END.fullmatch(line.text[at + 1 : tail.start()])
         if first is None or second is None:
-            raise line.error("has an end that is no { CA Ports: SystemGUID: NodeGUID: ... { name } LID: PN: }")
+            raise line.error(
+                "has a link end that is not of the form { CA Ports: SystemGUID: NodeGUID: ... { name } LID: PN: }"
+            )
         return first, second
 
     def _end(self, line: TextLine, end: re.Match[str], is_first: bool) -> End:

@@ -309,7 +309,7 @@ class Fabric(OpenPort):
     def _own_route(self, node: Node, portnum: int | None, reached: Port, address: Address) -> list[Port]:
         same = [other for other in self._topology().nodes if other.guid == node.guid]
         if len(same) > 1:
-            raise AddressError(f"node GUID 0x{node.guid:016x} is that of {len(same)} nodes: {candidates(same)}")
+            raise AddressError(f"node GUID 0x{node.guid:016x} is shared by {len(same)} nodes: {candidates(same)}")
         found = [
             port for other in same for port in other.ports.values() if port.num == portnum and port.path is not None
         ]

@@ -264,7 +264,7 @@ class _Loader:
         ]
         origins = {(self.ports[port], name): file - 1 for port, name, file in self.tables["imported_values"]}
         if any(not 0 <= file < len(files) for file in origins.values()):
-            raise ValueError("a value of no file")
+            raise ValueError("a value refers to an imported file that is not listed")
         view = self._sa_view()
         return Snapshot(self.fabric, self.about, found, errors, probes, view, class_keys, files=files, origins=origins)
 

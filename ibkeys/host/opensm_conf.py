@@ -151,7 +151,7 @@ def _before_and_after(path: Path, wanted: KeyLines) -> tuple[bytes, bytes, os.st
 
 def _read_to_replace(path: Path) -> tuple[bytes, os.stat_result]:
     if path.is_symlink():
-        raise FileFormatError("is a symbolic link: name the file that it leads to", str(path))
+        raise FileFormatError("is a symbolic link: give the file that it points to", str(path))
     try:
         data, status = files.read_to_replace(path, files.SETTINGS)
     except FileNotFoundError as error:

@@ -34,7 +34,7 @@ def lines_of(store: KeyStore, protect: int | None = None, lease: int | None = No
     """
     found = _first_keys(store)
     if not found:
-        raise UsageError("the key store has no M_Key of any port, so there is none that an opensm.conf should have")
+        raise UsageError("the key store has no M_Key for any port, so there is no key for an opensm.conf")
     keys = {key for key, _ in found}
     if len(keys) > 1:
         return None

@@ -213,7 +213,7 @@ def decode(raw: bytes, attribute: str | None = None, show_keys: bool = False) ->
             f"{len(raw)} bytes are not a MAD (256 bytes); to decode a bare payload, name its attribute: {names}"
         )
     if len(raw) != layout.size:
-        raise MalformedMad(f"{attribute} has {layout.size} bytes (a whole MAD 256), {len(raw)} given")
+        raise MalformedMad(f"{attribute} is {layout.size} bytes (a whole MAD is 256), but {len(raw)} were given")
     return {"mad": None, "attribute": attribute, "fields": layout(raw).to_json(show_keys)}
 
 

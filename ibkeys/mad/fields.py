@@ -192,7 +192,7 @@ class TextRow(Row):
             raise EncodeError(f"{self.name}: {value!r} is not text")
         data = value.encode("utf-8", "surrogatepass")
         if len(data) > self.stop - self.byte:
-            raise EncodeError(f"{self.name}: {len(data)} bytes do not fit {self.stop - self.byte}")
+            raise EncodeError(f"{self.name}: {len(data)} bytes do not fit into {self.stop - self.byte}")
         return int.from_bytes(data.ljust(self.stop - self.byte, b"\0"))
 
 

@@ -39,7 +39,7 @@ def read_flag(remarks: Remarks, header: Header, pair: Pair) -> None:
         membership = membership_of(value.text) if value is not None else None
         if membership is None:
             at = value if value is not None else pair.name
-            remarks.warn(at.column, "bad-value", "defmember is full, limited or both; OpenSM ignores this one")
+            remarks.warn(at.column, "bad-value", "defmember must be full, limited or both; OpenSM ignores this value")
         else:
             assert value is not None
             remarks.check_spelling(value, membership)

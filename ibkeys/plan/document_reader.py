@@ -74,7 +74,7 @@ def _read(data: bytes, name: str, bound: bool) -> PartitionPlan:
 def _check_digest(plan: PartitionPlan, document: _Value) -> None:
     if "digest" not in document.value:
         raise FileFormatError(
-            "has no digest of what it leads to: an earlier version of ibkeys made it, or it was edited; plan again"
+            "has no digest of the plan: an earlier version of ibkeys made it, or it was edited; plan again"
         )
     said, found = document.get("digest").text(), plan_digest(plan)
     if said != found:

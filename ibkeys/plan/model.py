@@ -77,8 +77,8 @@ class PolicySource:
         """Return the bytes of the policy. Raises FileFormatError if the plan does not have them."""
         if self.text is None:
             raise FileFormatError(
-                f"the plan has no text of its policy ({self.file}), which a subnet manager would be given: an earlier "
-                "version of ibkeys made it; plan again"
+                f"the plan does not have the text of its policy ({self.file}), which a subnet manager needs: an "
+                "earlier version of ibkeys made it; plan again"
             )
         return self.text
 

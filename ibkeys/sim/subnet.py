@@ -49,9 +49,9 @@ class Subnet:
 
     def __init__(self, file: NetFile, port_guids: PortGuids = "file", seed: int = 0, links: Links = "active") -> None:
         if port_guids not in ("file", "ibsim"):
-            raise UsageError(f"port GUIDs {port_guids!r}: file and ibsim are known")
+            raise UsageError(f"port GUIDs {port_guids!r}: they must be 'file' or 'ibsim'")
         if links not in ("active", "initialize"):
-            raise UsageError(f"links {links!r}: active and initialize are known")
+            raise UsageError(f"links {links!r}: they must be 'active' or 'initialize'")
         self.faults = Faults(seed)
         self.history = History()
         self.receivers = Receivers()

@@ -160,7 +160,7 @@ def _refuse_one_file_of_several_hosts(files: Sequence[KeyFile]) -> None:
         other = seen.setdefault((found.inode, found.modified_ns, found.data), file)
         if other is not file and other.conf.machine.name != file.conf.machine.name:
             raise Refused(
-                f"{other.conf.name} and {file.conf.name} are one file, which both hosts have from one server: give "
+                f"{other.conf.name} and {file.conf.name} are the same file, which both hosts share: give "
                 "each host its own options file; nothing was changed",
                 "file",
             )

@@ -171,7 +171,9 @@ class Run:
             except OSError:
                 sees_it = False
             if not sees_it:
-                raise FileError(f"{conf.name}: {each.instance.name} does not see the new file (mounts of its own)")
+                raise FileError(
+                    f"{conf.name}: {each.instance.name} does not see the new file: it has mounts of its own"
+                )
 
     def _signal(self, opensms: Iterable[Running]) -> None:
         """Send SIGHUP to every OpenSM, even where the file had the keys already: it may not have been signalled."""

@@ -118,7 +118,7 @@ def entry_in(base: int, document: object) -> UfmPartition | None:
         [(key, value)] = document.items()
         if isinstance(value, dict) and _P_KEY.fullmatch(key):
             if p_key_base(key) != base:
-                raise EncodeError(f"asked for partition {base:#x}, it answers for {key}")
+                raise EncodeError(f"UFM was asked for partition {base:#x}, but it answered for {key}")
             document = value
     return partition_in(base, document)
 

@@ -38,8 +38,8 @@ def refuse_impossible(
     ]
     if both:
         raise UsageError(
-            f"{named(names(both))} would have the full and the limited P_Key of a partition: UFM knows one membership "
-            "of each GUID"
+            f"{named(names(both))} would have the full and the limited P_Key of a partition: UFM supports only "
+            "one membership of each GUID in a partition"
         )
 
 

@@ -129,7 +129,7 @@ def _choice(values: Mapping[str, str], name: str, known: Sequence[_Word], defaul
     for word in known:
         if word == text:
             return word
-    raise UsageError(f"{name}={text}: {' and '.join(known)} are known")
+    raise UsageError(f"{name}={text}: it must be {' or '.join(known)}")
 
 
 def _seed(text: str) -> int:

@@ -198,7 +198,7 @@ def test_canary_then_resume_then_undo(cli: Cli, tmp_path: Path) -> None:
     plan = written(tmp_path, Lab().plan({number: entries(0xFFFF, 0x8001) for number in (2, 5)}))
     result = cli("apply", plan, "--yes", "--first", 1)
     assert result.code == 0
-    assert result.out.endswith("done in part: operation 1 is open, `ibkeys apply --resume` continues\n")
+    assert result.out.endswith("partly done: operation 1 is still open; `ibkeys apply --resume` continues it\n")
     assert (pkeys(cli, 2)[1], 1 in pkeys(cli, 5)) == ("0x8001", False)
     again = cli("apply", plan, "--yes", "--dry-run")
     assert "operation 1 of the journal (apply) was never finished" in again.err

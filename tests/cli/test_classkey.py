@@ -179,7 +179,7 @@ def test_snapshot_holds_them_and_classkey_show_reads_it(place: Path, tmp_path: P
     assert [row["lid"] for row in ports if row["class_key_state"] == "hidden"] == [3]
     assert {row["class_key_state"] for row in ports if row["class"] == "n2n"} == {"silent"}
     asking = run("classkey-show", "--all", "--ask-unkeyed", "--from", file)
-    assert (asking.code, "queries nobody" in asking.err) == (2, True)
+    assert (asking.code, "sends no queries" in asking.err) == (2, True)
     plain = run("snapshot", tmp_path / "b.db", *at, "-f", "json")
     assert plain.json["class_keys"] is None
     alone = run("snapshot", tmp_path / "c.db", "--ask-unkeyed", *at)

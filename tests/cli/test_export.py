@@ -205,8 +205,11 @@ def test_a_snapshot_of_the_future_is_a_failure_and_not_the_newest_for_ever(tmp_p
         (["--listen", "0", "--token-file", "/nowhere"], "cannot be read"),
         (["--from", "x", "--policy", "opensm"], "--policy opensm needs the fabric"),
         (["--from", "x", "--probe-sa"], "leave --probe-sa out"),
-        (["--listen", "0", "-y", "-"], "-y: the fabric is read repeatedly without a terminal, so give @FILE"),
-        (["--listen", "0", "--keystore-passphrase", "-"], "so give @FILE"),
+        (
+            ["--listen", "0", "-y", "-"],
+            "-y: it is needed for every read of the fabric, and there is no terminal to ask on: give @FILE",
+        ),
+        (["--listen", "0", "--keystore-passphrase", "-"], "no terminal to ask on: give @FILE"),
         (["--policy", "/nowhere"], "/nowhere"),
         (["--at", "nobody"], "nobody"),
     ],

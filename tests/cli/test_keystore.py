@@ -383,7 +383,7 @@ def test_environment_takes_only_a_file(said: Cli, sealed: str, monkeypatch: pyte
 @pytest.mark.parametrize("option", ["--keystore-passphrase", "--new-passphrase"])
 def test_passphrase_in_clear_on_the_command_line_is_refused(said: Cli, sealed: str, option: str) -> None:
     result = said("mkey-encrypt", option, WORDS)
-    assert (result.code, "neither @FILE nor -" in result.error) == (2, True)
+    assert (result.code, "must be @FILE, or -" in result.error) == (2, True)
 
 
 def test_terminal_is_asked_twice_for_a_new_passphrase_and_once_for_the_old(

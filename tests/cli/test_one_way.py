@@ -109,7 +109,7 @@ def test_why_notes_enforcement_between_the_switches_of_the_two(tmp_path: Path) -
 def test_matrix_counts_and_lists_what_is_one_way(before: Path, after: Path) -> None:
     assert "one way" not in run("matrix", "--from", before).out
     out = run("matrix", "--from", after).out
-    assert "\n4 pairs are one way: packets get from one to the other, and no answer comes back" in out
+    assert "\n4 pairs are one way: packets reach the other port, but no answer comes back" in out
     assert "(what 6 ports can send depends on what inbound enforcement checks: see --inbound-check)" in out
     document = run("matrix", "--from", after, "-f", "json").json
     assert (document["pairs"], document["one_way"], document["inbound_check"]) == (7, 4, "partition")

@@ -131,7 +131,7 @@ def test_names_come_from_a_snapshot_and_a_map(policy: Path, tmp_path: Path) -> N
         (("policy-remove", "lustre", "SELF"), "does not name single ports"),
         (("policy-move", "lustre", "gpu=0x30"), "--full WHO or --limited WHO"),
         (("policy-move", "lustre", "gpu=0x30", "node01"), "no member of partition lustre"),
-        (("policy-move", "lustre", "0x21", "node04"), "one partition"),
+        (("policy-move", "lustre", "0x21", "node04"), "the same partition"),
         (("policy-add", "lustre", "--full", "node[1-"), "is not a set of names"),
     ],
 )

@@ -34,7 +34,7 @@ def test_the_policy_goes_to_standard_output_with_names_in_comments(changed: Cli)
     )
     assert result.out.startswith("# The P_Key tables of 8 end ports as they are")
     assert "--policy takes them from the present policy" in result.err
-    assert "as the fabric is now with: ibkeys plan --enforce off" in result.err
+    assert "to plan this policy with the settings that the fabric has now, use: ibkeys plan --enforce off" in result.err
 
 
 def test_a_plan_of_it_has_nothing_to_change(changed: Cli, tmp_path: Path) -> None:

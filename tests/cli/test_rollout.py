@@ -149,9 +149,7 @@ def test_a_port_that_cannot_be_asked_is_named_and_the_run_is_not_complete(
     result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes", "--keystore", tmp_path / "other")
     assert result.code == 3
     assert "left alone: node02 mlx4_0 (ca 0x0002c903000a1020) port 1, LID 2: it is at level 1 and hides" in result.out
-    assert result.err.splitlines()[-1] == (
-        "ibkeys: error: the run is not complete: of the ports 1 could not be queried"
-    )
+    assert result.err.splitlines()[-1] == ("ibkeys: error: the run is not complete: 1 port could not be queried")
 
 
 def test_under_a_subnet_manager_it_says_what_to_do_instead(key_file: Path, tmp_path: Path) -> None:
@@ -287,7 +285,7 @@ def test_failures_are_named_and_stop_the_run(cli: Cli, monkeypatch: pytest.Monke
         "ibkeys: failed: node04 mlx4_0 (ca 0x0002c903000a1040) port 1, LID 4: "
         "Set(PortInfo) was lost on its way each time; its old M_Key stays"
     )
-    assert said[-1] == "ibkeys: error: the run is not complete: of the ports 1 failed, 7 were not begun"
+    assert said[-1] == "ibkeys: error: the run is not complete: 1 port failed, 7 ports not begun"
     assert result.out.endswith(
         "run 2: 0 ports done, 1 failed, 0 left alone, 7 waiting\n"
         "  replies lost after the Set took effect: 0; Sets that never arrived: 3\n"

@@ -45,7 +45,10 @@ def test_an_undo_is_undone_and_says_so(cli: Cli) -> None:
     document = cli("undo", "--yes", "-f", "json").json
     assert (document["operation"], document["undoes"], document["complete"]) == (2, 1, True)
     again = cli("undo", 1, "--yes")
-    assert (again.code, "was undone already by operation 2; `ibkeys undo 2` repeats it" in again.error) == (3, True)
+    assert (again.code, "has already been undone by operation 2; `ibkeys undo 2` repeats it" in again.error) == (
+        3,
+        True,
+    )
     first = cli("journal", "-f", "json").json["operations"][0]
     assert (first["started"], first["finished"]) == (before["started"], before["finished"])
     assert "nothing to undo" in cli("undo", "--yes").error

@@ -204,7 +204,9 @@ def test_a_plan_of_version_1_is_read_and_has_no_text_for_a_subnet_manager() -> N
     found = loads(json.dumps(first_version(original)))
     assert found == replace(original, policy=replace(original.policy, text=None), sm_options=None)
     assert plan_digest(found) == plan_digest(original)
-    with pytest.raises(FileFormatError, match=r"no text of its policy \(p.conf\).* earlier version .*; plan again$"):
+    with pytest.raises(
+        FileFormatError, match=r"does not have the text of its policy \(p.conf\).* earlier version .*; plan again$"
+    ):
         found.policy.require_text()
 
 

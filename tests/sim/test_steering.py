@@ -54,7 +54,7 @@ def test_a_blank_line_and_a_comment_do_nothing(subnet: Subnet) -> None:
 @pytest.mark.parametrize(
     ("line", "part"),
     [
-        ("explode", "unknown command 'explode'; there are link, silent"),
+        ("explode", "unknown command 'explode'; the commands are link, silent"),
         ('link "x', "not closed"),
         ("link a", "write: link NODE[PORT] up|down"),
         ("link a b c", "too many words"),
@@ -365,7 +365,7 @@ def test_a_mistake_in_a_script_has_its_place(text: str, line: int, column: int) 
 def test_the_grammar_names_every_command_and_help_prints_it(subnet: Subnet) -> None:
     with pytest.raises(UsageError) as caught:
         execute(subnet, "?")
-    for verb in str(caught.value).partition("there are ")[2].split(", "):
+    for verb in str(caught.value).partition("the commands are ")[2].split(", "):
         assert f"\n{verb} " in f"\n{GRAMMAR}"
     assert execute(subnet, "help") == GRAMMAR.rstrip("\n")
 

@@ -223,8 +223,8 @@ class Planning:
         tight = without_room(before, state, rooms)
         if tight:
             raise UsageError(
-                f"{named(self._names(tight))}: its P_Key table has no room for the new P_Keys beside the old ones, "
-                "and UFM changes one partition at a time: free an entry first"
+                f"{named(self._names(tight))}: the P_Key table has no room for the old and the new P_Keys together, "
+                "which UFM needs because it changes one partition at a time: free an entry first"
             )
 
     def _find_drift(

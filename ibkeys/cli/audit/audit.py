@@ -66,7 +66,7 @@ _choice: Final = options.group(
     options.option(
         "--group", multiple=True, metavar="GROUP[,...]", help="Only rules of MK, KF, CK, PK, SE, QK, SM, HY."
     ),
-    options.option("--skip", multiple=True, metavar="ID[,ID...]", help="Not these rules; repeatable."),
+    options.option("--skip", multiple=True, metavar="ID[,ID...]", help="Skip these rules; repeatable."),
     WAIVERS,
     options.option("--no-remedy", is_flag=True, help="Leave the remedies out."),
 )
@@ -104,9 +104,9 @@ def audit(
 
     Each rule passes, fails, is unknown, does not apply or is waived. Unknown never counts as a pass: data that
     could not be read makes every rule that needs it unknown. Exit status 1: a rule fails at the severity of
-    --fail-on or worse. 3: something that should have been read was not, whatever else was found. With a filter the
-    rules still see the whole fabric, but findings about other ports are left out of the report and of the exit
-    status.
+    --fail-on or worse. Exit status 3: something that should have been read was not, regardless of the findings. With
+    a filter the rules still see the whole fabric, but findings about other ports are left out of the report and of
+    the exit status.
     """
     from ibkeys.audit.catalogue import rule_named, select
     from ibkeys.cli.audit.text import write_explanation

@@ -65,7 +65,7 @@ compare: Final = options.group(
     options.option(
         "--baseline", metavar="SNAPSHOT", help="An earlier snapshot: counters, indexes and cables are compared."
     ),
-    options.option("--registry", metavar="FILE", help="Who owns which partition: lines of P_KEY OWNER."),
+    options.option("--registry", metavar="FILE", help="File of partition owners, one P_KEY OWNER per line."),
     options.option("--inventory", metavar="FILE", help="The GUIDs that belong to this fabric, one per line."),
     SM_GUIDS,
     options.option(

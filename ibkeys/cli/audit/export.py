@@ -125,7 +125,10 @@ def _check(where: Where, target: Target, compared: Compare) -> None:
     if target.period is not None:
         for option, text in (("-y", where.m_key), ("--keystore-passphrase", where.keystore_passphrase)):
             if text is not None and not text.startswith("@"):
-                raise UsageError(f"{option}: the fabric is read repeatedly without a terminal, so give @FILE")
+                raise UsageError(
+                    f"{option}: it is needed for every read of the fabric, and there is no terminal to ask on: "
+                    "give @FILE"
+                )
     if target.textfile is not None:
         check_textfile(Path(target.textfile))
 

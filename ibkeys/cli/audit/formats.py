@@ -41,10 +41,12 @@ class ForChecks:
 checked: Final = options.group(
     "for_checks",
     ForChecks,
-    options.option("--site-id", metavar="TEXT", help="site_id of sdn04-04 and sdn04-05.  [default: the host's name]"),
-    options.option("--platform", metavar="TEXT", help="platform of both.  [default: infiniband]"),
     options.option(
-        "--tenants", metavar="FILE", help="Whose partition each is, for sdn04-04: lines P_KEY TENANT, or JSON."
+        "--site-id", metavar="TEXT", help="Value of site_id in sdn04-04 and sdn04-05.  [default: the host's name]"
+    ),
+    options.option("--platform", metavar="TEXT", help="Value of platform in both.  [default: infiniband]"),
+    options.option(
+        "--tenants", metavar="FILE", help="File of partition tenants for sdn04-04: one P_KEY TENANT per line, or JSON."
     ),
 )
 

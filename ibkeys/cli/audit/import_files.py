@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     type=(str, str),
     multiple=True,
     metavar="PORT FILE",
-    help="FILE is smpquery pkeys of PORT: LID, LID:N, GUID or GUID:N; repeatable.",
+    help="FILE is the output of smpquery pkeys for PORT: LID, LID:N, GUID or GUID:N; repeatable.",
 )
 @options.format
 @options.common
@@ -39,8 +39,9 @@ def import_(files: tuple[str, ...], out: str, pkeys_of: tuple[tuple[str, str], .
 
     FILE is an ibdiagnet2.db_csv, a file of ibnetdiscover --cache, the output of ibnetdiscover, saquery (NodeRecord,
     PortInfoRecord, PKeyTableRecord) or smpquery (nodeinfo, portinfo, switchinfo), or an opensm-subnet.lst. Name all
-    files of one fabric together. What none of them has is unknown. What the SM said is marked as its word. M_Keys
-    become fingerprints. Nothing is sent. Every command with --from then reads the snapshot.
+    files of one fabric together. Values that none of them has are unknown. Values that come only from the SM are
+    marked as reported by it. M_Keys are stored as fingerprints. Nothing is sent. Every
+    command with --from then reads the snapshot.
     """
     from ibkeys.dumps.importing import TableOf
     from ibkeys.opening import import_snapshot

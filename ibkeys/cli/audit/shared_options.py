@@ -19,7 +19,7 @@ FAIL_ON: Final = options.option(
     "--fail-on",
     type=NearChoice([*SEVERITIES, NEVER]),
     default="high",
-    help="Exit status 1 from this severity on.  [default: high]",
+    help="Exit with status 1 for findings of this severity or worse.  [default: high]",
 )
 SM_GUIDS: Final = options.option(
     "--sm-guids", multiple=True, metavar="GUID|@FILE", help="Port GUIDs that may run a subnet manager; repeatable."

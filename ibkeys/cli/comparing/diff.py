@@ -42,7 +42,9 @@ _LISTED: Final = 8
 @command("diff")
 @click.argument("a")
 @click.argument("b", required=False)
-@click.option("--reach", is_flag=True, help="Show pairs of ports that gained or lost reach, also one way.")
+@click.option(
+    "--reach", is_flag=True, help="Show pairs of ports that gained or lost reachability, in one or both directions."
+)
 @click.option("--pairs", is_flag=True, help="With --reach: list every pair.")
 @options.inbound_check
 @options.format
@@ -53,11 +55,11 @@ def diff(
 ) -> int:
     """Show what changed between two snapshots.
 
-    A is the earlier and B the later snapshot. If A is given alone, it is a folder of `snapshot --into`, and its
-    last two snapshots are compared. Shows cables that moved, hosts that were swapped, replaced HCAs and changed
-    names; other nodes and links that appeared or disappeared; P_Keys that were added, removed or moved to another
-    index, and memberships; M_Key, ProtectBits, lease, enforcement; counters. Data that is missing in one snapshot
-    is named and never shown as a change. Exit status 1 when anything differs.
+    A is the earlier and B the later snapshot. If only A is given, it is a folder written by `snapshot --into`, and its
+    last two snapshots are compared. Shows moved cables, swapped hosts, replaced HCAs and changed names, and other nodes
+    and links that appeared or disappeared. Also shows P_Keys that were added, removed or moved to another index, and
+    changes of memberships, M_Key, ProtectBits, lease, enforcement and counters. Data that is missing in one snapshot is
+    named and never shown as a change. Exit status 1 when anything differs.
     """
     from ibkeys.fabric.compare import compare
     from ibkeys.reach.difference import compare_reach

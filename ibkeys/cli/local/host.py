@@ -28,7 +28,12 @@ LISTED: Final = 10
 
 
 @command("host-show")
-@options.option("--partition", env=False, metavar="P_KEY", help="The partition of a job: what programs take for it.")
+@options.option(
+    "--partition",
+    env=False,
+    metavar="P_KEY",
+    help="Show which P_Key index programs would use for a job in this partition.",
+)
 @options.option("--sysfs", metavar="DIR", help="A copy of a host's /sys to read instead of this host's.")
 @options.folding
 @options.option(
@@ -42,11 +47,11 @@ LISTED: Final = 10
 @options.local_ports
 @options.common
 def host_show(local: LocalPorts, partition: str | None, sysfs: str | None, folding: Folding, format: str) -> int:
-    """Show what the kernel shows of this host's keys, without root.
+    """Show this host's keys as the kernel reports them, without root.
 
-    Shows each port's P_Keys by index, which of them NCCL, UCX, Open MPI and MVAPICH2 take, the IPoIB interfaces with
-    theirs, counters, virtual functions, and whether SELinux decides. Reads sysfs and netlink: no MAD is sent. With
-    --partition or -f env exits 1 if a program finds no P_Key for the job.
+    Shows each port's P_Keys by index, and which of them NCCL, UCX, Open MPI and MVAPICH2 use. Also shows each IPoIB
+    interface and its P_Key, counters, virtual functions, and whether SELinux restricts access. Reads sysfs and
+    netlink: no MAD is sent. With --partition or -f env, the exit status is 1 if a program finds no P_Key for the job.
     """
     from ibkeys.host.kernel.ports import chosen_ports, job_ports
     from ibkeys.host.kernel.programs import settings
@@ -81,8 +86,8 @@ def _require_port(view: HostView, ports: Sequence[KernelPort], local: LocalPorts
         return
     if not view.ports:
         raise NoDevice(
-            "the kernel shows no RDMA device: look whether there is an HCA and its driver is loaded (ibkeys doctor); "
-            "in a container, whether the device belongs to its network namespace (rdma system show)"
+            "the kernel shows no RDMA device: check that there is an HCA and its driver is loaded (ibkeys doctor); in "
+            "a container, check that the device belongs to its network namespace (rdma system show)"
         )
     wanted = " ".join([local.ca or "any device", *([f"port {local.port}"] if local.port is not None else [])])
     devices = dict.fromkeys(port.device for port in view.ports)

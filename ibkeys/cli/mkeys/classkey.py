@@ -82,7 +82,7 @@ def classkey_show(
     nobody knows what the query costs in the other classes; --ask-unkeyed queries them once, without retries.
     """
     if ask_unkeyed and where.snapshot is not None:
-        raise UsageError("--from reads a file, and queries nobody: leave --ask-unkeyed out")
+        raise UsageError("--ask-unkeyed cannot be used with --from, which sends no queries")
     wanted = classes_named(classes)
     found: dict[Port, list[ClassKeyReading]] = {}
 

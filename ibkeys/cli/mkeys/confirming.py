@@ -99,7 +99,7 @@ def _refuse_closed_store(where: Where, path: Path) -> None:
         raise UsageError(
             "the key store is encrypted, and with --confirm-within it cannot ask for the passphrase later: give "
             "--keystore-passphrase @FILE"
-        ).explained("The process that lowers the level when this one has died has no terminal.")
+        ).explained("If this process dies, another one lowers the level, and that one has no terminal to ask on.")
 
 
 def confirm(where: Where, command: str, run: int) -> int:

@@ -106,7 +106,7 @@ def _lease(row: Row) -> str | None:
 @options.address()
 @click.option("--new-m-key", metavar="@FILE|-", help="The new M_Key: @FILE reads it, '-' asks for it without echo.")
 @click.option("--protect", type=Number(0, 3), metavar="0..3", help="M_KeyProtectBits.")
-@click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="M_KeyLeasePeriod, 0 for none.")
+@click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="M_KeyLeasePeriod; 0: the lease never expires.")
 @options.changing
 @options.format
 @options.fabric

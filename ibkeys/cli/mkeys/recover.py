@@ -54,7 +54,7 @@ _asked: Final = options.group(
     "asked",
     _Asked,
     options.option(
-        "--topology", metavar="SNAPSHOT", help="Snapshot whose links lead to nodes behind protected switches."
+        "--topology", metavar="SNAPSHOT", help="Snapshot that has the links to nodes behind protected switches."
     ),
     options.option(
         "--try-keys", env=False, multiple=True, metavar="FILE", help="File of keys to try, one per line; repeatable."
@@ -86,8 +86,8 @@ _asked: Final = options.group(
 def mkey_recover(where: Where, asked: _Asked, consent: Changing, format: str) -> int:
     """Recover ports whose M_Key is lost: try keys, else wait for their leases.
 
-    Reads the whole subnet, shows which ports are silent or hide an unknown key and what probing them costs, and
-    asks before it continues. Keys that may fit are tried. The leases of all other ports are started, all at once
+    Reads the whole subnet. Shows which ports do not answer or hide an unknown key, and what probing them would cost.
+    Asks before it continues. Keys that may fit are tried. The leases of all other ports are started, all at once
     where the links are known (--topology, --security-keys, key store). A port whose lease has run out shows its
     key, which is saved in the key store. Nothing is set on a port without --set-new, --new-m-key, --protect or
     --lease.

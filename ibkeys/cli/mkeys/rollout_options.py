@@ -52,7 +52,10 @@ class KeyOptions:
         if course.abort and self.opensm_conf is not None:
             raise UsageError("--abort restores former keys, whatever an opensm.conf says: leave --opensm-conf out")
         if self.new_m_key is not None and not self.same:
-            raise UsageError("--new-m-key is one key for every port: say so with --same; without it keys are generated")
+            raise UsageError(
+                "--new-m-key sets the same key on every port, so it needs --same; without --new-m-key keys are "
+                "generated"
+            )
         if self.same and self.per_port:
             raise UsageError("--same and --per-port exclude each other")
         if not (course.is_of_an_earlier_run or self.same or self.per_port):
@@ -114,7 +117,7 @@ _KEYS: Final = (
         "--opensm-conf",
         metavar="FILE",
         type=click.Path(path_type=Path),
-        help="The opensm.conf of an SM of this subnet: it must have the new key.",
+        help="The opensm.conf of an SM of this subnet. It must already have the new key.",
     ),
     click.option(
         "--new-m-key",
@@ -122,10 +125,17 @@ _KEYS: Final = (
         help="The key, with --same: @FILE reads it, '-' asks for it without echo.  [default: generated]",
     ),
     click.option("--protect", type=Number(0, 3), metavar="0..3", help="M_KeyProtectBits."),
-    click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="M_KeyLeasePeriod, 0 for none."),
+    click.option(
+        "--lease", type=Number(0, 65535), metavar="SECONDS", help="M_KeyLeasePeriod; 0: the lease never expires."
+    ),
 )
 _COURSE: Final = (
-    click.option("--first", type=Number(1, 1_000_000), metavar="N", help="Only the first N ports, then wait."),
+    click.option(
+        "--first",
+        type=Number(1, 1_000_000),
+        metavar="N",
+        help="Change only the first N ports, then stop until --continue.",
+    ),
     click.option("--continue", "go_on", is_flag=True, help="After --first: change the other ports."),
     click.option("--resume", is_flag=True, help="Finish a run that was interrupted, stopped, or had failures."),
     click.option("--abort", is_flag=True, help="Restore what the ports of the last run had before."),
@@ -213,7 +223,7 @@ _WAY: Final = (
         "--open-while-rotating",
         env=False,
         is_flag=True,
-        help="With --via opensm: change the key at level 0, where every port shows it.",
+        help="With --via opensm: lower the level to 0 while the key changes; meanwhile anyone can read it.",
     ),
 )
 
@@ -260,7 +270,11 @@ _CONFIRMING: Final = (
         help="With --via opensm: lower the level again unless confirmed within S seconds.",
     ),
     options.option(
-        "--confirm", env=False, type=Number(1, 2**31), metavar="ID", help="Confirm the run that waits for it."
+        "--confirm",
+        env=False,
+        type=Number(1, 2**31),
+        metavar="ID",
+        help="Confirm run ID, which waits for confirmation.",
     ),
     options.option(
         "--unconfirmed",

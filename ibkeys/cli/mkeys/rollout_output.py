@@ -14,6 +14,7 @@ from ibkeys.cli.listing.causes import lines_by_cause, say_by_cause
 from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.render import IDENTITY, heading_of, schema, write_csv
 from ibkeys.cli.showing import LISTED_TROUBLES
+from ibkeys.printable import counted
 from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
@@ -208,14 +209,14 @@ class RunOutput:
         account = self._run.account
         if account.is_complete:
             return exits.DONE
-        missing = [f"{account.failed} failed"] if account.failed else []
-        missing += [f"{account.unread} could not be queried"] if account.unread else []
-        missing += [f"{account.waiting} were not begun"] if account.stopped else []
+        missing = [f"{counted(account.failed, 'port')} failed"] if account.failed else []
+        missing += [f"{counted(account.unread, 'port')} could not be queried"] if account.unread else []
+        missing += [f"{counted(account.waiting, 'port')} not begun"] if account.stopped else []
         if account.gone_back:
             exits.warn("the run was rolled back: nobody confirmed it", "error")
         if not missing:
             return exits.NOT_COMPLETED
-        exits.warn(f"the run is not complete: of the ports {', '.join(missing)}", "error")
+        exits.warn(f"the run is not complete: {', '.join(missing)}", "error")
         return exits.NOT_COMPLETED
 
 

@@ -21,8 +21,8 @@ class Changing:
 changing: Final = group(
     "consent",
     Changing,
-    option("--dry-run", env=False, is_flag=True, help="Show what would change, change nothing."),
+    option("--dry-run", env=False, is_flag=True, help="Show what would change, but change nothing."),
     option("--yes", env=False, is_flag=True, help="Do not ask."),
-    option("--force", env=False, is_flag=True, help="Override the interlock active-sm, and no other."),
+    option("--force", env=False, is_flag=True, help="Override only the interlock active-sm."),
     option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."),
 )

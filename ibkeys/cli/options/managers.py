@@ -43,7 +43,8 @@ wait_for_sm: Final = option(
     type=Number(1, 86_400),
     default=60,
     metavar="S",
-    help="Seconds without progress before OpenSM is signalled again, then before it is given up.  [default: 60]",
+    help="Seconds without progress before OpenSM is signalled again, and as many again before ibkeys gives up.  "
+    "[default: 60]",
 )
 opensm: Final = group(
     "through",

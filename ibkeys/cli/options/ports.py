@@ -34,7 +34,7 @@ kind: Final = group(
     "kind",
     Kind,
     option("-L", "--Lid", "lid", env=False, is_flag=True, help="ADDR is a LID (the default)."),
-    option("-D", "--Direct", "direct", env=False, is_flag=True, help="ADDR is a directed route, as 0,1,4."),
+    option("-D", "--Direct", "direct", env=False, is_flag=True, help="ADDR is a directed route, such as 0,1,4."),
     option("-G", "--Guid", "guid", env=False, is_flag=True, help="ADDR is a port or node GUID."),
     option("-N", "--Name", "name", env=False, is_flag=True, help="ADDR is a node's name."),
 )

@@ -49,22 +49,42 @@ format: Final = option(
 )
 
 _partition: Final = option(
-    "--partition", env=False, multiple=True, metavar="P_KEY", help="Only full or limited members; repeatable."
+    "--partition",
+    env=False,
+    multiple=True,
+    metavar="P_KEY",
+    help="Only members of this partition; repeatable.",
 )
 _filter_options: Final[tuple[Callable[..., Any], ...]] = (
-    option("--node", env=False, multiple=True, metavar="GLOB", help="Only nodes of this name, as 'gpu*'; repeatable."),
+    option(
+        "--node",
+        env=False,
+        multiple=True,
+        metavar="GLOB",
+        help="Only nodes with this name, such as 'gpu*'; repeatable.",
+    ),
     option("--hosts", env=False, is_flag=True, help="Only channel adapters."),
     option("--switch", env=False, is_flag=True, help="Only switches."),
     _partition,
     option("--p-key", env=False, multiple=True, metavar="P_KEY", help="Only ports with this P_Key; repeatable."),
-    option("--level", env=False, multiple=True, type=Number(0, 3), metavar="0..3", help="Only this level; repeatable."),
+    option(
+        "--level",
+        env=False,
+        multiple=True,
+        type=Number(0, 3),
+        metavar="0..3",
+        help="Only ports at this protection level; repeatable.",
+    ),
     option("--nonzero", env=False, is_flag=True, help="Only ports that have counted a violation."),
     option("--changed-since", env=False, metavar="SNAPSHOT", help="Only ports that differ from this snapshot."),
 )
 _folding_options: Final[tuple[Callable[..., Any], ...]] = (
-    option("--each", env=False, is_flag=True, help="One row for each port.  [default where no terminal is]"),
+    option("--each", env=False, is_flag=True, help="One row for each port.  [default if the output is not a terminal]"),
     option(
-        "--fold", env=False, is_flag=True, help="One row for all ports with the same values.  [default on a terminal]"
+        "--fold",
+        env=False,
+        is_flag=True,
+        help="One row for all ports with the same values.  [default if it is a terminal]",
     ),
 )
 folding: Final = group("folding", Folding, *_folding_options)

@@ -124,7 +124,7 @@ def apply(
 
     if choices.confirm is not None:
         if plan is not None or choices != _Choices(confirm=choices.confirm) or consent.dry_run:
-            raise UsageError("--confirm ID takes no other option: it confirms the change of another apply")
+            raise UsageError("--confirm ID takes no other option: it confirms a change made by another run of apply")
         return _confirm(where, choices.confirm)
     if plan is None and not choices.resume:
         raise UsageError("nothing to apply: give a PLAN that `ibkeys plan --out PLAN` wrote, or --resume")

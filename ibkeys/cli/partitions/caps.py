@@ -26,8 +26,8 @@ def caps_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
     """Show P_Key capacities and enforcement capabilities.
 
     PartitionCap is the size of the P_Key table of CA and router ports and of a switch's port 0,
-    PartitionEnforcementCap that of a switch's external ports. Both belong to the node, so the table of --all leaves
-    external ports out. The NV-RAM bits show whether M_Key and P_Keys survive a reset.
+    PartitionEnforcementCap that of a switch's external ports. Both belong to the node, so with --all the table
+    leaves external ports out. The NV-RAM bits show whether M_Key and P_Keys survive a reset.
     """
     sheet = read_sheet(
         where,

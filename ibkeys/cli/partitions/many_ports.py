@@ -158,7 +158,7 @@ class ManyPortsChange(ShownChange):
             write("rolled back, except as listed above" if plan.failed else "rolled back: the tables are as they were")
         elif applied and (plan.rest or plan.failed):
             on = f"ibkeys undo {plan.undoes}" if plan.undoes is not None else "ibkeys apply --resume"
-            write(f"done in part: operation {plan.operation_id} is open, `{on}` continues")
+            write(f"partly done: operation {plan.operation_id} is still open; `{on}` continues it")
         elif applied:
             back = "rolls it back" if plan.undoes is None else "repeats it"
             write(f"done, verified by a fresh read; `ibkeys undo {plan.operation_id}` {back}")

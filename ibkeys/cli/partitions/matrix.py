@@ -230,7 +230,7 @@ def _write_table(shown: _Shown) -> None:
     write(f"{count} pair{'s' if count != 1 else ''} {ports} can talk, {where} (each: --pairs)")
     if one_way:
         is_one_way = "pairs are one way" if one_way != 1 else "pair is one way"
-        write(f"{one_way} {is_one_way}: packets get from one to the other, and no answer comes back (each: --pairs)")
+        write(f"{one_way} {is_one_way}: packets reach the other port, but no answer comes back (each: --pairs)")
     if depending := len(reach.depending_on_inbound_check()):
         ports = f"port{'s' if depending != 1 else ''}"
         write(f"(what {depending} {ports} can send depends on what inbound enforcement checks: see --inbound-check)")

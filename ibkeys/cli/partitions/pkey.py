@@ -46,8 +46,9 @@ def pkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
     """Show P_Key tables.
 
     Lists the entries that are not empty, with index, partition and membership. ADDR is a LID unless -D, -G or -N is
-    given; without ADDR the local port is shown. PORTNUM defaults to 0 on a switch, and to the port that is reached
-    on other nodes. Without the right to send SMPs, the table of a local port is read from sysfs, which is said.
+    given; without ADDR the local port is shown. PORTNUM defaults to port 0 on a switch. On other nodes it is the
+    port that ADDR reaches. Without the right to send SMPs, the table of a local port is read from sysfs instead, and
+    a message says so.
     """
     folded = is_folded(listing, format)
     source = {}
@@ -185,8 +186,8 @@ def pkey_add(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing
     """Add P_Keys to a port's table, each at the first free index.
 
     PKEY is 0x8001, 0x1:full or 0x1:limited. A word that begins with 0x is a P_Key, so write a LID in decimal, or
-    after -L. Several such words without an ADDR in decimal need -L, -D, -G or -N (-D 0 is the local port). No other
-    entry changes its index.
+    after -L. If you give several P_Keys and no ADDR in decimal, add -L, -D, -G or -N (-D 0 is the local port). No
+    other entry changes its index.
     """
     from ibkeys.change.pkeys import plan_add
 
@@ -203,9 +204,9 @@ def pkey_add(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing
 def pkey_remove(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing, format: str) -> int:
     """Remove P_Keys from a port's table; the others keep their indexes.
 
-    PKEY is 0x8001, 0x1:full or 0x1:limited, and exactly that P_Key is removed: full and limited are two P_Keys. A
-    word that begins with 0x is a P_Key, so write a LID in decimal, or after -L. Several such words without an ADDR
-    in decimal need -L, -D, -G or -N (-D 0 is the local port).
+    PKEY is 0x8001, 0x1:full or 0x1:limited. Only that P_Key is removed: a partition's full and limited P_Keys are
+    separate. A word that begins with 0x is a P_Key, so write a LID in decimal, or after -L. If you give several
+    P_Keys and no ADDR in decimal, add -L, -D, -G or -N (-D 0 is the local port).
     """
     from ibkeys.change.pkeys import plan_remove
 

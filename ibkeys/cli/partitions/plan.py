@@ -67,8 +67,8 @@ _asked: Final = options.group(
         "policy_file",
         required=True,
         metavar="FILE|opensm|ufm:URL",
-        help="The partition policy, a partitions.conf; opensm: that of the master on this host; ufm:URL: UFM's "
-        "partitions.",
+        help="The partition policy, a partitions.conf; opensm: the policy of the master on this host; ufm:URL: the "
+        "partitions of that UFM.",
     ),
     options.option("--out", metavar="PLAN", env=False, help="Write the plan to this file, for apply."),
     options.option(

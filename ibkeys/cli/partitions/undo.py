@@ -36,7 +36,7 @@ _choices: Final = options.group(
         "--allow-break",
         env=False,
         is_flag=True,
-        help="Allow a temporary loss of connectivity for the pairs that it names.",
+        help="Allow the temporary loss of connectivity that undo lists.",
     ),
     options.option(
         "--at-once",
@@ -69,10 +69,10 @@ def undo(
 ) -> int:
     """Restore what an operation overwrote.
 
-    Restores P_Key tables byte for byte, and enforcement bits, for apply, pkey-set, pkey-add, pkey-remove and
-    enforce-set. ID is the number that `ibkeys journal` shows; without it the last operation that was not undone is
-    undone. The undo is an operation of its own: undoing it repeats the change. A change through OpenSM is undone
-    through OpenSM, with the same policies in reverse. Counters that were cleared cannot be restored; M_Keys have
+    Restores P_Key tables (byte for byte) and enforcement bits that apply, pkey-set, pkey-add, pkey-remove or
+    enforce-set changed. ID is the number that `ibkeys journal` shows. Without it, the last operation that is not yet
+    undone is taken. The undo is an operation of its own: undoing it repeats the change. A change through OpenSM is
+    undone through OpenSM, with the same policies in reverse. Counters that were cleared cannot be restored; M_Keys have
     commands of their own.
     """
     from ibkeys.apply.apply_plan import ApplyHooks

@@ -87,7 +87,7 @@ def _show(reach: Reach, one: Port, other: Port, format: str) -> int:
     else:
         _write_proof(one, other, verdict)
     for port in verdict.unread:
-        exits.warn(f"{port}: its P_Key table, or whether it enforces, could not be read", "not read")
+        exits.warn(f"{port}: its P_Key table or its enforcement state could not be read", "not read")
     if None in verdict.ways:
         return exits.NOT_COMPLETED
     return exits.DONE if verdict.can_talk else exits.SAYS_NO

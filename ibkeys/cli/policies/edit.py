@@ -88,9 +88,9 @@ def policy_add(
 ) -> int:
     """Add ports to a partition in a policy file.
 
-    PARTITION is its name, its P_Key as 0x21, or both as lustre=0x21, which creates a partition that does not exist.
-    WHO is a name as 'stage[1-48]' or 'tank*', a GUID, a LID, SWITCH:3, or ALL, SELF and the like. Comments, order
-    and every other byte stay.
+    PARTITION is a name, a P_Key such as 0x21, or both (lustre=0x21). The last form creates the partition if it does not
+    exist. WHO is a name such as 'stage[1-48]' or 'tank*', a GUID, a LID, SWITCH:3, or a word such as ALL or SELF.
+    Comments, order and every other byte are kept.
     """
     from ibkeys.cli.policies.members import keywords_of, parse_partition
     from ibkeys.partitions.editing.changes import add_members

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @options.option(
     "--policy",
     metavar="FILE|opensm|ufm:URL",
-    help="Take names, flags and groups of partitions from this policy; P_Keys do not have them.",
+    help="Take the names, flags and groups of partitions from this policy: they cannot be read from the fabric.",
 )
 @options.option("--sm-guid", env=False, type=GUID, metavar="GUID", help="The subnet manager's port, for SELF.")
 @options.option("--out", env=False, metavar="FILE", help="Write the policy to this file.")
@@ -59,9 +59,9 @@ def policy_from(
 ) -> int:
     """Write a policy that describes the current fabric.
 
-    Each member is named by its GUID, with its name in a comment; the default partition states the membership of
-    most ports. Lists what a partitions.conf cannot express, and exits 1 when planning the policy on this very
-    fabric would change something.
+    Each member is named by its GUID, with its name in a comment. In the default partition, the membership that most
+    ports have is written once, as ALL, and the exceptions are listed. Lists what a partitions.conf cannot express.
+    Exits 1 if planning this policy on the same fabric would change something.
     """
     from ibkeys.cli.policies.edited import PolicyFile, refuse_what_objects
     from ibkeys.cli.policies.members import known_ports
@@ -134,7 +134,9 @@ def _say(made: MadePolicy, policy: str | None, names: FoldedNames) -> None:
         if problem.severity == "warning":
             exits.warn(f"the policy: {problem.message} [{problem.code}]")
     if _options(made):
-        exits.warn(f"as the fabric is now with: ibkeys plan {_options(made)}", "note")
+        exits.warn(
+            f"to plan this policy with the settings that the fabric has now, use: ibkeys plan {_options(made)}", "note"
+        )
 
 
 def _changes(made: MadePolicy, kind: str) -> bool:

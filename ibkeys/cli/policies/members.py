@@ -34,9 +34,7 @@ def parse_partition(text: str) -> PartitionName:
         name, key = "", text
     base = parse_p_key(key).partition if key else None
     if base == 0 or (equals and not key) or not text:
-        raise UsageError(
-            f"{clean(text)!r} is not a partition: write its name, its P_Key as 0x21, or both as lustre=0x21"
-        )
+        raise UsageError(f"{clean(text)!r} is not a partition: give its name, its P_Key (0x21), or both (lustre=0x21)")
     return PartitionName(name.strip() or None, base)
 
 

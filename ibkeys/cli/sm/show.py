@@ -40,8 +40,8 @@ def sm_show(where: Where, sm_hosts: SmHosts, dry_run: bool, format: str) -> int:
     """Show the subnet managers, each OpenSM's files and options, and dangerous settings.
 
     The master and every standby are found on the fabric (SMInfo), each OpenSM of this host among its processes, and
-    those of other hosts by ssh (--sm-host). Data that cannot be read is named, never guessed. Changes nothing. Keys
-    are shown only as zero, default or set.
+    those of other hosts by ssh (--sm-host). Data that cannot be read is reported as such, never guessed. Changes
+    nothing. Keys are shown only as zero, default or set.
     """
     from ibkeys.cli.sm.words import write_words
     from ibkeys.sm.dangers.catalogue import all_dangers

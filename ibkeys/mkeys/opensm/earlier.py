@@ -43,7 +43,7 @@ def refuse_another_subnet(writer: Writer, found: Topology) -> None:
     behind = {each.named[0] for each in found.unasked if each.named is not None}
     is_swapped = not behind or any(port.port_guid in behind for port in ports)
     if not (found.troubles and is_swapped):
-        raise UsageError(f"{none} is on this subnet, so it is another one: {another}")
+        raise UsageError(f"{none} is on this subnet, so that run was on a different one: {another}")
     first = found.troubles[0]
     raise UsageError(f"{none} was found by the sweep, which ended at {first.port}: {first.error}").explained(
         "If the adapter of this host was replaced, follow what the error says about that port.",

@@ -264,7 +264,7 @@ class KeyRun:
                 f"The ports: {ports}.",
                 f"Either it does not read {master.conf.name}, which has its former values again: OpenSM never "
                 "reads an options file that did not exist when it started.",
-                "Or its sweep takes longer, and it may still set it.",
+                "Or OpenSM's sweep takes longer, and OpenSM may still set the key.",
             )
         return NotStored(
             f"{words}: {counted(len(seen.wrong), 'port')} did not get it within {around.wait:g} s, although OpenSM "

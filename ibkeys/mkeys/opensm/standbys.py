@@ -81,7 +81,7 @@ class Standby:
         for each in reached:
             if each.machine.name == self.host:
                 return each.machine
-        raise HostNotReached(f"host {self.host} of {self.name} was not named: --sm-host", self.host)
+        raise HostNotReached(f"{self.name} runs on host {self.host}, which was not given with --sm-host", self.host)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as the key store keeps it."""
@@ -177,7 +177,7 @@ class Standbys:
                     f"{'does not answer' if state is None else f'is {state}'}: start it ({standby.command}), then "
                     "continue with --resume",
                     standby.host,
-                ).explained("The M_Key is set, the level was not raised.")
+                ).explained("The M_Key was set, but the level was not raised.")
         self._watch(standby)
 
     def _watch(self, standby: Standby) -> None:

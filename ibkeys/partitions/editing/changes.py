@@ -174,7 +174,7 @@ def move_members(
     ]
     there = find_partition(removed.after, target)
     if there is not None and removed.changes and there.base == removed.changes[0].base:
-        raise UsageError(f"{source} and {target} are one partition")
+        raise UsageError(f"{source} and {target} are the same partition")
     added = add_members(removed.after, target, rules, ports)
     return EditedPolicy(policy, added.after, (*removed.changes, *added.changes), added.unchanged, removed.notes)
 

@@ -187,7 +187,7 @@ class _Reader:
         guid = self.next_guids[node_type]
         if guid in self.guids:
             other = self.guids[guid]
-            raise line.error(f'GUID 0x{guid:016x} is that of node "{other.node_id}" of line {other.line}', 0)
+            raise line.error(f'GUID 0x{guid:016x} is already used by node "{other.node_id}" on line {other.line}', 0)
         description, rest = _description(line.text[line.at :])
         node = FileNode(
             node_type,

@@ -77,7 +77,7 @@ def socket_name(base: str, suffix: str) -> bytes:
 def check_name(base: str) -> str:
     """Return *base*; raises UsageError when no socket can be named after it."""
     if not base or "\0" in base or len(base.encode("utf-8", "replace")) > MAX_NAME:
-        raise UsageError(f"{base[:100]!r} is not a name for a socket: 1 to {MAX_NAME} bytes without NUL")
+        raise UsageError(f"{base[:100]!r} is not a valid socket name: 1 to {MAX_NAME} bytes without NUL")
     return base
 
 

@@ -135,7 +135,11 @@ class Traffic:
         self.packets += 1
         sent = _sent(client, raw, mad)
         if _is_subscription(sent.mad) and not self._may_subscribe(client, sent.mad):
-            self._outbox.write(client, sent.returned_with_error(errno.EPERM), "another program here takes the Reports")
+            self._outbox.write(
+                client,
+                sent.returned_with_error(errno.EPERM),
+                "another program on this host already receives the Reports",
+            )
             return
         if self._watch is not None:
             slid, qpn = protocol.lid(sent.slid), int.from_bytes(raw[protocol.DQP])

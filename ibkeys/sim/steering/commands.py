@@ -93,7 +93,7 @@ def read_line(line: str) -> Action | None:
     verb, *words = tokens
     known = _VERBS.get(verb.text)
     if known is None:
-        raise LineError(f"unknown command {shortened(verb.text)}; there are {', '.join(_VERBS)}", verb.column)
+        raise LineError(f"unknown command {shortened(verb.text)}; the commands are {', '.join(_VERBS)}", verb.column)
     usage, fewest, most, reader = known
     if not fewest <= len(words) <= most:
         at = words[most] if len(words) > most else verb

@@ -42,7 +42,7 @@ class OtherGuard:
     def began(self, seen: SeenFile, process: OpensmProcess) -> str:
         """Start it, and return its token. Raises HostRefused, HostNotReached."""
         if self.token:
-            raise HostRefused(f"{self._host}: the guard runs already", self._host)
+            raise HostRefused(f"{self._host}: the guard is already running", self._host)
         talk = self._writer.conversation
         who = "+".join(self._named(process))
         try:

@@ -50,7 +50,7 @@ class Image:
                 raise EncodeError(f"an attribute in the journal has {ATTRIBUTE_SIZE} bytes, {len(blob)} given")
             if self.attribute == "PortInfo" and any(blob[:8]):
                 raise EncodeError(
-                    "a PortInfo for the journal still has its M_Key; zero it, give the key store's reference"
+                    "a PortInfo for the journal still has its M_Key; zero it and give the key store's reference"
                 )
 
 

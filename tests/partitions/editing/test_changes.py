@@ -178,7 +178,7 @@ def test_a_port_is_moved_with_its_membership_or_another_one() -> None:
     ]
     with pytest.raises(UsageError, match=r"no member of partition X: 0x0000000000000003 \(stage3 mlx5_0\)"):
         move_members(parse_policy(text), X, PartitionName("Y", None), {1: None, 3: None}, PORTS)
-    with pytest.raises(UsageError, match="one partition"):
+    with pytest.raises(UsageError, match="the same partition"):
         move_members(parse_policy(text), X, PartitionName(None, 5), {1: None}, PORTS)
     with pytest.raises(UsageError, match="every port stays"):
         move_members(parse_policy(text + "Default : 0x1=full ;"), PartitionName(None, 0x7FFF), X, {1: None}, PORTS)

@@ -265,7 +265,7 @@ def test_what_was_not_begun_cannot_be_told(there: There, file: Path) -> None:
             with pytest.raises(HostRefused, match="was not started"):
                 say()
         guard.began(host.look(file), process)
-        with pytest.raises(HostRefused, match="runs already"):
+        with pytest.raises(HostRefused, match="already running"):
             guard.began(host.look(file), process)
         assert guard.over()
 
