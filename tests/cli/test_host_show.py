@@ -9,6 +9,8 @@ import pwd
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -104,14 +106,14 @@ def test_a_device_name_cannot_put_a_line_into_a_job_script(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("format", ["table", "json", "csv", "env"])
-def test_names_that_are_no_utf_8_are_escaped(tmp_path: Path, format: str) -> None:
-    tree = Tree(tmp_path / "sys")
+def test_names_that_are_no_utf_8_are_escaped(open_folder: Path, format: str) -> None:
+    tree = Tree(open_folder / "sys")
     tree.port(tree.device("mlx5_0"), (0xFFFF,))
     tree.parent("ib0", 0x0002C90300A10021, 0xFFFF)
     for path, name in (("class/infiniband/mlx5_0", b"m\xff"), ("class/net/ib0", b"ib\xfe\x1b[2J")):
         place = tree.root / path
         place.rename(os.fsdecode(os.fsencode(place.parent) + b"/" + name))
-    done = _as_nobody(tmp_path, "host-show", "--sysfs", str(tree.root), "-f", format)
+    done = _as_nobody("host-show", "--sysfs", str(tree.root), "-f", format)
     assert (done.returncode, done.stderr) == (0, "")
     assert "m\\udcff" in done.stdout
     assert "\x1b" not in done.stdout
@@ -180,26 +182,33 @@ def test_selinux_is_told_where_it_decides(tree: Tree) -> None:
     ("name", "format"),
     [*((name, "json") for name in BUILDERS), ("connectx", "table"), ("mlx4", "csv"), ("qib", "env"), ("rxe", "env")],
 )
-def test_nobody_sees_all_of_it(tmp_path: Path, name: str, format: str) -> None:
-    """As user nobody, in a process of its own; where the tests are not run by root, as whoever runs them."""
-    tree = BUILDERS[name](tmp_path / "sys")
+def test_nobody_sees_all_of_it(open_folder: Path, name: str, format: str) -> None:
+    """As user nobody, in a process of its own."""
+    tree = BUILDERS[name](open_folder / "sys")
     tree.open_to_all()
     as_root = run("host-show", "--sysfs", tree.root, "-f", format)
-    done = _as_nobody(tmp_path, "host-show", "--sysfs", str(tree.root), "-f", format)
+    done = _as_nobody("host-show", "--sysfs", str(tree.root), "-f", format)
     assert (done.returncode, done.stdout, done.stderr) == (as_root.code, as_root.out, as_root.err)
     assert as_root.code == (1 if (name, format) == ("rxe", "env") else 0)
     assert as_root.out
 
 
-def _as_nobody(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    """Run ``ibkeys ARGS`` without rights, with copies of all that the tests' own user alone may read."""
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user may enter; that of pytest is the tests' own user's."""
+    with tempfile.TemporaryDirectory(prefix="ibkeys-host-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def _as_nobody(*args: str) -> subprocess.CompletedProcess[str]:
+    """Run ``ibkeys ARGS`` without rights: as user nobody, but as the tests' own user where that is not root, or where
+    nobody may not enter the folder of this working tree."""
     settings: dict[str, object] = {}
-    if os.geteuid() == 0:
+    places = (*Path(sys.executable).absolute().parents, *Path(ibkeys.__file__).absolute().parents)
+    if os.geteuid() == 0 and all(folder.stat().st_mode & 0o001 for folder in places):
         user = pwd.getpwnam("nobody")
         settings = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-    for above in (folder, *folder.parents):
-        if above.stat().st_uid == os.geteuid() and not above.stat().st_mode & 0o001:
-            above.chmod(above.stat().st_mode | 0o011)
     environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "LANG": "C.UTF-8"}
     command = [sys.executable, "-m", "ibkeys", *args]
     return subprocess.run(  # type: ignore[call-overload,no-any-return]
