@@ -95,7 +95,7 @@ def test_spellings_of_hex(words: list[str]) -> None:
     [
         (["00" * 255], "255 bytes"),
         (["00" * 257], "257 bytes"),
-        (["--attribute", "PortInfo", "00" * 63], "63 given"),
+        (["--attribute", "PortInfo", "00" * 63], "63 were given"),
         (["--attribute", "P_KeyTabel", "00" * 64], "P_KeyTable"),
         (["0g"], "'g'"),
         (["123"], "whole number of bytes"),

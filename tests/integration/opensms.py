@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -66,8 +67,7 @@ def attached(
 ) -> tuple[subprocess.Popen[str], Log]:
     """Start a program that goes on, in a folder of its own that begins with *name*, and return it with what it says;
     it is ended with *stack*. *environment*: beside that of *served*."""
-    folder = served.folder / f"{name}-{len(list(served.folder.iterdir()))}"
-    folder.mkdir()
+    folder = tempfile.mkdtemp(prefix=f"{name}-", dir=served.folder)
     process = subprocess.Popen(
         served.arguments(command),
         cwd=folder,
