@@ -6,7 +6,6 @@ The rows are those of the facts of UFM: NVIDIA's REST guide and what eight clien
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -16,12 +15,16 @@ from ibkeys.errors import UfmNotReached, UfmRefused
 from ibkeys.ufm.access import UfmAccess, UfmToken
 from ibkeys.ufm.answers import partition_in
 from ibkeys.ufm.rest import Ufm, adding, changing
-from tests.ufm.mock import TOKEN, Mock, ufm
+from tests.ufm.mock import TOKEN, Mock
 
 HERE = Path(__file__).parent
 FILES = {
     "answers": HERE / "test_answers.py",
+    "access": HERE / "test_access.py",
     "client": HERE / "test_client.py",
+    "rest": HERE / "test_rest.py",
+    "tls": HERE / "test_tls.py",
+    "token": HERE / "test_token.py",
     "sheet": HERE / "test_sheet.py",
     "stored": HERE.parent / "apply" / "ufm" / "test_stored.py",
     "commands": HERE.parent / "cli" / "test_ufm.py",
@@ -30,10 +33,10 @@ FILES = {
 }
 ROWS = {
     # 1: who asks
-    "/ufmRestV3: the token raw, not in Base64": "client test_the_token_is_in_one_header_and_nowhere_else",
-    "/ufmRest: a client certificate": "client test_a_client_certificate_says_who_asks",
+    "/ufmRestV3: the token raw, not in Base64": "token test_the_token_is_in_one_header_and_nowhere_else",
+    "/ufmRest: a client certificate": "tls test_a_client_certificate_says_who_asks",
     "a login page with status 200": "via test_a_login_page_stops_everything_before_anything_is_changed",
-    "self-signed certificates are usual": "client test_a_certificate_that_nobody_vouches_for_is_refused",
+    "self-signed certificates are usual": "tls test_a_certificate_that_nobody_vouches_for_is_refused",
     "one client's debug log prints the password": "secrecy test_a_whole_story",
     "no compare-and-set: the last writer wins": "via test_somebody_who_is_faster_is_not_overwritten",
     # 2: P_Keys and GUIDs
@@ -43,22 +46,22 @@ ROWS = {
     "membership is a word": "answers test_members",
     # 3: calls
     "the list is plain, a dictionary, or of dictionaries": "answers test_the_list_of_all_partitions",
-    "a plain list: each partition is asked for": "client test_many_questions_together_have_an_end",
+    "a plain list: each partition is asked for": "rest test_many_questions_together_have_an_end",
     "guids_data and qos_conf do not go together on the list": "sheet test_the_list_is_not_asked_for_qos",
     "one entry flat, or below its P_Key": "answers test_one_partition_flat_nested_or_absent",
-    "an absent key: {} or 404": "client test_an_absent_partition_is_none",
-    "POST adds, PUT replaces, DELETE removes": "client test_changes_are_sent_as_the_facts_say",
+    "an absent key: {} or 404": "rest test_an_absent_partition_is_none",
+    "POST adds, PUT replaces, DELETE removes": "rest test_changes_are_sent_as_the_facts_say",
     "POST makes every member full": "stored test_which_calls",
     "an empty PUT has an unknown effect": "stored test_after_the_calls_ufm_has_what_is_wanted_and_its_flags",
-    "DELETE takes a list with commas": "client test_many_guids_are_removed_by_several_calls",
+    "DELETE takes a list with commas": "rest test_many_guids_are_removed_by_several_calls",
     "DELETE of an absent GUID": "via test_one_that_left_already_is_no_error",
     "defaults of index0 and ip_over_ib": "stored test_a_new_partition_has_the_flags_of_the_policy",
     "index0 is of each member": "stored test_members_of_two_kinds_are_not_made_one_kind",
-    "partition_name from 6.22 on": "client test_whether_ufm_takes_names",
+    "partition_name from 6.22 on": "rest test_whether_ufm_takes_names",
     "PUT carries no QoS, and may reset it": (
         "via test_what_put_does_not_carry_is_told_before_and_what_it_loses_afterwards"
     ),
-    "QoS values below qos_conf, or flat": "client test_of_one_partition_its_qos_is_read_too",
+    "QoS values below qos_conf, or flat": "rest test_of_one_partition_its_qos_is_read_too",
     "the default partition is empty, and everybody is in it": (
         "answers test_the_default_partition_is_never_known_whatever_is_listed"
     ),
@@ -71,7 +74,7 @@ ROWS = {
     "success is 200, 201, with an empty body, JSON or text": "sheet test_what_is_a_success_of_a_change",
     "errors are JSON, text or HTML": "client test_an_answer_that_is_none_is_an_error",
     "401 and 403": "client test_a_wrong_token_is_refused_and_not_repeated",
-    "202 with a job in Location": "client test_a_change_that_begins_a_job_names_it",
+    "202 with a job in Location": "rest test_a_change_that_begins_a_job_names_it",
     "jobs: ID and Status, or in lower case": "answers test_jobs",
     "a job that fails, or does not end": "via test_a_job_is_waited_for",
     "5xx in the middle": "via test_an_error_in_the_middle_leaves_what_can_be_resumed_and_undone",
@@ -98,13 +101,6 @@ def test_each_row_has_its_test(row: str) -> None:
     file, name = ROWS[row].split()
     tree = ast.parse(FILES[file].read_text())
     assert name in {each.name for each in tree.body if isinstance(each, ast.FunctionDef)}
-
-
-@pytest.fixture
-def mock() -> Iterator[Mock]:
-    with ufm() as served:
-        served.store(0x10, g2c903000a1011="full", g2c903000a1021="limited")
-        yield served
 
 
 def client(mock: Mock) -> Ufm:
