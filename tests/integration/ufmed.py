@@ -10,11 +10,16 @@ from pathlib import Path
 
 from tests.corpus import DATA
 from tests.integration.hosted import Hosted, Running, opensm
+from tests.integration.tenants import tables
 from tests.integration.waiting import Waiting
 from tests.ufm.mock import Mock, token_file, ufm
 
+Members = dict[int, dict[int, str]]
+"""Partition (its base) → node number → membership."""
+
 NODES = {number: 0x0002C903000A1001 + 16 * number for number in range(1, 7)}
 """Number of a node of two-switch.net → its port GUID."""
+RED_AND_BLUE: Members = {0x10: {2: "full", 3: "full"}, 0x20: {4: "full", 5: "limited"}}
 
 
 class Ufmed:
@@ -61,7 +66,7 @@ class Ufmed:
 
 
 @contextmanager
-def ufmed(before: dict[int, dict[int, str]]) -> Iterator[Ufmed]:
+def ufmed(before: Members) -> Iterator[Ufmed]:
     """Serve two-switch.net with an OpenSM below a UFM. *before*: partition → node → membership, in force already."""
     with ufm() as mock:
         for base, members in before.items():
@@ -72,7 +77,7 @@ def ufmed(before: dict[int, dict[int, str]]) -> Iterator[Ufmed]:
             yield found
 
 
-def policy(partitions: dict[int, dict[int, str]]) -> str:
+def policy(partitions: Members) -> str:
     """The policy file of what a UFM would store."""
     lines = ["Default=0x7fff, ipoib : ALL=full, SELF=full ;"]
     for base, members in partitions.items():
@@ -81,7 +86,7 @@ def policy(partitions: dict[int, dict[int, str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def stored(mock: Mock) -> dict[int, dict[int, str]]:
+def stored(mock: Mock) -> Members:
     """What the UFM stores: partition → node → membership, without empty ones."""
     numbers = {guid: number for number, guid in NODES.items()}
     found = {base: {numbers[guid]: word for guid, word in mock.words(base).items()} for base in mock.partitions}
@@ -93,3 +98,8 @@ def waiting(over: Ufmed, seconds: str) -> Waiting:
     over.plan(policy({0x10: {2: "full"}}))
     words = ("apply", over.served.folder / "plan.json", "--confirm-within", seconds, "--ufm-token", f"@{over.token}")
     return Waiting(over.served, *words, via=over.url)
+
+
+def sets(over: Ufmed) -> dict[tuple[int, int], set[int]]:
+    """Return the P_Keys of each port on the wire, without their indexes."""
+    return {key: {*table.values()} for key, table in tables(over.served).items()}

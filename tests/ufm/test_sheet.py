@@ -29,16 +29,18 @@ FILES = {
     "stored": HERE.parent / "apply" / "ufm" / "test_stored.py",
     "commands": HERE.parent / "cli" / "test_ufm.py",
     "via": HERE.parent / "integration" / "test_via_ufm.py",
+    "calls": HERE.parent / "integration" / "test_via_ufm_calls.py",
+    "lies": HERE.parent / "integration" / "test_via_ufm_lies.py",
     "secrecy": HERE.parent / "integration" / "test_ufm_secrecy.py",
 }
 ROWS = {
     # 1: who asks
     "/ufmRestV3: the token raw, not in Base64": "token test_the_token_is_in_one_header_and_nowhere_else",
     "/ufmRest: a client certificate": "tls test_a_client_certificate_says_who_asks",
-    "a login page with status 200": "via test_a_login_page_stops_everything_before_anything_is_changed",
+    "a login page with status 200": "calls test_a_login_page_stops_everything_before_anything_is_changed",
     "self-signed certificates are usual": "tls test_a_certificate_that_nobody_vouches_for_is_refused",
     "one client's debug log prints the password": "secrecy test_a_whole_story",
-    "no compare-and-set: the last writer wins": "via test_somebody_who_is_faster_is_not_overwritten",
+    "no compare-and-set: the last writer wins": "lies test_somebody_who_is_faster_is_not_overwritten",
     # 2: P_Keys and GUIDs
     "P_Keys unpadded, padded, with the membership bit": "answers test_a_p_key_is_a_partition_in_any_spelling",
     "GUIDs bare, in mixed case, with 0x": "answers test_a_guid_is_a_number_in_any_spelling",
@@ -54,12 +56,12 @@ ROWS = {
     "POST makes every member full": "stored test_which_calls",
     "an empty PUT has an unknown effect": "stored test_after_the_calls_ufm_has_what_is_wanted_and_its_flags",
     "DELETE takes a list with commas": "rest test_many_guids_are_removed_by_several_calls",
-    "DELETE of an absent GUID": "via test_one_that_left_already_is_no_error",
+    "DELETE of an absent GUID": "calls test_one_that_left_already_is_no_error",
     "defaults of index0 and ip_over_ib": "stored test_a_new_partition_has_the_flags_of_the_policy",
     "index0 is of each member": "stored test_members_of_two_kinds_are_not_made_one_kind",
     "partition_name from 6.22 on": "rest test_whether_ufm_takes_names",
     "PUT carries no QoS, and may reset it": (
-        "via test_what_put_does_not_carry_is_told_before_and_what_it_loses_afterwards"
+        "calls test_what_put_does_not_carry_is_told_before_and_what_it_loses_afterwards"
     ),
     "QoS values below qos_conf, or flat": "rest test_of_one_partition_its_qos_is_read_too",
     "the default partition is empty, and everybody is in it": (
@@ -76,23 +78,23 @@ ROWS = {
     "401 and 403": "client test_a_wrong_token_is_refused_and_not_repeated",
     "202 with a job in Location": "rest test_a_change_that_begins_a_job_names_it",
     "jobs: ID and Status, or in lower case": "answers test_jobs",
-    "a job that fails, or does not end": "via test_a_job_is_waited_for",
-    "5xx in the middle": "via test_an_error_in_the_middle_leaves_what_can_be_resumed_and_undone",
+    "a job that fails, or does not end": "calls test_a_job_is_waited_for",
+    "5xx in the middle": "calls test_an_error_in_the_middle_leaves_what_can_be_resumed_and_undone",
     "a slow answer": "client test_a_server_that_sends_a_byte_now_and_then_is_given_up",
-    "a change shows a moment later": "via test_a_ufm_that_shows_a_change_a_moment_later_is_believed",
-    "only the wire proves it": "via test_a_ufm_that_says_yes_and_never_syncs_ends_with_exit_3_and_names_the_ports",
+    "a change shows a moment later": "lies test_a_ufm_that_shows_a_change_a_moment_later_is_believed",
+    "only the wire proves it": "lies test_a_ufm_that_says_yes_and_never_syncs_ends_with_exit_3_and_names_the_ports",
     # 5: files
-    "gv.cfg decides who is in the default partition": "via test_what_ufm_cannot_do_is_refused",
+    "gv.cfg decides who is in the default partition": "calls test_what_ufm_cannot_do_is_refused",
     # 6: what a UFM may do
-    "an unknown GUID: 404": "via test_a_guid_that_ufm_does_not_know_stops_it_before_anything_is_changed",
-    "GUIDs of hosts to come": "via test_after_an_undo_those_who_came_since_stay",
+    "an unknown GUID: 404": "calls test_a_guid_that_ufm_does_not_know_stops_it_before_anything_is_changed",
+    "GUIDs of hosts to come": "lies test_after_an_undo_those_who_came_since_stay",
     "the last member goes, and the partition with it": (
-        "via test_a_partition_that_ufm_drops_with_its_last_member_comes_back_as_it_was"
+        "calls test_a_partition_that_ufm_drops_with_its_last_member_comes_back_as_it_was"
     ),
     "the last member goes, and the partition stays": "via test_the_wire_is_as_planned_and_after_undo_as_before",
-    "half of it is stored": "via test_a_ufm_that_loses_half_is_found_out_by_reading_back",
+    "half of it is stored": "lies test_a_ufm_that_loses_half_is_found_out_by_reading_back",
     "nothing follows from not listed": "commands test_what_ufm_does_not_say_stays",
-    "members without a membership": "via test_members_without_a_membership_are_left_alone",
+    "members without a membership": "lies test_members_without_a_membership_are_left_alone",
 }
 
 
