@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from ibkeys.reach.reach import Reach
     from ibkeys.scripting import ChangeRun, Fabric
     from ibkeys.sim.subnet import Subnet
-    from ibkeys.topology.model import Node, Port, Topology, Trouble
+    from ibkeys.topology.model import Topology, Trouble
+    from ibkeys.topology.nodes import Node, Port
     from ibkeys.umad.port import UmadPort
     from ibkeys.version import __version__
 
@@ -115,8 +116,8 @@ _EXPORTED = {
     "ChangeRun": "scripting",
     "Fabric": "scripting",
     "Subnet": "sim.subnet",
-    "Node": "topology.model",
-    "Port": "topology.model",
+    "Node": "topology.nodes",
+    "Port": "topology.nodes",
     "Topology": "topology.model",
     "Trouble": "topology.model",
     "__version__": "version",

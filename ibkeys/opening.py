@@ -16,7 +16,7 @@ from ibkeys.printable import counted, named
 from ibkeys.scripting import Fabric
 from ibkeys.store.keys.sealing import Passphrase
 from ibkeys.store.paths import StorePaths, store_paths
-from ibkeys.topology.node_names import read_node_name_map
+from ibkeys.topology.names.node_names import read_node_name_map
 
 if TYPE_CHECKING:
     from ibkeys.dumps.importing import TableOf

@@ -11,7 +11,7 @@ from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import Fabric as OpenFabric
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import PKey
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 if TYPE_CHECKING:
     from ibkeys.change.consent import Consent, Objection

@@ -21,7 +21,7 @@ from ibkeys.sim import routing
 from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.topology.model import LinkEnd
+from ibkeys.topology.nodes import LinkEnd
 
 FIRST_KEY = 0xA0B1C2D300000000
 _NO_KEY = bytes(8)

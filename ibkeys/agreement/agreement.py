@@ -19,7 +19,8 @@ from ibkeys.fabric.sa_view import SaView
 from ibkeys.mad.records import PKeyTableRecord
 from ibkeys.partitions.model import Policy
 from ibkeys.topology.enforcement import leaf_of
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 from ibkeys.topology.subnet_manager import shown_subnet_manager
 
 What = Literal["pkey", "enforcement", "m_key_protection"]

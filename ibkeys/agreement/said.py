@@ -12,7 +12,7 @@ from ibkeys.fabric.sa_view import SaView
 from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.mad.attributes import PKeyTable, PortInfo
 from ibkeys.topology.enforcement import Enforcement
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 Members = frozenset[int]
 """The P_Keys of one partition that a port has: none, the full one, the limited one or both."""

@@ -13,7 +13,8 @@ from ibkeys.partitions.model import Policy
 from ibkeys.partitions.opensm_tables import place_leaf
 from ibkeys.plan.model import Enforce
 from ibkeys.topology.enforcement import Enforcement, leaf_of
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 
 
 @dataclass(frozen=True, slots=True)

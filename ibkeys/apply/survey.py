@@ -17,7 +17,8 @@ from ibkeys.plan.kinds import levels
 from ibkeys.plan.stages import enforces_all_along
 from ibkeys.printable import counted
 from ibkeys.topology.enforcement import INBOUND, OUTBOUND, Enforcement, enforced, leaf_of
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 from ibkeys.topology.port_id import PortKey
 from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids
 

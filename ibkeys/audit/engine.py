@@ -11,8 +11,9 @@ from ibkeys.audit.findings import SEVERITIES, Coverage, Profile, Report, Result,
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.rule import NO_IDENTITY, Draft, Rule, Verdict
 from ibkeys.audit.waivers import Waivers
-from ibkeys.topology.model import Port, Trouble
+from ibkeys.topology.model import Trouble
 from ibkeys.topology.moves import Moved
+from ibkeys.topology.nodes import Port
 from ibkeys.topology.port_id import LookedAt
 
 

@@ -20,8 +20,9 @@ from ibkeys.partitions.model import Policy
 from ibkeys.reach.reach import Reach
 from ibkeys.store.keys.keystore import KeyState
 from ibkeys.topology.enforcement import leaf_of
-from ibkeys.topology.model import Port, Topology, Trouble
+from ibkeys.topology.model import Topology, Trouble
 from ibkeys.topology.moves import Moves
+from ibkeys.topology.nodes import Port
 from ibkeys.topology.recabling import what_moved
 from ibkeys.ufm.sm_settings import SmSettings
 

@@ -11,7 +11,7 @@ from ibkeys.audit.inputs import AuditInput, number
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.fields import NumberRow
 from ibkeys.topology.enforcement import as_shown
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 Evidence = Mapping[str, Mapping[str, Any]]
 

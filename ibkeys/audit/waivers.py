@@ -37,7 +37,7 @@ from ibkeys.audit.rule import Draft
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.keys.guid import is_spelled_as_guid, parse_guid
 from ibkeys.store.private_files import os_error
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 _KEYS: Final = frozenset({"rule", "ports", "pairs", "reason", "expires"})
 # tomllib takes time by the square of the parts of a dotted name, and waivers have none with more than one.

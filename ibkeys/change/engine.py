@@ -38,7 +38,7 @@ from ibkeys.errors import IbkeysError, MadStatusError, NoReply, SendRefused, Sto
 from ibkeys.mad.attributes import Attribute, NodeInfo, PortInfo
 from ibkeys.mad.const import Method
 from ibkeys.store.journal import Entry, Image, Operation
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 IN_CHANGE: Final = 256
 """Most Sets that are in change at once, unless the command says otherwise."""

@@ -10,7 +10,7 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.store.journal import Image
 from ibkeys.topology.enforcement import as_shown
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 Value = str | int | bool | None
 """A P_Key or an M_Key's state as text, a bit as true or false, a number; None is nothing there, or not known."""

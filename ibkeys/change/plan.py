@@ -12,7 +12,8 @@ from ibkeys.change.pending_set import PendingSet
 from ibkeys.change.writer import Writer
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.origin import Origin
-from ibkeys.topology.model import Port, Trouble
+from ibkeys.topology.model import Trouble
+from ibkeys.topology.nodes import Port
 
 
 @dataclass(frozen=True, slots=True)

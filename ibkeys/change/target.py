@@ -10,7 +10,7 @@ from ibkeys.fabric.handle import PortHandle
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.topology.enforcement import Enforcement
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 from ibkeys.topology.port_id import PortId, PortKey
 
 

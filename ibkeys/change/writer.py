@@ -22,7 +22,7 @@ from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.lock import exclusive
 from ibkeys.store.origin import Origin, this_process
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 from ibkeys.topology.subnet_manager import SubnetManager
 
 Entered = TypeVar("Entered")

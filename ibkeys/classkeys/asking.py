@@ -22,7 +22,7 @@ from ibkeys.mad.attributes import ClassPortInfo
 from ibkeys.mad.classes.gmp import CLASS_PORT_INFO, VS_KEY_SUPPORTED, ClassName, KeyClass, build_class_mad
 from ibkeys.mad.classes.key_info import KeyInfo, KeySettings
 from ibkeys.mad.const import MadStatus, Method
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 from ibkeys.umad.port import LocalPort
 
 FREE_WITHOUT_KEY: Final = frozenset({"b"})

@@ -11,7 +11,7 @@ from typing import Final, Literal, get_args
 
 from ibkeys.mad.classes.gmp import KEY_CLASSES, ClassName
 from ibkeys.mad.classes.key_info import KeyInfo, KeySettings
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 ClassKeyState = Literal["set", "zero", "hidden", "absent", "silent", "refused", "unconfirmed", "not-asked"]
 """``set``: the key was shown. ``zero``: it was shown as 0. ``hidden``: 0 with the protect bit, so there is one.

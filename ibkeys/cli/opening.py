@@ -296,7 +296,7 @@ def _config(where: Where) -> Config:
 
 
 def _default_name_map(where: Where) -> Path | None:
-    from ibkeys.topology.node_names import read_node_name_map
+    from ibkeys.topology.names.node_names import read_node_name_map
 
     if is_simulated(where) or not os.access(DEFAULT_NAME_MAP, os.R_OK):
         return None

@@ -22,7 +22,7 @@ from ibkeys.cli.render import IDENTITY, Row, heading_of, write_csv, write_detail
 from ibkeys.cli.screen.colour import bar_console
 from ibkeys.cli.screen.lines import keep_whole
 from ibkeys.errors import IbkeysError
-from ibkeys.topology.folded_names import FoldedNames
+from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.discovery.wanted import OnFound, Wanted
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from ibkeys.fabric.source import ReadablePort, Source
     from ibkeys.reach.why import Check
     from ibkeys.scripting import Fabric
-    from ibkeys.topology.model import Port, Topology
+    from ibkeys.topology.model import Topology
+    from ibkeys.topology.nodes import Port
 
 LISTED_TROUBLES: Final = 10
 """More than this many ports that could not be read are only counted in tables; JSON lists all."""

@@ -18,7 +18,8 @@ from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import IbkeysError, NoReply, SendRefused
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo
-from ibkeys.topology.model import LinkEnd, Port, Trouble
+from ibkeys.topology.model import Trouble
+from ibkeys.topology.nodes import LinkEnd, Port
 
 _ProvenLink = tuple[Port, LinkEnd, Proof]
 

@@ -11,7 +11,8 @@ from ibkeys.discovery.links.proof import Proof
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import NodeType
-from ibkeys.topology.model import LinkEnd, Node, Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import LinkEnd, Node, Port
 
 _NODE_TYPE: Final = NodeInfo.node_type.byte
 _NODE_GUID: Final = NodeInfo.node_guid.span

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from ibkeys.keys.classkey import ClassKey
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.classes.gmp import ClassName
-from ibkeys.topology.model import LinkEnd, Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import LinkEnd, Port
 
 OPEN_LEVELS = frozenset({0, 1})
 """M_KeyProtectBits at which a Get without the key is answered, counts nothing and starts no lease (IBA 14.2.4)."""

@@ -12,7 +12,8 @@ from typing import Final
 
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.printable import names_all
-from ibkeys.topology.model import LinkEnd, Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import LinkEnd, Port
 
 _MOST_TOLD: Final = 20
 """More moved links than this are only counted: then the known topology is that of another day."""

@@ -11,7 +11,7 @@ from ibkeys.client.smp import SmpClient, Task, Timing
 from ibkeys.errors import IbkeysError, MalformedMad, Unreachable
 from ibkeys.mad.const import Method, MgmtClass
 from ibkeys.mad.performance import DATA_OFFSET, PORT_COUNTERS, PortCounters
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 _ENFORCEMENT_BYTE: Final = 43
 _ENFORCEMENT_BITS: Final = 0x0C

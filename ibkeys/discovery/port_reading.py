@@ -22,7 +22,8 @@ from ibkeys.mad.attributes import (
     SwitchInfo,
 )
 from ibkeys.mad.virtualization import VirtualizationInfo
-from ibkeys.topology.model import Port, Topology, Trouble
+from ibkeys.topology.model import Topology, Trouble
+from ibkeys.topology.nodes import Port
 from ibkeys.topology.plausible import Problem, port_problems
 
 

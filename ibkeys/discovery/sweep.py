@@ -29,7 +29,8 @@ from ibkeys.errors import IbkeysError, LimitReached, NoReply, SendRefused
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.const import Method, NodeType
-from ibkeys.topology.model import LinkEnd, Node, Port, Topology, Trouble
+from ibkeys.topology.model import Topology, Trouble
+from ibkeys.topology.nodes import LinkEnd, Node, Port
 from ibkeys.topology.plausible import arrival_problems, node_problems
 
 

@@ -11,7 +11,8 @@ from ibkeys.errors import IbkeysError, MadStatusError, NoReply
 from ibkeys.mad.attributes import Attribute, GUIDInfo, PKeyTable, PortInfo
 from ibkeys.mad.const import GUIDS_PER_BLOCK, P_KEYS_PER_BLOCK, MadStatus
 from ibkeys.mad.virtualization import VirtualizationInfo
-from ibkeys.topology.model import Port, Topology, Trouble
+from ibkeys.topology.model import Topology, Trouble
+from ibkeys.topology.nodes import Port
 
 
 def read_p_key_table(port: Port, gets: Envelope) -> Task:

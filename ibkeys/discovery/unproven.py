@@ -15,7 +15,8 @@ from ibkeys.discovery.links.gmps import LinkGmps
 from ibkeys.discovery.links.proof import LinkProver, Proof
 from ibkeys.errors import IbkeysError
 from ibkeys.mad.attributes import NodeInfo, PortInfo
-from ibkeys.topology.model import LinkEnd, Port, Trouble, Unasked
+from ibkeys.topology.model import Trouble, Unasked
+from ibkeys.topology.nodes import LinkEnd, Port
 
 AskFarEnd = Callable[[Port, Proof | None, int | None], Task]
 """Task: ask who is behind a port, with the key for unidentified nodes; what names who is there, and the attempts after

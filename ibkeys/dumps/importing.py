@@ -21,7 +21,7 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import MAX_UNICAST_LID
 from ibkeys.printable import clean, counted
 from ibkeys.store.sqlite import timestamp
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 from ibkeys.version import __version__
 
 _SAMPLE: Final = 3

@@ -26,7 +26,8 @@ from ibkeys.mad.const import MAX_UNICAST_LID, P_KEYS_PER_BLOCK, CapabilityMask, 
 from ibkeys.mad.fields import NumberRow
 from ibkeys.mad.records import PKeyTableRecord, PortInfoRecord
 from ibkeys.printable import counted
-from ibkeys.topology.model import Node, Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Node, Port
 
 MOST_NODES: Final = 100_000
 MOST_SWITCH_PORTS: Final = 800_000

@@ -7,7 +7,8 @@ from collections import deque
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import MAX_HOPS
 from ibkeys.printable import counted
-from ibkeys.topology.model import Node, Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Node, Port
 
 
 def start_of(fabric: Topology, guids: list[int]) -> Port | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ibkeys.dumps.joining import Joined
 from ibkeys.mad.attributes import NodeInfo, PKeyTable, PortInfo, SwitchInfo
 from ibkeys.mad.virtualization import VirtualizationInfo
-from ibkeys.topology.model import Port, Trouble
+from ibkeys.topology.model import Trouble
+from ibkeys.topology.nodes import Port
 
 _NO_LINKS = "no imported file says what is at the far end of its link"
 

@@ -15,7 +15,7 @@ from ibkeys.export.family import Family, Labels, of_one
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import NODE_TYPE_NAMES
 from ibkeys.mad.fields import NumberRow
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 NODE_TYPES: Final = tuple(NODE_TYPE_NAMES.values())
 _LEVELS: Final = ("0", "1", "2", "3")

@@ -12,8 +12,9 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.fields import NumberRow
 from ibkeys.topology.enforcement import as_shown
 from ibkeys.topology.matching import MatchKey, blind_ports, match_key, nodes_of, ports_of, unseen_in
-from ibkeys.topology.model import Node, Port, Topology
+from ibkeys.topology.model import Topology
 from ibkeys.topology.moves import Moves, Unknown
+from ibkeys.topology.nodes import Node, Port
 from ibkeys.topology.recabling import what_moved
 
 Kind = Literal[

@@ -23,8 +23,8 @@ from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.topology.enforcement import leaf_of
 from ibkeys.topology.matching import MatchKey, match_key, unseen_in
-from ibkeys.topology.model import Node, Port
 from ibkeys.topology.moves import name_of
+from ibkeys.topology.nodes import Node, Port
 from ibkeys.topology.port_id import PortId
 
 EventKind = Kind | Literal["appeared", "disappeared", "cable-moved", "renamed"]

@@ -42,7 +42,8 @@ from ibkeys.mad.classes.gmp import KeyClass
 from ibkeys.mad.const import MgmtClass, PortPhysicalState
 from ibkeys.store.paths import StorePaths
 from ibkeys.topology.find import candidates, find_port, find_ports, no_such_port, pick
-from ibkeys.topology.model import LinkEnd, Node, Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import LinkEnd, Node, Port
 from ibkeys.topology.plausible import check_port_numbers
 from ibkeys.umad.port import UmadPort
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ibkeys.topology.model import Node, Port
+from ibkeys.topology.nodes import Node, Port
 
 
 class NamedPort:

@@ -15,7 +15,8 @@ from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.mad.const import MadStatus, NoticeType
 from ibkeys.mad.inform import ALL_TRAPS, inform_info
 from ibkeys.mad.records import NodeRecord, PortInfoRecord
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 
 WITH_DEFAULT_KEY: Final = "port-info-sm-key-1"
 """The question: Get(PortInfoRecord) of the local port with SM_Key 1, OpenSM's default."""

@@ -20,7 +20,8 @@ from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import GUIDInfo, PortInfo, SwitchInfo
 from ibkeys.mad.classes.gmp import KeyClass
 from ibkeys.topology.find import find_port
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 
 _IF_WANTED: Final = {
     "P_KeyTable": "p_keys",

@@ -18,7 +18,8 @@ from ibkeys.errors import MadStatusError, MalformedMad, NoReply, SendRefused, Tr
 from ibkeys.fabric.probes import REFUSALS
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.mad.records import PKeyTableRecord, PortInfoRecord, SaRecord
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 
 R = TypeVar("R", bound=SaRecord)
 

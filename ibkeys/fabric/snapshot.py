@@ -22,7 +22,8 @@ from ibkeys.keys.guessable import Trait, traits
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo, SMInfo
 from ibkeys.store.sqlite import Clock, timestamp, utc_now
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 from ibkeys.version import __version__
 
 

@@ -11,7 +11,7 @@ from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.mad.classes.gmp import ClassName
 from ibkeys.mad.classes.key_info import KeySettings
 from ibkeys.store.snapshot import Row
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 _CLASSES: Final[dict[str, ClassName]] = {name: name for name in get_args(ClassName)}
 _STATES: Final[dict[str, ClassKeyState]] = {state: state for state in STATES}

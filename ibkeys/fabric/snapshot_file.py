@@ -20,7 +20,8 @@ from ibkeys.mad.fields import NumberRow
 from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.store.snapshot import Row, read_snapshot, write_snapshot
 from ibkeys.store.sqlite import guid_number, guid_text
-from ibkeys.topology.model import Node, Port, Reading, Topology, Trouble
+from ibkeys.topology.model import Topology, Trouble
+from ibkeys.topology.nodes import Node, Port, Reading
 
 _COLUMNS: Final[tuple[tuple[str, NumberRow], ...]] = (
     ("port_state", PortInfo.port_state),

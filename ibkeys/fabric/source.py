@@ -15,7 +15,8 @@ from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.classes.gmp import KeyClass
-from ibkeys.topology.model import Node, Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Node, Port
 
 
 class Source(Protocol):

@@ -30,7 +30,7 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import Attribute, PortInfo
 from ibkeys.mad.const import Method
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 ASK_LATER = "both are in the key store: query it again later with --keystore, which tries both"
 

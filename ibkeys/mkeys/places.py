@@ -14,7 +14,8 @@ from ibkeys.change.writer import Writer
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.wanted import LINKS
 from ibkeys.mkeys.rollout.absent import absent_ports
-from ibkeys.topology.model import LinkEnd, Port, Topology, Unasked
+from ibkeys.topology.model import Topology, Unasked
+from ibkeys.topology.nodes import LinkEnd, Port
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.const import NodeType
 from ibkeys.mad.records import LinkRecord, NodeRecord, PortInfoRecord
-from ibkeys.topology.model import LinkEnd
+from ibkeys.topology.nodes import LinkEnd
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -32,7 +32,7 @@ from ibkeys.mkeys.key_keeper import KeyKeeper
 from ibkeys.mkeys.stored_links import remember_topology
 from ibkeys.store.journal import Operation
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 
 def plan_mkey_set(

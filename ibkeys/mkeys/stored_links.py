@@ -9,7 +9,8 @@ from ibkeys.errors import IbkeysError
 from ibkeys.fabric.live import Fabric
 from ibkeys.mad.performance import PortCounters
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.topology.model import LinkEnd, Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import LinkEnd, Port
 
 
 def remember_topology(fabric: Fabric, store: KeyStore, found: Topology) -> None:

@@ -21,7 +21,7 @@ from ibkeys.partitions.model import (
     Rule,
     table_order,
 )
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 PortKind = Literal["ca", "switch", "router"]
 _KIND_OF: Final[dict[str, PortKind]] = {"ALL_CAS": "ca", "ALL_SWITCHES": "switch", "ALL_ROUTERS": "router"}

@@ -34,7 +34,8 @@ from ibkeys.plan.tables.layout import Placed, place
 from ibkeys.plan.tables.leaf_ports import LeafPorts
 from ibkeys.reach.count import count_reach
 from ibkeys.topology.find import ALIAS_MEANS, find_aliases
-from ibkeys.topology.model import Node, Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Node, Port
 from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids
 from ibkeys.topology.subnet_manager import SubnetManager, shown_subnet_manager
 from ibkeys.ufm.access import via_of

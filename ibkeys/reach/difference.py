@@ -9,7 +9,8 @@ from typing import Literal
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, InboundCheck
 from ibkeys.reach.reach import Profile, Reach, places
 from ibkeys.topology.matching import MatchKey, match_key, unseen_end_ports
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 
 Change = Literal["gained", "lost", "one-way-gained", "one-way-lost"]
 """A pair can talk now, or could; packets get one way only now, or did. A pair that could talk and is one way now lost

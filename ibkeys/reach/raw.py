@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ibkeys.topology.enforcement import leaf_of
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 
 @dataclass(frozen=True, slots=True)

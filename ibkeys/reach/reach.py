@@ -30,7 +30,8 @@ from ibkeys.keys.pkey import (
 from ibkeys.reach.forms import Standing, Traffic, form, keys_of, traffic
 from ibkeys.reach.why import Check, Match, Verdict, find_matches, prove
 from ibkeys.topology.enforcement import INBOUND, OUTBOUND, enforced, enforces_towards_switch, leaf_of, unread_for
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 
 Way = Literal["both", "to", "by"]
 """The fields of `Reached`."""

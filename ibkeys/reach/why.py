@@ -21,7 +21,7 @@ from ibkeys.keys.pkey import (
     may_talk,
 )
 from ibkeys.topology.enforcement import INBOUND, OUTBOUND, Direction, enforced, is_unread, leaf_of, unread_for
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import SMState
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 from ibkeys.topology.subnet_manager import sm_state_name
 
 

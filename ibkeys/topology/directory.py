@@ -11,9 +11,10 @@ from ibkeys.errors import AddressError
 from ibkeys.keys.guid import is_spelled_as_guid
 from ibkeys.near import did_you_mean_any
 from ibkeys.printable import clean
-from ibkeys.topology.folded_names import natural
-from ibkeys.topology.model import Node, Port, Topology
-from ibkeys.topology.name_patterns import folded, is_wild, parse_pattern, split_description, wildcard
+from ibkeys.topology.model import Topology
+from ibkeys.topology.names.folded import natural
+from ibkeys.topology.names.patterns import folded, is_wild, parse_pattern, split_description, wildcard
+from ibkeys.topology.nodes import Node, Port
 
 _NEAR: Final = 5
 _TWINS: Final = 8
@@ -54,7 +55,7 @@ class Directory:
 
         ``0x`` and more than four digits, or groups of four as sysfs has them, is a port or node GUID, a decimal number
         a LID, ``NAME:3`` what is linked to port 3 of the switch of that name or GUID, anything else a name
-        (`ibkeys.topology.name_patterns`). A whole node description is taken as it is. Every name of a folded set has
+        (`ibkeys.topology.names.patterns`). A whole node description is taken as it is. Every name of a folded set has
         to be there.
 
         Raises NotFound, with names that are near; AddressError for what is not an address or pattern.

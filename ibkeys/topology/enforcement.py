@@ -7,7 +7,7 @@ from typing import Final, Literal, Self
 
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import NodeType
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 Direction = Literal["inbound", "outbound"]
 """Inbound: from the link into the switch. Outbound: from the switch to the link."""

@@ -10,8 +10,9 @@ from ibkeys.client.address import Address, DirectedAddress, GuidAddress, LidAddr
 from ibkeys.errors import AddressError, Unreachable, UsageError
 from ibkeys.near import did_you_mean_one_of, near_nodes
 from ibkeys.printable import clean
-from ibkeys.topology.model import Node, Port, Topology
-from ibkeys.topology.name_patterns import split_description
+from ibkeys.topology.model import Topology
+from ibkeys.topology.names.patterns import split_description
+from ibkeys.topology.nodes import Node, Port
 from ibkeys.topology.plausible import check_port_numbers
 
 _NAMED: Final = 8

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.topology.model import Node, Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Node, Port
 
 MatchKey = tuple[int, int, int]
 """Node GUID, which of several nodes with it, port number: how a port is found again in another snapshot."""

@@ -14,7 +14,7 @@ from ibkeys.mad.attributes import NodeDescription
 from ibkeys.printable import clean
 from ibkeys.topology.enforcement import leaf_of
 from ibkeys.topology.matching import MatchKey, match_key
-from ibkeys.topology.model import Node, Port
+from ibkeys.topology.nodes import Node, Port
 
 MoveKind = Literal["cable-moved", "swapped", "hca-replaced", "renamed"]
 Link = frozenset[MatchKey]

@@ -10,7 +10,7 @@ from typing import Final
 from ibkeys.errors import ImpossibleValue
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.const import NodeType, PortState
-from ibkeys.topology.model import Node, Port
+from ibkeys.topology.nodes import Node, Port
 
 Problem = tuple[str, str]
 """The field that is meant, by the standard's name, and a sentence."""

@@ -14,8 +14,9 @@ from ibkeys.mad.attributes import NodeDescription
 from ibkeys.printable import named
 from ibkeys.topology.enforcement import leaf_of
 from ibkeys.topology.matching import MatchKey, blind_ports, match_key, nodes_of, unseen_in
-from ibkeys.topology.model import Node, Port, Topology
+from ibkeys.topology.model import Topology
 from ibkeys.topology.moves import Moved, Moves, Pair, Unknown, place_of
+from ibkeys.topology.nodes import Node, Port
 
 WHETHER_MOVED: Final = "whether its cable moved"
 """What is unknown of a port."""

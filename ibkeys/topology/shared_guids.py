@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 
 def shared_port_guids(ports: Iterable[Port]) -> Mapping[int, list[Port]]:

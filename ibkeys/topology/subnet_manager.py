@@ -8,7 +8,8 @@ from typing import Literal
 
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import MAX_UNICAST_LID, SM_STATE_NAMES, SMState
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 
 Presence = Literal["active", "none", "unknown"]
 

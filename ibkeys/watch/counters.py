@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from ibkeys.discovery.port_counters import ConstraintErrors
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 from ibkeys.watch.event import End, Event, Kind
 
 LARGEST: Final[dict[Kind, int]] = {

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ibkeys.keys.pkey import PARTITION_MASK
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 Source = Literal["report", "counters", "opensm-log"]
 """Where an event was heard: a Report of the SA, two readings of a counter, a line of OpenSM's log."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 from ibkeys.watch.event import End
 
 _INTERFACE_ID = (1 << 64) - 1

@@ -18,7 +18,7 @@ from ibkeys.mad.notice import (
     GidDetails,
     LinkStateDetails,
 )
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 from ibkeys.watch.event import End, Event, Kind
 from ibkeys.watch.names import Names
 

@@ -6,7 +6,8 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 
 from ibkeys.reach.reach import Reach
-from ibkeys.topology.model import Node, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Node
 
 Partition = tuple[int, Sequence[int], Sequence[int]]
 """A partition, and the GUIDs of its full and of its limited members."""

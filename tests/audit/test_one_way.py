@@ -10,7 +10,7 @@ import pytest
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.rules import p_keys_policy as pk_policy
 from ibkeys.keys.pkey import INBOUND_CHECKS, InboundCheck, may_talk
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 from tests.audit.looking import enforce, look, policy, result_of
 from tests.audit.scrambling import scrambled
 from tests.fabricsim import limited_members, subnet

@@ -14,8 +14,9 @@ from ibkeys.cli.listing.folding import NARROW, fold_rows, indented
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import NodeType, PortPhysicalState
 from ibkeys.printable import clean
-from ibkeys.topology.folded_names import FoldedNames, natural
-from ibkeys.topology.model import Node, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.names.folded import FoldedNames, natural
+from ibkeys.topology.nodes import Node
 from tests.cli.conftest import TWO_SWITCH, Cli, on_terminal, run
 from tests.cli.unfolding import Link, Row, unfolded, words_below, words_of
 from tests.corpus import DATA
@@ -105,7 +106,7 @@ def test_in_each_form_words_unfold_to_each_port_once(fabric: Topology, few: int,
     classes = data.draw(st.lists(st.integers(0, 2), min_size=len(sheet), max_size=len(sheet)))
     names, links = FoldedNames(sheet, fabric), links_in(fabric)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ibkeys.topology.folded_names.FEW_GUIDS", few)
+        patch.setattr("ibkeys.topology.names.folded.FEW_GUIDS", few)
         for chosen in range(3):
             rows = [row for row, each in zip(sheet, classes, strict=True) if each == chosen]
             for words in names.forms(rows):

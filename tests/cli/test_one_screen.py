@@ -15,7 +15,7 @@ import pytest
 
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
-from ibkeys.topology.folded_names import natural
+from ibkeys.topology.names.folded import natural
 from tests import corpus
 from tests.cli.conftest import run
 from tests.cli.saved import save

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.moved import describe_swaps
-from ibkeys.topology.model import Node, Topology, Trouble, Unasked
+from ibkeys.topology.model import Topology, Trouble, Unasked
+from ibkeys.topology.nodes import Node
 from tests.discovery.protecting import SWITCH_A
 from tests.fabricsim import subnet, tool
 from tests.protectedsim import protect_all, violations

@@ -6,7 +6,7 @@ import pytest
 
 from ibkeys.errors import MadStatusError, NoReply, Unreachable
 from ibkeys.mad.performance import PortCounters
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 from tests.fabricsim import subnet, tool
 
 

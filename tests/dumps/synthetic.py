@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from ibkeys.discovery.wanted import EVERYTHING
 from ibkeys.dumps.db_csv import NODE_COLUMNS, PORT_COLUMNS, SWITCH_COLUMNS
 from ibkeys.sim.subnet import Subnet
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 from tests.fabricsim import tool
 
 _IN_HEX = frozenset(("MKey", "GIDPrfx", "SystemImageGUID"))

@@ -13,7 +13,7 @@ from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.fabric.snapshot_file import load_snapshot, save_snapshot
 from ibkeys.keys.mkey import MKey
 from ibkeys.reach.reach import Reach
-from ibkeys.topology.model import Node
+from ibkeys.topology.nodes import Node
 from tests import corpus
 from tests.dumps.bringing import DUMPS, FORMS, M_KEY, SECRET, bring, write
 

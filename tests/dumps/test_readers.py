@@ -13,7 +13,7 @@ from ibkeys.errors import FileFormatError
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.fields import NumberRow
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 from tests.dumps.bringing import DUMPS, M_KEY, bring, write
 
 

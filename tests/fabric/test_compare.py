@@ -14,7 +14,8 @@ from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.pkey import PKey
 from ibkeys.reach.difference import compare_reach
 from ibkeys.sim.subnet import Subnet
-from ibkeys.topology.model import Node, Port, Trouble
+from ibkeys.topology.model import Trouble
+from ibkeys.topology.nodes import Node, Port
 from tests.fabricsim import move_cable, replace_hca, subnet, swap_cables, tool
 
 KEY, OTHER = 0x1A2B3C4D5E6F7081, 0x0BADC0FFEE0DDF00

@@ -13,7 +13,7 @@ from ibkeys.fabric.snapshot import Snapshot, take_snapshot
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.mad.const import AttributeID
 from ibkeys.sim.subnet import Subnet
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 from tests.fabricsim import between_switches, move_cable, replace_hca, subnet, tool
 
 KEY, OTHER = 0x1A2B3C4D5E6F7081, 0x0BADC0FFEE0DDF00

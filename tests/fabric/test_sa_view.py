@@ -19,7 +19,8 @@ from ibkeys.fabric.snapshot_file import load_snapshot, save_snapshot
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.records import PKeyTableRecord, SaRecord
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 from ibkeys.umad.port import Incoming
 from tests.client.sasim import SA_KEY, Recorder, with_sm
 from tests.fabric.older import SINCE_3

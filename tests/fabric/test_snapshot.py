@@ -21,7 +21,8 @@ from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.fingerprint import load_fingerprints
 from ibkeys.store.snapshot import TABLES, columns
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 from tests.corpus import files, label
 from tests.fabricsim import subnet, tool
 

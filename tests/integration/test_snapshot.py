@@ -15,7 +15,7 @@ import pytest
 
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.fabric.snapshot_file import load_snapshot
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 from tests.corpus import DATA
 from tests.integration.iba_names import IBA_NAMES, NAMES, decode, same
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim, ibkeys_environment, parse_dump, parse_pkeys

@@ -16,7 +16,8 @@ from ibkeys.reach.why import Ways
 from ibkeys.sim import nodes
 from ibkeys.sim.notices import Packet
 from ibkeys.sim.subnet import Subnet
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 from tests.fabricsim import limited_members, tool
 
 KEYS = [0xFFFF, 0x7FFF, 0x8001, 0x0001, 0x8002, 0x0002]

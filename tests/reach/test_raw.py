@@ -9,7 +9,8 @@ import pytest
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.reach.raw import raw_way
 from ibkeys.sim.subnet import Subnet
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 from tests.cli.conftest import TWO_SWITCH, run
 from tests.fabricsim import subnet, tool
 

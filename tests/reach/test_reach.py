@@ -13,7 +13,8 @@ from ibkeys.reach.difference import compare_reach
 from ibkeys.reach.reach import Reach
 from ibkeys.sim.notices import Packet
 from ibkeys.sim.subnet import Subnet
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 from tests.fabricsim import subnet, tool
 
 FEW = [0x0000, 0x8000, 0xFFFF, 0x7FFF, 0x8001, 0x0001, 0x8002, 0x0002]

@@ -9,7 +9,8 @@ import pytest
 from ibkeys.errors import AddressError
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.directory import Directory, NotFound, require_distinct
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 from tests import corpus
 from tests.fabricsim import subnet, tool
 

@@ -10,7 +10,8 @@ import ibkeys
 from ibkeys.discovery.port_counters import ConstraintErrors
 from ibkeys.fabric.probes import read_constraint_errors
 from ibkeys.scripting import Fabric
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 from ibkeys.watch.counters import KEPT_ROUNDS, Counters
 from ibkeys.watch.event import Event
 from ibkeys.watch.notices import event_of_report

@@ -16,7 +16,7 @@ from ibkeys.audit.formats.page import markup, render_page
 from ibkeys.audit.formats.same import FindingGroup, grouped, names_in
 from ibkeys.audit.formats.words import Texts, count
 from ibkeys.audit.pictures.members import members_svg
-from ibkeys.topology.folded_names import FoldedNames
+from ibkeys.topology.names.folded import FoldedNames
 
 FIRST: Final = 10
 """Rows of a rule that are shown unfolded."""

@@ -15,8 +15,8 @@ from ibkeys.audit.pictures.columns import Column, Matrix, Row
 from ibkeys.audit.pictures.fabric_map import Colouring, FabricMap
 from ibkeys.audit.pictures.map_svg import class_of, map_part, map_style
 from ibkeys.audit.pictures.matrix import CELL, STYLE, matrix_parts
-from ibkeys.topology.folded_names import ranges
-from ibkeys.topology.model import Port
+from ibkeys.topology.names.folded import ranges
+from ibkeys.topology.nodes import Port
 
 MOST_LISTED: Final = 10_000
 """Ports that the page lists one by one, with their GUIDs; folded, it names all."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ibkeys.audit.findings import Report, RuleResult, Subject
 from ibkeys.audit.formats import words
-from ibkeys.topology.folded_names import FoldedNames, in_order
+from ibkeys.topology.names.folded import FoldedNames, in_order
 
 _PORT: Final = re.compile(r"'(?:[^'\\]|\\.)*' 0x[0-9a-f]{16} port \d+")
 """A port as messages name it, where it has a name (`Port.__str__`)."""

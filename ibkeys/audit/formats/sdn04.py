@@ -16,7 +16,7 @@ from ibkeys.audit.inputs import AuditInput
 from ibkeys.classkeys.reading import ANSWERED, ClassKeyReading
 from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.mad.classes.gmp import KEY_CLASSES, ClassName
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 DEFAULT_PARTITION: Final = PARTITION_MASK
 DEFAULT_PLATFORM: Final = "infiniband"

@@ -11,8 +11,8 @@ from typing import Final, TypeVar
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, FULL_BIT, PARTITION_MASK
 from ibkeys.reach.forms import Standing, Traffic, form, traffic
 from ibkeys.reach.reach import Reach
-from ibkeys.topology.folded_names import FoldedNames
-from ibkeys.topology.model import Port
+from ibkeys.topology.names.folded import FoldedNames
+from ibkeys.topology.nodes import Port
 
 T = TypeVar("T")
 

@@ -9,7 +9,8 @@ from typing import Final
 from ibkeys.audit.pictures.key_sets import Keys, key_text, letter
 from ibkeys.audit.pictures.svg import listed
 from ibkeys.printable import clean
-from ibkeys.topology.model import Node, Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Node, Port
 
 PALETTE: Final = ("#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00", "#0072b2")
 """Okabe and Ito, Color Universal Design (2008)."""

@@ -10,8 +10,9 @@ from typing import Any, Final, Literal, get_args
 from ibkeys.audit.findings import SEVERITIES, Report, Severity
 from ibkeys.audit.pictures.key_sets import Keys, key_text, letter
 from ibkeys.keys.pkey import PARTITION_MASK
-from ibkeys.topology.folded_names import FoldedNames, in_order, natural, ranges
-from ibkeys.topology.model import Node, Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.names.folded import FoldedNames, in_order, natural, ranges
+from ibkeys.topology.nodes import Node, Port
 
 Colouring = Literal["partition", "level", "finding"]
 COLOURINGS: Final[tuple[Colouring, ...]] = get_args(Colouring)

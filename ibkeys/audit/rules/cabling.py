@@ -10,8 +10,8 @@ from ibkeys.audit.rule import Verdict, rule
 from ibkeys.keys.pkey import DEFAULT_FULL
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.topology.enforcement import leaf_of
-from ibkeys.topology.model import Port
 from ibkeys.topology.moves import Moved, place_of
+from ibkeys.topology.nodes import Port
 from ibkeys.topology.recabling import WHETHER_MOVED
 
 

@@ -9,7 +9,7 @@ from ibkeys.audit.inputs import number
 from ibkeys.audit.rule import Verdict
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.fields import NumberRow
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 SATURATED: Final = 0xFFFF
 """Where the violation counters of PortInfo stop."""

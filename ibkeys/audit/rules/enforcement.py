@@ -8,7 +8,7 @@ from ibkeys.audit.inputs import AuditInput, number
 from ibkeys.audit.rule import Verdict, port_info, rule
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.topology.enforcement import as_shown
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 BITS: Final = (PortInfo.partition_enforcement_inbound, PortInfo.partition_enforcement_outbound)
 _CAPS: Final = (SwitchInfo.inbound_enforcement_cap, SwitchInfo.outbound_enforcement_cap)

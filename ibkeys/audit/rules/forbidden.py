@@ -17,7 +17,7 @@ from ibkeys.audit.inputs import AuditInput
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 from ibkeys.reach.forms import keys_of
 from ibkeys.reach.reach import Profile, Reached, places
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 _NOTHING: Final[frozenset[int]] = frozenset()
 _NOBODY: Final = Reached(0, 0, 0)

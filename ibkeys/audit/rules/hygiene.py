@@ -5,7 +5,7 @@ from __future__ import annotations
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.rule import Verdict, rule
 from ibkeys.audit.rules.key_files import ELSEWHERE
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 
 @rule(

@@ -17,7 +17,7 @@ from ibkeys.audit.rule import Verdict, port_info, rule
 from ibkeys.keys.guessable import CLEAR_HOLES, TRAIT_TEXT
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 _KEY: Final = (PortInfo.m_key, PortInfo.m_key_protect_bits)
 HIDDEN: Final = "ProtectBits 1 hides the M_Key from requests without the key: give the key to see it"

@@ -9,7 +9,7 @@ from ibkeys.audit.rule import Verdict, m_key_text, port_info, rule
 from ibkeys.audit.rules.counters import judge_counters
 from ibkeys.audit.rules.m_keys import HIDDEN
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 _KEY: Final = (PortInfo.m_key, PortInfo.m_key_protect_bits)
 _NO_STORE: Final = "no key store to compare with (--keystore)"

@@ -12,7 +12,7 @@ from ibkeys.keys.pkey import FULL_BIT
 from ibkeys.partitions.model import DEFAULT_PARTITION
 from ibkeys.reach.forms import LIMITED
 from ibkeys.topology.enforcement import leaf_of
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 _EMPTY: Final[frozenset[int]] = frozenset()
 

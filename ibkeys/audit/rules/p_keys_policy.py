@@ -12,7 +12,7 @@ from ibkeys.audit.rules.forbidden import Deviating, Partners, deviating_classes
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 from ibkeys.partitions.model import DEFAULT_PARTITION
 from ibkeys.reach.reach import Way, places
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 NO_POLICY: Final = "no policy to compare with (--policy)"
 LISTED_PAIRS: Final = 1000

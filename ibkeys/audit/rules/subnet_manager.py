@@ -10,7 +10,7 @@ from ibkeys.fabric.probes import BULK, WILDCARD, WITH_DEFAULT_KEY, WITHOUT_KEY
 from ibkeys.host.opensm_process import OpensmConfig
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import SMState
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 _NOT_ASKED: Final = "the SA was not queried (--probe-sa)"
 

@@ -18,7 +18,7 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import PortState
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 from ibkeys.topology.subnet_manager import SubnetManager
 
 LEVEL_BESIDE_SM = "OpenSM sets ProtectBits and lease as its own configuration says at every sweep"

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from ibkeys.change.writer import Writer
 from ibkeys.keys.pkey import PKey
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 FarEnd = Literal["end port", "SM", "switch", "unknown"]
 """What a switch port is linked to: another end port than the SM's, the SM's, a switch behind which the SM may be."""

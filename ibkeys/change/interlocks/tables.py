@@ -32,7 +32,7 @@ from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
 from ibkeys.mad.const import NodeType, PortPhysicalState
 from ibkeys.printable import counted, named
 from ibkeys.topology.enforcement import ENFORCEMENT_BITS, Enforcement
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 from ibkeys.topology.port_id import PortId, PortKey
 
 # --- one port ---------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from ibkeys.cli.options import Listing, Where
 from ibkeys.cli.policies.aliases import say_aliases
 from ibkeys.cli.showing import errors_of, finish
 from ibkeys.printable import NAMED
-from ibkeys.topology.folded_names import FoldedNames
+from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.audit.engine import Part

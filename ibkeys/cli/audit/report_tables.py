@@ -14,8 +14,8 @@ from ibkeys.fabric.compare import Comparison, compare
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.printable import clean
 from ibkeys.store.journal import Journal
-from ibkeys.topology.folded_names import FoldedNames
-from ibkeys.topology.model import Port
+from ibkeys.topology.names.folded import FoldedNames
+from ibkeys.topology.nodes import Port
 
 T = TypeVar("T")
 

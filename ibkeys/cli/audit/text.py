@@ -21,7 +21,7 @@ from ibkeys.cli.screen.lines import folded, width_of
 if TYPE_CHECKING:
     from ibkeys.audit.findings import Report, RuleResult, Subject
     from ibkeys.audit.rule import Rule
-    from ibkeys.topology.folded_names import FoldedNames
+    from ibkeys.topology.names.folded import FoldedNames
 
 LISTED: Final = 8
 """Lines of one list that a folded report has; --each, JSON and CSV have all."""

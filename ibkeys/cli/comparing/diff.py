@@ -22,8 +22,8 @@ from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
 from ibkeys.cli.screen.colour import paint
 from ibkeys.errors import UsageError
 from ibkeys.printable import counted
-from ibkeys.topology.folded_names import FoldedNames
 from ibkeys.topology.matching import match_key
+from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.port_id import LookedAt
 
 if TYPE_CHECKING:
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.keys.pkey import InboundCheck
     from ibkeys.topology.matching import MatchKey
-    from ibkeys.topology.model import Node, Port, Topology
+    from ibkeys.topology.model import Topology
     from ibkeys.topology.moves import Unknown
+    from ibkeys.topology.nodes import Node, Port
 
 _COLUMNS: Final = (*IDENTITY, "kind", "index", "pkey", "field", "before", "after", "delta")
 _LISTED: Final = 8

@@ -19,11 +19,11 @@ from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import AddressError, StoreError, UsageError
 from ibkeys.printable import counted
-from ibkeys.topology.folded_names import FoldedNames
+from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.fabric.history import Event, History
-    from ibkeys.topology.model import Port
+    from ibkeys.topology.nodes import Port
     from ibkeys.topology.port_id import PortId
 
 _COLUMNS: Final = (*IDENTITY, "since", "taken", "kind", "index", "pkey", "field", "before", "after")

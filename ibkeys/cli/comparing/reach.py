@@ -12,11 +12,11 @@ from ibkeys.cli.listing.folding import width_of_output, wrapped
 from ibkeys.cli.render import schema, write_csv
 from ibkeys.cli.screen.colour import paint
 from ibkeys.printable import counted
-from ibkeys.topology.folded_names import FoldedNames
+from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.reach.difference import Change, Gain, ReachComparison
-    from ibkeys.topology.model import Port
+    from ibkeys.topology.nodes import Port
 
 _IN_WORDS: Final[Mapping[Change, tuple[str, str]]] = {
     "gained": ("pair gained reach", "pairs gained reach"),

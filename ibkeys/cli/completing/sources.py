@@ -62,7 +62,7 @@ def simulated_nodes(ctx: click.Context, incomplete: str) -> list[Item]:
 
 def hosts(ctx: click.Context, incomplete: str) -> list[Item]:
     """The nodes of the last sweep without their devices: a name without one takes all devices of the host."""
-    from ibkeys.topology.name_patterns import split_description
+    from ibkeys.topology.names.patterns import split_description
 
     return offer({split_description(name)[0] for name in _node_names(ctx)}, incomplete)
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from ibkeys.cli import exits
 from ibkeys.cli.render import Row, heading_of
 from ibkeys.printable import counted
-from ibkeys.topology.folded_names import FoldedNames, in_order
+from ibkeys.topology.names.folded import FoldedNames, in_order
 
 LISTED: Final = 10
 """More causes than this are only counted where a table is written; JSON lists all."""

@@ -15,7 +15,8 @@ from ibkeys.topology.port_id import LookedAt
 if TYPE_CHECKING:
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.topology.directory import Directory
-    from ibkeys.topology.model import Node, Port, Topology
+    from ibkeys.topology.model import Topology
+    from ibkeys.topology.nodes import Node, Port
     from ibkeys.topology.port_id import PortKey
 
 
@@ -120,7 +121,7 @@ def _find(directories: Sequence[Directory], word: str) -> list[Port]:
 
 def is_set_of_names(word: str) -> bool:
     """Whether *word*, after -N, stands for the names of several nodes: ``gpu*``, ``stage[1-48]``."""
-    from ibkeys.topology.name_patterns import is_wild
+    from ibkeys.topology.names.patterns import is_wild
 
     return is_wild(word) or "[" in word
 

@@ -1,4 +1,4 @@
-"""Folding ports with equal values into one row: ``stage[1-48] mlx5_0`` (`ibkeys.topology.folded_names`).
+"""Folding ports with equal values into one row: ``stage[1-48] mlx5_0`` (`ibkeys.topology.names.folded`).
 
 All are named, and unfolding gives each of them back.
 """
@@ -15,7 +15,7 @@ from ibkeys.cli.options import Folding
 from ibkeys.cli.render import Row, table_lines
 from ibkeys.cli.screen.lines import NARROW, width_of
 from ibkeys.errors import UsageError
-from ibkeys.topology.folded_names import FoldedNames, in_order
+from ibkeys.topology.names.folded import FoldedNames, in_order
 
 _INDENT: Final = " " * 4
 

@@ -93,7 +93,7 @@ def _counters(port: KernelPort) -> dict[str, int | None]:
 
 def _folded(names: Sequence[str]) -> str:
     """Return names as one folded set; as a list where one of them holds what a set cannot."""
-    from ibkeys.topology.name_patterns import folded
+    from ibkeys.topology.names.patterns import folded
 
     if all(_TAME.fullmatch(name) for name in names):
         return folded(names)

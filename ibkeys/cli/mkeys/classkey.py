@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ibkeys.fabric.source import ReadablePort, Source
     from ibkeys.mad.classes.gmp import KeyClass
     from ibkeys.scripting import Fabric
-    from ibkeys.topology.model import Port
+    from ibkeys.topology.nodes import Port
 
 _STATE_TEXT: Final = {
     "set": "set",

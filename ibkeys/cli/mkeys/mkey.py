@@ -21,7 +21,7 @@ from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
 
 if TYPE_CHECKING:
-    from ibkeys.topology.model import Port
+    from ibkeys.topology.nodes import Port
 
 _STATE_TEXT: Final = {
     "zero": "not set (0): the port is not protected",

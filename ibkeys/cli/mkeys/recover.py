@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ibkeys.mkeys.recovery.recover import Recovery
     from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
     from ibkeys.mkeys.recovery.result import OnStatus, RecoveryResult, Status
-from ibkeys.topology.model import LinkEnd
+from ibkeys.topology.nodes import LinkEnd
 
 _COMMAND = "mkey-recover"
 _AGAIN = "leases that were started keep running: run the same command again to continue"

@@ -15,12 +15,12 @@ from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.render import IDENTITY, heading_of, schema, write_csv
 from ibkeys.cli.showing import LISTED_TROUBLES
 from ibkeys.printable import counted
-from ibkeys.topology.folded_names import FoldedNames
+from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.mkeys.rollout.planned_run import PlannedRun
     from ibkeys.mkeys.rollout.result import PortResult
-    from ibkeys.topology.model import Port
+    from ibkeys.topology.nodes import Port
 
 
 class RunOutput:

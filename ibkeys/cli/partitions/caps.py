@@ -11,7 +11,7 @@ from ibkeys.cli.render import NOTHING
 from ibkeys.cli.showing import Column, read_sheet, show
 
 if TYPE_CHECKING:
-    from ibkeys.topology.model import Port
+    from ibkeys.topology.nodes import Port
 
 _SWITCH_CAPS = ("partition_enforcement_cap", "inbound_enforcement_cap", "outbound_enforcement_cap")
 

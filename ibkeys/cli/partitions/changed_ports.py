@@ -10,7 +10,7 @@ from ibkeys.cli.listing.folding import folded_lines
 from ibkeys.cli.render import NOTHING, OneLine, Painted, Row, table_lines
 from ibkeys.cli.screen.colour import role_of_change
 from ibkeys.cli.showing import NAMING, naming
-from ibkeys.topology.folded_names import FoldedNames
+from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.change.wanted import EnforcementChange, TableChange

@@ -25,7 +25,7 @@ from ibkeys.cli.sm.policy import is_opensm, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
-from ibkeys.topology.folded_names import FoldedNames
+from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.agreement.agreement import Agreement, Value, What

@@ -17,7 +17,7 @@ from ibkeys.cli.showing import PEER_PARTS, Column, peer_document, read_sheet, sh
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
-    from ibkeys.topology.model import Port
+    from ibkeys.topology.nodes import Port
 
 
 @command("enforce-show")

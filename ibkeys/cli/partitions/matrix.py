@@ -22,7 +22,7 @@ from ibkeys.cli.sm.policy import is_opensm, master_policy, refuse_url
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_names, ufm_options
 from ibkeys.errors import UsageError
 from ibkeys.printable import counted
-from ibkeys.topology.folded_names import FoldedNames
+from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.port_id import LookedAt
 
 if TYPE_CHECKING:

@@ -11,13 +11,14 @@ from ibkeys.cli import exits
 from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.render import CsvLines, schema
 from ibkeys.cli.showing import errors_of, guid_of
-from ibkeys.topology.folded_names import FoldedNames
+from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.port_id import LookedAt
 
 if TYPE_CHECKING:
     from ibkeys.reach.reach import Reach
     from ibkeys.reach.why import Match
-    from ibkeys.topology.model import Port, Topology
+    from ibkeys.topology.model import Topology
+    from ibkeys.topology.nodes import Port
 
 Pair = tuple["Port", "Port", list["Match"]]
 

@@ -25,11 +25,11 @@ from ibkeys.errors import EncodeError, TransportError, UsageError
 from ibkeys.keys.number import parse_number, quoted
 from ibkeys.keys.pkey import EMPTY, PKey
 from ibkeys.printable import counted, named
-from ibkeys.topology.folded_names import FoldedNames
+from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.fabric.source import ReadablePort
-    from ibkeys.topology.model import Port
+    from ibkeys.topology.nodes import Port
 
 PER_LINE: Final = 8
 """P_Keys on one line of a sweep's table."""
@@ -99,7 +99,7 @@ def _values(port: Port) -> dict[str, Any]:
 @cache
 def _documents_of(raw: bytes) -> list[dict[str, Any]] | None:
     """Return the entries of a table that was read; very many ports may have one and the same."""
-    from ibkeys.topology.model import occupied_entries
+    from ibkeys.topology.nodes import occupied_entries
 
     return entry_documents(occupied_entries(raw))
 

@@ -25,7 +25,7 @@ from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.cli.types import GUID, PKEY
 from ibkeys.errors import UsageError
 from ibkeys.printable import counted
-from ibkeys.topology.folded_names import FoldedNames
+from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.partitions.model import Policy

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ibkeys.keys.pkey import InboundCheck
     from ibkeys.reach.reach import Reach
     from ibkeys.reach.why import Check, Match, Verdict, Ways
-    from ibkeys.topology.model import Node, Port, Topology
+    from ibkeys.topology.model import Topology
+    from ibkeys.topology.nodes import Node, Port
 
 
 @command("why")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ibkeys.host.replacing.seen import SeenFile
     from ibkeys.partitions.editing.changes import EditedPolicy, MemberChange
     from ibkeys.partitions.model import Policy
-    from ibkeys.topology.model import Port
+    from ibkeys.topology.nodes import Port
 
 _CHANGE: Final = ("partition", "name", "who", "before", "after")
 

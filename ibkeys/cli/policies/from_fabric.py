@@ -18,7 +18,7 @@ from ibkeys.cli.showing import errors_of, finish, sweep
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.cli.types import GUID
-from ibkeys.topology.folded_names import FoldedNames
+from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.version import __version__
 
 if TYPE_CHECKING:

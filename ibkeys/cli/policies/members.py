@@ -11,7 +11,7 @@ from ibkeys.cli.tools.names import say_guids
 from ibkeys.errors import UsageError
 from ibkeys.keys.guid import is_spelled_as_guid
 from ibkeys.printable import clean, named
-from ibkeys.topology.folded_names import FoldedNames
+from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.partitions.editing.changes import KnownPorts
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from ibkeys.partitions.membership import PortKind
     from ibkeys.partitions.model import Keyword
     from ibkeys.topology.directory import Directory
-    from ibkeys.topology.model import Port, Topology
+    from ibkeys.topology.model import Topology
+    from ibkeys.topology.nodes import Port
 
 KEYWORDS: Final[tuple[Keyword, ...]] = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF")
 

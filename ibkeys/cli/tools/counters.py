@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ibkeys.change.writer import Writer
     from ibkeys.discovery.port_counters import ConstraintErrors
     from ibkeys.fabric.source import Source
-    from ibkeys.topology.model import Port
+    from ibkeys.topology.nodes import Port
 
 COUNTERS: Final = {
     "m_key_violations": "M_KeyViolations",

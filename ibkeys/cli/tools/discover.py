@@ -15,7 +15,8 @@ from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_ta
 from ibkeys.cli.showing import PEER_PARTS, errors_of, finish, peer_document, sweep_for, write_unreached
 
 if TYPE_CHECKING:
-    from ibkeys.topology.model import Node, Port, Topology
+    from ibkeys.topology.model import Topology
+    from ibkeys.topology.nodes import Node, Port
 
 _CSV_COLUMNS: Final = (*IDENTITY, "num_ports", "state", "phys_state", *(f"peer_{part}" for part in PEER_PARTS))
 

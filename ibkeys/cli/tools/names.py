@@ -19,7 +19,7 @@ from ibkeys.keys.guid import is_spelled_as_guid
 
 if TYPE_CHECKING:
     from ibkeys.topology.directory import Directory
-    from ibkeys.topology.model import Port
+    from ibkeys.topology.nodes import Port
 
 _PEER: Final = tuple(f"peer_{part}" for part in PEER_PARTS)
 _ONE: Final[dict[str, Callable[[Directory, Port], Any]]] = {
@@ -96,7 +96,7 @@ def _ports(directory: Directory, words: tuple[str, ...]) -> list[Port]:
 
 
 def _host(port: Port) -> str | None:
-    from ibkeys.topology.name_patterns import split_description
+    from ibkeys.topology.names.patterns import split_description
 
     return split_description(port.node.description)[0] if port.node.description else None
 

@@ -16,7 +16,8 @@ from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.links.gmps import LinkGmps
 from ibkeys.errors import IbkeysError
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.topology.model import Node, Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Node, Port
 
 LOOK_HOLDS: Final = 1.0
 """Seconds for which a look at a link holds: a cable takes longer to be moved and to train."""

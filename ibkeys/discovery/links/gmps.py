@@ -12,7 +12,7 @@ from ibkeys.errors import IbkeysError, MadStatusError, NoReply
 from ibkeys.mad.const import Method, MgmtClass, NodeType
 from ibkeys.mad.records import LinkRecord, NodeRecord, SaRecord, query_of
 from ibkeys.mad.sa import SA_CLASS_VERSION, SA_HEADER_SIZE, build_sa
-from ibkeys.topology.model import LinkEnd, Port
+from ibkeys.topology.nodes import LinkEnd, Port
 
 
 class LinkGmps:

@@ -25,7 +25,7 @@ from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.links.gmps import LinkGmps
 from ibkeys.errors import IbkeysError
 from ibkeys.mad.attributes import LinearForwardingTable
-from ibkeys.topology.model import LinkEnd, Node, Port
+from ibkeys.topology.nodes import LinkEnd, Node, Port
 
 COUNTER_FULL: Final = 255
 _LIDS_PER_BLOCK: Final = 64

@@ -24,7 +24,8 @@ from ibkeys.mkeys.rollout.found_ports import reachable_ports
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.runs import Run, RunPort, Runs
 from ibkeys.store.origin import Origin
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 
 _REASON: Final = "nobody confirmed the run, so its level was lowered"
 

@@ -31,7 +31,7 @@ from ibkeys.sm.options import Setting
 from ibkeys.sm.report import HostReport, shared_files
 from ibkeys.sm.site import Reached, Running, Seen, find_master, stale
 from ibkeys.store.journal import Journal
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 KEY_LINES: Final = ("m_key", "m_key_protection_level", "m_key_lease_period")
 """The options of OpenSM that are changed. What the ports show proves whether they are in force."""

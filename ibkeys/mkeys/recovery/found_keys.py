@@ -16,7 +16,7 @@ from ibkeys.mkeys.recovery.waiting import WaitingPorts
 from ibkeys.mkeys.set import plan_mkey_set
 from ibkeys.mkeys.stored_links import remember_topology
 from ibkeys.store.journal import Operation
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 
 class FoundKeys:

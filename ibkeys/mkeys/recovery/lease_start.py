@@ -21,7 +21,7 @@ from ibkeys.mad.notice import Notice
 from ibkeys.mkeys.recovery.locked_ports import HidingPort
 from ibkeys.mkeys.recovery.questions import Questions
 from ibkeys.store.journal import Entry
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 FIRST_LOOKS: Final = 1024
 """Nodes of the known links that are asked, and waited for, when the leases are started; others get a question for

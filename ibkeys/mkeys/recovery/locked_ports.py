@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ibkeys.topology.model import LinkEnd, Port
+from ibkeys.topology.nodes import LinkEnd, Port
 
 
 @dataclass(slots=True, eq=False)

@@ -13,7 +13,7 @@ from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.const import Method, NodeType
 from ibkeys.mkeys.recovery.locked_ports import HidingPort, SilentPort
 from ibkeys.mkeys.recovery.waiting import WaitingPorts
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 
 class Questions:

@@ -31,7 +31,7 @@ from ibkeys.mkeys.recovery.routes import Links
 from ibkeys.mkeys.recovery.search import Search
 from ibkeys.mkeys.recovery.still_closed import StillClosed
 from ibkeys.store.journal import Entry, Operation
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 _LEAST_PAUSE: Final = 0.05
 """Seconds between two rounds of questions."""

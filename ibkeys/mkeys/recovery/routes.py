@@ -10,7 +10,8 @@ from collections import deque
 from collections.abc import Collection, Mapping
 
 from ibkeys.mad.const import MAX_HOPS
-from ibkeys.topology.model import LinkEnd, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import LinkEnd
 
 Links = Mapping[LinkEnd, LinkEnd]
 """One end of a link → the other, each link from both its ends. Switch ports go by the switch GUID, others by their own

@@ -35,7 +35,8 @@ from ibkeys.mkeys.recovery.timing import (
     patience,
 )
 from ibkeys.mkeys.recovery.waiting import WaitingPorts
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 
 _MOST_READS: Final = 5
 

@@ -12,7 +12,7 @@ from ibkeys.mkeys.recovery.result import RecoveryResult
 from ibkeys.mkeys.recovery.routes import hidden_behind, links_of
 from ibkeys.mkeys.recovery.waiting import WaitingPorts
 from ibkeys.printable import named
-from ibkeys.topology.model import LinkEnd
+from ibkeys.topology.nodes import LinkEnd
 
 _NAMED: Final = 8
 

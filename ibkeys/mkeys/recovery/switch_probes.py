@@ -20,7 +20,7 @@ from ibkeys.mad.const import MAX_HOPS, Method
 from ibkeys.mkeys.recovery.locked_ports import ProbedLink, SilentPort
 from ibkeys.mkeys.recovery.questions import Questions
 from ibkeys.mkeys.recovery.timing import CLOCK_ROUNDING, LATE, SOON
-from ibkeys.topology.model import LinkEnd, Node, Port
+from ibkeys.topology.nodes import LinkEnd, Node, Port
 
 PROBED_PORTS: Final = 64
 """Ports of a closed switch that are probed, from 1 on: it does not tell how many it has."""

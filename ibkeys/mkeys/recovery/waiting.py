@@ -12,7 +12,8 @@ from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mkeys.recovery.locked_ports import HidingPort, ProbedLink, SilentPort
 from ibkeys.mkeys.recovery.routes import Links, routes
 from ibkeys.mkeys.recovery.timing import next_question
-from ibkeys.topology.model import LinkEnd, Node, Port, Trouble
+from ibkeys.topology.model import Trouble
+from ibkeys.topology.nodes import LinkEnd, Node, Port
 
 
 class WaitingPorts:

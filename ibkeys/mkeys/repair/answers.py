@@ -9,7 +9,8 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.repair.candidates import Candidates
 from ibkeys.mkeys.repair.result import Answered, PortAnswer, PortKept, Repaired
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.topology.model import Port, Trouble
+from ibkeys.topology.model import Trouble
+from ibkeys.topology.nodes import Port
 
 
 def sort_answers(sweep: FrugalSweep, candidates: Candidates, store: KeyStore) -> Repaired:

@@ -18,7 +18,8 @@ from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyRow, KeyStore
 from ibkeys.store.keys.runs import REMOVAL, NewRunPort, Run, RunPort
 from ibkeys.store.sqlite import guid_text
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 
 _SETTLE = "`ibkeys mkey-list --settle` ends the wait for a port that is gone"
 

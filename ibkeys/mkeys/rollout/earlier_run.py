@@ -18,7 +18,7 @@ from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Run, RunOptions, RunPort, Runs
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 
 def last_run(store: KeyStore) -> tuple[Run, list[RunPort]]:

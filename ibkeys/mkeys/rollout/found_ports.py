@@ -14,7 +14,8 @@ from ibkeys.mkeys.key_edit import shown_key
 from ibkeys.mkeys.rollout import opensm_procedure
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 
 
 def candidates(writer: Writer, found: Topology) -> list[tuple[Port, str]]:

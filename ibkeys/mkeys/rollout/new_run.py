@@ -22,7 +22,7 @@ from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.store.keys.runs import RunOptions
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 Order = Literal["farthest", "nearest"]
 """Which ports come first, by hops from the local port."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ibkeys.mad.const import CapabilityMask
-from ibkeys.topology.model import Port
+from ibkeys.topology.nodes import Port
 
 
 def sm_ports(ports: Iterable[Port]) -> list[Port]:

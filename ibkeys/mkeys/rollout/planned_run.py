@@ -30,7 +30,8 @@ from ibkeys.store.journal import Journal, Operation, OperationState
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import COMMANDS, REMOVAL, NewRunPort, RunOptions, Runs
 from ibkeys.store.origin import Origin
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 
 
 class RunMethod(Protocol):

@@ -22,7 +22,8 @@ from ibkeys.partitions.joining.rates import code_above, link_rate, rate_of_code
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.words import MTU_BYTES, mtu_in_words, rate_in_words
 from ibkeys.printable import counted, named
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 
 _MOST_MTU: Final = max(MTU_BYTES)
 

@@ -15,7 +15,8 @@ from ibkeys.partitions.membership import Resolution, end_ports_of, resolve
 from ibkeys.partitions.model import DEFAULT_NAME, DEFAULT_PARTITION, MemberWord, Policy
 from ibkeys.plan.planner import require_sm_port
 from ibkeys.reach.count import ReachCounts, count_reach
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 from ibkeys.topology.shared_guids import shared_port_guids
 
 

@@ -30,7 +30,8 @@ from ibkeys.plan.model import Enforce, Options, PartitionPlan
 from ibkeys.plan.planner import make_plan
 from ibkeys.plan.policies.unsaid import Unsaid, unsaid_in
 from ibkeys.printable import clean
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 from ibkeys.topology.subnet_manager import SubnetManager
 
 _PATH: Final = "<made from the fabric>"

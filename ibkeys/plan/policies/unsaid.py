@@ -10,7 +10,8 @@ from ibkeys.keys.pkey import FULL_BIT, PKey
 from ibkeys.partitions.model import table_order
 from ibkeys.partitions.opensm_tables import place
 from ibkeys.plan.model import PartitionPlan
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 
 _MESSAGES: Final = {
     "no-default": "no P_Key of the default partition: OpenSM makes every port at least a limited member",

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.keys.pkey import PKey
 from ibkeys.plan.model import Problem
-from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 from ibkeys.topology.port_id import PortKey
 
 Table = dict[int, PKey]

@@ -7,7 +7,8 @@ from ibkeys.partitions.opensm_tables import packed
 from ibkeys.plan.model import Enforce
 from ibkeys.plan.tables.draft import Draft, Table, key_of
 from ibkeys.topology.enforcement import Enforcement, leaf_of
-from ibkeys.topology.model import Node, Port, Topology
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Node, Port
 
 
 def enforcement_as_is(fabric: Topology) -> Enforce | None:

@@ -17,10 +17,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.printable import clean
-from ibkeys.topology.name_patterns import folded
+from ibkeys.topology.names.patterns import folded
 
 if TYPE_CHECKING:
-    from ibkeys.topology.model import Node, Port, Topology
+    from ibkeys.topology.model import Topology
+    from ibkeys.topology.nodes import Node, Port
 
 Row = Mapping[str, Any]
 """The keys that every port carries in every document (`Port.identity`), whatever stands beside them."""

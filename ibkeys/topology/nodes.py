@@ -1,0 +1,338 @@
+"""Nodes and their ports as they were read, each attribute kept as its raw bytes.
+
+Views (`Port.port_info`, `Node.node_info`) are made on demand, so that 40,000 ports stay small. A value that could not
+be read is None, never zero.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final, Literal
+
+from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.keys.pkey import PARTITION_MASK, PKey
+from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
+from ibkeys.mad.const import (
+    NODE_TYPE_NAMES,
+    PORT_STATE_NAMES,
+    CapabilityMask,
+    CapabilityMask2,
+    NodeType,
+    PortPhysicalState,
+    PortState,
+)
+from ibkeys.mad.virtualization import VirtualizationInfo
+from ibkeys.topology.port_id import PortId, identity
+
+MKeyState = Literal["zero", "set", "hidden", "unreadable"]
+Reading = Literal["with-key", "without-key", "refused", "silent", "not-asked", "imported", "sm-word", "not-in-file"]
+"""How a value was read, or why not: with the node's M_Key or without one; an answer that says no; no answer. A wrong
+M_Key is silence too: from outside the two cannot be told apart. Of files of other tools (`ibkeys.dumps`): one that has
+the port's answer; one that has the SM's word; none has it."""
+
+VirtualPorts = Literal["none", "off", "on", "unknown"]
+"""Whether virtual ports are behind a port: it cannot have them, it has them switched off or on, or did not say."""
+
+LinkEnd = tuple[int, int]
+"""One end of a link, as the ``neighbors`` file writes it: node GUID of a switch or port GUID, and port number."""
+
+
+class _PKeys(dict[int, PKey]):
+    """A cache of P_Key objects: a fabric has few different P_Keys in very many entries."""
+
+    def __missing__(self, value: int) -> PKey:
+        key = self[value] = PKey(value)
+        return key
+
+
+_p_keys: Final = _PKeys()
+_NOTHING: Final[frozenset[str]] = frozenset()
+_TYPE_NAMES: Final = {int(kind): name for kind, name in NODE_TYPE_NAMES.items()}
+_LINK_UP: Final = int(PortPhysicalState.LINK_UP)
+# What is read of every node and port, many times; a view of the whole attribute would cost more.
+_NODE_TYPE: Final = NodeInfo.node_type.byte
+_NUM_PORTS: Final = NodeInfo.num_ports.byte
+_NODE_GUID: Final = NodeInfo.node_guid.span
+_PARTITION_CAP: Final = NodeInfo.partition_cap.span
+_ENFORCEMENT_CAP: Final = SwitchInfo.partition_enforcement_cap.span
+_M_KEY: Final = PortInfo.m_key.span
+_LID: Final = PortInfo.lid.span
+_STATE: Final = PortInfo.port_state.byte
+_STATE_BITS: Final = PortInfo.port_state.bits
+_PHYSICAL_STATE: Final = PortInfo.port_physical_state.byte
+_PHYSICAL_STATE_SHIFT: Final = PortInfo.port_physical_state.shift
+# CapabilityMask2 means something where this bit of CapabilityMask is set (IBA 14.2.5.6).
+_HAS_MASK2_BYTE: Final = PortInfo.capability_mask.byte + 2
+_HAS_MASK2_BIT: Final = CapabilityMask.IS_CAPABILITY_MASK2_SUPPORTED >> 8
+
+
+def occupied_entries(raw: bytes) -> list[tuple[int, PKey]]:
+    """Return the valid entries of a P_Key table with their indexes."""
+    # Most tables have few entries, at their beginning: what is empty behind them is not examined one by one.
+    used = (len(raw.rstrip(b"\0")) + 1) // 2
+    values = enumerate(struct.unpack_from(f">{used}H", raw))
+    return [(index, _p_keys[value]) for index, value in values if value & PARTITION_MASK]
+
+
+class Node:
+    """One node. ``path`` is the directed route it was first reached by (ports to leave by, () is the local node).
+
+    Two nodes with one GUID are two objects; ``twin`` counts them from 0. ``says_capacity``: false where NodeInfo was
+    put together from files that do not say PartitionCap.
+    """
+
+    __slots__ = (
+        "description",
+        "description_raw",
+        "info",
+        "is_switch",
+        "path",
+        "ports",
+        "says_capacity",
+        "switch_info_raw",
+        "twin",
+    )
+
+    def __init__(self, info: bytes, path: tuple[int, ...], twin: int = 0) -> None:
+        self.info = info
+        self.is_switch = info[_NODE_TYPE] == NodeType.SWITCH
+        self.path = path
+        self.twin = twin
+        self.says_capacity = True
+        self.description: str | None = None
+        self.description_raw: bytes | None = None
+        self.switch_info_raw: bytes | None = None
+        self.ports: dict[int, Port] = {}
+
+    @property
+    def node_info(self) -> NodeInfo:
+        """NodeInfo as it was read through the first port reached."""
+        return NodeInfo(self.info)
+
+    @property
+    def guid(self) -> int:
+        """NodeGUID."""
+        return int.from_bytes(self.info[_NODE_GUID])
+
+    @property
+    def type(self) -> int:
+        """NodeType: 1 CA, 2 switch, 3 router."""
+        return self.info[_NODE_TYPE]
+
+    @property
+    def type_name(self) -> str:
+        """``ca``, ``switch`` or ``router``; a number for anything else."""
+        return _TYPE_NAMES.get(self.type) or f"type {self.type}"
+
+    @property
+    def num_ports(self) -> int:
+        """NumPorts: the physical ports; port 0 of a switch is not counted."""
+        return self.info[_NUM_PORTS]
+
+    @property
+    def switch_info(self) -> SwitchInfo | None:
+        """SwitchInfo, None on other nodes and where it could not be read."""
+        return SwitchInfo(self.switch_info_raw) if self.switch_info_raw is not None else None
+
+    def port(self, num: int) -> Port:
+        """Return port *num*, made when it is not known yet."""
+        port = self.ports.get(num)
+        if port is None:
+            port = self.ports[num] = Port(self, num)
+        return port
+
+    def __repr__(self) -> str:
+        return f"<Node 0x{self.guid:016x} {self.type_name} {self.description!r}>"
+
+
+class Port:
+    """One port of a node. ``path`` is the directed route that ends at it (on a switch: at the node).
+
+    ``info`` and ``p_key_raw`` are raw bytes, None when not read; ``guid_info`` all blocks of GUIDInfo, one after the
+    other, ``sm_info`` SMInfo and ``virtualization_raw`` VirtualizationInfo (empty: it has none), where wanted.
+    ``guid`` is 0 when not known. ``m_key`` is the key with which its node was asked. ``link_downed``: LinkDownedCounter
+    right before the far end of the link was asked, None if it was not wanted or could not be read. ``says_m_key``:
+    false where PortInfo is from a file that does not say the M_Key; ``says_peer``: false where files say nothing of
+    links. ``sm_said``: attributes that are the SM's word, from a file. ``stated_lid``: the LID from a file without
+    PortInfo. ``is_external``: an external port of a switch.
+    """
+
+    __slots__ = (
+        "guid",
+        "guid_info",
+        "info",
+        "is_external",
+        "link_downed",
+        "m_key",
+        "node",
+        "num",
+        "p_key_raw",
+        "path",
+        "peer",
+        "says_m_key",
+        "says_peer",
+        "sm_info",
+        "sm_said",
+        "stated_lid",
+        "virtualization_raw",
+    )
+
+    def __init__(self, node: Node, num: int) -> None:
+        self.node = node
+        self.num = num
+        self.is_external = num != 0 and node.is_switch
+        self.guid = 0
+        self.path: tuple[int, ...] | None = None
+        self.info: bytes | None = None
+        self.p_key_raw: bytes | None = None
+        self.guid_info: bytes | None = None
+        self.sm_info: bytes | None = None
+        self.virtualization_raw: bytes | None = None
+        self.link_downed: int | None = None
+        self.peer: Port | None = None
+        self.m_key: MKey = NO_MKEY
+        self.says_m_key = True
+        self.says_peer = True
+        self.sm_said: frozenset[str] = _NOTHING
+        self.stated_lid: int | None = None
+
+    @property
+    def is_end_port(self) -> bool:
+        """Whether this is a port that owns an M_Key and a LID: a CA or router port, or port 0 of a switch."""
+        return not self.is_external
+
+    @property
+    def end_port(self) -> Port:
+        """The port whose LID, GUID and M_Key hold for this one: port 0 for an external port of a switch."""
+        return self.node.port(0) if self.is_external else self
+
+    @property
+    def agent_path(self) -> tuple[int, ...]:
+        """The directed route on which the agent of this port is asked: on a switch that of the node."""
+        return self.path if self.path is not None else self.node.path
+
+    @property
+    def port_info(self) -> PortInfo | None:
+        """PortInfo, None when it could not be read."""
+        return PortInfo(self.info) if self.info is not None else None
+
+    @property
+    def port_guid(self) -> int:
+        """The port GUID; of an external port that of port 0. 0 when not known."""
+        return self.end_port.guid
+
+    @property
+    def lid(self) -> int | None:
+        """The base LID; of an external port that of port 0. None when it could not be read."""
+        owner = self.end_port
+        return int.from_bytes(owner.info[_LID]) if owner.info is not None else owner.stated_lid
+
+    @property
+    def is_sm(self) -> bool:
+        """Whether CapabilityMask says that a subnet manager runs behind this port (IsSM)."""
+        return self.info is not None and bool(PortInfo.capability_mask.decode(self.info) & CapabilityMask.IS_SM)
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether the physical link is up."""
+        return self.info is not None and self.info[_PHYSICAL_STATE] >> _PHYSICAL_STATE_SHIFT == _LINK_UP
+
+    @property
+    def is_active(self) -> bool:
+        """Whether PortState, as it was read, is Active."""
+        return self.info is not None and self.info[_STATE] & _STATE_BITS == PortState.ACTIVE
+
+    @property
+    def state_name(self) -> str:
+        """The name of PortState as it was read."""
+        state = self.info[_STATE] & _STATE_BITS if self.info is not None else 0
+        return PORT_STATE_NAMES[PortState(state)] if state in set(PortState) else f"in state {state}"
+
+    @property
+    def link_end(self) -> LinkEnd:
+        """This port as one end of its link."""
+        return (self.node.guid if self.node.is_switch else self.guid, self.num)
+
+    @property
+    def capacity(self) -> int | None:
+        """Entries of the P_Key table; None when it could not be read.
+
+        SwitchInfo.PartitionEnforcementCap for an external port of a switch, NodeInfo.PartitionCap for all others.
+        """
+        if not self.is_external:
+            return int.from_bytes(self.node.info[_PARTITION_CAP]) if self.node.says_capacity else None
+        raw = self.node.switch_info_raw
+        return None if raw is None else int.from_bytes(raw[_ENFORCEMENT_CAP])
+
+    @property
+    def p_keys(self) -> tuple[PKey, ...] | None:
+        """All entries of the P_Key table in order, empty ones included; None when it could not be read."""
+        raw = self.p_key_raw
+        if raw is None:
+            return None
+        return tuple(map(_p_keys.__getitem__, struct.unpack(f">{len(raw) // 2}H", raw)))
+
+    @property
+    def occupied(self) -> list[tuple[int, PKey]] | None:
+        """The valid entries of the P_Key table with their indexes; None when it could not be read."""
+        return None if self.p_key_raw is None else occupied_entries(self.p_key_raw)
+
+    @property
+    def m_key_state(self) -> MKeyState:
+        """What PortInfo of the end port proves about its M_Key.
+
+        A zero at level 1 proves nothing: the port hides its key from those who do not send it. At level 2 and 3 the Get
+        was answered, so a zero is the key. Source: IBA 14.2.4.
+        """
+        owner = self.end_port
+        info = owner.info
+        if info is None or not owner.says_m_key:
+            return "unreadable"
+        if any(info[_M_KEY]):
+            return "set"
+        return "hidden" if PortInfo.m_key_protect_bits.decode(info) == 1 else "zero"
+
+    @property
+    def can_have_virtual_ports(self) -> bool:
+        """Whether the port says that it may have virtual ports (IsVirtualizationSupported); False when not known."""
+        info = self.info
+        if info is None or self.node.is_switch or not info[_HAS_MASK2_BYTE] & _HAS_MASK2_BIT:
+            return False
+        return bool(PortInfo.capability_mask2.decode(info) & CapabilityMask2.IS_VIRTUALIZATION_SUPPORTED)
+
+    @property
+    def virtual_ports(self) -> VirtualPorts:
+        """Whether virtual ports are behind this one. Their P_Key tables cannot be read: nobody outside knows how."""
+        if not self.can_have_virtual_ports:
+            return "none"
+        if self.virtualization_raw is None:
+            return "unknown"
+        return "on" if self.virtualization_raw and self.virtualization_info.virtualization_enable else "off"
+
+    @property
+    def virtualization_info(self) -> VirtualizationInfo:
+        """VirtualizationInfo; zeros where there is none."""
+        return VirtualizationInfo(self.virtualization_raw or None)
+
+    @property
+    def hides_p_keys(self) -> bool:
+        """Whether virtual ports behind this one may have P_Keys that cannot be read."""
+        return self.virtual_ports in ("on", "unknown")
+
+    @property
+    def id(self) -> PortId:
+        """Who this port is, apart from what was read of it."""
+        node = self.node
+        return PortId(node.guid, self.port_guid or None, node.description, node.type_name, self.num, self.lid)
+
+    def identity(self) -> dict[str, Any]:
+        """Return the keys that every port carries in every JSON document."""
+        node = self.node  # as `id` has them, without an object for each row of a long list
+        return identity(node.guid, self.port_guid or None, node.description, node.type_name, self.num, self.lid)
+
+    def __str__(self) -> str:
+        name = f"{self.node.description!r} " if self.node.description else ""
+        return f"{name}0x{self.node.guid:016x} port {self.num}"
+
+    def __repr__(self) -> str:
+        return f"<Port {self}>"
