@@ -17,7 +17,6 @@ from typing import Any, Final
 from ibkeys.client.address import DirectedAddress, LidAddress
 from ibkeys.client.limits import Limits
 from ibkeys.client.request import Envelope, Failure, Request, Way
-from ibkeys.client.request_errors import failure_error, status_error
 from ibkeys.client.scheduler import MAX_WINDOW, Scheduler, Statistics
 from ibkeys.errors import IbkeysError, LimitReached
 from ibkeys.keys.mkey import NO_MKEY, MKey
@@ -265,9 +264,9 @@ class SmpClient:
                 request, part = asked
                 outcome: bytes | IbkeysError
                 if request.envelope.is_smp:
-                    outcome = mad[data_at] if mad[status_at] in _OK_OF_SMP else status_error(request, part, mad)
+                    outcome = mad[data_at] if mad[status_at] in _OK_OF_SMP else _refusal(request, part, mad)
                 else:
-                    outcome = mad if mad[status_at] == _OK else status_error(request, part, mad)
+                    outcome = mad if mad[status_at] == _OK else _refusal(request, part, mad)
                 for done in scheduler.answered(((tid, outcome),), now):
                     self._hand_over(done)
             elif status == ETIMEDOUT:
@@ -302,10 +301,18 @@ class SmpClient:
     def _error(self, request: Request, part: int, failure: Failure) -> IbkeysError:
         limit = failure.limit
         if not limit:
+            from ibkeys.client.request_errors import failure_error  # as in _refusal
+
             return failure_error(request, part, failure)
         if limit not in self._reached:  # one string for each limit: very many may hold it
             self._reached[limit] = f"not sent: {self.limits.reached(limit)}"
         return LimitReached(self._reached[limit], limit)
+
+
+def _refusal(request: Request, part: int, mad: bytes) -> IbkeysError:
+    from ibkeys.client.request_errors import status_error  # the words for errors are loaded by the first one
+
+    return status_error(request, part, mad)
 
 
 def _is_short_answer(mad: bytes) -> bool:
