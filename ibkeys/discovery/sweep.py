@@ -157,15 +157,18 @@ class Sweep:
     # --- who is at the far end of a link -------------------------------------------------------------------------
 
     def _probe(self, near: Port) -> Task:
-        """Task: ask who is at the far end of *near*.
+        """Return the task: ask who is at the far end of *near*.
 
         Where the ring has keys of single ports, only over a link that is known (`ibkeys.discovery.links.proof`), and
         with the key of the port that is known there. A place that is not known waits for the end of the sweep.
         """
-        ring = self.ring
         if not self._proves:
-            yield from self._ask_far_end(near, ring.for_unknown_port)
-            return
+            return self._ask_far_end(near, self.ring.for_unknown_port)
+        return self._probe_known(near)
+
+    def _probe_known(self, near: Port) -> Task:
+        """Task: prove the link that is known behind *near*, and ask who is at its far end."""
+        ring = self.ring
         far = ring.expected_behind(near.link_end)
         if far is None:
             self._unproven.put_off(near)

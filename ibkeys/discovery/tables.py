@@ -42,7 +42,14 @@ def read_p_key_tables(ports: Sequence[Port], gets: Envelope) -> Task:
     problems: list[tuple[Port, IbkeysError]] = []
     for start in range(0, len(ports), at_once):
         some = ports[start : start + at_once]
-        tables = yield from _read_tables(gets, PKeyTable, [p_key_modifier(port, 0) for port in some], blocks)
+        firsts = [p_key_modifier(port, 0) for port in some]
+        if 0 < len(firsts) * blocks <= AT_ONCE:  # nearly all
+            outcomes = yield gets.ask_each(PKeyTable, [first + block for first in firsts for block in range(blocks)])
+            tables = [_table(outcomes[at : at + blocks]) for at in range(0, len(outcomes), blocks)]
+        else:
+            tables = []
+            for first in firsts:
+                tables.append((yield from _read_table(gets, PKeyTable, first, blocks)))
         for port, table in zip(some, tables, strict=True):
             if isinstance(table, IbkeysError):
                 problems.append((port, table))
@@ -70,7 +77,7 @@ def read_guid_info(port: Port, gets: Envelope) -> Task:
     count = PortInfo(port.info).guid_cap
     if not count:
         return None
-    [table] = yield from _read_tables(gets, GUIDInfo, [0], -(-count // GUIDS_PER_BLOCK))
+    table = yield from _read_table(gets, GUIDInfo, 0, -(-count // GUIDS_PER_BLOCK))
     if isinstance(table, IbkeysError):
         return table
     port.guid_info = table[: 8 * count]
@@ -122,26 +129,18 @@ NOT_VIRTUALIZED = (MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED, MadStatus.INVALID_F
 """What an agent without virtual ports answers to a Get of VirtualizationInfo."""
 
 
-def _read_tables(gets: Envelope, attribute: type[Attribute], firsts: Sequence[int], blocks: int) -> Task:
-    """Task: get tables of *blocks* blocks each, at most `AT_ONCE` in all or one table. *firsts*: the AttributeModifiers
-    of their first blocks.
+def _read_table(gets: Envelope, attribute: type[Attribute], first: int, blocks: int) -> Task:
+    """Task: get a table of so many *blocks*. *first*: the AttributeModifier of its first block.
 
-    Returns for each table its bytes, or the first error; after an error no more than `AT_ONCE` blocks are asked for.
+    Returns its bytes, or the first error; after an error no more than `AT_ONCE` blocks are asked for.
     """
-    if len(firsts) * blocks <= AT_ONCE:  # nearly all
-        if not blocks:
-            return [b""] * len(firsts)
-        modifiers = [modifier for first in firsts for modifier in range(first, first + blocks)]
-        outcomes: Sequence[Outcome] = yield gets.ask_each(attribute, modifiers)
-        return [_table(outcomes[start : start + blocks]) for start in range(0, len(outcomes), blocks)]
-    [first] = firsts
     whole: list[bytes] = []
     for start in range(first, first + blocks, AT_ONCE):
         part = _table((yield gets.ask_each(attribute, range(start, min(start + AT_ONCE, first + blocks)))))
         if isinstance(part, IbkeysError):
-            return [part]
+            return part
         whole.append(part)
-    return [b"".join(whole)]
+    return b"".join(whole)
 
 
 def _table(outcomes: Sequence[Outcome]) -> Outcome:

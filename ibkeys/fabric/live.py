@@ -20,7 +20,6 @@ from ibkeys.client.address import (
 )
 from ibkeys.client.limits import Limits
 from ibkeys.client.smp import Route, SmpClient, Task, Timing
-from ibkeys.discovery.cost import SweepCost, cost_of
 from ibkeys.discovery.discover import discover
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.links.check import LinkCheck
@@ -44,6 +43,7 @@ if TYPE_CHECKING:  # what few commands use is loaded by its use
     from ibkeys.classkeys.asking import Question
     from ibkeys.classkeys.reading import ClassKeyReading
     from ibkeys.client.sa import SaClient
+    from ibkeys.discovery.cost import SweepCost
     from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError
     from ibkeys.keys.smkey import SMKey
     from ibkeys.mad.classes.gmp import KeyClass
@@ -54,7 +54,7 @@ class Fabric(OpenPort):
 
     ``stores``: the files that changing commands use (in memory unless `ibkeys.open` says otherwise). ``warnings``: what
     the user should know about the files that were read. ``is_simulated``: no real device is used. ``reload_keys``:
-    reads the key store and key files again. ``last_sweep``: what the last `sweep` cost.
+    reads the key store and key files again.
     """
 
     holds_m_keys = True
@@ -74,7 +74,7 @@ class Fabric(OpenPort):
         self.warnings: list[str] = []
         self.is_simulated = False
         self.reload_keys: Callable[[], None] = lambda: None
-        self.last_sweep: SweepCost | None = None
+        self._last_sweep: Callable[[], SweepCost] | None = None
         self._look: LinkCheck | None = None
         self._own_was_looked_at = False
 
@@ -87,10 +87,22 @@ class Fabric(OpenPort):
         wanted = wanted or Wanted(p_keys=p_keys)
         before = dict(self.client.statistics.by_attribute)
         found = discover(self.client, self.ring, wanted, progress, self.node_names)
-        self.last_sweep = cost_of(found, wanted.p_keys, before, self.client.statistics.by_attribute)
+        after = dict(self.client.statistics.by_attribute)
+
+        def cost() -> SweepCost:
+            from ibkeys.discovery.cost import cost_of
+
+            return cost_of(found, wanted.p_keys, before, after)
+
+        self._last_sweep = cost
         self.adopt(found)
         self._own_was_looked_at = True
         return found
+
+    @property
+    def last_sweep(self) -> SweepCost | None:
+        """What the last `sweep` cost; None before it. It is counted when somebody wants to know."""
+        return self._last_sweep() if self._last_sweep is not None else None
 
     def read_alias_guids(self, found: Topology, named: Iterable[int]) -> None:
         """Read the alias GUIDs of *found*, the last sweep, if one of the GUIDs *named* is no end port's own; see
