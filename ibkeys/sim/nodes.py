@@ -31,9 +31,10 @@ NO_ROUTE: Final = 0xFF
 # Positions in PortInfo of what is read for every SMP.
 KEY: Final = PortInfo.m_key.span
 GUID_CAP_BYTE: Final = PortInfo.guid_cap.byte
-_LID: Final = PortInfo.lid.span
+LID: Final = PortInfo.lid.span
 _STATE_BYTE: Final = PortInfo.port_state.byte
 _STATE_BITS: Final = PortInfo.port_state.mask
+_INITIALIZE: Final = int(PortState.INITIALIZE)
 _LMC_BYTE: Final = PortInfo.lmc.byte
 _LMC_BITS: Final = PortInfo.lmc.mask
 
@@ -216,18 +217,25 @@ class Port:
 
     def covers(self, lid: int) -> bool:
         """Whether *lid* is one of the LIDs of this end port."""
-        base = int.from_bytes(self.info[_LID])
+        base = int.from_bytes(self.info[LID])
         return base != 0 and base <= lid < base + (1 << (self.info[_LMC_BYTE] & _LMC_BITS))
 
     @property
-    def is_up(self) -> bool:
-        """Whether SMPs pass this port's cable: both ends at least Initialize."""
+    def up_peer(self) -> Port | None:
+        """The port at the other end of the cable where SMPs pass it: both ends are at least Initialize."""
         peer = self.peer
-        return (
-            peer is not None
-            and self.info[_STATE_BYTE] & _STATE_BITS >= PortState.INITIALIZE
-            and peer.info[_STATE_BYTE] & _STATE_BITS >= PortState.INITIALIZE
-        )
+        if (
+            peer is None
+            or self.info[_STATE_BYTE] & _STATE_BITS < _INITIALIZE
+            or peer.info[_STATE_BYTE] & _STATE_BITS < _INITIALIZE
+        ):
+            return None
+        return peer
+
+    @property
+    def is_up(self) -> bool:
+        """Whether SMPs pass this port's cable."""
+        return self.up_peer is not None
 
     def set_states(self, state: int, physical_state: int) -> None:
         """Write PortState and PortPhysicalState, as the link does by itself."""
