@@ -195,6 +195,7 @@ class Port:
         if self._p_keys is not None:
             size = BLOCK_SIZE * -(-self.p_key_capacity // P_KEYS_PER_BLOCK)
             self._p_keys = bytearray(bytes(self._p_keys[: 2 * self.p_key_capacity]).ljust(size, b"\0"))
+            self.touch()
 
     @property
     def p_key_bytes(self) -> bytes | None:
@@ -255,7 +256,7 @@ class Port:
     def touch(self) -> None:
         """Note that this port may differ from what it was at the start."""
         node = self.node
-        node.history.touched_ports.add((node.index, self.number))
+        node.history.touch_port(node.index, self.number)
 
     def record(self, kind: str, **detail: Any) -> None:
         """Note that something happened at this port."""
@@ -389,7 +390,7 @@ class Node:
 
     def touch(self) -> None:
         """Note that this node may differ from what it was at the start."""
-        self.history.touched_nodes.add(self.index)
+        self.history.touch_node(self.index)
 
     def __repr__(self) -> str:
         return f"<Node {self.node_id} {self.description!r}>"
