@@ -122,19 +122,19 @@ def rows(sizes: Sequence[int]) -> Iterator[Row]:
 
 
 def table(found: Sequence[Row]) -> str:
-    """Return the rows as Markdown: for each command the sizes below each other, CPU time for each port beside the
-    first size's."""
-    lines = [
-        "| command | hosts | ports | CPU | wall | CPU for each port | to the first | peak memory |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|",
+    """Return the rows as Markdown, a line for each command: CPU time, that for each port, and peak memory on each
+    fabric; last how much a port of the largest takes of what one of the smallest takes."""
+    sizes = sorted({(row.hosts, row.ports) for row in found})
+    heads = [
+        "command",
+        *(f"{hosts:,} hosts, {ports:,} ports" for hosts, ports in sizes),
+        "for each port, last to first",
     ]
-    first: dict[str, Row] = {}
-    for row in sorted(found, key=lambda row: [other.command for other in found].index(row.command)):
-        base = first.setdefault(row.command, row)
-        lines.append(
-            f"| `{row.command}` | {row.hosts:,} | {row.ports:,} | {row.cpu:.1f} s | {row.wall:.1f} s "
-            f"| {row.each:.0f} µs | {row.each / base.each:.2f} | {row.peak:.0f} MiB |"
-        )
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for command in dict.fromkeys(row.command for row in found):
+        of = sorted((row for row in found if row.command == command), key=lambda row: row.hosts)
+        cells = [f"{row.cpu:.1f} s, {row.each:.0f} µs each, {row.peak:.0f} MiB" for row in of]
+        lines.append(f"| `{command}` | {' | '.join(cells)} | {of[-1].each / of[0].each:.2f} |")
     return "\n".join(lines)
 
 
