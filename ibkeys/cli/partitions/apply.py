@@ -57,12 +57,7 @@ _choices: Final = options.group(
         is_flag=True,
         help="Allow the removals of the plan; full to limited counts as one.",
     ),
-    options.option(
-        "--allow-break",
-        env=False,
-        is_flag=True,
-        help="Allow a temporary loss of connectivity for the pairs that the plan names.",
-    ),
+    options.allow_break,
     options.option(
         "--first",
         env=False,
