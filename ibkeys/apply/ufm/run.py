@@ -120,9 +120,10 @@ class Run(SteppedRun):
                 )
 
     def _read_back(self, base: int, words: Words) -> tuple[UfmPartition | None, dict[PortKey | None, str]]:
-        """Return what UFM has, and what it has not stored of *words*, by port; None for what is not a port of the "
-        "fabric.
-        It is read again for a while: clients of UFM have seen it show a change a moment after its answer."""
+        """Return what UFM has, and what it has not stored of *words*, by port: None for what is no port of the fabric.
+
+        It is read again for a while: clients of UFM have seen it show a change a moment after its answer.
+        """
         patience = ProgressTimeout(self.clock, min(self.wait, _SHOWS_WITHIN))
         while True:
             entry = self.ufm.partition(base)
