@@ -100,7 +100,7 @@ def classkey_show(
     )
     readings = [(row, reading) for row in sheet.ports for reading in row.pop(_ROWS)]
     sheet.ports = [{**row, **values_of(reading, shown[0])} for row, reading in readings]
-    sheet.errors += [{**row, "error": reading.detail} for row, reading in readings if reading.state in _NOT_READ]
+    sheet.errors += [{**row, "error": reading.detail} for row, reading in readings if reading.is_unread]
     _say_not_asked(reading for _, reading in readings)
     sheet.is_sweep = brief = sheet.is_sweep or len(readings) > 1  # several classes of one port are a table too
     columns = [
@@ -118,7 +118,6 @@ def classkey_show(
 
 
 _ROWS: Final = "class_keys"
-_NOT_READ: Final = ("silent", "refused")
 
 
 def classes_named(names: Iterable[str]) -> list[KeyClass]:
@@ -151,7 +150,7 @@ def ask_all_ports(fabric: Fabric, taken: Snapshot, ask_unkeyed: bool, pkey_index
     say_cost(questions)
     taken.class_keys = fabric.ask_class_keys(questions, pkey_index)
     _say_not_asked(taken.class_keys)
-    silent = [reading for reading in taken.class_keys if reading.state in _NOT_READ]
+    silent = [reading for reading in taken.class_keys if reading.is_unread]
     if silent:
         ports = len({reading.port for reading in silent})
         exits.warn(

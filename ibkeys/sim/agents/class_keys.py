@@ -6,8 +6,9 @@ what the others do is guessed, and each guess is a field of `ClassRules`, so tha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args, get_type_hints
 
 from ibkeys.keys.classkey import check_class_key
 from ibkeys.mad import offsets as at
@@ -16,7 +17,6 @@ from ibkeys.mad.classes.gmp import (
     CLASS_PORT_INFO,
     KEY_CLASSES,
     NOTICE,
-    VS_KEY_SUPPORTED,
     ClassKeyHeader,
     KeyClass,
     build_class_mad,
@@ -62,15 +62,8 @@ class ClassRules:
     traps: Literal["sent", "none"] = "sent"
 
 
-CHOICES: Final[dict[str, tuple[str, str]]] = {
-    "absent": ("silence", "status"),
-    "version": ("status", "silence"),
-    "others": ("status", "silence"),
-    "gets": ("answers", "drops"),
-    "portinfo": ("open", "checked"),
-    "violations": ("cleared", "kept"),
-    "lease": ("stops", "runs"),
-    "traps": ("sent", "none"),
+CHOICES: Final[Mapping[str, tuple[str, str]]] = {
+    name: get_args(choices) for name, choices in get_type_hints(ClassRules).items()
 }
 """What each field of `ClassRules` may be."""
 
@@ -89,7 +82,7 @@ def place(
 ) -> ClassAgent:
     """Let *port* have the class *of*, with this key. Returns its state, which a test may look at and set."""
     info = KeySettings.new(key=key, protect_bit=protect_bit, lease_period=lease_period, violations=violations)
-    agent = ClassAgent(bytearray(info.raw), VS_KEY_SUPPORTED if of.name == "vs" else 0)
+    agent = ClassAgent(bytearray(info.raw), of.capability)
     if port.class_agents is None:
         port.class_agents = {}
     port.class_agents[int(of.mgmt_class)] = agent
