@@ -6,6 +6,7 @@ where the known links place it, and that link must be proven (`ibkeys.discovery.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
@@ -51,6 +52,7 @@ class _Swept:
         self._found = found
         self._ring = ring
         self._shared = {node.guid for node in found.nodes if node.twin}
+        self._with_lid = Counter(each.lid for each in found.end_ports())
         self._by_guid: dict[int, list[Port]] = {}
         for each in found.end_ports():
             self._by_guid.setdefault(each.guid, []).append(each)
@@ -68,6 +70,8 @@ class _Swept:
             return self._found.doubtful[here]
         if any(each.node is not here.node for each in self._by_guid[port.guid]):
             return f"another node also has port GUID 0x{port.guid:016x}"
+        if here.lid and self._with_lid[here.lid] > 1:
+            return f"another port also has LID {here.lid}, to which the key of port GUID 0x{port.guid:016x} would go"
         if self._needs_no_place(here):
             return ""
         near, far = _last_link(here)

@@ -186,6 +186,12 @@ def test_of_two_ports_with_one_guid_neither_gets_the_key(net: Subnet, host: Port
     ] * 2
 
 
+def test_a_lid_that_two_ports_have_gets_no_key(net: Subnet, host: Port) -> None:
+    ring = know(ring_of(net), [host])
+    host.lid = net.port(OTHER, 1).lid
+    assert f"another port also has LID {host.lid}, to which the key of port GUID" in refusal(net, ring)
+
+
 def test_a_guid_behind_another_port_fetches_no_key(net: Subnet, host: Port) -> None:
     ring, liar = know(ring_of(net), [host]), net.port(OTHER, 1)
     liar.guid, host.guid = host.guid, 0x99
