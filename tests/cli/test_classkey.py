@@ -155,7 +155,7 @@ def test_a_key_without_a_known_place_is_not_sent_and_the_note_says_what_to_do(pl
     refused = show(place, *words, "--all")
     assert refused.code == 0
     note = next(line for line in refused.err.splitlines() if "0x0002c903000a1031 has no known place" in line)
-    assert note.startswith("ibkeys: note: 1 port not queried with the key that is known for it: 'node03 mlx4_0'")
+    assert note.startswith("ibkeys: note: 1 port not queried, although a key is known; 'node03 mlx4_0' 0x")
     assert note.endswith(
         "put this link into the file neighbors in the directory of --security-keys, or use --trust-topology"
     )

@@ -189,7 +189,9 @@ def _say_not_asked(readings: Iterable[ClassKeyReading]) -> None:
     if withheld:
         port, why = next(iter(withheld.items()))
         exits.warn(
-            f"{counted(len(withheld), 'port')} not queried with the key that is known for it: {port}: {why}", "note"
+            f"{counted(len(withheld), 'port')} not queried, although a key is known; "
+            f"{port}: {why.removeprefix(WITHHELD + ': ')}",
+            "note",
         )
 
 
