@@ -11,16 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from ibkeys.apply.by_sm.settings import Settings
+from ibkeys.apply.by_sm.stepped_run import stale, stopped_by
+from ibkeys.apply.by_sm.steps import PolicyStep, Prediction, expectations, phase_of
+from ibkeys.apply.by_sm.watch import Watch
 from ibkeys.apply.carrier import IN_ONE_STEP, Carried, FabricChange, Failed, OnStep
-from ibkeys.apply.opensm.course import Course, Planning, Settings, parsed, stale
+from ibkeys.apply.opensm.course import Course, Planning, parsed
 from ibkeys.apply.opensm.guards import KEPT_GUARDS, Guards
 from ibkeys.apply.opensm.interlocks import set_aside
 from ibkeys.apply.opensm.policy_files import FileKey, PolicyFile, Way, distinct, steps_back, ways_in
 from ibkeys.apply.opensm.run import Run
 from ibkeys.apply.opensm.site import Site, find_site
-from ibkeys.apply.opensm.stepped_run import stopped_by
-from ibkeys.apply.opensm.steps import PolicyStep, Prediction, expectations, phase_of
-from ibkeys.apply.opensm.watch import Watch
 from ibkeys.apply.remaining import Former, Remaining
 from ibkeys.apply.survey import Survey, look_at_all, read_again
 from ibkeys.change.clock import REAL_TIME, Clock

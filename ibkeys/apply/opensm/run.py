@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ibkeys.apply.by_sm.stepped_run import SteppedRun
+from ibkeys.apply.by_sm.steps import expectations
+from ibkeys.apply.by_sm.watch import Watch, Watched
 from ibkeys.apply.opensm.course import Course
 from ibkeys.apply.opensm.guards import Guards
 from ibkeys.apply.opensm.site import Site
-from ibkeys.apply.opensm.stepped_run import SteppedRun
-from ibkeys.apply.opensm.steps import expectations
-from ibkeys.apply.opensm.watch import Watch, Watched
 from ibkeys.errors import FileChanged, NotStored
 from ibkeys.plan.order import Phase
 from ibkeys.store.journal import Entry, FileEntry

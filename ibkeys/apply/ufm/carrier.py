@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from ibkeys.apply.by_sm.settings import Settings
+from ibkeys.apply.by_sm.stepped_run import stopped_by
+from ibkeys.apply.by_sm.steps import Prediction, phase_of
 from ibkeys.apply.carrier import IN_ONE_STEP, Carried, FabricChange, Failed, NobodyElsewhere, OnStep
 from ibkeys.apply.going_back import go_back_by_plan
-from ibkeys.apply.opensm.course import Settings
-from ibkeys.apply.opensm.stepped_run import stopped_by
-from ibkeys.apply.opensm.steps import Prediction, phase_of
 from ibkeys.apply.remaining import Former, Remaining
 from ibkeys.apply.survey import Survey, look_at_all
 from ibkeys.apply.ufm.course import Planning, UfmCourse

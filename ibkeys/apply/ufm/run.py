@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.apply.opensm.stepped_run import SteppedRun
-from ibkeys.apply.opensm.steps import expectations
-from ibkeys.apply.opensm.watch import Watch, Watched
+from ibkeys.apply.by_sm.stepped_run import SteppedRun
+from ibkeys.apply.by_sm.steps import expectations
+from ibkeys.apply.by_sm.watch import Watch, Watched
 from ibkeys.apply.ufm.course import UfmCourse
 from ibkeys.apply.ufm.stored import Stored, Words, differing
 from ibkeys.change.clock import ProgressTimeout

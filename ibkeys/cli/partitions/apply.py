@@ -153,8 +153,8 @@ class _Asked:
 
     def via(self) -> Via:
         """Return which way it shall go."""
+        from ibkeys.apply.by_sm.settings import Settings
         from ibkeys.apply.carriers import Via
-        from ibkeys.apply.opensm.course import Settings
 
         settings = Settings(self.through.sm_wait, self.permissions.breaks, self.rewrite)
         hosts, command = hosts_of(self.where, self.sm_hosts), self.command()

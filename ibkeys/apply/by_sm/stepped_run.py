@@ -8,15 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from ibkeys.apply.by_sm.images import images_as_found, images_of
+from ibkeys.apply.by_sm.steps import PolicyStep, Prediction
+from ibkeys.apply.by_sm.watch import Watched
 from ibkeys.apply.carrier import Carried, OnStep, Written
-from ibkeys.apply.opensm.course import stale
-from ibkeys.apply.opensm.images import images_as_found, images_of
-from ibkeys.apply.opensm.steps import PolicyStep, Prediction
-from ibkeys.apply.opensm.watch import Watched
 from ibkeys.change.clock import Clock
 from ibkeys.change.wanted import Entries
 from ibkeys.change.writer import way_on
-from ibkeys.errors import FileChanged, IbkeysError
+from ibkeys.errors import FileChanged, IbkeysError, Refused
 from ibkeys.plan.order import Phase
 from ibkeys.printable import named
 from ibkeys.store.journal import Entry, FileEntry, Operation
@@ -121,3 +120,8 @@ def _left_open(error: IbkeysError, operation: Operation) -> IbkeysError:
     """Let an error say which operation it leaves open, and what the user can do about it."""
     error.args = (f"{error}; operation {operation.id} of the journal is open: {way_on(operation)}", *error.args[1:])
     return error
+
+
+def stale(error: FileChanged) -> Refused:
+    """Return the refusal of a file that somebody else changed, with what differs."""
+    return Refused(f"refused by interlock stale, which cannot be overridden: {error}", "stale", error.difference)
