@@ -72,21 +72,22 @@ def classkey_show(
         raise UsageError("--ask-unkeyed cannot be used with --from, which sends no queries")
     wanted = _classes_named(classes)
     found: dict[Port, list[ClassKeyReading]] = {}
+    shows_keys = where.show_keys
 
     def ask(source: Source, ports: Sequence[Port]) -> None:
+        nonlocal shows_keys
+        shows_keys = where.show_keys and source.holds_m_keys
         asked = ports if every_port or len(ports) != 1 else [_end_port(ports[0])]
         questions = source.class_key_questions(asked, wanted, ask_unkeyed=ask_unkeyed)
         say_cost(questions)
         for reading in source.ask_class_keys(questions, pkey_idx):
             found.setdefault(reading.port, []).append(reading)
-        shown.append(where.show_keys and source.holds_m_keys)
 
-    shown: list[bool] = []
     sheet = read_sheet(
         where, kind, words, every_port, listing, _read, lambda port: {_ROWS: found.get(port, [])}, True, ask
     )
     readings = [(row, reading) for row in sheet.ports for reading in row.pop(_ROWS)]
-    sheet.ports = [{**row, **_values_of(reading, shown[0])} for row, reading in readings]
+    sheet.ports = [{**row, **_values_of(reading, shows_keys)} for row, reading in readings]
     sheet.errors += [{**row, "error": reading.detail} for row, reading in readings if reading.is_unread]
     say_not_asked(reading for _, reading in readings)
     sheet.is_sweep = brief = sheet.is_sweep or len(readings) > 1  # several classes of one port are a table too
