@@ -127,9 +127,10 @@ def by_atheris(part: Slice) -> None:
         "max_total_time": part.seconds,
         "max_len": part.target.largest,
         "seed": part.seed,
-        "timeout": 0,
+        "timeout": 600,  # of the clock on the wall, which a busy machine passes; `Judge` looks at the processor's
         "rss_limit_mb": 2048,
         "verbosity": 0,
+        "artifact_prefix": f"{part.folder}/",
         "print_final_stats": 0,
     }
     arguments = [sys.argv[0], *(f"-{name}={value}" for name, value in options.items()), str(part.corpus)]
