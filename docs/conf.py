@@ -23,6 +23,9 @@ default_role = "literal"
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 
+# Two hyphens stay two: options begin with them.
+smartquotes = False
+
 html_theme = "furo"
 html_copy_source = False
 html_show_sphinx = False
