@@ -29,6 +29,8 @@ smartquotes = False
 html_theme = "furo"
 html_copy_source = False
 html_show_sphinx = False
-exclude_patterns = ["pictures"]
+# Stands in the site as it is.
+html_extra_path = ["published"]
+exclude_patterns = ["pictures", "published"]
 
 made.write()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from docs.made import api, commands, fields, man, rules
+from docs.made import api, commands, fields, man, rules, schemas
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reference"
@@ -31,6 +31,7 @@ def _pages() -> Iterator[tuple[str, str]]:
     """Yield the path of each page below docs/reference, and its text."""
     yield from man.pages(ROOT / "man")
     yield from commands.pages()
+    yield "documents.md", schemas.page(ROOT / "docs" / "published" / "schemas")
     yield "rules.md", rules.page()
     yield "fields.md", fields.page()
     yield "python.md", api.page()
