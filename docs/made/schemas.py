@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-_ABOUT = """# JSON documents
+_ABOUT: Final = """# JSON documents
 
 Every command with `-f json` writes a document that names its schema, for example `"schema": "ibkeys.audit/2"`. The
 schema is a file of JSON Schema, draft 2020-12, in the folder schemas of this site; common.json has what several of them
@@ -19,6 +20,7 @@ use. Every document that the tests produce is held against its schema, up to a s
 - What a name means is in the man page of the command.
 
 """
+_MAN_PAGE: Final = re.compile(r"(ibkeys[\w-]*)\((\d)\)")
 
 
 def page(folder: Path) -> str:
@@ -26,7 +28,8 @@ def page(folder: Path) -> str:
     text = _ABOUT
     for path in sorted(folder.glob("*.json")):
         schema = json.loads(path.read_text())
-        text += f"## {schema['title']}\n\n{schema['description']} "
+        about = _MAN_PAGE.sub(r"{doc}`man/\1.\2`", schema["description"])
+        text += f"## {schema['title']}\n\n{about} "
         text += f'Schema: <a href="../schemas/{path.name}">{path.name}</a>.\n\n'
         text += "".join(f"- `{name}`: {_type(each)}\n" for name, each in schema.get("properties", {}).items())
         text += "".join(
