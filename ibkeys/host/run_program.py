@@ -12,15 +12,15 @@ Run = Callable[[Sequence[str]], str | None]
 """Runs a program and returns what it printed, None when it is not there or failed."""
 
 
-def run_program(command: Sequence[str]) -> str | None:
-    """Run *command* for a few seconds at most; return what it printed, None when it is not there or failed."""
+def run_program(command: Sequence[str], seconds: float = _SECONDS) -> str | None:
+    """Run *command* for *seconds* at most; return what it printed, None when it is not there or failed."""
     try:
         done = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            timeout=_SECONDS,
+            timeout=seconds,
             text=True,
             errors="replace",
             check=False,

@@ -13,8 +13,9 @@ from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import is_simulated, open_fabric
-from ibkeys.cli.options import Where
+from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.tools.hardware import ReportOptions, made_report, report_options
 from ibkeys.errors import IbkeysError, StoreError
 
 if TYPE_CHECKING:
@@ -27,27 +28,35 @@ MKEY_FILE: Final = "guid2mkey"
 
 
 @command("doctor")
+@report_options
+@options.changing
 @options.format
 @options.fabric
-def doctor(where: Where, format: str) -> int:
+def doctor(where: Where, consent: Changing, wanted: ReportOptions, format: str) -> int:
     """Check the local InfiniBand stack and suggest fixes.
 
     Checks the library, the kernel module, device files, channel adapters and their ports. Checks that the local port
     opens and answers, and that it knows a subnet manager that answers. Checks key files and stores. Changes nothing.
-    Exits 1 when there is a problem.
+    Exits 1 when there is a problem. With --report FILE it also compares this fabric with what ibkeys assumes, and
+    writes an archive without keys that can be sent to the developers.
     """
+    wanted.check(consent)
     checks = [_without_keys(check) for check in _checks(where)]
     problems = sum(check.ok is False for check in checks)
     rows = [
         {"name": check.name, "ok": check.ok, "detail": check.detail, "advice": check.advice or None} for check in checks
     ]
+    reported = made_report(where, consent, wanted, rows) if wanted.report is not None else None
     if format == "json":
-        write_json("doctor", {"checks": rows, "problems": problems})
+        write_json("doctor", {"checks": rows, "problems": problems, "report": reported.to_json() if reported else None})
     elif format == "csv":
-        write_csv(_COLUMNS, rows)
+        write_csv(_COLUMNS, [*rows, *(reported.as_checks() if reported else ())])
     else:
         _write_text(checks, problems)
-    return exits.SAYS_NO if problems else exits.DONE
+        if reported is not None:
+            reported.write_text()
+    code = exits.SAYS_NO if problems else exits.DONE
+    return reported.exit_code(code) if reported is not None else code
 
 
 def _without_keys(check: Check) -> Check:

@@ -1,0 +1,96 @@
+"""The two ports of a loopback: both are this host's own, or nothing is written.
+
+Each port is known by what libibumad says of this host, which sends nothing. Only then the fabric is asked, and what it
+says of the far port has to be the same: GUIDs, LID, and that no other port has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ibkeys.client.address import DirectedAddress
+from ibkeys.errors import Refused, UsageError
+from ibkeys.fabric.handle import PortHandle
+from ibkeys.hardware.look import Look
+from ibkeys.mad.attributes import NodeInfo
+from ibkeys.umad.devices import ACTIVE, INFINIBAND, IS_SM_DISABLED
+from ibkeys.umad.port import LocalCa, LocalPort
+
+_NOT_OWN: Final = "own-ports"
+
+
+def named_ports(text: str, cas: Sequence[LocalCa]) -> tuple[LocalPort, LocalPort]:
+    """Return the two ports that ``CA/PORT,CA/PORT`` names, of this host. Sends nothing.
+
+    Raises UsageError for what does not name two different ports of this host; Refused for ports that carry no SMPs,
+    have no link, or share a GUID with another port of this host.
+    """
+    parts = text.split(",")
+    if len(parts) != 2:
+        raise UsageError(f"--write-loopback {text!r}: name two ports of this host, as in mlx5_0/1,mlx5_1/1")
+    first, second = (_named(part, text, cas) for part in parts)
+    if (first.ca_name, first.port) == (second.ca_name, second.port):
+        raise UsageError(f"--write-loopback {text!r}: this is the same port twice")
+    every = [port.port_guid for ca in cas for port in ca.ports]
+    for port in (first, second):
+        where = f"{port.ca_name}/{port.port}"
+        if why := _unfit(port):
+            raise _refused(f"{where} {why}")
+        if not port.port_guid or every.count(port.port_guid) > 1:
+            raise _refused(f"{where} has no port GUID of its own in sysfs")
+    if first.gid_prefix != second.gid_prefix:
+        raise _refused("the two ports are in different subnets, by their GID prefix")
+    return first, second
+
+
+def _named(part: str, text: str, cas: Sequence[LocalCa]) -> LocalPort:
+    name, _, number = part.strip().rpartition("/")
+    for ca in cas:
+        for port in ca.ports:
+            if ca.name == name and number == str(port.port):
+                return port
+    have = ", ".join(f"{ca.name}/{port.port}" for ca in cas for port in ca.ports) or "none"
+    raise UsageError(f"--write-loopback {text!r}: this host has no port {part!r}; its ports are {have}")
+
+
+def _unfit(port: LocalPort) -> str:
+    if port.link_layer not in INFINIBAND:
+        return f"is no InfiniBand port ({port.link_layer})"
+    if port.capability_mask & IS_SM_DISABLED:
+        return "may not send SMPs (a virtual function)"
+    return "" if port.state == ACTIVE else "is not Active: both need a LID and a link"
+
+
+def far_port(look: Look, near: LocalPort, far: LocalPort) -> PortHandle:
+    """Return a handle on *far*, reached from *near* over the fabric, once it is proven to be that port.
+
+    Raises Refused where the fabric does not show exactly this port; what a sweep raises.
+    """
+    if (look.local.ca_name, look.local.port) != (near.ca_name, near.port):
+        raise Refused(
+            f"the fabric was opened at {look.local.ca_name}/{look.local.port}, not at the first port", _NOT_OWN
+        )
+    found = [port for port in look.found.end_ports() if port.guid == far.port_guid]
+    same_lid = [port for port in look.found.end_ports() if port.lid == far.base_lid]
+    if len(found) != 1 or same_lid != found or not far.base_lid:
+        raise _refused(
+            f"{far.ca_name}/{far.port} is not the only port that the fabric shows with its GUID and its LID "
+            f"({len(found)} have the GUID, {len(same_lid)} the LID)"
+        )
+    port = found[0]
+    if doubt := look.fabric.doubt_of(port):
+        raise _refused(f"{far.ca_name}/{far.port}: {doubt}")
+    handle = look.fabric.handle(port)
+    arrival = NodeInfo(handle.get(NodeInfo))
+    said = arrival.node_guid, arrival.port_guid, arrival.local_port_num
+    [node_guid] = [ca.node_guid for ca in look.cas() if ca.name == far.ca_name]
+    if said != (node_guid, far.port_guid, far.port):
+        raise _refused(f"on {handle.route} another port answers than {far.ca_name}/{far.port} of this host")
+    if isinstance(handle.route, DirectedAddress) and not handle.route.path:
+        raise _refused("the route to the second port does not leave this host")
+    return handle
+
+
+def _refused(why: str) -> Refused:
+    return Refused(f"--write-loopback: nothing was written: {why}", _NOT_OWN)
