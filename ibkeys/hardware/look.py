@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any, TypeVar
 
 from ibkeys.client.sa import SaClient
 from ibkeys.errors import IbkeysError
@@ -14,6 +15,8 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 from ibkeys.umad.port import LocalCa
+
+_T = TypeVar("_T")
 
 
 class Look:
@@ -31,36 +34,43 @@ class Look:
         self.local = fabric.local()
         self.sweep_seconds = 0.0
         self.shown_keys: set[int] = set()
-        self._why_no_sweep: IbkeysError | None = None
+        self._kept: dict[str, Any] = {}
 
-    @cached_property
+    @property
     def handle(self) -> PortHandle:
         """The local port, asked by an SMP that does not leave the host. Raises as `Fabric.find_port`."""
-        return self.fabric.find_port()
+        return self._once("port", self.fabric.find_port)
 
-    @cached_property
+    @property
     def own(self) -> PortInfo:
         """PortInfo of the local port. Raises as `PortHandle.read_port_info`."""
-        return self.handle.read_port_info()
+        return self._once("PortInfo", lambda: self.handle.read_port_info())
 
     @property
     def found(self) -> Topology:
-        """The sweep, with P_Key tables; made when it is first needed. Raises as `Fabric.sweep`, each time."""
-        if self._why_no_sweep is not None:
-            raise self._why_no_sweep
-        try:
-            return self._found
-        except IbkeysError as error:
-            self._why_no_sweep = error
-            raise
+        """The sweep, with P_Key tables; made when it is first needed. Raises as `Fabric.sweep`."""
+        return self._once("sweep", self._sweep)
 
-    @cached_property
-    def _found(self) -> Topology:
+    def _sweep(self) -> Topology:
+        assert self.own is not None  # a local port that does not answer is not asked again: each time may be counted
         now = self.fabric.umad.now
         started = now()
         found = self.fabric.sweep(p_keys=True)
         self.sweep_seconds = now() - started
         return found
+
+    def _once(self, what: str, read: Callable[[], _T]) -> _T:
+        """Return what *read* returns, or raise what it raises; it is called once."""
+        if what not in self._kept:
+            try:
+                self._kept[what] = read()
+            except IbkeysError as error:
+                self._kept[what] = error
+        kept = self._kept[what]
+        if isinstance(kept, IbkeysError):
+            raise kept
+        value: _T = kept
+        return value
 
     @cached_property
     def sa(self) -> SaClient:

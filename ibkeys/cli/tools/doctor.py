@@ -54,7 +54,7 @@ def doctor(where: Where, consent: Changing, wanted: ReportOptions, format: str) 
     else:
         _write_text(checks, problems)
         if reported is not None:
-            reported.write_text()
+            reported.write_text(whole=where.verbose > 0)
     code = exits.SAYS_NO if problems else exits.DONE
     return reported.exit_code(code) if reported is not None else code
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from ibkeys.cli.changing import confirm, writer_of
 from ibkeys.cli.exits import write
 from ibkeys.cli.opening import open_fabric, sm_key_of
 from ibkeys.cli.options import Changing, Where
+from ibkeys.cli.screen.lines import width_of
 from ibkeys.errors import IbkeysError, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ _OF_HOST: Final = (
 """How the names of those checks of doctor begin that are put into the archive; the others name files of this host."""
 _PROGRAMS: Final = ("smpquery.", "saquery.", "ibnetdiscover.", "perfquery.")
 """How the ids of checks begin in which another program reads the same: a difference there is a problem."""
+_CUT: Final = "..."
 _WHAT: Final = "a P_Key, an M_Key at level 0, and a reset of violation counters"
 
 
@@ -85,12 +88,14 @@ class Reported:
             ok = {"same": True, "differs": False}.get(row["outcome"])
             yield {"name": row["id"], "ok": ok, "detail": row["said"], "advice": row["assumed"]}
 
-    def write_text(self) -> None:
-        """Write one line for each check, and where the archive is."""
+    def write_text(self, whole: bool) -> None:
+        """Write one line for each check, and where the archive is. *whole*: no line is cut where a terminal ends."""
         from ibkeys.hardware.report import lines_of
 
+        width = None if whole else width_of(sys.stdout)
         for line in lines_of(self.rows):
-            write(exits.clean(line))
+            is_cut = width is not None and len(line) > width
+            write(exits.clean(line[: (width or 0) - len(_CUT)] + _CUT if is_cut else line))
         counts = self.summary
         write(
             f"{counts['same']} as assumed, {counts['differs']} differ, {counts['seen']} recorded, "
