@@ -16,7 +16,8 @@ from typing import Final, TypeVar
 from ibkeys import files
 from ibkeys.errors import FileFormatError, Unreachable
 from ibkeys.hardware.look import Look
-from ibkeys.host.run_program import run_program
+from ibkeys.host.run_program import run_and_hear
+from ibkeys.printable import clean
 
 _SECONDS: Final = 120.0
 """So long a program may take: ibnetdiscover of a large fabric is the slowest."""
@@ -33,13 +34,13 @@ def ask(look: Look, command: Sequence[str], read: Callable[[Path, int], _T]) -> 
     if shutil.which(program) is None:
         raise Unreachable(f"{program} is not installed (infiniband-diags)")
     where = ["-C", look.local.ca_name, "-P", str(look.local.port)]
-    printed = run_program([program, *where, *command[1:]], _SECONDS)
-    if printed is None:
-        raise Unreachable(f"{program} failed, or took more than {_SECONDS:.0f} s")
+    ran = run_and_hear([program, *where, *command[1:]], _SECONDS)
+    if ran.printed is None:
+        raise Unreachable(f"{program} failed: {clean(ran.why)}")
     with tempfile.TemporaryDirectory(prefix="ibkeys-") as folder:  # mode 0700
         path = Path(folder) / program
         path.touch(0o600)
-        path.write_text(printed, encoding="utf-8", errors="replace")
+        path.write_text(ran.printed, encoding="utf-8", errors="replace")
         try:
             return read(path, files.LARGE)
         except FileFormatError as error:
