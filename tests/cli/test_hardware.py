@@ -181,8 +181,11 @@ def test_a_write_that_cannot_be_put_back_is_said_and_put_back_by_the_next_run(
         result = two_ports(*words)
     assert result.code == 3
     assert "run the same command again" in result.err
+    left = two_ports("doctor")
+    assert (left.code, "of the journal was not put back" in left.out) == (1, True)
     result = two_ports(*words)
-    assert (result.code, outcomes(result.json)["write.earlier"]) == (0, "same")
+    assert (result.code, outcomes(result.json)["write.earlier"]) == (1, "same")  # it began with that problem
+    assert two_ports("doctor").code == 0
 
 
 def _only_the_first_time() -> object:

@@ -209,12 +209,28 @@ def _stores(paths: StorePaths, folders: list[Path]) -> Iterator[Check]:
             with _opened(kind, path) as store:
                 detail = _contents(store) if path.exists() else "does not exist yet: a changing command creates it"
             yield _written_check(name, path, detail)
+            if kind is Journal and path.exists():
+                yield from _left_by_a_report(path)
             if kind is KeyStore and path.exists():
                 with KeyStore(path, create=False, passphrase=paths.passphrase) as store:
                     yield from check_run(store)
                     yield from check_steps(store, [folder for folder in folders if (folder / MKEY_FILE).exists()])
         except IbkeysError as error:
             yield Check(name, False, str(error))
+
+
+def _left_by_a_report(path: Path) -> Iterator[Check]:
+    """Writes of --write-loopback that were cut off and not put back."""
+    from ibkeys.hardware.loopback.putting_back import not_put_back
+    from ibkeys.store.journal import Journal
+    from ibkeys.umad.probe import Check
+
+    with Journal.read(path) as journal:
+        left = not_put_back(journal)
+    if left:
+        numbers = ", ".join(str(written.record.id) for written in left)
+        advice = "run doctor --report with --write-loopback and the same two ports: it puts them back first"
+        yield Check("loopback writes", False, f"operation {numbers} of the journal was not put back", advice)
 
 
 def _written_check(name: str, path: Path, detail: str) -> Check:

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from ibkeys.hardware.archive.key_forms import KeyForms
@@ -35,7 +35,7 @@ class Mask:
         self.keys = keys
         self.hashed = hashed
         self._salt = secrets.token_bytes(_SALT_BYTES)
-        self._named = _pattern(names) if hashed else None
+        self._names = _Names(names if hashed else ())
 
     def document(self, value: Any, key: str = "") -> Any:
         """Return *value*, as JSON has it, masked. *key*: what it is called in the document around it."""
@@ -77,9 +77,7 @@ class Mask:
         return value
 
     def _hash_names(self, text: str) -> str:
-        if self._named is None:
-            return text
-        return self._named.sub(lambda found: self._hash("name", clean(found[0])), text)
+        return self._names.replaced(text, lambda name: self._hash("name", clean(name)))
 
     def _guid(self, text: str) -> str:
         return self._hash("guid", f"{int(text.lower().removeprefix('0x').replace(':', ''), 16):016x}")
@@ -93,14 +91,33 @@ class Mask:
         return f"{kind}-" + "".join(chr(ord("g") + nibble) for byte in digest[:6] for nibble in (byte >> 4, byte & 15))
 
 
-def _pattern(names: Iterable[str]) -> re.Pattern[str] | None:
-    """Return what finds every name, and the host's part of it, the longest first; None without names."""
-    words = set()
-    for name in names:
-        for each in (name, clean(name), name.split(" ")[0]):
-            if len(each) >= _SHORTEST_NAME:
-                words.add(each)
-    if not words:
-        return None
-    found = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
-    return re.compile(rf"(?<![0-9A-Za-z])(?:{found})(?![0-9A-Za-z])")
+class _Names:
+    """Names of nodes, looked for in texts. What it takes grows with the text and not with the number of names."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        words = (word for name in names for word in (name, clean(name), name.split(" ")[0]))
+        self._words = {word for word in words if len(word) >= _SHORTEST_NAME}
+        self._sizes = sorted({len(word) for word in self._words}, reverse=True)
+
+    def replaced(self, text: str, by: Callable[[str], str]) -> str:
+        """Return *text* with each name, and each host's part of one, replaced by what *by* makes of it. Of names that
+        begin at one place the longest counts; one within a word is none."""
+        parts, at = [], 0
+        while at < len(text):
+            found = self._at(text, at)
+            parts.append(by(found) if found else text[at])
+            at += len(found) or 1
+        return "".join(parts)
+
+    def _at(self, text: str, at: int) -> str:
+        if at and _is_in_word(text[at - 1]):
+            return ""
+        for size in self._sizes:
+            end = at + size
+            if text[at:end] in self._words and not _is_in_word(text[end : end + 1]):
+                return text[at:end]
+        return ""
+
+
+def _is_in_word(char: str) -> bool:
+    return char.isascii() and char.isalnum()
