@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import ibkeys
 from ibkeys.hardware.catalogue import all_findings
 from ibkeys.hardware.check import Answer
 from ibkeys.hardware.look import Look
 from ibkeys.hardware.report import Report
 from ibkeys.keys.smkey import SMKey
 from ibkeys.scripting import Fabric
+from ibkeys.umad.port import LocalPort, UmadPort
 
 
 def look_at(fabric: Fabric, sm_key: int | None = None) -> Look:
     """Return a look through an open simulated port."""
     umad: Any = fabric.umad
     return Look(fabric, lambda: (umad.local_ca(),), SMKey(sm_key) if sm_key is not None else None)
+
+
+def open_far(look: Look) -> Callable[[LocalPort], UmadPort]:
+    """Return what opens another port of the host that *look* is on."""
+    umad: Any = look.fabric.umad
+    return lambda port: ibkeys.open_port(umad.subnet, ibkeys.Local(None, port.port, umad.home.node.guid))
 
 
 def answers(look: Look) -> dict[str, Answer]:

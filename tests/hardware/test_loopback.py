@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import ibkeys
 from ibkeys.change.consent import Consent
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, Refused, UsageError
@@ -21,8 +22,9 @@ from ibkeys.scripting import Fabric
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
+from ibkeys.umad.port import LocalPort, UmadPort
 from tests.fabricsim import subnet, tool
-from tests.hardware.looking import look_at
+from tests.hardware.looking import look_at, open_far
 from tests.sample import sampled
 from tests.spy import LOST, is_set, sets, spy
 
@@ -61,7 +63,7 @@ class Bench:
         with self.open() as fabric:
             look = look_at(fabric)
             near, far = named_ports(PORTS, look.cas())
-            handle = far_port(look, near, far)
+            handle = far_port(look, near, far, open_far(look))
             before(fabric)
             with Writer(fabric, COMMAND, consent) as writer:
                 loopback = Loopback(look, writer, handle, frozenset({near.port_guid, far.port_guid}))
@@ -182,7 +184,8 @@ def test_a_killed_run_is_not_put_back_on_other_ports(bench: Bench) -> None:
         look = look_at(fabric)
         near, far = named_ports(PORTS, look.cas())
         with Writer(fabric, COMMAND) as writer:
-            loopback = Loopback(look, writer, far_port(look, near, far), frozenset({1, 2}))
+            handle = far_port(look, near, far, open_far(look))
+            loopback = Loopback(look, writer, handle, frozenset({1, 2}))
             with pytest.raises(Refused, match="not one of these two"):
                 list(loopback.findings())
 
@@ -198,7 +201,7 @@ def refused(
         sent, look = spy(fabric), look_at(fabric)
         change(look)
         with pytest.raises(kind) as error:
-            far_port(look, *named_ports(text, look.cas()))
+            far_port(look, *named_ports(text, look.cas()), open_far(look))
         assert not sets(sent)
         return str(error.value)
 
@@ -229,13 +232,33 @@ def test_another_host_in_the_place_of_the_second_port_is_not_written(bench: Benc
     bench.net.unplug(HOST, 2)
 
     def still_active(look: Look) -> None:
-        cas = [
-            dataclasses.replace(ca, ports=tuple(dataclasses.replace(port, state=4) for port in ca.ports))
-            for ca in look.cas()
-        ]
-        look.cas = lambda: cas
+        [ca] = look.cas()
+        active = dataclasses.replace(ca, ports=tuple(dataclasses.replace(port, state=4) for port in ca.ports))
+        look.cas = lambda: (active,)
 
     assert "another port answers" in refused(bench, PORTS, Refused, still_active)
+
+
+@pytest.mark.parametrize(
+    ("says_its_guid", "why"), [(True, "its cable leads to another port"), (False, "its device says another port GUID")]
+)
+def test_a_port_whose_own_device_is_plugged_in_elsewhere_is_not_written(
+    bench: Bench, says_its_guid: bool, why: str
+) -> None:
+    """What the fabric shows fits in all, but the device of the second port is on another cable."""
+    elsewhere = bench.net.port("db03 mlx5_0", 2)
+
+    def open_elsewhere(_: LocalPort) -> UmadPort:
+        return ibkeys.open_port(bench.net, ibkeys.Local(None, elsewhere.number, elsewhere.node.guid))
+
+    with bench.open() as fabric:
+        sent, look = spy(fabric), look_at(fabric)
+        assert look.found
+        if says_its_guid:
+            elsewhere.guid = bench.far.guid
+        with pytest.raises(Refused, match=why):
+            far_port(look, *named_ports(PORTS, look.cas()), open_elsewhere)
+        assert not sets(sent)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import ibkeys
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.changing import confirm, writer_of
 from ibkeys.cli.exits import write
@@ -18,10 +19,10 @@ from ibkeys.errors import IbkeysError, Refused, UsageError
 
 if TYPE_CHECKING:
     from ibkeys.fabric.handle import PortHandle
+    from ibkeys.fabric.live import Fabric
     from ibkeys.hardware.check import Finding
     from ibkeys.hardware.look import Look
-    from ibkeys.scripting import Fabric
-    from ibkeys.umad.port import LocalCa
+    from ibkeys.umad.port import LocalCa, LocalPort, UmadPort
 
 _OF_HOST: Final = (
     *("libibumad", "RDMA devices", "kernel module", "device files", "channel adapter", "port "),
@@ -171,10 +172,24 @@ def _cas_of(fabric: Fabric) -> Callable[[], Sequence[LocalCa]]:
         from ibkeys.umad.devices import list_cas
 
         return list_cas
+    port = _simulated_port(fabric)
+    return lambda: (port.local_ca(),)
+
+
+def _opens(fabric: Fabric) -> Callable[[LocalPort], UmadPort]:
+    """Return what opens another port of this host."""
+    if not fabric.is_simulated:
+        return lambda port: ibkeys.open_port("umad", ibkeys.Local(port.ca_name, port.port))
+    own = _simulated_port(fabric)
+    return lambda port: ibkeys.open_port(own.subnet, ibkeys.Local(port.ca_name, port.port, own.home.node.guid))
+
+
+def _simulated_port(fabric: Fabric) -> Any:
+    """Return the simulated port under what watches it."""
     port: Any = fabric.umad
     while (inner := getattr(port, "inner", None)) is not None:
         port = inner
-    return lambda: (port.local_ca(),)
+    return port
 
 
 def _asked_for(look: Look, consent: Changing, text: str) -> PortHandle:
@@ -182,7 +197,7 @@ def _asked_for(look: Look, consent: Changing, text: str) -> PortHandle:
     from ibkeys.hardware.loopback.ports import far_port, named_ports
 
     near, far = named_ports(text, look.cas())
-    handle = far_port(look, near, far)
+    handle = far_port(look, near, far, _opens(look.fabric))
     if not consent.dry_run:
         exits.require_stdout()
         confirm(consent, question=f"Write to {far.ca_name}/{far.port} of this host ({_WHAT}), and restore it?")

@@ -1,21 +1,25 @@
 """The two ports of a loopback: both are this host's own, or nothing is written.
 
 Each port is known by what libibumad says of this host, which sends nothing. Only then the fabric is asked, and what it
-says of the far port has to be the same: GUIDs, LID, and that no other port has them.
+says of the far port has to be the same: GUIDs, LID, and that no other port has them. Any node can say any GUID: so the
+far port is asked through its own device too, which port its cable leads to, and that must be the one before which the
+sweep found it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from ibkeys.client.address import DirectedAddress
+from ibkeys.client.address import LOCAL, DirectedAddress
 from ibkeys.errors import Refused, UsageError
 from ibkeys.fabric.handle import PortHandle
+from ibkeys.fabric.open_port import OpenPort
 from ibkeys.hardware.look import Look
 from ibkeys.mad.attributes import NodeInfo
+from ibkeys.topology.nodes import Port
 from ibkeys.umad.devices import ACTIVE, INFINIBAND, IS_SM_DISABLED
-from ibkeys.umad.port import LocalCa, LocalPort
+from ibkeys.umad.port import LocalCa, LocalPort, UmadPort
 
 _NOT_OWN: Final = "own-ports"
 
@@ -62,8 +66,9 @@ def _unfit(port: LocalPort) -> str:
     return "" if port.state == ACTIVE else "is not Active: both need a LID and a link"
 
 
-def far_port(look: Look, near: LocalPort, far: LocalPort) -> PortHandle:
-    """Return a handle on *far*, reached from *near* over the fabric, once it is proven to be that port.
+def far_port(look: Look, near: LocalPort, far: LocalPort, open_far: Callable[[LocalPort], UmadPort]) -> PortHandle:
+    """Return a handle on *far*, reached from *near* over the fabric, once it is proven to be that port. *open_far*:
+    opens the device of *far*.
 
     Raises Refused where the fabric does not show exactly this port; what a sweep raises.
     """
@@ -89,7 +94,24 @@ def far_port(look: Look, near: LocalPort, far: LocalPort) -> PortHandle:
         raise _refused(f"on {handle.route} another port answers than {far.ca_name}/{far.port} of this host")
     if isinstance(handle.route, DirectedAddress) and not handle.route.path:
         raise _refused("the route to the second port does not leave this host")
+    if why := _is_elsewhere(look, far, port, open_far):
+        raise _refused(f"{far.ca_name}/{far.port}: {why}")
     return handle
+
+
+def _is_elsewhere(look: Look, far: LocalPort, port: Port, open_far: Callable[[LocalPort], UmadPort]) -> str:
+    """Return why *port* of the sweep is not where *far* is plugged in, by its own device; "" if it is there."""
+    peer = port.peer
+    if peer is None:
+        return "the sweep does not say which port its cable leads to"
+    with OpenPort(open_far(far), timing=look.fabric.client.timing) as own:
+        here = NodeInfo(own.get(NodeInfo, 0, LOCAL, port.m_key))
+        there = NodeInfo(own.get(NodeInfo, 0, DirectedAddress((far.port,)), peer.end_port.m_key))
+    if here.port_guid != far.port_guid:
+        return "its device says another port GUID"
+    if (there.node_guid, there.local_port_num) != (peer.node.guid, peer.num):
+        return "its cable leads to another port than that before which the fabric shows it"
+    return ""
 
 
 def _refused(why: str) -> Refused:
