@@ -21,6 +21,10 @@ from ibkeys.hardware.archive.mask import KEY, Mask
 from ibkeys.hardware.archive.packing import check_place, write_archive
 from ibkeys.hardware.catalogue import none_made
 from ibkeys.hardware.report import Report
+from ibkeys.keys.classkey import ClassKey
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.mkey import MKey
+from ibkeys.store.keys.keystore import KeyStore
 from tests.fabricsim import subnet, tool
 from tests.hardware.looking import archived, forms, held, look_at, unpacked
 from tests.keyedsite import Site
@@ -66,6 +70,36 @@ def test_a_description_that_is_any_form_of_a_key_is_left_out(tmp_path: Path, at:
     net.node("node03 mlx4_0").description_bytes = forms(SECRET)[at]
     with tool(net, timeout=0.1, m_key=SECRET) as fabric:
         found = archived(look_at(fabric), tmp_path / "r.tar.gz")
+    assert held(found, [SECRET]) == []
+    assert KEY in [node["node_desc"] for node in json.loads(found["fabric.json"])["nodes"]]
+
+
+KINDS = ("M_Key of a port", "spare", "fallback", "class key", "SM_Key", "former key of the store")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_key_that_is_known_is_looked_for(tmp_path: Path, kind: str) -> None:
+    net = subnet("two-switch")
+    net.node("node03 mlx4_0").description_bytes = f"old {SECRET:x} name".encode()
+    store = tmp_path / "keys.db"
+    with tool(net, timeout=0.1, keystore=store) as fabric:
+        look = look_at(fabric, SECRET if kind == "SM_Key" else None)
+        assert len(look.found.nodes) == 8
+        ring = fabric.ring
+        if kind == "M_Key of a port":
+            ring.by_guid[0x1234] = MKey(SECRET)
+        elif kind == "spare":
+            ring.spares[0x1234] = (MKey(SECRET),)
+        elif kind == "fallback":
+            ring.fallback = MKey(SECRET)
+        elif kind == "class key":
+            ring.class_keys = {"vs": {0x1234: ClassKey(SECRET)}}
+        elif kind == "former key of the store":
+            with KeyStore(store) as opened:
+                opened.abandon(opened.put_pending(1, 2, 1, KeySetting(MKey(SECRET), 0, 0), None))
+        report = Report(look, none_made("not of interest"))
+        report.write(tmp_path / "r.tar.gz", report.mask())
+    found = unpacked(tmp_path / "r.tar.gz")
     assert held(found, [SECRET]) == []
     assert KEY in [node["node_desc"] for node in json.loads(found["fabric.json"])["nodes"]]
 
@@ -128,6 +162,13 @@ def test_a_hashed_report_holds_no_lid_and_equal_ones_are_equal_everywhere(tmp_pa
     assert set(re.findall(r"lid-[a-z]+", text)) <= set(lids)
     ends = {port["peer"]["node_guid"] for node in fabric["nodes"] for port in node["ports"] if port["peer"]}
     assert ends <= {node["node_guid"] for node in fabric["nodes"]}
+
+
+@pytest.mark.parametrize(
+    "text", ["LID 4711", "LIDs 4711", "lid=4711", "endport_lid=4711 port_num=1", "SM LID 4711, master", "LID: 4711"]
+)
+def test_a_lid_in_a_sentence_is_hashed(text: str) -> None:
+    assert "4711" not in Mask(KeyForms(()), hashed=True).text(text)
 
 
 def test_two_reports_of_one_fabric_cannot_be_compared(tmp_path: Path) -> None:

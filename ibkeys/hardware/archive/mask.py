@@ -22,7 +22,7 @@ _GUID: Final = re.compile(
     r"(?<![0-9a-zA-Z])(?:0x[0-9a-f]{9,16}|[0-9a-f]{16}|[0-9a-f]{4}(?::[0-9a-f]{4}){3})(?![0-9a-zA-Z])", re.IGNORECASE
 )
 _GID: Final = re.compile(r"\bfe[89ab][0-9a-f]::?[0-9a-f:]{4,}", re.IGNORECASE)
-_LID: Final = re.compile(r"(\b(?:[a-z_]*_)?lids?(?:\s+|=))([0-9]{1,5})\b", re.IGNORECASE)
+_LID: Final = re.compile(r"(\b(?:[a-z_]*_)?lids?(?:\s+|=|:\s*))([0-9]{1,5})\b", re.IGNORECASE)
 _SHORTEST_NAME: Final = 3
 _NAMES: Final = frozenset({"node_desc", "name", "host"})
 """Keys of a document whose values are names."""
