@@ -2,7 +2,7 @@
 # handed on to pytest.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak lint bench pictures hardware clean FORCE
+.PHONY: help setup demo test soak fuzz lint bench pictures hardware clean FORCE
 MAKEFLAGS += --no-print-directory
 
 # The extension is built with the headers of this very Python; on Debian python3-dev has those of /usr/bin/python3.
@@ -13,6 +13,9 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 DEBIAN := gcc libc6-dev pkg-config python3-dev python3-venv libibumad-dev \
   ibsim-utils libumad2sim0 opensm infiniband-diags man-db openssh-client openssh-server tshark \
   curl logrotate openssl prometheus shellcheck systemd
+# Only for `make fuzz`, which uses Hypothesis where it does not install (it has no wheel for every Python).
+FUZZER := atheris
+INPUTS ?= 1000000
 # Only for `make soak` and `make pictures`.
 BROWSER := chromium fonts-dejavu-core
 CORPUS := $(abspath $(wildcard ../shared))
@@ -35,6 +38,11 @@ test: setup ## run the tests
 soak: setup ## run all tests at full length, and say which took longest
 	@native/install-debian.sh $(BROWSER)
 	@$(TEST_ENV) IBKEYS_SOAK=1 $(PYTEST) --durations=25 --durations-min=10 $(ARGS)
+
+fuzz: setup ## give readers and decoders INPUTS=1000000 inputs that nobody meant, those of earlier runs counted
+	@$(BIN)/python -c 'import $(FUZZER)' 2>/dev/null || $(PIP) install --only-binary :all: $(FUZZER) || \
+	  echo '$(FUZZER) does not install here: Hypothesis makes the inputs' >&2
+	@$(TEST_ENV) $(BIN)/python -m tests.fuzz --inputs $(INPUTS) $(ARGS)
 
 lint: setup ## run ruff, mypy --strict, and import-linter, which holds the order of the rooms
 	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy && $(BIN)/lint-imports --no-logo

@@ -15,8 +15,9 @@ from ibkeys.apply.remaining import Former, Remaining, remaining_of, remaining_of
 from ibkeys.apply.survey import Survey, look, read_others, read_partners
 from ibkeys.change.consent import Objection
 from ibkeys.change.edits import PKeyBlockEdit, PortInfoEdit
-from ibkeys.change.engine import Engine, EngineHooks, in_order, rank_of
+from ibkeys.change.engine import Engine, EngineHooks
 from ibkeys.change.pending_set import PendingSet
+from ibkeys.change.ranks import in_order, rank_of
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, StoreError
 from ibkeys.fabric.subnet_manager import BESIDE_SM
