@@ -2,7 +2,7 @@
 # handed on to pytest.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak fuzz lint docs bench pictures clean FORCE
+.PHONY: help setup demo test soak fuzz lint docs bench pictures hardware clean FORCE
 MAKEFLAGS += --no-print-directory
 
 # The extension is built with the headers of this very Python; on Debian python3-dev has those of /usr/bin/python3.
@@ -57,6 +57,9 @@ bench: setup ## measure speed and memory
 pictures: setup ## take the pictures in docs/pictures anew, with headless Chromium
 	@native/install-debian.sh $(BROWSER)
 	@$(TEST_ENV) $(BIN)/python -m tests.pictures docs/pictures
+
+hardware: setup ## look at a real fabric, read only, and write hardware-report.tar.gz; ARGS=--hash-guids hides names
+	@$(BIN)/ibkeys doctor --report hardware-report.tar.gz $(ARGS)
 
 clean: ## remove what setup and the tests made
 	@rm -rf .venv build docs/reference ibkeys/umad/_libibumad*.so .hypothesis .mypy_cache .pytest_cache .ruff_cache
