@@ -55,7 +55,7 @@ clean: ## remove what setup and the tests made
 	@native/install-debian.sh $(DEBIAN)
 	@test -n '$(PYTHON)' || { echo 'ibkeys needs Python 3.11 or later: make setup PYTHON=...' >&2; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
-	@test -x $(BIN)/ninja || $(PIP) install 'meson-python>=0.18' 'meson>=1.1' 'cffi>=2.1' ninja
+	@test -x $(BIN)/ninja || $(PIP) install 'meson-python>=0.18' 'meson>=1.3' 'cffi>=2.1' ninja
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install --no-build-isolation --config-settings=build-dir=build/setup '.[test]'
 	@packages=`$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))'`; \
 	  echo "import sys; sys.path.insert(0, '$(CURDIR)')" > "$$packages/ibkeys-working-tree.pth"; \
