@@ -2,7 +2,7 @@
 # handed on to pytest.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak lint bench pictures clean FORCE
+.PHONY: help setup demo test soak lint bench pictures wheels deb rpm release clean FORCE
 MAKEFLAGS += --no-print-directory
 
 # The extension is built with the headers of this very Python; on Debian python3-dev has those of /usr/bin/python3.
@@ -15,6 +15,11 @@ DEBIAN := gcc libc6-dev pkg-config python3-dev python3-venv libibumad-dev \
   curl logrotate openssl prometheus shellcheck systemd
 # Only for `make soak` and `make pictures`.
 BROWSER := chromium fonts-dejavu-core
+# Only for wheels, deb, rpm and release.
+PACKAGING := git gcc libc6-dev pkg-config python3-dev python3-venv libibumad-dev dpkg-dev debhelper dh-python lintian rpm \
+  python3-packaging
+# Only for the tests of those.
+BARE := mmdebstrap uidmap
 CORPUS := $(abspath $(wildcard ../shared))
 # Each processor runs tests; one that has none left takes some of another's. ARGS=-n0 runs them one after the other.
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
@@ -33,7 +38,7 @@ test: setup ## run the tests
 	@$(TEST_ENV) $(PYTEST) -m 'not soak' $(ARGS)
 
 soak: setup ## run all tests at full length, and say which took longest
-	@native/install-debian.sh $(BROWSER)
+	@native/install-debian.sh $(BROWSER) $(PACKAGING) $(BARE)
 	@$(TEST_ENV) IBKEYS_SOAK=1 $(PYTEST) --durations=25 --durations-min=10 $(ARGS)
 
 lint: setup ## run ruff, mypy --strict, and import-linter, which holds the order of the rooms
@@ -46,8 +51,24 @@ pictures: setup ## take the pictures in docs/pictures anew, with headless Chromi
 	@native/install-debian.sh $(BROWSER)
 	@$(TEST_ENV) $(BIN)/python -m tests.pictures docs/pictures
 
-clean: ## remove what setup and the tests made
-	@rm -rf .venv build ibkeys/umad/_libibumad*.so .hypothesis .mypy_cache .pytest_cache .ruff_cache
+wheels: ## build the sdist and the wheels of the last commit into dist/
+	@native/install-debian.sh $(PACKAGING)
+	@$(MAKE) -f packaging/Makefile $@ PYTHON=$(PYTHON)
+
+deb: ## build those and a Debian package
+	@native/install-debian.sh $(PACKAGING)
+	@$(MAKE) -f packaging/Makefile $@ PYTHON=$(PYTHON)
+
+rpm: ## build those and an RPM, for EL 10; RPM_PYTHON=3.14 for Fedora 43
+	@native/install-debian.sh $(PACKAGING)
+	@$(MAKE) -f packaging/Makefile $@ PYTHON=$(PYTHON)
+
+release: ## build all that is released, with an SBOM and SHA256SUMS; nothing is signed or uploaded
+	@native/install-debian.sh $(PACKAGING)
+	@$(MAKE) -f packaging/Makefile $@ PYTHON=$(PYTHON)
+
+clean: ## remove what setup, the tests and a release made
+	@rm -rf .venv build dist ibkeys/umad/_libibumad*.so .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 # Installed as for a user, so that the commands, the extension and the man pages are those that a user gets; then a .pth
 # file puts this folder in front, so that what runs is the working tree, not the copy of it at the time of the setup.
