@@ -31,6 +31,8 @@ ASKED_FIRST: Final = frozenset({"vs", "n2n"})
 """The classes in which ClassPortInfo comes before KeyInfo. In the others KeyInfo comes first: one MAD is less to count,
 and ClassPortInfo only tells zeros of a port with the class from those of a port without it (ibsim's switches)."""
 NO_KEY_KNOWN: Final = "not asked: no key of it is known here, and what asking without one costs is not known"
+WITHHELD: Final = "not asked, because its key is not sent there"
+"""Begins why a port with a known key was not asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def questions_for(
             key = keys.get(of.name, {}).get(port.guid, NO_CLASS_KEY)
             why_not = ""
             if not key.is_zero and port in not_to_be_trusted:
-                key, why_not = NO_CLASS_KEY, f"not asked: {not_to_be_trusted[port]}, so its key is not sent there"
+                key, why_not = NO_CLASS_KEY, f"{WITHHELD}: {not_to_be_trusted[port]}"
             elif key.is_zero and of.name not in FREE_WITHOUT_KEY and not ask_unkeyed:
                 why_not = NO_KEY_KNOWN
             questions.append(Question(port, of, key, why_not))

@@ -173,8 +173,9 @@ def say_cost(questions: Iterable[Question]) -> None:
 
 
 def _say_not_asked(readings: Iterable[ClassKeyReading]) -> None:
-    from ibkeys.classkeys.asking import NO_KEY_KNOWN
+    from ibkeys.classkeys.asking import NO_KEY_KNOWN, WITHHELD
 
+    readings = list(readings)
     left = {(reading.port, reading.of) for reading in readings if reading.detail == NO_KEY_KNOWN}
     if left:
         names = ", ".join(name for name in KEY_CLASSES if any(of == name for _, of in left))
@@ -182,6 +183,14 @@ def _say_not_asked(readings: Iterable[ClassKeyReading]) -> None:
         exits.warn(
             f"{counted(ports, 'port')} not queried for {names}: no key is known for them here, and what a query "
             "without one costs is not known (--ask-unkeyed queries once)",
+            "note",
+        )
+    withheld = {reading.port: reading.detail for reading in readings if reading.detail.startswith(WITHHELD)}
+    if withheld:
+        port, why = next(iter(withheld.items()))
+        exits.warn(
+            f"{counted(len(withheld), 'port')} not queried, although a key is known; "
+            f"{port}: {why.removeprefix(WITHHELD + ': ')}",
             "note",
         )
 
