@@ -23,7 +23,7 @@ def rpm(*args: object, root: Path | None = None) -> str:
     if root is not None and os.geteuid():
         command = ["unshare", "--map-root-user", *command]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr  # on Debian it says there that one should not
     return done.stdout
 
 
@@ -73,6 +73,6 @@ def test_it_is_installed_used_and_removed(package: Path, dist: Path, tmp_path: P
     (root / SITE / "ibkeys/__pycache__/errors.cpython-312.pyc").touch()
     (root / "var/lib/ibkeys/keys.db").touch()
     rpm("--nodeps", "-e", "ibkeys", root=root)
-    left = [path for path in root.rglob("*ibkeys*") if "var/lib/rpm" not in str(path)]
+    left = [path for path in root.rglob("*ibkeys*") if ".rpmdb" not in path.parts]
     assert left == [root / "var/lib/ibkeys"]
     assert [path.name for path in left[0].iterdir()] == ["keys.db"]
