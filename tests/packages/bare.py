@@ -9,6 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+_ENVIRONMENT: Final = (
+    "export HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8"
+)
 _SOURCES: Final = (Path("/etc/apt/sources.list"), Path("/etc/apt/sources.list.d/debian.sources"))
 
 
@@ -20,7 +23,7 @@ def in_bare_debian(script: str, files: Iterable[Path], out: Path, packages: str 
     for name in ("mmdebstrap", "newuidmap"):
         package = {"newuidmap": "uidmap"}.get(name, name)
         assert shutil.which(name), f"{name} is not installed: apt-get install {package}"
-    (out / "try").write_text(f"set -eux\nexport HOME=/root DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8\n{script}")
+    (out / "try").write_text(f"set -eux\n{_ENVIRONMENT}\n{script}")
     copied = " ".join(f"'{path}'" for path in (*files, out / "try"))
     command = ["mmdebstrap", "--quiet", "--variant=apt", "--format=null", f"--include={packages or 'apt'}"]
     command += [f"--customize-hook={each}" for each in ("mkdir $1/in", f"copy-in {copied} /in")]

