@@ -40,7 +40,7 @@ def test_the_sums_are_those_of_the_files(dist: Path) -> None:
 
 
 def test_made_in_another_folder_it_has_the_same_bytes(dist: Path, tmp_path: Path) -> None:
-    assert hashes(made(tmp_path / "elsewhere" / "ibkeys")) == hashes(dist)
+    assert hashes(made(tmp_path / "elsewhere" / "ibkeys", dist.parent)) == hashes(dist)
 
 
 def test_the_sdist_has_what_it_takes_to_build_and_test(dist: Path) -> None:
