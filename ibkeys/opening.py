@@ -58,7 +58,8 @@ class Keys:
     """Which M_Keys are sent to whom, apart from those of the key store.
 
     ``m_key`` goes to every node addressed, ``default`` to those for which no other key is known. ``security_keys``: a
-    directory with OpenSM's key files. ``trust_topology``: known keys go over links that could not be proven too.
+    directory with OpenSM's key files. ``trust_topology``: known keys go over links that could not be proven too,
+    and keys of other classes to ports without a known place.
     ``ask_unproven``: where a protected port may be, it is asked once without a key: that counts a violation there, and
     its lease may start. ``from_sa``: the SA is asked for M_Keys and for the places of the ports that have them; keys
     and places from the other sources come first.
@@ -203,6 +204,7 @@ def _reloading(fabric: Fabric, sources: KeySources, of_sa: SaKeys | None) -> Cal
                 of_sa.add_to(fresh)
             opened_with.by_guid, opened_with.spares = fresh.by_guid, fresh.spares
             opened_with.neighbors, opened_with.lids = fresh.neighbors, fresh.lids
+            opened_with.from_sa = fresh.from_sa
             opened_with.levels, opened_with.link_downed = fresh.levels, fresh.link_downed
             opened_with.settled = fresh.settled
             opened_with.fallback = fresh.fallback

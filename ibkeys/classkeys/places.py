@@ -1,41 +1,128 @@
-"""Whether a port is where the last sweep found it: the key of a class goes by LID, and to its own port only."""
+"""Whether a port is at its known place: the key of a class goes by LID, and to its own port only.
+
+The rule is that of M_Keys: any node can say any GUID, so a GUID alone fetches no key. The port must be behind the port
+where the known links place it, and that link must be proven (`ibkeys.discovery.links.proof`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
 
+from ibkeys.discovery.keyring import KeyRing
+from ibkeys.discovery.links.check import LinkCheck
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import LinkEnd, Port
 
+_OR_TRUST: Final = "--trust-topology sends the key all the same"
 
-def doubts(
-    ports: Iterable[Port],
-    found: Topology,
-    changed_links: Callable[[list[Port]], Mapping[Port, str]],
-    place_of: Callable[[int], LinkEnd | None],
-) -> dict[Port, str]:
-    """Return which of *ports* get no key, and why.
 
-    *found*: what the last sweep of this run found. *changed_links*: looks at the links to ports again and returns those
-    to which one has changed. *place_of*: port GUID → the end of the link before it, where that is known from elsewhere.
+def doubts(ports: Iterable[Port], found: Topology, ring: KeyRing, look: LinkCheck) -> dict[Port, str]:
+    """Return which of *ports* get no key of a class, and why, in words that say what to do.
+
+    *found*: what the last sweep of this run found. *ring*: the known links. *look*: looks at links of that sweep
+    again. The local port needs no known place, and no port does where the user trusts the topology.
     """
-    by_guid: dict[int, list[Port]] = {}
-    for each in found.end_ports():
-        by_guid.setdefault(each.guid, []).append(each)
-    doubtful: dict[Port, str] = {}
-    swept: dict[Port, Port] = {}
-    for port in ports:
-        same = by_guid.get(port.guid, [])
-        here = next((each for each in same if each.lid == port.lid), None)
+    wanted = list(ports)
+    swept = _Swept(found, ring)
+    doubtful = {port: why for port in wanted if (why := swept.doubt_of(port))}
+    here = {port: each for port in wanted if port not in doubtful and (each := swept.find(port)) is not None}
+    changed = look.at_links_to(here.values()) if not ring.trust_topology else {}
+    doubtful |= {port: changed[each] for port, each in here.items() if each in changed}
+    links = {
+        port: link
+        for port, each in here.items()
+        if port not in doubtful and (link := swept.link_to_prove(each)) is not None
+    }
+    unproven = look.find_unproven(dict(links.values()))
+    for port, (near, _) in links.items():
+        if near in unproven:
+            doubtful[port] = (
+                f"it could not be verified that port GUID 0x{port.guid:016x} is behind {near}: {unproven[near]}; "
+                f"{_OR_TRUST}"
+            )
+    return doubtful
+
+
+class _Swept:
+    """What one sweep found, beside the known links."""
+
+    def __init__(self, found: Topology, ring: KeyRing) -> None:
+        self._found = found
+        self._ring = ring
+        self._shared = {node.guid for node in found.nodes if node.twin}
+        self._with_lid = Counter(each.lid for each in found.end_ports())
+        self._by_guid: dict[int, list[Port]] = {}
+        for each in found.end_ports():
+            self._by_guid.setdefault(each.guid, []).append(each)
+
+    def find(self, port: Port) -> Port | None:
+        """Return the port that the sweep found with the GUID and the LID of *port*."""
+        return next((each for each in self._by_guid.get(port.guid, ()) if each.lid == port.lid), None)
+
+    def doubt_of(self, port: Port) -> str:
+        """Return why *port* gets no key; "" where nothing that the sweep saw speaks against it."""
+        here = self.find(port)
         if here is None:
-            doubtful[port] = f"the sweep found no port of this GUID at LID {port.lid}"
-        elif here in found.doubtful:
-            doubtful[port] = found.doubtful[here]
-        elif any(each.node is not here.node for each in same):
-            doubtful[port] = "another node says that it has this port GUID"
-        elif here.peer is not None and place_of(port.guid) not in (None, here.peer.link_end):
-            doubtful[port] = "its known link is another one"
+            return f"the sweep found no port GUID 0x{port.guid:016x} at LID {port.lid}"
+        if here in self._found.doubtful:
+            return self._found.doubtful[here]
+        if any(each.node is not here.node for each in self._by_guid[port.guid]):
+            return f"another node also has port GUID 0x{port.guid:016x}"
+        if here.lid and self._with_lid[here.lid] > 1:
+            return f"another port also has LID {here.lid}, to which the key of port GUID 0x{port.guid:016x} would go"
+        if self._needs_no_place(here):
+            return ""
+        near, far = _last_link(here)
+        if near is None:
+            return f"it is not known behind which port GUID 0x{here.guid:016x} was found; {_OR_TRUST}"
+        return self._why_not_there(here, near.link_end, far) or self._doubt_of_near(near)
+
+    def link_to_prove(self, here: Port) -> tuple[Port, LinkEnd] | None:
+        """Return the link by which *here* was reached, near port and far end, where it must be proven."""
+        near, far = _last_link(here)
+        return None if near is None or self._needs_no_place(here) else (near, far)
+
+    def _needs_no_place(self, here: Port) -> bool:
+        """Whether it is the local port, or the user takes every port for the one that it says it is."""
+        return self._ring.trust_topology or here.agent_path == ()
+
+    def _why_not_there(self, here: Port, near: LinkEnd, far: LinkEnd) -> str:
+        guid = f"port GUID 0x{here.guid:016x}"
+        if far[0] != here.guid:  # the known links name a switch by its node GUID, and a key by the port GUID
+            return f"{guid} is said by a switch with another node GUID, 0x{far[0]:016x}; {_OR_TRUST}"
+        if self._ring.joins(near, far):
+            return ""
+        known = self._ring.neighbors.get(far)
+        if known is None:
+            why = f"{guid} has no known place, and was found behind {_in_words(near)}"
+        elif known == near and far in self._ring.from_sa:
+            why = f"only the SA says that {guid} is behind {_in_words(near)}, and it gave no such key"
         else:
-            swept[port] = here
-    changed = changed_links(list(swept.values())) if swept else {}
-    return {**doubtful, **{port: changed[here] for port, here in swept.items() if here in changed}}
+            why = f"{guid} is known behind {_in_words(known)}, and was found behind {_in_words(near)}"
+        return (
+            f"{why}; if that is its place, put this link into the file neighbors in the directory of --security-keys, "
+            "or use --trust-topology"
+        )
+
+    def _doubt_of_near(self, near: Port) -> str:
+        """Return why *near*, the port before, may not be the one that the known links mean; "" where nothing says so.
+
+        A node that says the GUID of a switch would make a place of its own ports.
+        """
+        if near.end_port in self._found.doubtful:
+            return f"the node GUID of {near}, before it, is not believed: {self._found.doubtful[near.end_port]}"
+        if near.node.guid in self._shared:
+            return f"the node before it shares its node GUID 0x{near.node.guid:016x} with another one; {_OR_TRUST}"
+        return ""
+
+
+def _last_link(here: Port) -> tuple[Port | None, LinkEnd]:
+    """Return the port before *here*, by which the sweep reached it, and the end of that link at its own node."""
+    arrival = here.node.port(here.node.node_info.local_port_num) if here.node.is_switch else here
+    return arrival.peer, arrival.link_end
+
+
+def _in_words(end: LinkEnd) -> str:
+    return f"GUID 0x{end[0]:016x} port {end[1]}"

@@ -29,11 +29,12 @@ class KeyRing:
 
     ``for_all``: sent to every node addressed. ``by_guid``: port GUID → key; of a switch the node GUID, which is that of
     its port 0. ``levels``: port GUID → M_KeyProtectBits, where known (key files name none). ``neighbors``: one end of a
-    link → the other. ``link_downed``: one end of a link → LinkDownedCounter of that port when the link was proven,
-    where it was kept. ``lids``: port GUID → base LID, where known. ``settled``: port GUIDs of which the user said that
-    they are not to be waited for. ``spares``: port GUID → further keys that the port may have (a Set whose answer was
-    lost). ``fallback``: sent to a port for which there is no other (a default of the configuration file).
-    ``trust_topology``: send the key of the expected port although the link could not be proven. ``ask_unproven``: ask
+    link → the other; ``from_sa``: the ends of those links that only the SA said. ``link_downed``: one end of a link →
+    LinkDownedCounter of that port when the link was proven, where it was kept. ``lids``: port GUID → base LID, where
+    known. ``settled``: port GUIDs of which the user said that they are not to be waited for. ``spares``: port GUID →
+    further keys that the port may have (a Set whose answer was lost). ``fallback``: sent to a port for which there is
+    no other (a default of the configuration file). ``trust_topology``: send the key of the expected port although the
+    link could not be proven, and that of a class although no place is known. ``ask_unproven``: ask
     once, without a key, what could not be proven or identified. ``learned``: keys that this run installed itself; they
     come before all others. ``class_keys``: class → port GUID → its key in another management class.
     """
@@ -43,6 +44,7 @@ class KeyRing:
     by_guid: dict[int, MKey] = field(default_factory=dict)
     levels: dict[int, int] = field(default_factory=dict)
     neighbors: dict[LinkEnd, LinkEnd] = field(default_factory=dict)
+    from_sa: frozenset[LinkEnd] = frozenset()
     link_downed: Mapping[LinkEnd, int] = field(default_factory=dict)
     lids: dict[int, int] = field(default_factory=dict)
     settled: frozenset[int] = frozenset()
@@ -90,6 +92,14 @@ class KeyRing:
         that end elsewhere too."""
         far = self.neighbors.get(near)
         return far if far is not None and self.neighbors.get(far, near) == near else None
+
+    def joins(self, near: LinkEnd, far: LinkEnd) -> bool:
+        """Whether the known links join these two ends, and not only the SA says so.
+
+        The SA gives no keys of classes, and its word moves no key that came from elsewhere.
+        """
+        said = self.expected_behind(near) == far or self.expected_behind(far) == near
+        return said and not self.from_sa & {near, far}
 
     def is_placed(self, port_guid: int) -> bool:
         """Whether a known link ends at that port or switch."""

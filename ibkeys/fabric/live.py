@@ -35,7 +35,7 @@ from ibkeys.mad.const import MgmtClass, PortPhysicalState
 from ibkeys.store.paths import StorePaths
 from ibkeys.topology.find import candidates, find_port, find_ports, no_such_port, pick
 from ibkeys.topology.model import Topology
-from ibkeys.topology.nodes import LinkEnd, Node, Port
+from ibkeys.topology.nodes import Node, Port
 from ibkeys.topology.plausible import check_port_numbers
 from ibkeys.umad.port import UmadPort
 
@@ -158,8 +158,9 @@ class Fabric(OpenPort):
     ) -> list[Question]:
         """Return what `ask_class_keys` would ask of the end ports among *ports*: one question for each class.
 
-        Nothing is asked of them yet. Where a key is known for one of them, the subnet is swept unless it was, and the
-        links to these ports are looked at again. *ask_unkeyed*: ask without a key too where that may cost something.
+        Nothing is asked of them yet. Where a key is known for one of them, the subnet is swept unless it was, the links
+        to these ports are looked at again, and it is proven that each is at its known place. *ask_unkeyed*: ask without
+        a key too where that may cost something.
         """
         from ibkeys.classkeys.asking import questions_for
         from ibkeys.classkeys.places import doubts
@@ -167,11 +168,11 @@ class Fabric(OpenPort):
         wanted = list(ports)
         known = self.ring.class_keys
         keyed = [port for port in wanted if any(port.guid in keys for keys in known.values())]
-        doubtful = doubts(keyed, self._topology(), self.find_changed_links, self._known_place) if keyed else {}
+        doubtful: dict[Port, str] = {}
+        if keyed:
+            found = self._topology()
+            doubtful = doubts(keyed, found, self.ring, self._look or LinkCheck(self.client, self.ring, found))
         return questions_for(wanted, classes, known, doubtful, ask_unkeyed=ask_unkeyed)
-
-    def _known_place(self, port_guid: int) -> LinkEnd | None:
-        return None if self.ring.trust_topology else self.ring.place_of(port_guid)
 
     def ask_class_keys(self, questions: Sequence[Question], pkey_index: int | None = None) -> list[ClassKeyReading]:
         """Ask ports for keys of classes, many at a time, and return what was learned of each.

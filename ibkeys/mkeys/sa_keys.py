@@ -6,8 +6,8 @@ manager believe a wrong GUID is in these records with that GUID, and got that GU
 already.
 
 The SA may not be the fabric's own. So its word moves no key that came from elsewhere: a link of the SA counts only
-where both its ends have the SA's own keys or none, and no other source knows a link there. Contradictory records are
-both ignored.
+where both its ends have the SA's own keys or none, and no other source knows a link there. It places no key of another
+class (CC_Key, VS_Key, N2N key), for the SA gives none (`KeyRing.joins`). Contradictory records are both ignored.
 """
 
 from __future__ import annotations
@@ -50,13 +50,11 @@ class SaKeys:
             if any(not each.is_zero and self.m_keys.get(guid) != each for each in (key, *ring.spares.get(guid, ())))
         }
         taken = {end for link in ring.neighbors.items() for end in link}
-        ring.neighbors.update(
-            {
-                near: far
-                for near, far in self.links.items()
-                if not foreign & {near[0], far[0]} and not taken & {near, far}
-            }
-        )
+        links = {
+            near: far for near, far in self.links.items() if not foreign & {near[0], far[0]} and not taken & {near, far}
+        }
+        ring.neighbors.update(links)
+        ring.from_sa |= links.keys() | set(links.values())
         for guid, key in self.m_keys.items():
             if guid not in ring.by_guid:
                 ring.by_guid[guid] = key

@@ -25,6 +25,7 @@ from ibkeys.partitions.reader import parse_policy
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from tests.fabricsim import tool
+from tests.protectedsim import ring_of
 
 KEY = 0x8F3C_91D7_E2A6_5B40
 """A good M_Key."""
@@ -42,8 +43,10 @@ def taken(net: Subnet, key: int | None = None, probe: bool = False, at: str | No
 
 
 def with_class_keys(net: Subnet, keys: ClassKeys | None = None, *, ask_unkeyed: bool = True) -> AuditInput:
-    """Return the input of an audit whose snapshot holds what end ports said of keys of classes, asked with *keys*."""
+    """Return the input of an audit whose snapshot holds what end ports said of keys of classes, asked with *keys*; all
+    their places are known."""
     with tool(net) as fabric:
+        fabric.ring.neighbors = ring_of(net).neighbors
         fabric.ring.class_keys = keys or {}
         snapshot = take_snapshot(fabric, SECRET)
         ports = snapshot.fabric.end_ports()

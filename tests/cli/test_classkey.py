@@ -11,8 +11,10 @@ from ibkeys.mad.classes.gmp import ClassName
 from ibkeys.sim.state.file import StateFile
 from ibkeys.sim.steering.commands import execute
 from ibkeys.sim.subnet import Subnet
+from ibkeys.store.opensm import KeyFiles, write_key_files
 from tests.cli.conftest import TWO_SWITCH, Result, run
 from tests.corpus import DATA
+from tests.protectedsim import ring_of
 
 CLASS_KEY = 0xA1A2A3A4A5A6A7A8
 HEX = f"{CLASS_KEY:016x}"
@@ -43,6 +45,12 @@ def show(place: Path, *words: object) -> Result:
 def rows(place: Path, *words: object) -> dict[str, dict[str, Any]]:
     """Return what is said of each class of one port."""
     return {row["class"]: row for row in show(place, *words, "-f", "json").json["ports"]}
+
+
+def place_all(folder: Path) -> None:
+    """Write into *folder* the file ``neighbors`` that says where every port is."""
+    net = Subnet.from_file(DATA / "fabrics" / "two-switch.net")
+    write_key_files(folder, KeyFiles(neighbors=ring_of(net).neighbors), ["neighbors"])
 
 
 def key(name: ClassName, words: str) -> str:
@@ -118,6 +126,7 @@ def test_the_key_is_shown_with_k_only(place: Path) -> None:
 def test_keys_of_a_directory_are_used_for_their_own_port(place: Path, tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.mkdir()
+    place_all(keys)
     steer(place, *EVERY, *(f"classrule {name} gets drops" for name in ("cc", "vs", "n2n")))
     guid = 0x0002C903000A1031
     for name, file in (("cc", "guid2cckey"), ("vs", "guid2vskey"), ("n2n", "guid2_m2n_key")):
@@ -134,6 +143,30 @@ def test_keys_of_a_directory_are_used_for_their_own_port(place: Path, tmp_path: 
     one = rows(place, "--security-keys", keys, "-N", "node03 mlx4_0")
     assert [one[name]["class_key_state"] for name in ("cc", "vs", "n2n")] == ["set"] * 3
     assert rows(place, "--security-keys", keys, 3)["cc"]["known_key"] is True
+
+
+def test_a_key_without_a_known_place_is_not_sent_and_the_note_says_what_to_do(place: Path, tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    (keys / "guid2cckey").write_text(f"0x0002c903000a1031 0x{HEX}\n")
+    (keys / "guid2cckey").chmod(0o600)
+    steer(place, *EVERY, key("cc", f"key=0x{HEX} protect=1"))
+    words = ("--class", "cc", "--security-keys", keys)
+    refused = show(place, *words, "--all")
+    assert refused.code == 0
+    note = next(line for line in refused.err.splitlines() if "0x0002c903000a1031 has no known place" in line)
+    assert note.startswith("ibkeys: note: 1 port not queried, although a key is known; 'node03 mlx4_0' 0x")
+    assert note.endswith(
+        "put this link into the file neighbors in the directory of --security-keys, or use --trust-topology"
+    )
+    one = rows(place, *words, 3)["cc"]
+    assert (one["class_key_state"], one["known_key"]) == ("not-asked", None)
+    assert "its key is not sent there" in one["detail"]
+    trusted = rows(place, *words, "--trust-topology", 3)["cc"]
+    assert (trusted["class_key_state"], trusted["known_key"]) == ("set", True)
+    place_all(keys)
+    placed = rows(place, *words, 3)["cc"]
+    assert (placed["class_key_state"], placed["known_key"]) == ("set", True)
 
 
 def test_a_table_folds_ports_that_say_the_same(place: Path) -> None:

@@ -14,6 +14,7 @@ from tests.integration.ibsim import Ibsim, tool
 from tests.integration.served import Served
 
 NET = DATA / "fabrics" / "two-switch.net"
+NODE03 = 0x0002C903000A1031
 KEY, OTHER = "0xa1a2a3a4a5a6a7a8", "0xb1b2b3b4b5b6b7b8"
 FIELDS = {
     "CC_Key": "cc_key",
@@ -79,6 +80,25 @@ def test_what_ibccconfig_sets_is_read_by_both(served: Served) -> None:
     wrong = [tool("ibccconfig"), "-c", KEY, "CongestionKeyInfo", "3", KEY, "0", "0", "0"]
     assert served.run(wrong).returncode != 0
     assert row(served, 3)["violations"] >= 1
+
+
+@pytest.mark.integration
+def test_a_key_goes_where_the_neighbors_of_opensm_place_its_port() -> None:
+    """The folder has OpenSM's own file and a key file as ibdiagnet writes it; without the former nothing is sent."""
+    with Served(NET, port_guids="file") as served:
+        served.opensm()
+        served.steer(f'classkey "node03 mlx4_0" cc on key={KEY} protect=1 lease=60')
+        served.steer("classrule cc gets drops")
+        keys = served.opensm_cache
+        (keys / "guid2cckey").write_text(f"0x{NODE03:016x} {KEY}\n")
+        (keys / "guid2cckey").chmod(0o600)
+        words = ("classkey-show", "--class", "cc", "-G", hex(NODE03), "-f", "json", "--security-keys", keys)
+        (said,) = json.loads(served.ibkeys(*words).stdout)["ports"]
+        assert (said["class_key_state"], said["known_key"], said["violations"]) == ("set", True, 0)
+        (keys / "neighbors").rename(keys / "elsewhere")
+        (said,) = json.loads(served.ibkeys(*words).stdout)["ports"]
+        assert (said["class_key_state"], said["known_key"]) == ("not-asked", None)
+        assert f"port GUID 0x{NODE03:016x} has no known place" in said["detail"]
 
 
 @pytest.mark.integration

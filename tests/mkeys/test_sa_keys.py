@@ -108,8 +108,11 @@ def test_an_untrusted_requester_is_told_that_no_key_came() -> None:
 def test_the_keys_stay_when_the_key_store_is_read_again(tmp_path: Path) -> None:
     net, keys = protected()
     with ibkeys.open(net, keys=ibkeys.Keys(from_sa=ibkeys.SaAccess(SA_KEY))) as fabric:
+        of_sa = fabric.ring.from_sa
         fabric.reload_keys()
         assert {guid: fabric.ring.key_of(guid) for guid in keys} == keys
+        assert of_sa
+        assert fabric.ring.from_sa == of_sa
         assert not fabric.sweep().troubles
 
 
@@ -200,6 +203,8 @@ def test_no_word_of_the_sa_moves_a_key_that_it_did_not_give(
     for near, far in ring.neighbors.items() - placed.items():
         for guid, _ in (near, far):
             assert ring.by_guid.get(guid) == of_sa.get(guid)
+    for near, far in {*links.items(), *((far, near) for near, far in links.items())} - placed.items():
+        assert not ring.joins(near, far) or placed.get(far) == near, "it would place the key of a class there"
 
 
 def test_no_key_is_in_what_it_shows_of_itself() -> None:

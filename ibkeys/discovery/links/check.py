@@ -8,16 +8,17 @@ the nearest first, and what lies behind a link that changed is not asked.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from ibkeys.client.smp import SmpClient, Task
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.links.gmps import LinkGmps
+from ibkeys.discovery.links.proof import LinkProver, Proof
 from ibkeys.errors import IbkeysError
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.topology.model import Topology
-from ibkeys.topology.nodes import Node, Port
+from ibkeys.topology.nodes import LinkEnd, Node, Port
 
 LOOK_HOLDS: Final = 1.0
 """Seconds for which a look at a link holds: a cable takes longer to be moved and to train."""
@@ -57,6 +58,20 @@ class LinkCheck:
             due = {way[depth] for way in ways.values() if len(way) > depth and not self._reason(way[:depth])}
             self._client.run([self._at(near) for near in due if not max_age or self._age(near) >= max_age])
         return {port: why for port, way in ways.items() if (why := self._reason(way))}
+
+    def find_unproven(self, links: Mapping[Port, LinkEnd]) -> dict[Port, str]:
+        """Prove links, near port → far end, as a sweep with M_Keys does (`ibkeys.discovery.links.proof`); return the
+        near ports of those that are not proven, and why not. Look at them first. Raises TransportError."""
+        prover = LinkProver(self._client, self._ring, self._gmps)
+        unproven: dict[Port, str] = {}
+
+        def task(near: Port, far: LinkEnd) -> Task:
+            proof: Proof = yield from prover.prove(near, far)
+            if not proof.is_known:
+                unproven[near] = proof.reason
+
+        self._client.run([task(near, far) for near, far in links.items()])
+        return unproven
 
     def has_changed(self, port: Port) -> bool:
         """Whether a link to *port* is not as it was, by what was examined so far."""

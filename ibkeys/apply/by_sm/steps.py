@@ -1,0 +1,210 @@
+"""The policies of a change, and what the wire shows after each: an apply, a rewriting of all tables, an undo.
+
+What OpenSM makes of a policy is predicted for end ports (`ibkeys.partitions.sweeps`) and their leaf ports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ibkeys.apply.by_sm.watch import Expected, KnownIndexes
+from ibkeys.apply.survey import Survey
+from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
+from ibkeys.errors import UsageError
+from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
+from ibkeys.partitions.membership import EndPort, end_ports_of, resolve
+from ibkeys.partitions.model import Policy
+from ibkeys.partitions.opensm_tables import Placement, place_leaf
+from ibkeys.partitions.sweeps import Sweeps
+from ibkeys.plan.model import SmOptions
+from ibkeys.plan.order import EnforcementStep, Phase, PhaseName, Step, TableStep
+from ibkeys.topology.port_id import PortKey
+
+_REWRITING: Final = range(0x7001, 0x7FFF)
+"""Partition numbers, of which the first free one makes OpenSM write every table again."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyStep:
+    """One policy, and the entries of each port that was read once it is in force. ``text`` None: no file, or in an
+    undo each file its own former bytes."""
+
+    name: PhaseName
+    text: bytes | None
+    tables: Mapping[PortKey, Entries]
+
+
+@dataclass(slots=True)
+class Prediction:
+    """The tables of all ports as they are, and as they will be after one policy and the next.
+
+    *options*: of the running OpenSM; *sm_port_guid*: of the master. ``aside``: the GUIDs of end ports that drifted and
+    are none of the change's: OpenSM may leave them and their leaf ports as they are, so nothing is expected of them.
+    ``drifted``: the GUIDs of all that did: at which indexes OpenSM puts what it does not know of is not known.
+    """
+
+    survey: Survey
+    options: SmOptions
+    sm_port_guid: int
+    now: dict[PortKey, Entries] = field(default_factory=dict)
+    aside: set[int] = field(default_factory=set)
+    drifted: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.now = {key: target.table for key, target in self.survey.targets.items()}
+
+    @property
+    def tables(self) -> list[TableChange]:
+        """All tables as they are, end ports with their leaf ports, except for those that are set aside."""
+        return [each for each in self.changed_to(self.now) if not self.is_aside(each.port.key)]
+
+    def is_aside(self, key: PortKey) -> bool:
+        """Whether nothing is expected of a port that was read."""
+        return bool(self.aside) and self._end_guid(key) in self.aside
+
+    def known_indexes(self, key: PortKey) -> KnownIndexes:
+        """Return which indexes of a port are known once OpenSM has written it."""
+        if not self.options.keep_pkey_indexes:
+            return "exact"
+        is_unsure = self.survey.targets[key].port.is_external or self._end_guid(key) in self.drifted
+        return "any" if is_unsure else "kept"
+
+    def _end_guid(self, key: PortKey) -> int | None:
+        port = self.survey.targets[key].port
+        end = port.peer if port.is_external else port
+        return None if end is None else end.guid
+
+    def changed_to(self, after: Mapping[PortKey, Entries]) -> list[TableChange]:
+        """Return all tables as they are, and as *after* says."""
+        return [
+            TableChange(target.id, target.table, after.get(key, target.table), target.port.capacity or 0, target.peer)
+            for key, target in self.survey.targets.items()
+        ]
+
+    @property
+    def end_ports(self) -> list[EndPort]:
+        """All end ports whose port GUID is known, read or not."""
+        return end_ports_of(self.survey.end_ports)
+
+    @property
+    def unread(self) -> list[EndPort]:
+        """The end ports whose tables were not read, or are set aside."""
+        read = {target.port.guid for target in self.survey.targets.values() if not target.port.is_external}
+        return [port for port in self.end_ports if port.guid not in read - self.aside]
+
+    def memberships(self, policy: Policy | None) -> dict[int, frozenset[PKey]]:
+        """Return what OpenSM gives each end port, by port GUID, as far as its table has room."""
+        found = resolve(
+            policy, self.end_ports, self.sm_port_guid, self.options.allow_both_pkeys, emulate_fallback=True
+        ).by_port
+        return {port.guid: frozenset(found.get(port.guid, ())) for port in self.end_ports}
+
+    def follow(self, policies: Iterable[Policy | None]) -> list[dict[PortKey, Entries]]:
+        """Return the tables after each of *policies*, given one after the other."""
+        by_guid = {
+            target.port.guid: key
+            for key, target in self.survey.targets.items()
+            if not target.port.is_external and target.port.guid not in self.aside
+        }
+        now: dict[int, Entries] = {guid: self.now[key] for guid, key in by_guid.items()}
+        sweeps = Sweeps(
+            self.end_ports,
+            self.sm_port_guid,
+            dict(now),
+            {guid: self.survey.targets[key].port.capacity or 0 for guid, key in by_guid.items()},
+            self.options.allow_both_pkeys,
+            self.options.keep_pkey_indexes,
+            {guid: dict(table) for guid, table in now.items()},
+        )
+        found, last = [], dict(self.now)
+        for policy in policies:
+            placed = sweeps.sweep(policy)
+            last = self.with_leaves(last, {by_guid[guid]: each.entries for guid, each in placed.items()})
+            found.append(last)
+        return found
+
+    def with_leaves(self, before: Mapping[PortKey, Entries], ends: Mapping[PortKey, Entries]) -> dict[PortKey, Entries]:
+        """Return all tables once end ports have *ends*, and OpenSM has copied these to their leaf ports."""
+        after = {**before, **ends}
+        if self.options.enforce == "off":
+            return after
+        for key, target in self.survey.targets.items():
+            peer = target.peer
+            if target.port.is_external and peer is not None and peer in ends:
+                after[key] = place_leaf(before[key], ends[peer], target.port.capacity or 0).entries
+        return after
+
+    def not_enforcing(self, ends: Mapping[int, Placement]) -> Iterator[PortKey]:
+        """Yield the leaf ports that OpenSM lets enforce nothing: what it copies there fills the table to the end.
+
+        *ends*: the tables of end ports by port GUID.
+        """
+        if self.options.enforce == "off":
+            return
+        for key, target in self.survey.targets.items():
+            peer = self.survey.targets.get(target.peer or key)
+            if target.port.is_external and peer is not None and peer.port.guid in ends:
+                entries = ends[peer.port.guid].entries
+                if not place_leaf(target.table, entries, target.port.capacity or 0).enforces:
+                    yield key
+
+
+def unused_partition(taken: Collection[int]) -> int:
+    """Return the number of a partition in which nobody is, for a policy by which OpenSM writes every table again.
+
+    *taken*: partition numbers in use. Raises UsageError. Source: opensm osm_pkey_mgr.c, which writes a block where it
+    differs from what it remembers of it.
+    """
+    free = next((number for number in _REWRITING if number not in taken), None)
+    if free is None:
+        raise UsageError("--rewrite needs a free partition number at or above 0x7001, and none is free")
+    return free
+
+
+def phase_of(
+    step: PolicyStep, before: Mapping[PortKey, Entries], enforcement: Iterable[EnforcementChange], survey: Survey
+) -> Phase:
+    """Return what one policy changes, port by port."""
+    steps: list[Step] = [
+        TableStep(survey.targets[key].id, writes)
+        for key, after in step.tables.items()
+        if (writes := _writes(before[key], after))
+    ]
+    steps += [
+        EnforcementStep(each.port, each.after.inbound, each.after.outbound)
+        for each in enforcement
+        if each.before != each.after
+    ]
+    return Phase(step.name, tuple(steps))
+
+
+def _writes(before: Entries, after: Entries) -> dict[int, PKey]:
+    return {
+        index: after.get(index, EMPTY) for index in sorted({*before, *after}) if before.get(index) != after.get(index)
+    }
+
+
+def expectations(
+    step: PolicyStep,
+    before: Mapping[PortKey, Entries],
+    enforcement: Iterable[EnforcementChange],
+    prediction: Prediction,
+) -> dict[PortKey, Expected]:
+    """Return what each port should show after a step, except for those that are set aside.
+
+    Where OpenSM keeps indexes, that of a new P_Key depends on what it remembers of the port, which nobody can ask. A
+    leaf port's table has the order of its end port's.
+    """
+    bits = {each.port.key: each.after for each in enforcement}
+    return {
+        key: Expected(entries, before[key], bits.get(key), prediction.known_indexes(key))
+        for key, entries in step.tables.items()
+        if not prediction.is_aside(key)
+    }
+
+
+def partitions_in(tables: Iterable[Entries]) -> set[int]:
+    """Return the partition numbers of all P_Keys in *tables*."""
+    return {key & PARTITION_MASK for table in tables for key in table.values()}

@@ -1,0 +1,66 @@
+"""What a plan, or the rollback, wants of this fabric; what is not as the plan found it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from ibkeys.apply.by_sm.steps import Prediction
+from ibkeys.apply.remaining import Former, Remaining
+from ibkeys.apply.survey import Survey
+from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
+from ibkeys.plan.model import PartitionPlan
+from ibkeys.topology.port_id import PortKey
+
+
+def goal_of(
+    plan: PartitionPlan, prediction: Prediction, remaining: Remaining, is_resumed: bool
+) -> dict[PortKey, Entries]:
+    """Return the table of each port as the plan wants it; note in *remaining* what is not as the plan found it."""
+    targets = prediction.survey.targets
+    goal = dict(prediction.now)
+    for table in plan.tables:
+        key = table.port.key
+        if key not in targets:
+            if table.differs:
+                remaining.leave_out(table.port, prediction.survey.missing.get(key, "not found on the fabric"))
+            continue
+        now = targets[key].table
+        goal[key] = table.after
+        if not table.differs or now == table.before:
+            continue
+        known = {*table.before.values(), *table.after.values()}
+        if not is_resumed or not known >= {*now.values()}:
+            remaining.foreign.append(f"{table.port} ({_surprise(table, now)})")
+    return goal
+
+
+def _surprise(table: TableChange, now: Entries) -> str:
+    index = next(index for index in sorted({*now, *table.before}) if now.get(index) != table.before.get(index))
+    return f"index {index} is {now.get(index, 'empty')}, not {table.before.get(index, 'empty')}"
+
+
+def tables_to(prediction: Prediction, goal: Mapping[PortKey, Entries]) -> list[TableChange]:
+    """Return every table as it will be found, and as *goal* says."""
+    return [replace(each, after=goal[each.port.key]) for each in prediction.tables]
+
+
+def enforcement_of(plan: PartitionPlan, survey: Survey, remaining: Remaining) -> list[EnforcementChange]:
+    """Return the enforcement bits that are not as the plan wants them; note in *remaining* ports that are not there."""
+    found = []
+    for change in plan.enforcement:
+        target = survey.targets.get(change.port.key)
+        if target is None:
+            if change.before != change.after:
+                remaining.leave_out(change.port, survey.missing.get(change.port.key, "not found on the fabric"))
+        elif target.enforcement != change.after:
+            found.append(replace(change, port=target.id, before=target.enforcement))
+    return found
+
+
+def former_enforcement(former: Former, survey: Survey) -> Iterator[EnforcementChange]:
+    """Yield the enforcement bits that are not as they were before an operation."""
+    for key, bits in former.bits.items():
+        target = survey.targets.get(key)
+        if target is not None and target.enforcement != bits:
+            yield EnforcementChange(target.id, target.enforcement, bits)

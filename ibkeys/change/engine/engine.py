@@ -1,0 +1,302 @@
+"""What is in change at the moment, what goes on disk when, and who is asked again."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Final
+
+from ibkeys.change.engine.port_steps import FRESH, PortSteps, was_not_asked
+from ibkeys.change.images import image_of
+from ibkeys.change.pending_set import PendingSet, Proof
+from ibkeys.change.writer import Writer
+from ibkeys.client.smp import Task
+from ibkeys.errors import IbkeysError, MadStatusError, NoReply, StoreError
+from ibkeys.store.journal import Entry, Image, Operation
+
+IN_CHANGE: Final = 256
+"""Most Sets that are in change at once, unless the command says otherwise."""
+WORTH_A_SYNC: Final = 64
+"""So many Sets that wait for a sync do not wait for others that are about to."""
+
+
+class EngineHooks:
+    """What a command adds to the engine; nothing by default."""
+
+    def check(self) -> None:
+        """Called often; raises to stop: no further Set is begun, and what was sent is still proven."""
+
+    def keep(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
+        """Put on disk what belongs there before *ready* are sent and after *ended*. Raises StoreError."""
+
+    def failed(self, each: PendingSet) -> None:
+        """Called once when a port did not answer or could not be changed; it may still be tried again."""
+
+    def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:
+        """Called with the outcome for a Set; *not_noted*: why the outcome is not on disk, None if it is."""
+
+
+class Engine:
+    """Makes the changes of one operation of the journal.
+
+    *in_change*: most Sets that are begun and not ended. *checks_arrival*: NodeInfo is read before the first Set of each
+    port, so that a cable that moved in the meantime is noticed. *looks_twice*: a port that does not answer a read, or
+    falls silent after its Set, is asked again when all others are finished: what was lost for them may be over.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        operation: Operation,
+        hooks: EngineHooks | None = None,
+        *,
+        in_change: int = IN_CHANGE,
+        checks_arrival: bool = True,
+        looks_twice: bool = False,
+    ) -> None:
+        self._writer = writer
+        self._client = writer.fabric.client
+        self._steps = PortSteps(writer, checks_arrival)
+        self._operation = operation
+        self._hooks = hooks or EngineHooks()
+        self._most = in_change
+        self._looks_twice = looks_twice
+        self._queue: deque[list[PendingSet]] = deque()
+        self._in_change = 0
+        self._ready: list[PendingSet] = []
+        self._ended: list[PendingSet] = []
+        self._unread: list[list[PendingSet]] = []
+        self._silent: list[PendingSet] = []
+        self._unasked: list[tuple[list[PendingSet], IbkeysError]] = []
+        self._unsent: list[PendingSet] = []
+        self._unproven: list[PendingSet] = []
+        self._answering: set[int] = set()
+        self._problem: BaseException | None = None
+        self.is_stopped = False
+
+    def make(self, sets: Iterable[PendingSet]) -> None:
+        """Make *sets* and prove them. What became of each is in its ``error`` and in the journal.
+
+        Raises StoreError and what the hooks raised, after all that was sent was proven; and TransportError.
+        """
+        by_port: dict[int, list[PendingSet]] = {}
+        for each in sets:
+            by_port.setdefault(id(each.target.port), []).append(each)
+        self._queue.extend(by_port.values())
+        # One look at the links that many ports share, instead of one for each port that begins at the same time.
+        self._writer.changed_links([group[0].target.port for group in islice(self._queue, self._most)], FRESH)
+        self._run(())
+        while self._silent or self._unread:
+            self._ask_again()
+        if self._problem is not None:
+            raise self._problem
+
+    def make_one(self, single: PendingSet) -> None:
+        """Make one Set, and prove it. Raises what went wrong: Refused, NotStored, NoReply, MadStatusError, SendRefused,
+        Unreachable, MKeyNeeded, StoreError."""
+        self.make([single])
+        if single.error is not None:
+            raise single.error
+
+    def stop(self, error: BaseException | None = None) -> None:
+        """Begin no further Set; what was sent is still proven. *error* is raised at the end."""
+        self.is_stopped = True
+        self._problem = self._problem or error
+
+    def _run(self, tasks: Iterable[Task]) -> None:
+        self._client.run(tasks, self._between)
+        while self._is_unfinished:
+            self._client.run(self._send_again(), self._between)
+
+    @property
+    def _is_unfinished(self) -> bool:
+        waits = self._ended or self._ready or self._unasked or self._unsent or self._unproven
+        return bool(waits or (self._queue and not self.is_stopped))
+
+    def _send_again(self) -> list[Task]:
+        """Return the tasks of Sets that were never sent and whose node has answered since."""
+        answering, self._answering = self._answering, set()
+        unproven, self._unproven = self._unproven, []
+        unasked, self._unasked = self._unasked, []
+        unsent, self._unsent = self._unsent, []
+        tasks = [self._prove_again(each) for each in unproven]
+        for group, error in unasked:
+            if id(group[0].target.port.node) in answering and not self.is_stopped:
+                tasks.append(self._read(group))
+            else:
+                self._not_read(group, error)
+        for each in unsent:
+            if id(each.target.port.node) in answering and not self.is_stopped:
+                tasks.append(self._change(each))
+            else:
+                self._end(each, each.answer)
+        return tasks
+
+    def _ask_again(self) -> None:
+        """Ask those again who did not answer; each of them once."""
+        unread, self._unread = self._unread, []
+        for group in unread:
+            if self.is_stopped:
+                self._in_change += len(group)
+                self._ended += group
+            else:
+                self._queue.append(group)
+        silent, self._silent = self._silent, []
+        for first in range(0, max(1, len(silent)), self._most):
+            some = silent[first : first + self._most]
+            self._in_change += len(some)
+            self._run([self._prove_again(each) for each in some])
+
+    # --- what is done between the arrival of replies and the next SMPs -----------------------------------------------
+
+    def _between(self) -> None:
+        try:
+            self._hooks.check()
+        except (KeyboardInterrupt, IbkeysError) as error:
+            self.stop(error)
+        self._commit()
+        while self._queue and self._in_change < self._most and not self.is_stopped:
+            group = self._queue.popleft()
+            self._in_change += len(group)
+            self._client.start(self._read(group))
+
+    def _commit(self) -> None:
+        """Put on disk what has ended and what is about to be set, with one sync; then let the Sets go."""
+        waiting = len(self._ended) + len(self._ready)
+        if waiting < min(WORTH_A_SYNC, self._client.moving) and not self.is_stopped:
+            return  # more are about to come than wait
+        ended, self._ended = self._ended, []
+        ready, self._ready = self._ready, []
+        self._in_change -= len(ended)
+        if self.is_stopped:
+            self._in_change -= len(ready)
+            ended += [each for each in ready if each.sent]  # refused, and not sent in its other form any more
+            ready = []
+        if not ended and not ready:
+            return
+        not_noted = None
+        try:
+            self._hooks.keep(ended, ready)
+            self._record(ended, ready)
+        except StoreError as error:
+            not_noted = error
+            self.stop(error)
+            self._in_change -= len(ready)
+            ended += [each for each in ready if each.sent]
+            ready = []
+        for each in ended:
+            try:
+                self._hooks.ended(each, not_noted)
+            except Exception as error:  # the listener may be gone, but Sets that were sent must still be verified
+                self.stop(error)
+        for each in ready:
+            self._client.start(self._change(each))
+
+    def _record(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
+        done: list[Entry] = []
+        failed: list[Entry] = []
+        for each in ended:
+            failed += each.entries[:-1]
+            (failed if each.error is not None else done).extend(each.entries[-1:])
+        recorded = self._operation.record_all([_image(each) for each in ready], done, failed)
+        for each, entry in zip(ready, recorded, strict=True):
+            each.entries.append(entry)
+
+    # --- the steps of one port ---------------------------------------------------------------------------------------
+
+    def _read(self, group: list[PendingSet]) -> Task:
+        """Task: read a port, and put its Sets where those wait that are ready."""
+        for each in group:
+            each.error = None
+        try:
+            yield from self._steps.read(group)
+        except IbkeysError as error:
+            if was_not_asked(error, group[0]):
+                self._unasked.append((group, error))
+            else:
+                self._not_read(group, error)
+            return
+        for each in group:
+            (self._ready if each.before != each.after else self._ended).append(each)
+
+    def _not_read(self, group: list[PendingSet], error: IbkeysError) -> None:
+        looks_again = self._looks_twice and isinstance(error, NoReply) and not group[0].has_failed
+        for each in group:
+            self._note_failure(each)
+            each.error = error
+        if looks_again:
+            self._unread.append(group)
+            self._in_change -= len(group)
+        else:
+            self._ended += group
+
+    def _change(self, each: PendingSet) -> Task:
+        """Task: set and prove, where what was read is still true."""
+        each.error = None
+        try:
+            yield from self._steps.refresh(each)
+        except IbkeysError as error:
+            if was_not_asked(error, each):
+                each.answer = error
+                self._unsent.append(each)
+            else:
+                self._end(each, error)
+            return
+        proof: Proof | None = yield from self._steps.set_and_prove(each)
+        if proof is None:
+            self._unsent.append(each)
+        else:
+            self._judge(each, proof)
+
+    def _judge(self, each: PendingSet, proof: Proof) -> None:
+        each.is_silent, each.error = proof.is_silent, proof.error
+        if not proof.is_silent:
+            self._answering.add(id(each.target.port.node))
+        elif was_not_asked(proof.error, each) and not each.was_asked_again:
+            each.was_asked_again = True  # its node did not answer another Get: it is asked when that run is over
+            self._unproven.append(each)
+            return
+        elif self._looks_twice and not each.was_asked_again:
+            each.was_asked_again = True
+            self._silent.append(each)
+            self._in_change -= 1
+            self._note_failure(each)
+            return
+        if isinstance(each.answer, MadStatusError) and proof.error is not None and proof.changed_nothing:
+            image = each.edit.fallback(each.after)
+            if image is not None:
+                each.after = image
+                self._ready.append(each)
+                return
+        self._end(each, proof.error)
+
+    def _prove_again(self, each: PendingSet) -> Task:
+        """Task: ask a port again that fell silent after its Set."""
+        try:
+            yield from self._steps.look(each.target)
+        except IbkeysError as error:
+            self._end(each, type(error)(f"it did not answer after its Set, and then: {error}"))
+            return
+        proof = yield from each.edit.prove(self._client, each)
+        if not proof.never_arrived or self.is_stopped:
+            self._judge(each, proof)
+        else:
+            yield from self._change(each)
+
+    def _end(self, each: PendingSet, error: IbkeysError | None = None) -> None:
+        each.error = error
+        self._ended.append(each)
+        if error is not None:
+            self._note_failure(each)
+
+    def _note_failure(self, each: PendingSet) -> None:
+        if not each.has_failed:
+            each.has_failed = True
+            self._hooks.failed(each)
+
+
+def _image(each: PendingSet) -> Image:
+    edit = each.edit
+    before, after = edit.kept(each.before), edit.kept(each.after)
+    return image_of(each.target.port, edit.name, edit.modifier, before, after, edit.key_ref)
