@@ -129,7 +129,7 @@ def open_fabric(
     umad = None if isinstance(backend, str) else _as_port(backend)
     try:
         if umad is not None and local is not None:
-            raise UsageError("leave local= out: an open port cannot move")
+            raise UsageError("omit local=: an open port cannot move")
         names = _names(node_names)
         umad = umad or open_port(cast("str | Subnet", backend), local)
         simulated, state = _simulation_of(umad)
@@ -266,4 +266,4 @@ def _about_import(snapshot: Snapshot) -> list[str]:
     names = [name for name, _ in sm]
     ports = " and ".join(f"{name} of {counted(names.count(name), 'port')}" for name in dict.fromkeys(names))
     files = named([snapshot.files[file].name for file in sorted({file for _, file in sm})])
-    return [f"{ports}: the SM's word ({files}), as it was at its last sweep; the ports were not asked"]
+    return [f"{ports}: as the SM reported it at its last sweep ({files}); the ports were not queried"]

@@ -27,7 +27,7 @@ Failed = tuple[PortId | None, str]
 """A port that could not be written, None for what is not a port, and why."""
 OnStep = Callable[[str, int, int], None]
 """Called with (phase, steps done, steps in all)."""
-IN_ONE_STEP: Final = "in one step, which may briefly cut or connect pairs"
+IN_ONE_STEP: Final = "in one step, which may briefly disconnect or connect pairs"
 """How a carrier goes back through a subnet manager, in words."""
 
 

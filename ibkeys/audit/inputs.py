@@ -113,7 +113,7 @@ class AuditInput:
 
     ``registry``: partition → its owner. ``inventory``: the GUIDs that belong here. ``sm_guids``: the port GUIDs that
     may run a subnet manager. ``inbound_check``: what switches are taken to check of packets that come in. ``host`` is
-    None when the fabric was not read from this host. ``ufm``: what UFM says of its SM's keys; None: it was not asked.
+    None when the fabric was not read from this host. ``ufm``: what UFM says of its SM's keys; None: it was not queried.
     """
 
     snapshot: Snapshot

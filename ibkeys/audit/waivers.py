@@ -193,10 +193,10 @@ def _waiver(entry: Any) -> Waiver:
         raise ValueError("it has no reason")
     expires = entry.get("expires")
     if isinstance(expires, datetime) or not isinstance(expires, date):
-        raise ValueError("expires = has to be a date such as 2027-01-31, without quotes")
+        raise ValueError("expires = must be a date such as 2027-01-31, without quotes")
     ports, pairs = entry.get("ports", []), entry.get("pairs", [])
     if not _are_texts(ports) or not isinstance(pairs, list) or not all(_are_texts(p) and len(p) == 2 for p in pairs):
-        raise ValueError('ports = has to be a list of texts, pairs = a list of ["A", "B"]')
+        raise ValueError('ports = must be a list of texts, pairs = a list of ["A", "B"]')
     if not ports and not pairs:
         raise ValueError('it names neither ports nor pairs (ports = ["*"] is every port)')
     try:

@@ -216,7 +216,7 @@ def open_recorded(where: Where) -> RecordedFabric:
     context = click.get_current_context()
     for name, option in _LIVE_ONLY.items():
         if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
-            raise UsageError(f"--from reads a file, not the fabric: leave {option} out")
+            raise UsageError(f"--from reads a file, not the fabric: omit {option}")
     recorded = ibkeys.load(where.snapshot, node_names=where.node_name_map or _default_name_map(where))
     for warning in recorded.warnings:
         exits.warn(warning)
@@ -259,10 +259,12 @@ def _sa_access(where: Where) -> ibkeys.SaAccess | None:
     if not where.sa_keys:
         asks_sa = "sm_port" in context.params
         if not asks_sa and context.get_parameter_source("smkey") == ParameterSource.COMMANDLINE:
-            raise UsageError("--smkey is sent to the SA, which this command asks with --sa-keys only: give that too")
+            raise UsageError(
+                "--smkey is sent to the SA, and this command queries the SA only with --sa-keys: give --sa-keys too"
+            )
         return None
     if where.m_key is not None:
-        raise UsageError("-y sends one M_Key to every port, so those of the SA would not be used: leave --sa-keys out")
+        raise UsageError("-y sends one M_Key to every port, so those of the SA would not be used: omit --sa-keys")
     key = sm_key_of(where)
     if key is None or key.is_zero:
         raise UsageError("--sa-keys: the SA gives M_Keys only to a requester with its SM_Key: give --smkey @FILE")

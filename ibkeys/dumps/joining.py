@@ -214,7 +214,7 @@ class _Joiner:
             if capacity is None:
                 self.joined.why.setdefault(
                     key,
-                    f"{self.names[place]} has blocks of its P_Key table, and no file says how many entries it has "
+                    f"{self.names[place]} has blocks of its P_Key table, but no file says how many entries it has "
                     "(ibnetdiscover --cache, ibdiagnet2.db_csv and smpquery nodeinfo and switchinfo do)",
                 )
                 continue

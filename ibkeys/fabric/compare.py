@@ -168,7 +168,7 @@ def _only_in(
     nodes = []
     for key, node in nodes_of(fabric).items():
         if node in unseen:
-            why = f"nothing answered there in the {which} snapshot: it did not answer, or is behind what did not"
+            why = f"nothing answered there in the {which} snapshot: it did not answer, or is behind a node that did not"
             result.unknown.append(Unknown(_first_port(node), "the node", why))
         elif key not in theirs:
             nodes.append(node)

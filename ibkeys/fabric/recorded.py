@@ -157,7 +157,7 @@ class RecordedPort(NamedPort):
     def _missing(self, attribute: str, port: Port) -> NotRecorded:
         why = next(
             (each.error for each in self.snapshot.fabric.troubles if (each.port, each.attribute) == (port, attribute)),
-            "it was not asked",
+            "it was not queried",
         )
         taken = self.snapshot.about.started
         return NotRecorded(f"{port}: {attribute} was not read when the snapshot was taken ({taken}): {why}")

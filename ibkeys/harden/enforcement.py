@@ -225,6 +225,6 @@ def _of_strangers(seen: Seen) -> Iterator[Objection]:
     if strangers:
         yield Objection(
             "standby-differs",
-            f"the SM at {named(strangers)} is not on any host that was examined; when it takes over, its own "
-            "part_enforce counts; reach it with --sm-host",
+            f"the SM at {named(strangers)} is not on any host that was examined; when it takes over, its "
+            "own part_enforce applies; reach it with --sm-host",
         )

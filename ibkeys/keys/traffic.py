@@ -20,7 +20,7 @@ TRAFFIC: Final = (
     Traffic(
         "qp1",
         "GMPs (QP1), SA queries too",
-        "received if any entry of the table matches; who sends chooses the index in its own table",
+        "received if any entry of the table matches; the sender chooses the index in its own table",
     ),
     Traffic(
         "queue_pairs",

@@ -34,7 +34,8 @@ def in_dialect(policy: Policy, dialect: Dialect) -> Policy:
             error.column,
             "warning",
             NOT_CHECKED,
-            f"{word!r} is no keyword of upstream OpenSM, perhaps one of NVIDIA's: not checked, and who it means is "
+            f"{word!r} is not a keyword of upstream OpenSM, perhaps one of NVIDIA's: it is not checked, "
+            "and which ports it selects is "
             "not known",
         )
         for error, word in unknown.items()

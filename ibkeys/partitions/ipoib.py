@@ -266,7 +266,7 @@ def _difference(name: str, planned: GroupValues, found: GroupValues) -> str:
     words, wanted = _WORDS[name](getattr(found, name)), _WORDS[name](getattr(planned, name))
     text = f"{words}, the policy says {wanted.split(' ', 1)[1]}"
     if name == "sl" and not found.sl:
-        text += " (OpenSM heeds sl= only with QoS on)"
+        text += " (OpenSM uses sl= only with QoS on)"
     if name == "pkey" and found.pkey == planned.pkey & PARTITION_MASK:
         text += " (a group's P_Key has the full bit)"
     return text

@@ -208,7 +208,7 @@ class _Reader:
         if key is not None:
             number = c_number(key.text)
             if not number.found or number.rest:
-                shown = f"{key.text!r} is not a P_Key" if key.text else "there is not a P_Key after the '='"
+                shown = f"{key.text!r} is not a P_Key" if key.text else "there is no P_Key after the '='"
                 self.remarks.error(key.column, "bad-pkey", f"{shown} (0x..., decimal)")
                 return False
             base = number.value & PARTITION_MASK

@@ -113,7 +113,7 @@ class _Way:
     ) -> None:
         new.require_accepted()
         if new.data is None:
-            raise FileFormatError("the policy has no text that OpenSM could be given", new.path)
+            raise FileFormatError("the policy has no text to give to OpenSM", new.path)
         self.text = new.data
         self.new, self.options, self.sm_port_guid = new, options, sm_port_guid
         self.old = old if old is not None and old.accepted else _NO_FILE

@@ -193,8 +193,8 @@ def _new_keys(given: Mapping[Kind, SMKey], pending: Mapping[Kind, SMKey]) -> dic
             raise UsageError(f"the new {kind} is {'0' if key.is_zero else '1, the default'}, which is no key at all")
         if kind in pending and key != pending[kind]:
             raise UsageError(
-                f"a change with another {kind} was interrupted, and some files may have that key: finish it first, "
-                "without keys on the command line"
+                f"a change with another {kind} was interrupted, and some files may have that key: first "
+                "finish that change, without keys on the command line"
             )
     new: dict[Kind, SMKey] = {kind: pending.get(kind) or given.get(kind) or SMKey.generate() for kind in KINDS}
     if new["sm_key"] == new["sa_key"]:
@@ -222,7 +222,7 @@ def _refuse_without_sa(writer: Writer) -> None:
         writer.fabric.sa(NO_SM_KEY).class_port_info()
     except IbkeysError as error:
         raise Refused(
-            f"whether the new SA_Key is in force could not be proven, because the SA does not answer here: {error}; "
+            f"it could not be verified that the new SA_Key is in force, because the SA does not answer here: {error}; "
             "nothing was changed",
             REFUSAL,
         ) from error

@@ -172,7 +172,7 @@ class Run:
                 sees_it = False
             if not sees_it:
                 raise FileError(
-                    f"{conf.name}: {each.instance.name} does not see the new file: it has mounts of its own"
+                    f"{conf.name}: {each.instance.name} does not see the new file: it has its own mount namespace"
                 )
 
     def _signal(self, opensms: Iterable[Running]) -> None:

@@ -34,7 +34,7 @@ def node_problems(said: NodeInfo) -> list[Problem]:
     found: list[Problem] = []
     kind, ports = said.raw[_NODE_TYPE], said.raw[_NUM_PORTS]
     if kind not in _NODE_TYPES:
-        found.append(("NodeType", f"NodeInfo says NodeType {kind}: there are 1 (CA), 2 (switch) and 3 (router)"))
+        found.append(("NodeType", f"NodeInfo says NodeType {kind}: valid are 1 (CA), 2 (switch) and 3 (router)"))
     if not 1 <= ports <= MOST_PORTS:
         found.append(("NumPorts", f"NodeInfo says NumPorts {ports}: a node has 1 to {MOST_PORTS} ports"))
     if not said.node_guid:

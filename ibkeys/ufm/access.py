@@ -99,7 +99,7 @@ class UfmAccess:
         if token is None and certificate is None:
             raise UsageError("UFM needs a login: give --ufm-token @FILE, or --ufm-cert FILE")
         if private_key is not None and certificate is None:
-            raise UsageError("--ufm-key goes with --ufm-cert")
+            raise UsageError("--ufm-key requires --ufm-cert")
         parts = _split(text.removeprefix(PREFIX), "UFM's URL", f"{PREFIX}https://HOST[:PORT]")
         through = _split(proxy, "--ufm-proxy", "http://HOST:PORT") if proxy is not None else parts
         hosts = parts.hostname or "", through.hostname or ""

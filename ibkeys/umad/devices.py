@@ -201,7 +201,8 @@ def choose_port(cas: Sequence[LocalCa], ca: str | None, port: int | None) -> Loc
         for each in filter(better, able):
             return each
     raise PortDown(
-        f"no port with a link: there is {_describe(cas)}; check the cable. -C and -P together ask a port about itself",
+        f"no port with a link: there is {_describe(cas)}; check the cable; a port "
+        "without a link can be queried if both -C and -P are given",
         errno.ENETDOWN,
     )
 

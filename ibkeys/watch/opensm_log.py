@@ -20,9 +20,7 @@ from typing import Final
 
 from ibkeys.mad.const import SECURITY_TRAPS, TrapNumber
 
-FROM_BUFFER: Final = (
-    "OpenSM's log has named only the reporter so far: the rest is missing in it, or still in its buffer"
-)
+FROM_BUFFER: Final = "OpenSM's log has named only the reporter so far: the rest is missing, or still in OpenSM's buffer"
 ALREADY_TOLD: Final = "an earlier event that named only the reporter may be the same"
 NO_SENDER: Final = "OpenSM's log does not say who sent it"
 _MOST_WAITING: Final = 64

@@ -174,9 +174,9 @@ def test_what_the_sa_did_not_tell_is_a_warning_and_in_the_file(cli: Cli, tmp_pat
     ("words", "message"),
     [
         (["--policy", "opensm"], "--policy opensm needs the fabric to find the master"),
-        (["--wait", "5"], "leave --wait out"),
+        (["--wait", "5"], "omit --wait"),
         (["--smkey", "-"], "leave --smkey out"),
-        (["--sm-host", "sm1"], "leave --sm-host out"),
+        (["--sm-host", "sm1"], "omit --sm-host"),
     ],
 )
 def test_what_does_not_go_with_a_snapshot(cli: Cli, tmp_path: Path, words: list[str], message: str) -> None:

@@ -197,14 +197,14 @@ def test_a_snapshot_of_the_future_is_a_failure_and_not_the_newest_for_ever(tmp_p
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--interval", "5m"], "--interval goes with --textfile or --listen"),
+        (["--interval", "5m"], "--interval requires --textfile or --listen"),
         (["--max-age", "5m"], "--max-age is for --from"),
-        (["--listen", "0", "--tls-cert", "x"], "--tls-cert and --tls-key go together"),
+        (["--listen", "0", "--tls-cert", "x"], "--tls-cert and --tls-key must be given together"),
         (["--token-file", "x"], "--listen is missing"),
         (["--listen", "0.0.0.0:0"], "give --tls-cert and --tls-key and --token-file"),
         (["--listen", "0", "--token-file", "/nowhere"], "cannot be read"),
         (["--from", "x", "--policy", "opensm"], "--policy opensm needs the fabric"),
-        (["--from", "x", "--probe-sa"], "leave --probe-sa out"),
+        (["--from", "x", "--probe-sa"], "omit --probe-sa"),
         (
             ["--listen", "0", "-y", "-"],
             "-y: it is needed for every read of the fabric, and there is no terminal to ask on: give @FILE",

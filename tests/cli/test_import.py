@@ -133,7 +133,7 @@ def test_a_port_that_no_file_describes_is_an_error_of_its_own(cli: Cli, tmp_path
     [
         ((), 2, "no file to import"),
         (("nothing.txt",), 2, "nothing.txt: cannot be read: No such file or directory"),
-        (("README.md",), 2, "is none of the files that can be imported"),
+        (("README.md",), 2, "is not a file that can be imported"),
         (("pkeys.txt",), 2, "pkeys.txt:9: a P_Key table does not say whose it is"),
         (("keyed.cache", "--pkeys-of", "gpu", "pkeys.txt"), 2, "neither a LID nor a GUID"),
     ],

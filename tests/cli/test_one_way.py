@@ -38,7 +38,7 @@ def test_why_says_which_way_and_by_which_rule(after: Path) -> None:
     result = run("why", "--from", after, LIAR, VICTIM)
     assert result.code == 1
     lines = [line.strip() for line in result.out.splitlines()[2:]]
-    assert lines[0] == f"one way, {LIAR} to {VICTIM}: packets get there, and no answer comes back"
+    assert lines[0] == f"one way, {LIAR} to {VICTIM}: packets get through, but no answer comes back"
     assert lines[1].startswith("0x8001 with 0x0001: yes")
     assert lines[2].startswith(f"{LIAR} to {VICTIM}: 'MF0;switch-a:IS5023/U1' ")
     assert lines[2].endswith(
@@ -79,7 +79,7 @@ def test_why_says_where_the_answer_depends_on_the_inbound_check(after: Path) -> 
     assert lax.out.splitlines()[2].strip() == "can talk"
     assert (
         "this depends on what inbound enforcement checks, here the partition: with --inbound-check membership the "
-        f"answer is: one way, {MANAGER} to {VICTIM}: packets get there, and no answer comes back\n"
+        f"answer is: one way, {MANAGER} to {VICTIM}: packets get through, but no answer comes back\n"
     ) in lax.out
     strict = run("why", "--from", after, MANAGER, VICTIM, "--inbound-check", "membership")
     assert strict.code == 1

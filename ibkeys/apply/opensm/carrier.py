@@ -73,7 +73,7 @@ class OpensmCarrier:
         Refused where a file cannot be replaced or OpenSM not be told, and FileError, HostNotReached.
         """
         if self._writer.fabric.is_simulated:
-            raise UsageError("a simulated subnet has no OpenSM on any host; leave --via out")
+            raise UsageError("a simulated subnet has no OpenSM on any host; omit --via")
         assert survey.topology is not None
         self._site = site = find_site(self._writer, self._reached, survey.topology)
         files = distinct([PolicyFile.of(place) for place in site.places])
@@ -234,7 +234,7 @@ class OpensmCarrier:
             try:
                 file.seen = file.machine.look(file.path)
                 if file.key != key:
-                    raise FileChanged(f"{file.path}: leads to {file.name} now, no longer to {key[1]}")
+                    raise FileChanged(f"{file.path}: now leads to {file.name}, no longer to {key[1]}")
                 for content in steps_back([file], ways, at_once=True):
                     entry = file.put(undo, content[file.key])
                     entries += [entry] if entry is not None else []

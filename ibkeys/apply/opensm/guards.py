@@ -60,7 +60,7 @@ class Guards:
             try:
                 guard.waiting()
             except IbkeysError as error:
-                problems.append(f"{error}; its guard rolls back when it hears nothing for too long")
+                problems.append(f"{error}; the guard on that host rolls back if it is not contacted in time")
         return problems
 
     def end(self, confirmed: bool) -> list[str]:

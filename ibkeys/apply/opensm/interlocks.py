@@ -26,7 +26,9 @@ def objections_to_edits(site: Site, prediction: Prediction, is_ours: bool) -> It
     edits = [site.unread_edit("options")]
     policy = "" if is_ours else site.unread_edit("policy")
     if policy and not site.policy_was_written and prediction.follow([site.policy])[0] == prediction.now:
-        site.notes.append(f"{policy}; only its mode or owner is new: its P_Keys are already in force")
+        site.notes.append(
+            f"{policy}; only the mode or owner of the file changed: the P_Keys in it are already in force"
+        )
     elif policy:
         edits.append(policy)
     edits = [edit for edit in edits if edit]
@@ -80,15 +82,15 @@ def objections_to_self(site: Site, new: Policy) -> Iterator[Objection]:
         return
     if wanted <= there:
         site.notes.append(
-            "the policy names SELF, as it did before: after a takeover the former master's port loses what SELF gave it"
+            "the policy already used SELF: after a takeover the former master's port loses the P_Keys that SELF gave it"
         )
         return
     listed = ", ".join(f"0x{base:04x}" for base in sorted(wanted - there))
     yield Objection(
         "self-takeover",
-        f"the policy names SELF in {listed}, where it did not before, and {counted(site.others, 'other SM')} may take "
-        "over: name both ports by their GUIDs",
-        "SELF then means the port of that SM, and the present master's port loses what SELF gave it.",
+        f"the policy newly uses SELF in {listed}, and {counted(site.others, 'other SM')} may take over: "
+        "name both ports by their GUIDs",
+        "SELF then means the port of the new master, and the present master's port loses the P_Keys that SELF gave it.",
     )
 
 
@@ -121,8 +123,8 @@ class Drift:
                 "drift",
                 f"{counted(count, 'port')} of this change {'does' if count == 1 else 'do'} not match OpenSM's policy: "
                 f"{named(self.lasting)}; --rewrite makes it rewrite every table first",
-                f"OpenSM takes {'it' if count == 1 else 'them'} to be right and would not write "
-                f"{'it' if count == 1 else 'them'}.",
+                f"OpenSM assumes that {'it is' if count == 1 else 'they are'} correct and would not "
+                f"rewrite {'it' if count == 1 else 'them'}.",
             )
 
     def notes(self) -> Iterator[str]:

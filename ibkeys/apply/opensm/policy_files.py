@@ -75,7 +75,8 @@ class PolicyFile:
             back.failed()
             self.seen = self.machine.look(self.path)
             raise FileError(
-                f"{self.name}: OpenSM does not see the new file (it has its own mounts); the former file is restored"
+                f"{self.name}: OpenSM does not see the new file (it has its own mount namespace); the "
+                "former file is restored"
             )
 
 

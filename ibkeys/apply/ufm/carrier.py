@@ -100,7 +100,8 @@ class UfmCarrier(NobodyElsewhere):
         listed = named([f"{base:#x}" for base in bases])
         self._course.notes.append(
             f"PUT sets the members of {counted(len(bases), 'partition')} of UFM ({listed}) "
-            f"and does not carry {', '.join(parts)}: whether UFM keeps them is not known; they are compared afterwards"
+            f"but not {', '.join(parts)}: it is not known whether UFM keeps these settings; they are "
+            "compared afterwards"
         )
 
     def check(self, change: FabricChange) -> list[Objection]:

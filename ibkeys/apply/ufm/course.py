@@ -134,8 +134,8 @@ class Planning:
         changes = enforcement_of(plan, self.prediction.survey, remaining)
         if changes:
             raise UsageError(
-                f"the plan changes what {counted(len(changes), 'leaf port')} enforces "
-                f"({named([each.port for each in changes])}), and no call of UFM's REST interface does that; plan "
+                f"the plan changes the enforcement of {counted(len(changes), 'leaf port')} "
+                f"({named([each.port for each in changes])}), which UFM's REST interface cannot do; plan "
                 "again with the --enforce that the fabric has"
             )
 
@@ -147,8 +147,8 @@ class Planning:
             return
         if entry is not None and entry.is_untold:
             raise UsageError(
-                f"UFM lists members of partition {base:#x} without their membership, so no call could keep them "
-                "unchanged: the partition is not changed; check it in UFM"
+                f"UFM lists members of partition {base:#x} without their membership, so a call could "
+                "change it: the partition is left unchanged; check it in UFM"
             )
         there = [guid for guid, keys in had.items() if guid not in ours and _of(keys, base)]
         if there:
@@ -246,7 +246,7 @@ class Planning:
                 if says == has or (base, guid) in earlier:
                     continue
                 text = (
-                    f"{self._name(guid)} is {says or 'no member'} of {base:#x} in UFM and {has or 'none'} on the wire"
+                    f"{self._name(guid)} is {says or 'no member'} of {base:#x} in UFM and {has or 'none'} on the port"
                 )
                 if base in changed.get(guid, ()) and says != word_of(gets[guid], base):
                     foreign.append(text)

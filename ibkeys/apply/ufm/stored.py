@@ -96,7 +96,7 @@ class Stored:
         """Return which settings UFM's answer has no longer, in words."""
         now = settings_of(entry)
         return [
-            f"{name} {now.get(name, 'no longer said')} instead of {value}"
+            f"{name} {now.get(name, 'no longer listed')} instead of {value}"
             for name, value in self.settings.items()
             if now.get(name) != value
         ]

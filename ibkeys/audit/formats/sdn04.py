@@ -150,7 +150,7 @@ def _m_keys(data: AuditInput) -> dict[str, Any]:
     if unread or data.hidden or not states:
         return _null(source, f"{_ports(len(unread) + len(data.hidden))} not read")
     if hidden:
-        return _null(source, f"set, but whether each port has its own is not seen: hidden on {_named(hidden)}")
+        return _null(source, f"set, but it is not known whether each port has its own key: hidden on {_named(hidden)}")
     return {"configured": True, "source": source, "detail": f"set on {_ports(len(states))}, each its own"}
 
 
@@ -179,7 +179,7 @@ def _class_keys(data: AuditInput, name: ClassName) -> dict[str, Any]:
 _UNSEEN: Final = {
     "silent": "no answer from",
     "refused": "refused by",
-    "unconfirmed": "zeros of ports that may not have the class",
+    "unconfirmed": "zeros from ports that may not have the class",
     "not-asked": "not queried",
 }
 """States of which nothing follows → how a document says so, the most telling first."""

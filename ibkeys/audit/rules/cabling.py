@@ -19,7 +19,8 @@ from ibkeys.topology.recabling import WHETHER_MOVED
     id="HY004",
     title="protected or partitioned port recabled",
     severity="medium",
-    evidence="the switch port that faces each CA and router port, against the baseline; M_Key, ProtectBits, P_Keys",
+    evidence="the switch port that faces each CA and router port, compared with the baseline; M_Key, ProtectBits, "
+    "P_Keys",
     why=(
         "The enforcement of a switch port was set up for the port that was behind it. A port on a different cable is "
         "also no longer verified at its place: its stored M_Key is not sent until the new link is proven. A device "

@@ -35,7 +35,7 @@ def _answers(verdict: Verdict) -> Iterator[ClassKeyReading]:
             message = f"{KEY_CLASSES[reading.of].key_name} is unknown ({reading.state}): {reading.detail}"
             verdict.unknown(reading.port, message, _evidence(reading), labels=(reading.of,))
     if not (verdict.drafts or verdict.passed or verdict.unknown_as_a_whole):
-        verdict.note = "no port that was queried has such a key, or none has these classes"
+        verdict.note = "no queried port has such a key, or no queried port has these classes"
 
 
 def _evidence(reading: ClassKeyReading) -> dict[str, Mapping[str, Any]]:
@@ -60,7 +60,7 @@ def _fail(verdict: Verdict, reading: ClassKeyReading, text: str) -> None:
     why="With key 0 anybody can send MADs of this class that change the port: congestion control, vendor settings.",
     sources=("NVG", "NICO", "ISV"),
     remedy="cc_key_enable 2, vs_key_enable 2 and n2n_key_enable 2 in the configuration of NVIDIA's subnet manager.",
-    false_positives="A class that nobody uses, on a fabric that nobody else can send MADs to.",
+    false_positives="The class is not used, and no untrusted host can send MADs on this fabric.",
     lower_in_cloud=True,
 )
 def unset(data: AuditInput) -> Verdict:
@@ -96,7 +96,7 @@ def readable(data: AuditInput) -> Verdict:
         if not settings.protect_bit:
             _fail(verdict, reading, "the protect bit is 0: everybody can read it")
         elif reading.state == "set" and not reading.with_key:
-            _fail(verdict, reading, "was shown to a query without it")
+            _fail(verdict, reading, "was shown to a query without the key")
         else:
             verdict.passed += 1
     return verdict
@@ -111,7 +111,7 @@ def readable(data: AuditInput) -> Verdict:
     sources=("NVG", "NICO"),
     remedy="cc_key_lease_period, vs_key_lease_period and n2n_key_lease_period 60 (seconds) in the subnet manager's "
     "configuration.",
-    false_positives="Keys that are kept safe elsewhere, too.",
+    false_positives="Keys of which a copy is kept in a safe place.",
     lower_in_cloud=True,
 )
 def no_lease(data: AuditInput) -> Verdict:
@@ -132,11 +132,12 @@ def no_lease(data: AuditInput) -> Verdict:
     id="CK004",
     title="violations of a key of another class",
     severity="medium",
-    evidence="the violation counters in KeyInfo; 0xffff of class 0x05 is left out, it also means not counted",
+    evidence="the violation counters in KeyInfo; 0xffff of class 0x05 is left out, because it can also mean that "
+    "violations are not counted",
     why="Somebody sent MADs of this class with a wrong key.",
     sources=("NVG",),
     remedy="Find the sender: the subnet manager's log has the traps. A Set of CongestionKeyInfo with 0 clears it.",
-    false_positives="A query without the key by a diagnostic program, ibkeys --ask-unkeyed too.",
+    false_positives="Queries without the key by diagnostic programs, including ibkeys --ask-unkeyed.",
     lower_in_cloud=True,
 )
 def violations(data: AuditInput) -> Verdict:

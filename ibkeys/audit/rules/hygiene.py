@@ -42,8 +42,8 @@ def devices(data: AuditInput) -> Verdict:
     evidence="one port or node GUID at two places; GUIDs that are not in the inventory",
     why="A policy identifies a port by its GUID alone: whoever takes the GUID of another port gets its partitions.",
     sources=("SANS", "NICO"),
-    remedy="Find the cable: the routes of both are named.",
-    false_positives="An HCA that was swapped. Planes of one XDR port carry one GUID and are left out.",
+    remedy="Find the cable: the finding shows the routes of both.",
+    false_positives="An HCA that was swapped. Planes of one XDR port share one GUID and are left out.",
 )
 def guids(data: AuditInput) -> Verdict:
     """HY002: duplicate or unknown GUID."""
@@ -116,12 +116,12 @@ def incomplete(data: AuditInput) -> Verdict:
     severity="info",
     evidence="PortInfo.CapabilityMask2 IsVirtualizationSupported, VirtualizationInfo",
     why=(
-        "Virtual ports have P_Key tables of their own, which cannot be read from outside as far as is publicly known: "
-        "a partition may be there that is not in the table of the physical port."
+        "Virtual ports have their own P_Key tables, and no public way to read them from outside is "
+        "known. They may contain partitions that the table of the physical port lacks."
     ),
     sources=("NVVIRT",),
     remedy="Look at the P_Keys of the virtual functions on their hosts (sysfs), or in ibdiagnet2.vports_pkey.",
-    false_positives="None: such a port is not known as a whole.",
+    false_positives="None: such a port is only partly known.",
 )
 def virtual_ports(data: AuditInput) -> Verdict:
     """HY005: virtual ports not read."""

@@ -21,7 +21,7 @@ from ibkeys.mad.const import PortState
 from ibkeys.topology.nodes import Port
 from ibkeys.topology.subnet_manager import SubnetManager
 
-LEVEL_BESIDE_SM = "OpenSM sets ProtectBits and lease as its own configuration says at every sweep"
+LEVEL_BESIDE_SM = "at every sweep OpenSM sets ProtectBits and lease from its own configuration"
 _LET_OPENSM = "let OpenSM give all ports one key (`ibkeys mkey-deploy --via opensm`)"
 _ONLY_AT_START = "OpenSM reads its key files only when it starts."
 
@@ -158,7 +158,7 @@ def objections_to_opensm(fabric: Fabric, key: MKey | None, named: Path | None, g
         except IbkeysError as error:
             if path == named:
                 raise
-            found.append(Objection("sm-wipes-keys", f"{error}; it is not known whether it has the new M_Keys"))
+            found.append(Objection("sm-wipes-keys", f"{error}; it is not known whether this file has the new M_Keys"))
             continue
         wrong = problems(data, None if key is None else KeyLines(key))
         if wrong:

@@ -68,7 +68,7 @@ _choice: Final = options.group(
     ),
     options.option("--skip", multiple=True, metavar="ID[,ID...]", help="Skip these rules; repeatable."),
     WAIVERS,
-    options.option("--no-remedy", is_flag=True, help="Leave the remedies out."),
+    options.option("--no-remedy", is_flag=True, help="Omit the remedies."),
 )
 
 

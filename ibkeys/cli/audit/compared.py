@@ -157,7 +157,7 @@ def read_input(
     if where.snapshot is not None:
         refuse_what_asks(compare)
         if ask_class_keys is not None:
-            raise UsageError("--from reads a file, not the fabric: leave --class-keys out")
+            raise UsageError("--from reads a file, not the fabric: omit --class-keys")
         return recorded_input(where, given), where.snapshot
     with open_fabric(where) as fabric:
         data, source = input_of(fabric, where, given, compare)
@@ -201,7 +201,7 @@ def refuse_what_asks(compare: Compare) -> None:
             "--policy opensm needs the fabric to find the master, and --from reads a file: name the policy file"
         )
     if click.get_current_context().get_parameter_source("probe_sa") == ParameterSource.COMMANDLINE:
-        raise UsageError("--from reads a file, not the fabric: leave --probe-sa out")
+        raise UsageError("--from reads a file, not the fabric: omit --probe-sa")
 
 
 def recorded_input(where: Where, given: dict[str, Any]) -> AuditInput:

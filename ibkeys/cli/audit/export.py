@@ -117,11 +117,11 @@ def _check(where: Where, target: Target, compared: Compare) -> None:
     elif target.max_age is not None:
         raise UsageError("--max-age is for --from only: a sweep is always current")
     if target.interval is not None and target.textfile is None and target.listen is None:
-        raise UsageError("--interval goes with --textfile or --listen: standard output is written once")
+        raise UsageError("--interval requires --textfile or --listen: standard output is written once")
     if target.listen is None and (target.tls_cert or target.tls_key or target.token_file):
         raise UsageError("--tls-cert, --tls-key and --token-file are for an endpoint: --listen is missing")
     if (target.tls_cert is None) != (target.tls_key is None):
-        raise UsageError("--tls-cert and --tls-key go together")
+        raise UsageError("--tls-cert and --tls-key must be given together")
     if target.period is not None:
         for option, text in (("-y", where.m_key), ("--keystore-passphrase", where.keystore_passphrase)):
             if text is not None and not text.startswith("@"):

@@ -99,8 +99,8 @@ class Reader:
         age = time.time() - finished
         if age < -_CLOCKS_APART:
             raise StoreError(
-                f"{path}: its time {about.finished} is in the future, so a clock was wrong: move it away"
-            ).explained("Until then it would count as the newest snapshot.")
+                f"{path}: its time {about.finished} is in the future, so a clock was wrong: move the file elsewhere"
+            ).explained("Until that time it would count as the newest snapshot.")
         if self._max_age is not None and age > self._max_age.total_seconds():
             raise StoreError(
                 f"{path}: was taken {age / 3600:.1f} hours ago, at {about.finished}, and --max-age is "

@@ -94,7 +94,7 @@ def _folder(file: str | None, into: str | None, keep: timedelta | None) -> Snaps
         if source("into") == ParameterSource.COMMANDLINE:
             raise UsageError("give FILE or --into DIR, not both")
         if source("keep") == ParameterSource.COMMANDLINE:
-            raise UsageError("--keep goes with --into DIR: with FILE nothing is removed")
+            raise UsageError("--keep requires --into DIR: with FILE nothing is removed")
         return None
     if into is None:
         raise UsageError("no destination: give FILE or --into DIR" + (" with --keep" if keep is not None else ""))

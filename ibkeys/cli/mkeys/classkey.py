@@ -33,7 +33,7 @@ _STATE_TEXT: Final = {
     "silent": "unknown: no answer",
     "refused": "unknown: refused",
     "unconfirmed": "unknown: zeros of a port that may not have this class",
-    "not-asked": "unknown: not asked",
+    "not-asked": "unknown: not queried",
 }
 
 CLASSES: Final = options.option(
@@ -135,14 +135,14 @@ def _read(handle: ReadablePort) -> None:
 
 def _end_port(port: Port) -> Port:
     if not port.is_end_port:
-        raise UsageError(f"{port} has no keys of its own: those of a switch are at port 0")
+        raise UsageError(f"{port} has no class keys of its own: the keys of a switch are at port 0")
     return port
 
 
 def refuse_unkeyed_alone(class_keys: bool, ask_unkeyed: bool) -> None:
     """Raise UsageError for --ask-unkeyed where no key of a class is asked for."""
     if ask_unkeyed and not class_keys:
-        raise UsageError("--ask-unkeyed goes with --class-keys: without it no key of a class is queried")
+        raise UsageError("--ask-unkeyed requires --class-keys: without --class-keys no class key is queried")
 
 
 def ask_all_ports(fabric: Fabric, taken: Snapshot, ask_unkeyed: bool, pkey_index: int | None) -> None:

@@ -78,7 +78,7 @@ def awaiting(
 
     stores = stores_of(where)
     if stores.keystore is None:
-        raise UsageError("--confirm-within goes with --via opensm, and a simulated subnet has no OpenSM on any host")
+        raise UsageError("--confirm-within requires --via opensm, and a simulated subnet has no OpenSM on any host")
     _refuse_closed_store(where, stores.keystore)
     words = [command, "--via=opensm", f"--wait={sm_wait}"]
     child = [*command_for_child(words, where, stores, sm_hosts), "--unconfirmed"]

@@ -349,7 +349,7 @@ def mkey_export(where: Where, directory: Path, guid2lid: bool, conf: Conf, forma
 
 def _check_conf_options(conf: Conf) -> None:
     if conf.opensm_conf is not None and conf.write_opensm_conf is not None:
-        raise UsageError("--write-opensm-conf checks what it wrote: leave --opensm-conf out")
+        raise UsageError("--write-opensm-conf checks what it wrote: omit --opensm-conf")
     named = conf.opensm_conf or conf.write_opensm_conf
     if named is None and (conf.protect is not None or conf.lease is not None):
         raise UsageError("--protect and --lease are for an opensm.conf: name one with --write-opensm-conf")

@@ -283,7 +283,7 @@ def _end(asked: _Asked) -> int:
     """Confirm a run that was made before, or lower its level."""
     where, command, confirming = asked.where, asked.command, asked.confirming
     if asked.consent.dry_run:
-        raise UsageError("--confirm and --unconfirmed make no plan that a dry run could show: leave --dry-run out")
+        raise UsageError("--confirm and --unconfirmed have no dry run: omit --dry-run")
     if confirming.confirm is not None:
         return confirm(where, command, confirming.confirm)
     assert confirming.unconfirmed is not None

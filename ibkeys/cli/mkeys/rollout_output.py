@@ -181,7 +181,9 @@ class RunOutput:
         if account.violations and self._run.way is None:
             write(f"  queries after lost replies added at most {account.violations} M_Key violations")
         elif account.violations:
-            write(f"  the ports counted {account.violations} M_Key violations during the run, from whatever sender")
+            write(
+                f"  the ports counted {account.violations} M_Key violations during the run, whoever sent the requests"
+            )
         if account.unresolved:
             who = f"{_ports(account.unresolved)} answer{'s' if account.unresolved == 1 else ''}"
             write(f"  {who} to neither key: the old and the new one are in the key store")

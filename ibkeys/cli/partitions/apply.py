@@ -129,7 +129,7 @@ def apply(
     if plan is None and not choices.resume:
         raise UsageError("nothing to apply: give a PLAN that `ibkeys plan --out PLAN` wrote, or --resume")
     if through.via not in (None, "direct") and choices.first is not None:
-        raise UsageError("--first counts leaf switches, but OpenSM and UFM apply a change to all of them: leave it out")
+        raise UsageError("--first counts leaf switches, but OpenSM and UFM apply a change to all of them: omit it")
     if rewrite and through.via != "opensm" and not choices.resume:
         raise UsageError("--rewrite needs --via opensm")
     each = gives_each(folding, format)

@@ -100,7 +100,7 @@ def _recorded(where: Where, name: str | None, policy: Policy | None, allow_both:
             "--policy opensm needs the fabric to find the master, and --from reads a file: name the policy file"
         )
     if click.get_current_context().get_parameter_source("wait") == ParameterSource.COMMANDLINE:
-        raise UsageError("--from reads a file, not the fabric: leave --wait out")
+        raise UsageError("--from reads a file, not the fabric: omit --wait")
     recorded = open_recorded(where)
     found = recorded.sweep(wanted=Wanted(p_keys=True, sm_info=True))
     recorded.read_alias_guids(found, policy.named_guids if policy is not None else ())

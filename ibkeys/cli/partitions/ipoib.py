@@ -147,7 +147,7 @@ def _write_words(policy: Policy, findings: Sequence[GroupFinding], otherwise: st
     if rows:
         write_table(("Partition", "Name", "MGID", "MTU", "Rate", "SL", "Q_Key", "SA"), rows)
     else:
-        write(clean(f"{policy.path} marks no partition ipoib and makes no group, and the SA {otherwise}"))
+        write(clean(f"{policy.path} marks no partition ipoib and defines no group, and the SA {otherwise}"))
     counted = ", ".join(f"{count} {_WORDS[state].lower()}" for state, count in count_states(findings).items() if count)
     if counted:
         write(f"{len(findings)} group{'s' if len(findings) != 1 else ''}: {counted}")

@@ -101,7 +101,7 @@ def matrix(
     if pairs and format in _PICTURES:
         raise UsageError(f"--pairs is a list; -f {format} is a picture")
     if filter.is_given and format in _PICTURES:
-        raise UsageError(f"-f {format} is a picture of all ports: a filter goes with table, json and csv")
+        raise UsageError(f"-f {format} is a picture of all ports: filters work only with table, json and csv")
     names = _names_of(policy, ufm)
     chosen = {_partition(text) for text in partitions}
     with open_source(where) as source:
@@ -144,7 +144,7 @@ def _is_shown(each: Membership, chosen: set[int], part: Part | None) -> bool:
 
 
 def _empty(partition: int, is_part: bool, is_unread: bool) -> str:
-    who = "no port that the filter chooses" if is_part else "no port"
+    who = "no port that the filter selects" if is_part else "no port"
     return f"{who} is in partition 0x{partition:04x}" + (", as far as was read" if is_unread else "")
 
 
@@ -233,7 +233,10 @@ def _write_table(shown: _Shown) -> None:
         write(f"{one_way} {is_one_way}: packets reach the other port, but no answer comes back (each: --pairs)")
     if depending := len(reach.depending_on_inbound_check()):
         ports = f"port{'s' if depending != 1 else ''}"
-        write(f"(what {depending} {ports} can send depends on what inbound enforcement checks: see --inbound-check)")
+        write(
+            f"(for {depending} {ports}, what they can send depends on what inbound enforcement checks: "
+            "see --inbound-check)"
+        )
     if reach.unread:
         write(f"({len(reach.unread)} ports left out: their tables could not be read)")
     if reach.virtualized:

@@ -124,7 +124,9 @@ def _write_words(policy: Policy, problems: Sequence[Problem]) -> None:
     partitions = len(policy.partitions)
     counted = f"{partitions} partition{'s' if partitions != 1 else ''}"
     if _is_unchecked(problems):
-        write(clean(f"{policy.path}: not checked as a whole, for NVIDIA's OpenSM may know words of it: {counted}"))
+        write(
+            clean(f"{policy.path}: not fully checked, because NVIDIA's OpenSM may know some of its keywords: {counted}")
+        )
     else:
         write(clean(f"{policy.path}: OpenSM accepts it: {counted}"))
     write(counts or "no remarks")

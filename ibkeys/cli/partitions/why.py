@@ -224,11 +224,11 @@ def _in_words(ways: Ways, one: str, other: str) -> str:
         case None, _, _:
             return "it is not known whether they can talk: not everything could be read"
         case _, True, False:
-            return f"one way, {one} to {other}: packets get there, and no answer comes back"
+            return f"one way, {one} to {other}: packets get through, but no answer comes back"
         case _, False, True:
-            return f"one way, {other} to {one}: packets get there, and no answer comes back"
+            return f"one way, {other} to {one}: packets get through, but no answer comes back"
         case _, True, True:
-            return "cannot talk, but packets get there both ways: in each direction in another partition"
+            return "cannot talk, but packets get through both ways: in a different partition in each direction"
         case _, False, False:
             return "cannot talk"
     return "cannot talk; it is not known whether packets get through one way: not everything could be read"

@@ -84,7 +84,7 @@ def sm_repair(where: Where, cache_dir: Path | None, opensm_conf: Path | None, co
 def _check_options(where: Where, cache_dir: Path | None) -> None:
     if where.m_key is not None or where.security_keys is not None:
         raise UsageError(
-            "sm-repair queries each port with its keys of the key store: leave -y and --security-keys out (ibkeys "
+            "sm-repair queries each port with its keys of the key store: omit -y and --security-keys (ibkeys "
             "mkey-import DIR imports OpenSM's files into the key store)"
         )
     if is_simulated(where) and cache_dir is None:
@@ -245,7 +245,10 @@ def _how_to_start(confs: list[ConfAdvice], directory: Path) -> Iterator[str]:
             yield f"  {each.path}: its m_key is on {each.holds} of {_ports(each.ports)}, {own}"
             if each.holds < each.ports:
                 most = "the key that most ports have" if each.is_most else "not the key that most ports have"
-                yield f"    it is {most}; OpenSM sets it on all ports in its first sweep: right if it is the new key"
+                yield (
+                    f"    it is {most}; OpenSM sets it on all ports in its first sweep: this is correct only "
+                    "if it is the new key"
+                )
     yield "  1. the master on this host: now, with this cache folder, before anything else changes a key"
     yield (
         "  2. when every port shows that key (ibkeys mkey-show --all), import its files: "

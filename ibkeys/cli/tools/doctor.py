@@ -138,13 +138,13 @@ def _subnet_manager(fabric: Fabric, lid: int) -> Iterator[Check]:
 
     missing = None if fabric.is_simulated else False  # a simulated subnet needs none
     if not lid:
-        advice = "start one, OpenSM for instance; LIDs need it, -D works without"
+        advice = "start one, such as OpenSM; LIDs need it, but -D works without it"
         yield Check("subnet manager", missing, "none has configured this port (MasterSMLID 0)", advice)
         return
     try:
         info = SMInfo(fabric.find_port(lid).get(SMInfo))
     except IbkeysError as error:
-        advice = "is it running? sminfo, and its log"
+        advice = "check that it is running (sminfo), and read its log"
         yield Check("subnet manager", missing, f"LID {lid} does not answer as a subnet manager: {error}", advice)
         return
     state = SM_STATE_NAMES[SMState(info.sm_state)] if info.sm_state <= SMState.MASTER else str(info.sm_state)

@@ -124,7 +124,7 @@ def watch(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked) -> int:
     read = read_accepted(asked.policy, ufm) if asked.policy is not None else None
     sm_key = sm_key_of(where)
     if asked.opensm_log is not None and (where.smkey is not None or asked.all_traps):
-        raise UsageError("--opensm-log replaces Reports: leave --smkey and --all-traps out")
+        raise UsageError("--opensm-log replaces Reports: omit --smkey and --all-traps")
     settings = Settings(
         float(asked.interval), float(asked.repeats), asked.count, asked.seconds and float(asked.seconds), sa.pkey_idx
     )

@@ -77,7 +77,7 @@ class LinkProver:
             return "the SA does not say what is there, and LinkDownedCounter of the port before it could not be read"
         before = self._ring.link_downed.get(near.link_end, 0)
         if counter == COUNTER_FULL:
-            return "the SA does not say what is there, and LinkDownedCounter of the port before it is full"
+            return "the SA does not say what is there, and LinkDownedCounter of the port before it is at its maximum"
         if counter != before:
             return (
                 f"the SA does not say what is there, and LinkDownedCounter of the port before it is {counter}, not "

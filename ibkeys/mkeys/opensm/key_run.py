@@ -258,8 +258,8 @@ class KeyRun:
                 if (back := file.put(former, around.operation, around.writer.keystore)) is not None:
                     back.done()
             return NotStored(
-                f"{words}: {master.name} was signalled twice, and for {around.wait:g} s (--wait) no further port took "
-                "it: continue with --resume and a longer --wait"
+                f"{words}: {master.name} was signalled twice, but no further port changed for "
+                f"{around.wait:g} s (--wait): continue with --resume and a longer --wait"
             ).explained(
                 f"The ports: {ports}.",
                 f"Either it does not read {master.conf.name}, which has its former values again: OpenSM never "

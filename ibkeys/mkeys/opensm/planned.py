@@ -183,7 +183,7 @@ def plan_return(writer: Writer, through: Through, progress: OnFound | None = Non
 def _reach(writer: Writer, hosts: Sequence[SmHost]) -> tuple[list[Reached], list[KeyFile]]:
     """Reach the hosts of the OpenSMs before the sweep, which asks ports with the keys that these gave them."""
     if writer.fabric.is_simulated:
-        raise UsageError("a simulated subnet has no OpenSM on any host; leave --via out")
+        raise UsageError("a simulated subnet has no OpenSM on any host; omit --via")
     reached = reach(writer.enter, hosts)
     key_files = read_key_files(reached, writer.fabric.own_guid)
     take_keys_that_opensm_gave(writer, key_files)

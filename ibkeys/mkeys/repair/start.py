@@ -73,7 +73,8 @@ def _advice(done: Repaired, candidates: Candidates, path: Path, conf: OpensmConf
         )
     if not conf.m_key_lookup and advice.holds < len(keyed):
         advice.problems.append(
-            f"m_key_lookup is not TRUE: OpenSM would ask every port with its m_key, which {len(keyed) - advice.holds} "
+            "m_key_lookup is not TRUE: OpenSM would query every port with its m_key, which "
+            f"{len(keyed) - advice.holds} "
             f"of {len(keyed)} do not have"
         )
     return advice

@@ -96,14 +96,14 @@ def name_absent_beside_run(
     is taken up again: it leaves them as they are. Raises StoreError."""
     known = {port.port_guid for port in ports}
     absent = [port for port in absent_ports(store, run.found) if port.port_guid not in known]
-    does = "takes it away" if last.command == REMOVAL else "gives it a new one"
+    does = "removes it" if last.command == REMOVAL else "gives it a new one"
     text = f"not read, and not in run {last.id}, so it keeps its M_Key: when it answers, a new {last.command} {does}"
     text = _HAS_ONE if last.command == "mkey-deploy" else f"{text}; {_SETTLE}"
     run.skipped += [PortResult(identity, "skipped", text, unread=True) for identity in identities(writer, absent)]
 
 
 def _given(run: PlannedRun) -> str:
-    return "takes it away" if run.plan.command == REMOVAL else "gives it the new one"
+    return "removes it" if run.plan.command == REMOVAL else "gives it the new one"
 
 
 def _known_behind(ring: KeyRing, near: Port, absent: Collection[NewRunPort]) -> int | None:

@@ -91,8 +91,8 @@ def _refuse_doubles(managers: Iterable[tuple[Manager, Running | None]], hosts: I
         same = [instance.name for instance in seen if instance.port_guid == manager.guid]
         if len(same) > 1:
             raise Refused(
-                f"the SM at {manager.port} is seen as {named(same)}: name each host only once, and stop what is not "
-                "that SM; nothing was changed",
+                f"the SM at {manager.port} was found as {named(same)}: name each host only once, and stop "
+                "the process that is not that SM; nothing was changed",
                 REFUSAL,
             )
 

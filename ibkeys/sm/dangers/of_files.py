@@ -147,7 +147,7 @@ FILE_DANGERS: Final = (
     Danger(
         "files-writable",
         _writable,
-        "whoever can write it decides who talks to whom, or which M_Key is sent where",
+        "anyone who can write it decides which ports can talk, or which M_Key is sent where",
         "let root own it and the directories above it, and remove the write permission of others",
     ),
     Danger(

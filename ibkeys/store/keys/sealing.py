@@ -95,7 +95,7 @@ class Seal:
 
 def _derive(text: str, salt: bytes, cost: Cost) -> bytes:
     if cost.memory > _MOST_MEMORY:
-        raise StoreError("the key store needs more memory to try a passphrase than ibkeys ever uses: it is damaged")
+        raise StoreError("the key store is damaged: trying a passphrase would need more memory than ibkeys ever uses")
     _library()
     from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
