@@ -64,7 +64,10 @@ _choice: Final = options.group(
     FAIL_ON,
     options.option("--check", multiple=True, metavar="ID[,ID...]", help="Only these rules; repeatable."),
     options.option(
-        "--group", multiple=True, metavar="GROUP[,...]", help="Only rules of MK, KF, CK, PK, SE, QK, SM, HY."
+        "--group",
+        multiple=True,
+        metavar="GROUP[,...]",
+        help="Only rules of these groups: MK, KF, CK, PK, SE, QK, SM, HY.",
     ),
     options.option("--skip", multiple=True, metavar="ID[,ID...]", help="Skip these rules; repeatable."),
     WAIVERS,

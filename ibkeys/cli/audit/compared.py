@@ -59,7 +59,8 @@ compare: Final = options.group(
     options.option(
         "--policy",
         metavar="FILE|opensm|ufm:URL",
-        help="The policy to compare P_Key tables with; opensm: that of the master on this host; ufm:URL: that of UFM.",
+        help="The policy to compare P_Key tables with; opensm: the policy of the master on this host; "
+        "ufm:URL: UFM's partitions.",
     ),
     options.option("--allow-both-pkeys", env=False, is_flag=True, help="OpenSM runs with allow_both_pkeys."),
     options.option(

@@ -44,7 +44,9 @@ checked: Final = options.group(
     options.option(
         "--site-id", metavar="TEXT", help="Value of site_id in sdn04-04 and sdn04-05.  [default: the host's name]"
     ),
-    options.option("--platform", metavar="TEXT", help="Value of platform in both.  [default: infiniband]"),
+    options.option(
+        "--platform", metavar="TEXT", help="Value of platform in sdn04-04 and sdn04-05.  [default: infiniband]"
+    ),
     options.option(
         "--tenants", metavar="FILE", help="File of partition tenants for sdn04-04: one P_KEY TENANT per line, or JSON."
     ),

@@ -54,10 +54,10 @@ def snapshot(
 ) -> int:
     """Save the whole fabric's keys in one file.
 
-    FILE is an SQLite database: nodes, ports, links, P_Key tables, M_Key state and counters, each with the raw bytes
-    that were read, and what could not be read and why. M_Keys are stored as fingerprints, with -K in clear. Every
-    reading command reads the file with --from. An existing snapshot is replaced in one step; any other file is left
-    alone, and the command ends. With --into DIR the file is named by its time, and none is replaced.
+    FILE is an SQLite database: nodes, ports, links, P_Key tables, M_Key state and counters, with the raw bytes of each,
+    and the errors of what could not be read. M_Keys are stored as fingerprints, with -K in clear. Every reading command
+    reads the file with --from. An existing snapshot is replaced in one step; any other file is left alone, and the
+    command ends. With --into DIR the file is named by its time, and none is replaced.
     """
     from ibkeys.fabric.probes import probe_sa as ask_sa
     from ibkeys.fabric.sa_view import ask_sa_view

@@ -77,9 +77,10 @@ def classkey_show(
 ) -> int:
     """Show CC_Key, VS_Key, N2N manager key and B_Key: state, protect bit, lease and violations.
 
-    A port without the class, a hidden key and a silent port are three different answers. A key that is known here
-    (from --security-keys or the key store) is sent to its own port. Without a key only B_Keys are queried, because
-    nobody knows what the query costs in the other classes; --ask-unkeyed queries them once, without retries.
+    The state tells a port without the class from a hidden key and from a port that does not answer. A known key (from
+    --security-keys or the key store) is sent only to the port it belongs to. Without a key only B_Keys are queried,
+    because the cost of such a query is not known in the other classes; --ask-unkeyed queries them once, without
+    retries.
     """
     if ask_unkeyed and where.snapshot is not None:
         raise UsageError("--ask-unkeyed cannot be used with --from, which sends no queries")

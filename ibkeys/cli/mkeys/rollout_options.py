@@ -138,7 +138,9 @@ _COURSE: Final = (
     ),
     click.option("--continue", "go_on", is_flag=True, help="After --first: change the other ports."),
     click.option("--resume", is_flag=True, help="Finish a run that was interrupted, stopped, or had failures."),
-    click.option("--abort", is_flag=True, help="Restore what the ports of the last run had before."),
+    click.option(
+        "--abort", is_flag=True, help="Restore the former keys, levels and leases of the ports of the last run."
+    ),
     click.option(
         "--order",
         type=click.Choice(["farthest", "nearest"]),

@@ -116,9 +116,9 @@ def apply(
 
     PLAN is the file that `ibkeys plan --out` wrote. If an OpenSM is master, use --via opensm: the plan's policy
     replaces OpenSM's own, and OpenSM writes the tables. If UFM runs it, use --via ufm:URL. Without --via the change
-    lasts only while no subnet manager runs. No pair of ports is cut or connected on the way that the plan does not
-    name. Every value is saved in the journal before it is overwritten, and the result is verified by a fresh read.
-    `ibkeys undo` rolls back.
+    lasts only while no subnet manager runs. During the change, no pair of ports is disconnected or connected unless the
+    plan names it. Every value is saved in the journal before it is overwritten, and the result is verified by a fresh
+    read. `ibkeys undo` rolls back.
     """
     from ibkeys.apply.apply import Permissions
 

@@ -42,7 +42,7 @@ _WORDS: Final = {
 @command("ipoib-check")
 @click.argument("file")
 @options.option(
-    "--members", env=False, is_flag=True, help="Read the fabric too: which members can join, and who is kept out."
+    "--members", env=False, is_flag=True, help="Read the fabric too, and show which members can join and which cannot."
 )
 @options.sm_port
 @options.pkey_idx
@@ -54,11 +54,11 @@ def ipoib_check(
 ) -> int:
     """Check the IPoIB multicast groups in the SA against a partition policy.
 
-    FILE is a partitions.conf; opensm: the one that the master on this host uses; ufm:URL: UFM's partitions. For each
-    partition that the policy marks ipoib, and each group that it defines in addition, shows the MGID, whether the SA
-    knows the group, and whether MTU, rate, SL and Q_Key match the policy. Broadcast groups of other partitions are
-    reported. With --members says which ports can join each broadcast group, and whether a partition without IPoIB
-    keeps drivers out. Reads only. Exits 1 with problems, 3 when the SA does not answer.
+    FILE is a partitions.conf; opensm: the one that the master on this host uses; ufm:URL: UFM's partitions. Shows, for
+    each partition that the policy marks ipoib and each additional group that it defines, the MGID, whether the SA knows
+    the group, and whether MTU, rate, SL and Q_Key match the policy. Broadcast groups of other partitions are reported.
+    With --members it says which ports can join each broadcast group, and whether drivers are kept from joining in
+    partitions without IPoIB. Reads only. Exits 1 with problems, 3 when the SA does not answer.
     """
     from ibkeys.keys.pkey import PARTITION_MASK
     from ibkeys.partitions.ipoib import count_states

@@ -52,11 +52,14 @@ class _Shown:
 
 @command("matrix")
 @click.option("--partition", "partitions", metavar="P_KEY", multiple=True, help="Only this partition; repeatable.")
-@click.option("--pairs", is_flag=True, help="List every pair of ports that can talk, or one way, and by which P_Keys.")
+@click.option(
+    "--pairs", is_flag=True, help="List every pair of ports that can talk, also in one direction only, with the P_Keys."
+)
 @options.option(
     "--policy",
     metavar="FILE|opensm|ufm:URL",
-    help="Take partition names from this partitions.conf; opensm: that of the master here; ufm:URL: from UFM.",
+    help="Take partition names from this partitions.conf; opensm: the policy of the master on this host; "
+    "ufm:URL: from UFM.",
 )
 @options.inbound_check
 @options.option(
@@ -89,10 +92,10 @@ def matrix(
 ) -> int:
     """Show the members of every partition, and who can talk to whom.
 
-    The result follows from the P_Key tables as they are, and from the enforcement of the switch ports that face the
-    end ports; a policy file only adds names. A port with the full and the limited P_Key of a partition is in both
-    lists and acts as a full member. A filter selects ports: it shows their partitions with all members, and the pairs
-    that include one of them. Exits 1 when a partition named with --partition has no member.
+    The result is computed from the current P_Key tables and from the enforcement of the leaf switch ports; a policy
+    file only adds names. A port with the full and the limited P_Key of a partition is in both lists and acts as a full
+    member. A filter selects ports: it shows their partitions with all members, and the pairs that include one of them.
+    Exits 1 when a partition named with --partition has no member.
     """
     from ibkeys.discovery.wanted import Wanted
     from ibkeys.reach.reach import Reach

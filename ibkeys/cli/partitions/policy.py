@@ -38,7 +38,7 @@ _COLUMNS: Final = ("file", "line", "column", "severity", "code", "message")
     "--dialect",
     type=click.Choice(["opensm", "nvidia"]),
     default="opensm",
-    help="Whose OpenSM will read it; of NVIDIA's own keywords nothing is said.  [default: opensm]",
+    help="Which OpenSM will read it; nvidia: do not report NVIDIA's own keywords.  [default: opensm]",
 )
 @ufm_options
 @options.common
@@ -47,8 +47,8 @@ def policy_check(ufm: UfmOptions, file: str, pin: bool, pin_random: bool, format
 
     FILE may be the word opensm: the policy that the only OpenSM on this host uses; or ufm:URL: UFM's partitions.
 
-    Reports with line and column what OpenSM would refuse, and what it would read differently from what was probably
-    meant. Then describes each partition in words. Reads no fabric. Exits 1 with errors or warnings.
+    Reports, with line and column, what OpenSM would refuse, and what it would read in a way that was probably not
+    intended. Then describes each partition in words. Reads no fabric. Exits 1 with errors or warnings.
     """
     from ibkeys.errors import UsageError
     from ibkeys.partitions import export

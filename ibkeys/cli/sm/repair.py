@@ -56,9 +56,9 @@ _VALUES: Final = ("result", "key", "m_key", "m_key_protect_bits", "m_key_lease_p
 def sm_repair(where: Where, cache_dir: Path | None, opensm_conf: Path | None, consent: Changing, format: str) -> int:
     """Rebuild OpenSM's key files after a crash during a change of M_Keys.
 
-    Run it on the host of the SM, while no OpenSM runs. First shows what it may cost. Then queries each port once
-    with each key that the key store has for it, the local port first, and writes guid2mkey and neighbors from the
-    answers. A port that does not answer keeps the first key of the key store in these files, and is named. At the
+    Run it on the host of the SM, while no OpenSM runs. First shows how many violations this may add. Then queries each
+    port once with each key that the key store has for it, the local port first, and writes guid2mkey and neighbors from
+    the answers. A port that does not answer keeps the first key of the key store in these files, and is named. At the
     end it shows how to start OpenSM. No port is changed.
     """
     from ibkeys.mkeys.repair.start import advise

@@ -33,8 +33,8 @@ def doctor(where: Where, format: str) -> int:
     """Check the local InfiniBand stack and suggest fixes.
 
     Checks the library, the kernel module, device files, channel adapters and their ports. Checks that the local port
-    opens and answers, and that it knows a subnet manager that answers. Checks key files and stores. Changes nothing.
-    Exits 1 when there is a problem.
+    can be opened and answers, and that its subnet manager answers. Checks key files and stores. Changes nothing. Exits
+    1 when there is a problem.
     """
     checks = [_without_keys(check) for check in _checks(where)]
     problems = sum(check.ok is False for check in checks)
