@@ -180,7 +180,7 @@ class ApplyPlan(Plan):
 
 
 class GoneBack(Incomplete):
-    """The carrier rolled back by itself: nobody is asked any more."""
+    """The carrier has rolled back: no confirmation is asked for."""
 
 
 @dataclass(slots=True)

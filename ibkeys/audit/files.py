@@ -1,6 +1,6 @@
 """The small files that an audit compares with: registry of P_Keys, tenants, inventory of GUIDs, subnet managers.
 
-One entry on each line (of tenants JSON too), ``#`` begins a comment, blank lines do not count.
+One entry on each line; ``#`` begins a comment, and blank lines are ignored. Tenants may also be JSON.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def change(
 ) -> int:
     """Carry out one changing command and return its exit code: 0 done or nothing to do, 1 a dry run with changes.
 
-    Raises Refused (exit 4) for an interlock, and where nobody said yes; what planning and applying raise.
+    Raises Refused (exit 4) for an interlock, and if nobody confirmed; and whatever planning and applying raise.
     """
     with writer_of(fabric, command, consent) as writer:
         return _ListedChange(writer, make_plan(writer), consent, format, missing).carry_out()

@@ -206,7 +206,7 @@ def take_snapshot(fabric: Fabric, where: Where, make_secret: bool) -> Snapshot:
 
 
 def say_notes(found: Topology) -> None:
-    """Say on standard error what a reader of the whole should know; from now on no line breaks a node's name."""
+    """Write on standard error the notes about the whole output; from now on no line breaks a node's name."""
     keep_whole(node.description for node in found.nodes)
     for note in found.notes:
         exits.warn(note, "note")

@@ -298,7 +298,7 @@ class SmpClient:
 
 
 def _is_short_answer(mad: bytes) -> bool:
-    """Whether this is an SA MAD that ends with its data: OpenSM's answers through libumad2sim come as long as that."""
+    """Whether this is an SA MAD that ends with its data: OpenSM's answers through libumad2sim have that length."""
     return HEADER_SIZE <= len(mad) < MAD_SIZE and mad[at.MGMT_CLASS] == MgmtClass.SUBN_ADM
 
 

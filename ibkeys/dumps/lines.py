@@ -1,4 +1,4 @@
-"""Text files of other tools, line by line: so much memory as one line needs, and no message shows what stands in one,
+"""Text files of other tools, read line by line, so only one line is in memory. No message shows the text of a line,
 because it may be an M_Key."""
 
 from __future__ import annotations

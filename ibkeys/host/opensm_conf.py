@@ -100,7 +100,8 @@ def _unset(found: dict[str, int]) -> str:
 
 
 def with_lines(data: bytes, wanted: KeyLines) -> bytes:
-    """Return *data* with the lines that *wanted* asks for; every other byte stays, and lines that say so already too.
+    """Return *data* with the lines that *wanted* asks for. Every other byte stays, and so do lines that already have
+    the value.
 
     Raises FileFormatError as `with_options` does.
     """

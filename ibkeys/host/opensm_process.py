@@ -183,7 +183,7 @@ def opensm_processes(
         words = _words(host, folder / "cmdline")
         if words and os.path.basename(words[0]) == PROGRAM:
             process = _process(host, folder, words, status, default_cache)
-            if _words(host, folder / "cmdline"):  # else it has ended meanwhile, and what was read of it is in part
+            if _words(host, folder / "cmdline"):  # otherwise it has ended since, and was only partly read
                 found.append(process)
     return found
 

@@ -74,7 +74,7 @@ class Remarks:
         self._add(column, "warning", code, message)
 
     def note(self, column: int, code: str, message: str) -> None:
-        """Note what is worth knowing."""
+        """Add a problem of severity note."""
         self._add(column, "note", code, message)
 
     def check_spelling(self, word: Word, meant: str) -> None:

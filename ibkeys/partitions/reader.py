@@ -7,9 +7,9 @@ column.
     portlist   = { item ( "," | newline ) }
     item       = member [ "=" membership ] | "mgid=" GID { "," flag "=" value }, which takes the rest of its line
 
-Words are matched as far as they are written, case counts, ``#`` begins a comment anywhere. What OpenSM reads from bytes
-left over in its buffer cannot be told, so it is an error here. After an error reading goes on, to find the next one; no
-part of such a file is ever used. Source: opensm osm_prtn_config.c, osm_prtn.c, and files given to opensm 3.3.23.
+A shortened word matches, case matters, ``#`` begins a comment anywhere. Where OpenSM would read bytes left over in its
+buffer, the result cannot be predicted, so that is an error here. After an error reading goes on, to find the next one;
+no part of such a file is ever used. Source: opensm osm_prtn_config.c, osm_prtn.c, and files given to opensm 3.3.23.
 """
 
 from __future__ import annotations

@@ -138,8 +138,8 @@ class _Way:
         return resolve(policy, ports, self.sm_port_guid, self.options.allow_both_pkeys, emulate_fallback=True)
 
     def as_opensm_has(self, guid: int) -> frozenset[PKey]:
-        """Return the P_Keys that a port has, as a policy can say it: with a default one, and without allow_both_pkeys
-        in one form of each partition."""
+        """Return the P_Keys of a port in the form that a policy can express: with a default P_Key, and without
+        allow_both_pkeys only one form of each partition."""
         table = self.tables.get(guid)
         keys = set(table.before.values() if table is not None else self.present.by_port.get(guid, ()))
         if not any(key.is_default for key in keys):

@@ -132,7 +132,7 @@ def plan_change(
 ) -> KeyChange:
     """Plan new keys for all SMs of the fabric, *given* or else generated, or the rest of a change that was interrupted.
 
-    Raises UsageError for keys that cannot be meant, and where something is not known; Refused if the change would leave
+    Raises UsageError for keys that cannot be intended, and if something is not known; Refused if the change would leave
     the SMs without a common key, or could not be proven; FileError, HostNotReached, StoreError, StoreSealed.
     """
     if writer.fabric.is_simulated:

@@ -224,7 +224,7 @@ class Run:
                 keys.promote(ref)
 
     def _end_in_vain(self, error: IbkeysError) -> None:
-        """Go back where this run began the change; raise what went wrong, and what holds now."""
+        """Roll back if this run began the change; raise the error, with the state now."""
         if self.goes_on:
             raise Incomplete(f"{error}; {self._what_stands()}: {AGAIN}") from error
         if not self._placed:

@@ -25,7 +25,8 @@ _OVER: Final[dict[About, str]] = {
 
 
 class Saying:
-    """Hands to *say* what is new about each thing. Of what is only counted, nothing is over."""
+    """Calls *say* with each new state of a thing. For things that are only counted there is no message that they are
+    over."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say

@@ -223,8 +223,8 @@ class OpensmCarrier:
     def _put_former(
         self, undo: Operation, ways: Mapping[FileKey, Way], failed: list[Failed]
     ) -> tuple[list[FileEntry], bool]:
-        """Put back what can be restored; return that, and whether OpenSM may be told: what somebody else wrote into the
-        master's file would come into force."""
+        """Restore what can be restored. Return the files restored, and whether OpenSM may be signalled: if somebody
+        else changed the master's file, the signal would apply that change."""
         entries, may_tell = [], True
         for file in self._course.files:
             if file.key not in ways:
@@ -247,8 +247,8 @@ class OpensmCarrier:
         return entries, may_tell  # of the master's file, which is the last one
 
     def _prove_back(self, read: Policy | None, former: Policy | None, touched: Collection[PortKey]) -> Iterator[Failed]:
-        """Yield the ports that do not become what the *former* policy says. *touched*: the ports that the operation was
-        at; what has drifted elsewhere, from the policy that OpenSM has *read*, is not examined."""
+        """Yield the ports that do not return to what the *former* policy says. *touched*: the ports that the operation
+        changed. Ports elsewhere that drifted from the policy that OpenSM has *read* are not examined."""
         survey = self._prediction.survey
         silent = read_again(self._writer, survey.targets.values())
         prediction = Prediction(survey, self._site.options, self._site.manager.guid)

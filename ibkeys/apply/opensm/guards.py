@@ -64,7 +64,8 @@ class Guards:
         return problems
 
     def end(self, confirmed: bool) -> list[str]:
-        """End them; return what is wrong, in words: a guard that rolls back although the change is *confirmed*."""
+        """Stop the guards. Return the problems in words, such as a guard that rolls back although the change is
+        *confirmed*."""
         problems = []
         for (host, path), guard in self.by_file.items():
             try:

@@ -106,7 +106,7 @@ def ways_in(images: Iterable[FileImage]) -> dict[FileKey, Way]:
 def where_it_is(file: PolicyFile, way: Way) -> int:
     """Return at which step of its *way* a file is; the last one where several have the same bytes.
 
-    Raises FileChanged, with what differs, where it holds what is none of them.
+    Raises FileChanged, with the difference, if its content is that of no step.
     """
     for number in range(len(way) - 1, -1, -1):
         if way[number] == file.seen.data:

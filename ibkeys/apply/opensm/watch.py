@@ -87,8 +87,8 @@ class Watched:
 
 @dataclass(slots=True)
 class Watch:
-    """Reads ports until they are as expected. ``check``: called often, raises to stop; ``report``: told how many of the
-    ports that are to change are right, and how many these are."""
+    """Reads ports until they are as expected. ``check``: called often, raises to stop; ``report``: called with the
+    number of changing ports that are right, and the number of all changing ports."""
 
     writer: Writer
     targets: Mapping[PortKey, Target]

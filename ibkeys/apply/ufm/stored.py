@@ -144,7 +144,7 @@ def host_of(url: str) -> str:
 
 
 def changes_in(images: list[FileImage], url: str) -> dict[int, MembersChange]:
-    """Return whom an operation of the journal changed in the partitions of the UFM at *url*, by partition.
+    """Return the members that an operation of the journal changed in the partitions of the UFM at *url*, by partition.
 
     Raises StoreError for an image that cannot be read.
     """

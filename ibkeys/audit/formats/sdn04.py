@@ -201,7 +201,8 @@ def _of(readings: Iterable[ClassKeyReading], chosen: Callable[[ClassKeyReading],
 
 
 def _head(data: AuditInput, site: Site) -> dict[str, Any]:
-    """Return the beginning of both. ``success``: the whole fabric was read; otherwise ``error`` says what was not."""
+    """Return the first part of both documents. ``success``: the whole fabric was read; otherwise ``error`` says what
+    was not."""
     missing = len(data.fabric.troubles)
     head: dict[str, Any] = {"success": not missing, "platform": site.platform, "site_id": site.site_id}
     if missing:

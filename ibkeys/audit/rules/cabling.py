@@ -79,9 +79,9 @@ def _end(leaf: Port) -> str:
 
 
 def _guarded(data: AuditInput, port: Port) -> str | bool | None:
-    """Return what a port has to lose, in words, from what it shows now or showed in the baseline.
+    """Return in words which protection or partitions a port has, now or in the baseline.
 
-    False when nothing; None when nothing was seen and not all was read now.
+    False: none. None: none was seen, but not everything was read.
     """
     before = data.before(port)
     reasons = list(dict.fromkeys(reason for each in (port, before) if each is not None for reason in _reasons(each)))

@@ -196,7 +196,8 @@ def objections_to_links(changes: Iterable[tuple[Port, KeySetting, KeySetting]], 
 
 
 def objections_to_link_of(port: PortHandle, old: KeySetting, wanted: KeySetting) -> list[Objection]:
-    """Return what ``links-initialize`` says of one port, which is asked for its links where it is a switch."""
+    """Return the objection of ``links-initialize`` for one port. If it belongs to a switch, the switch's links are
+    read."""
     if not _closes(old, wanted) or port.port.port_guid == port.fabric.own_guid:
         return []
     if not _is_unprovable(_states_of(port)):
@@ -205,7 +206,7 @@ def objections_to_link_of(port: PortHandle, old: KeySetting, wanted: KeySetting)
 
 
 def _states_of(port: PortHandle) -> list[Port]:
-    """Return the ports of a handle's node with their PortInfo: of a switch up to the first that is Active."""
+    """Return the ports of a handle's node with their PortInfo; of a switch only those up to the first Active port."""
     node = port.port.node
     if not node.is_switch:
         return [port.port]

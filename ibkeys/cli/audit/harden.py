@@ -1,4 +1,4 @@
-"""Harden a fabric with OpenSM alive: from what an audit finds to one plan, and the audit again."""
+"""Harden a fabric while OpenSM runs: an audit, one plan made from its findings, and the audit again."""
 
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ class ConfirmationOptions:
             raise UsageError("--abort rolls back, so there is nothing to confirm: omit --confirm-within")
 
     def refuse_removal(self) -> None:
-        """Raise UsageError: what takes keys away raises no level."""
+        """Raise UsageError: a command that removes keys raises no level."""
         if self.confirm_within is not None:
             raise UsageError("mkey-remove raises no level that could be rolled back: omit --confirm-within").explained(
                 "A key is never rolled back automatically; --abort restores the keys."

@@ -207,7 +207,7 @@ def _carry_out(
     format: str,
     edit: Callable[[Policy, Meant], EditedPolicy],
 ) -> int:
-    """Read the file, look the words up, edit, show, write. Nothing is written where one step is refused."""
+    """Read the file, look the words up, edit, show, write. Nothing is written if one step is refused."""
     from ibkeys.cli.opening import open_source
     from ibkeys.cli.policies.edited import PolicyFile, refuse_what_objects, report
     from ibkeys.cli.policies.members import look_up

@@ -125,7 +125,7 @@ class LinkProver:
     def _only_node_behind(self, near: Port) -> Task:
         """Task: return the GUID of the only known port whose LIDs leave by *near*; None where there is no such port.
 
-        The whole table is read: one LID that nobody knows may be that of a switch, and all others lie behind it.
+        The whole table is read: an unknown LID may be that of a switch, with all other ports behind it.
         """
         info = near.node.switch_info
         if info is None:

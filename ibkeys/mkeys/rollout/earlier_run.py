@@ -48,7 +48,7 @@ def name_of(run: Run) -> str:
 
 
 def refuse_other_way(run: PlannedRun) -> None:
-    """Raise UsageError for an earlier run that goes through a subnet manager, which own Sets do not finish."""
+    """Raise UsageError for an earlier run that goes through a subnet manager: Sets of ibkeys cannot finish it."""
     last = run.beginning.last if isinstance(run.beginning, LastRun) else None
     if last is not None and last.via is not None:
         raise UsageError(

@@ -185,7 +185,7 @@ def _not_asked(found: Topology) -> list[str]:
 
 
 def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
-    """Make the changes of *run*; *report* hears of each port as it is finished, those that are skipped first.
+    """Make the changes of *run*; *report* is called for each port as it is finished, first for those that are skipped.
 
     Raises Refused, StoreError (nothing was sent whose key is not safe, and all that was sent is proven as far as it
     answers), what *report* raised, and KeyboardInterrupt: a signal ends the run after the ports in change, a second

@@ -44,8 +44,8 @@ def plan_rest(
     (``resume``).
 
     Ports that may have been set are known by what they answer: those with their new key are finished, the others get
-    it. *opensm_conf* as `plan_run` has it. Raises UsageError when there is nothing of the kind, and for a run that goes
-    through a subnet manager.
+    it. *opensm_conf* as `plan_run` has it. Raises UsageError if there is no such run, and for a run that goes through a
+    subnet manager.
     """
     run = rest_of_last_run(writer, how, at_once, max_failures, progress)
     refuse_other_way(run)

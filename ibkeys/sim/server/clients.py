@@ -130,7 +130,7 @@ class Clients:
         return client
 
     def mark_gone(self, client: Client) -> None:
-        """Note that *client* is not there any more; it is removed when nothing is under way."""
+        """Note that *client* has gone; it is removed when none of its requests is in progress."""
         if not client.gone:
             client.gone = True
             self.leaving.append(client)

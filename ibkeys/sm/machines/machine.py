@@ -182,8 +182,8 @@ class Machine(Protocol):
         """Return a guard on that host, not started yet, that rolls back when nobody confirms; None for this host."""
 
     def confirm_guard(self, token: str) -> bool:
-        """End the guard of this token, which another process may have started: what was written stays.
+        """Stop the guard with this token, which another process may have started. The change stays.
 
-        False when it is rolling back, has been rolled back, or was ended before. Raises HostRefused when it is somebody
-        else's.
+        False if it is rolling back, has rolled back, or was stopped before. Raises HostRefused if it belongs to another
+        user.
         """

@@ -84,7 +84,8 @@ class Seal:
         return nonce + self.__cipher.encrypt(nonce, key.reveal().to_bytes(8), owner.encode())
 
     def open(self, blob: bytes, owner: str, kind: type[Key]) -> Key:
-        """Return the key in *blob*. Raises StoreSealed when it was sealed with another passphrase or for another."""
+        """Return the key in *blob*. Raises StoreSealed if it was sealed with another passphrase or for another
+        owner."""
         from cryptography.exceptions import InvalidTag
 
         try:
