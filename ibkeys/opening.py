@@ -98,7 +98,7 @@ class Stores:
 
 
 def open_port(backend: str | Subnet, local: Local | None = None) -> UmadPort:
-    """Open the local port that `ibkeys.open` would; whoever wants to watch it puts something around it.
+    """Open the local port that `ibkeys.open` would; a caller that wants to watch the port wraps it.
 
     Raises TransportError, UsageError, FileFormatError, AddressError, StoreError.
     """
@@ -233,7 +233,7 @@ def import_snapshot(paths: Sequence[Path], tables: Sequence[TableOf] = ()) -> tu
         if each.m_keys:
             warnings.append(
                 f"{each.name} holds the M_Keys of {counted(each.m_keys, 'port')} in clear: the snapshot has only their "
-                "fingerprints, but whoever can read that file has the keys"
+                "fingerprints, but anyone who can read that file has the keys"
             )
     return snapshot, warnings + _about_import(snapshot)
 

@@ -134,7 +134,7 @@ class ApplyPlan(Plan):
             if carried.gone_back:
                 self.gone_back, operation.has_ended = True, True
                 self.failed = list(carried.not_given_back)
-                if not self.failed:  # else whoever waits on another host may do better
+                if not self.failed:  # otherwise the guard on another host may do better
                     self.late_notes += self.carrier.disarm(confirmed=False)
                 raise GoneBack(carried.gone_back)
             if carried.problem is not None:

@@ -165,6 +165,6 @@ class Carrier(Protocol):
         ...
 
     def go_back(self, operation: Operation) -> list[Failed]:
-        """Give back what *operation*, which is still open, overwrote, in one go: nothing is asked, and no interlock
+        """Restore what *operation*, which is still open, overwrote, in one step: nothing is asked, and no interlock
         stops it. Return what could not be restored. Raises IbkeysError where nothing could be tried."""
         ...

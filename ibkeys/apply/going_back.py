@@ -16,7 +16,7 @@ def go_back_by_plan(writer: Writer, carrier: Carrier, operation: Operation) -> l
     restored. Raises IbkeysError if nothing could be tried."""
     journal, kept = operation.journal, writer.consent
     assert operation.id is not None
-    # What is restored was there before the run began, and whoever began it asked for this.
+    # What is restored was there before the run began, and the user who began it asked for this.
     writer.consent = Consent(True, frozenset(INTERLOCKS))
     try:
         former = former_in(journal, journal.find(operation.id))

@@ -1,4 +1,4 @@
-"""The proof at the end of a change: every port that was written is read afresh, whoever wrote it."""
+"""The proof at the end of a change: every port that was written is read again, whichever part of the code wrote it."""
 
 from __future__ import annotations
 

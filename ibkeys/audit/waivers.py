@@ -16,7 +16,7 @@ A TOML file::
 
 A port is a node or port GUID or a node's name, ``*`` and ``?`` stand for any letters, ``/N`` at the end for port N
 alone. A subject that is not a port goes by its path (a file) or partition (``0x0010``). A waiver that has run out, or
-has a mistake, waives nothing, and is said.
+has a mistake, waives nothing, and is reported.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Waiver:
     _known: dict[tuple[Pattern, Port], bool] = field(default_factory=dict, repr=False)
 
     def covers(self, rule: str, draft: Draft) -> bool:
-        """Return whether this waives what *rule* says of a subject; of a pair, either its port or every partner."""
+        """Return whether this waives what *rule* says about a subject; of a pair, either its port or every partner."""
         if rule not in self.rules:
             return False
         if any(fnmatchcase(label, pattern.text) for pattern in self.ports for label in draft.labels):

@@ -125,7 +125,7 @@ def _keep_names(where: Where, fabric: Fabric) -> None:
 
 
 def _know_more(where: Where, fabric: Fabric) -> None:
-    """When the command cannot complete because ports do not answer, what this host knows is said too."""
+    """When the command cannot complete because ports do not answer, what this host knows is shown too."""
 
     def lines() -> Iterable[str]:
         found = fabric.swept

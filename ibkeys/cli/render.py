@@ -94,7 +94,7 @@ _FORMULA: Final = re.compile(r"(?:^|(?<=[;\t\r\n]))(?=\s*[=+\-@\uff1d\uff0b\uff0
 
 
 def _as_data(text: str) -> str:
-    """Return *text* as a spreadsheet takes it for text: node names come from whoever owns the node."""
+    """Return *text* as a spreadsheet takes it for text: the owner of a node chooses its name."""
     return text if text == NOTHING else _FORMULA.sub("'", text)
 
 

@@ -126,7 +126,7 @@ def read_sheet(
     if not source.holds_m_keys:
         for row in sheet.ports:
             if "m_key" in row:
-                row["m_key"] = None  # what stands there is a fingerprint
+                row["m_key"] = None  # that is a fingerprint
     return sheet
 
 
@@ -174,7 +174,7 @@ def sweep_for(source: Source, where: Where, chosen: PortFilter, wanted: Wanted, 
 
 
 def _problems_of(port: Port) -> list[dict[str, Any]]:
-    """Return what a port that was read says of itself and cannot be, as the contract has errors."""
+    """Return what a port that was read says about itself and cannot be, as the contract has errors."""
     from ibkeys.topology.plausible import node_problems, port_problems
 
     problems = node_problems(port.node.node_info) + port_problems(port)

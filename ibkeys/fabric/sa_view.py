@@ -36,8 +36,8 @@ class SaAnswer:
 
 @dataclass(slots=True)
 class SaPort:
-    """What the SA says of one port; None if it does not. ``port_info``: 64 bytes, the M_Key zeroed; ``p_key_raw``: the
-    whole table.
+    """What the SA says about one port; None if it does not. ``port_info``: 64 bytes, the M_Key zeroed; ``p_key_raw``:
+    the whole table.
     """
 
     port_info: bytes | None = None
@@ -52,7 +52,7 @@ class SaView:
     ports: dict[Port, SaPort] = field(default_factory=dict)
 
     def of(self, port: Port) -> SaPort:
-        """Return what it says of a port."""
+        """Return what it says about a port."""
         return self.ports.get(port) or SaPort()
 
 

@@ -128,7 +128,7 @@ def read_given_config(path: Path) -> OpensmConfig | None:
 
 
 def opensm_config(file: FileFact, data: bytes) -> OpensmConfig:
-    """Return what the options file *data* says of keys."""
+    """Return what the options file *data* says about keys."""
     options = read_options(data)
     m_key, sm_key, sa_key = (_key(options, name) for name in _KEY_OPTIONS)
     mistakes = (remark.option for remark in options.remarks if remark.complaint == "no-number")

@@ -30,7 +30,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class SaKeys:
-    """What the SA says of M_Keys and places. All are by port GUID (of a switch that of its port 0).
+    """What the SA says about M_Keys and places. All are by port GUID (of a switch that of its port 0).
 
     ``m_keys``: ports with an M_Key, ``levels``: their M_KeyProtectBits; ``lids``: base LIDs; ``links``: one end of a
     link → the other, in both directions; ``warnings``: lines for the user, without any key.

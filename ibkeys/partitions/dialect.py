@@ -1,4 +1,4 @@
-"""Words of a policy that another OpenSM than upstream's may know, so that nothing can be said of them.
+"""Words of a policy that another OpenSM than upstream's may know, so that nothing can be said about them.
 
 NVIDIA's OpenSM has keywords that upstream refuses. ``ALL_VCAS`` is one that was reported; no list of them is public,
 and none was seen at work. Such a word is neither right nor wrong here: it is not checked, and who it means is not

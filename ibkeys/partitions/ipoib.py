@@ -75,7 +75,7 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class GroupFinding:
-    """One group: what the policy says of it (``planned``), what the SA says (``found``), and what comes of it.
+    """One group: what the policy says about it (``planned``), what the SA says (``found``), and what comes of it.
 
     ``as-planned``, ``differs`` (in ``differences``), ``missing``; ``no-member``: rightly not there, because OpenSM
     drops a partition without a member; ``unexpected``: a broadcast group that the policy does not make; ``unknown``:

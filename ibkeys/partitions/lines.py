@@ -38,7 +38,7 @@ def skip_blanks(text: str, at: int) -> int:
 
 
 def pairs(text: str, start: int, stop: int) -> Iterator[Pair]:
-    """Yield what stands between the commas of ``text[start:stop]``."""
+    """Yield the parts between the commas of ``text[start:stop]``."""
     while True:
         comma = text.find(",", start, stop)
         end = comma if comma >= 0 else stop

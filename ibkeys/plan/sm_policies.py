@@ -18,7 +18,7 @@ one. What it cannot do:
 - OpenSM 3.3.23 crashes, two or three changes later, after a policy that gives the MGID of an ``mgid=`` line to another
   partition and at the same time takes the last port of the former one. No policy in between does that; the last one
   does where the plan's policy does (``moved_groups``).
-- What is on the wire is taken for what OpenSM has written. Where they differ, see the interlock ``drift``.
+- What the ports have is assumed to be what OpenSM has written. Where they differ, see the interlock ``drift``.
 
 Pure: tables and policies in, texts out. Sources: opensm osm_pkey_mgr.c, osm_prtn.c; IBA 10.9.3.
 """

@@ -42,8 +42,8 @@ class MasterPolicy:
 def policy_of_master(fabric: Fabric, named: Named = NOTHING_NAMED, host: HostFiles = THIS_HOST) -> MasterPolicy:
     """Return the policy of the OpenSM on this host that is master of *fabric*.
 
-    Raises UsageError if none of this host's is, or which one cannot be told, and FileFormatError for a policy that
-    cannot be read or that OpenSM would refuse.
+    Raises UsageError if none of this host's is, or which one cannot be determined, and FileFormatError for a policy
+    that cannot be read or that OpenSM would refuse.
     """
     if fabric.is_simulated:
         raise UsageError(f"a simulated subnet has no OpenSM on this host: {_BY_HAND}")

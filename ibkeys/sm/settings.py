@@ -52,7 +52,7 @@ class SmSettings:
 
     def chosen(self, names: Sequence[str], sudo: bool, ssh_config: str | None) -> list[SmHost]:
         """Return this host, and the others: those of the command line (*names*) where it names any, else those of the
-        file. What the file says of a host holds in both cases; *sudo* and *ssh_config* of the command line win.
+        file. What the file says about a host holds in both cases; *sudo* and *ssh_config* of the command line win.
 
         Raises UsageError for a name that is none.
         """

@@ -36,7 +36,7 @@ _NO_PROGRAM: Final = "it cannot be verified that it is an OpenSM; run as root"
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A host with OpenSMs: what the user said of it, and the way to change it."""
+    """A host with OpenSMs: what the user said about it, and the way to change it."""
 
     host: SmHost
     machine: Machine

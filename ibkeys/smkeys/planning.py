@@ -41,7 +41,7 @@ _FORMER_AGAIN: Final = "that OpenSM would keep its former keys, and ignore the o
 @dataclass(slots=True)
 class Settings:
     """``wait``: seconds without progress after which OpenSM is given up. ``check``: called often, raises to stop.
-    ``say``: told what is being done."""
+    ``say``: called with what is being done."""
 
     wait: float = 60.0
     clock: Clock = REAL_TIME
@@ -198,7 +198,9 @@ def _new_keys(given: Mapping[Kind, SMKey], pending: Mapping[Kind, SMKey]) -> dic
             )
     new: dict[Kind, SMKey] = {kind: pending.get(kind) or given.get(kind) or SMKey.generate() for kind in KINDS}
     if new["sm_key"] == new["sa_key"]:
-        raise UsageError("the new sm_key and sa_key are the same: whoever knows the sa_key would also know the sm_key")
+        raise UsageError(
+            "the new sm_key and sa_key are the same: anyone who knows the sa_key would also know the sm_key"
+        )
     return new
 
 

@@ -47,7 +47,7 @@ class Placed:
 class Run:
     """``new``: the keys that all files get; ``former``: SA_Keys that must be refused afterwards; ``goes_on``: it is an
     earlier change that was interrupted, so that some files may have the new keys already. ``check``: called often,
-    raises to stop; ``say``: told what is being done. ``notes``: what the user should know at the end.
+    raises to stop; ``say``: called with what is being done. ``notes``: what the user should know at the end.
     """
 
     writer: Writer

@@ -54,7 +54,7 @@ class Database:
 
     With ``create=False`` a file that is not there is no error and is not made: the database is then an empty one in
     memory, which is what a command that only reads wants. With ``upgrade=False`` a file of an earlier schema is read
-    through a copy in memory and stays as it is: whoever reads may not be allowed to write. ``read_only`` is for files
+    through a copy in memory and stays as it is: the reader may not be allowed to write. ``read_only`` is for files
     that are handed on: others may read them, and nothing changes them; of an earlier schema they are read in the same
     way. Every failure is a StoreError of one line.
 

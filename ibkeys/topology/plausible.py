@@ -79,7 +79,8 @@ def _lid_problem(lid: int, lmc: int) -> list[Problem]:
 
 
 def check_port_numbers(node: Node, port: Port) -> None:
-    """Raise ImpossibleValue if it cannot be told which port of *node* was reached; *port* is it by its own word."""
+    """Raise ImpossibleValue if it cannot be determined which port of *node* was reached; *port* is it by its own
+    word."""
     for field, text in (*node_problems(node.node_info), *arrival_problems(node.node_info, over_link=bool(node.path))):
         if field in ("NumPorts", "LocalPortNum"):
             raise ImpossibleValue(f"{port}: {text}; the node is defective or lies")

@@ -105,7 +105,7 @@ class UfmClient:
         raise UfmRefused(f"{what}{reason}", answer.status)
 
     def _reason(self, answer: Answer) -> str:
-        """Return what an error says of itself, in one line, without the token; "" for a page and for nothing."""
+        """Return what an error says about itself, in one line, without the token; "" for a page and for nothing."""
         if answer.is_page:
             return ""
         text = answer.body.strip()[: 8 * _SHOWN].decode("utf-8", "replace")

@@ -1,9 +1,9 @@
 """The OpenSM carrier: policies take the place of the master's own, one after the other, and OpenSM writes the tables.
 
 One step: the former bytes are in the journal; the new file is beside the old one, complete and on disk, and takes its
-place, at the standbys first; SIGHUP; the wire is read until it is as predicted. Before each file and each signal it is
-checked again whether it is the same process, the same one master, and nobody else has written a file in the meantime.
-Source: osm_state_mgr.c, osm_pkey_mgr.c, osm_prtn_config.c; a running OpenSM, observed.
+place, at the standbys first; SIGHUP; the ports are read until they are as predicted. Before each file and each signal
+it is checked again whether it is the same process, the same one master, and nobody else has written a file in the
+meantime. Source: osm_state_mgr.c, osm_pkey_mgr.c, osm_prtn_config.c; a running OpenSM, observed.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class OpensmCarrier:
         """Return what is left, with what OpenSM will make of it. Finds the master, and looks at its files.
 
         Raises UsageError where this change cannot go this way, FileFormatError for a policy that OpenSM would refuse,
-        Refused where a file cannot be replaced or OpenSM not be told, and FileError, HostNotReached.
+        Refused where a file cannot be replaced or OpenSM not be signalled, and FileError, HostNotReached.
         """
         if self._writer.fabric.is_simulated:
             raise UsageError("a simulated subnet has no OpenSM on any host; omit --via")

@@ -37,7 +37,7 @@ from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId, PortKey
 
 WAIT: Final = 60.0
-"""Seconds without progress after which OpenSM is told once more, and after which it is given up."""
+"""Seconds without progress after which OpenSM is signalled once more, and after which it is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ class Planning:
         first = {file.key: ways[file.key][0] for file in self.files}
         tables = self.prediction.follow(parsed(each[master]) for each in contents or [first])
         if not contents and former.files and tables[-1] != course.start:
-            contents = [first]  # the file is back, and OpenSM was not told
+            contents = [first]  # the file is back, and OpenSM was not signalled
         names = ["between"] * (len(contents) - 1) + ["former"]
         self.site.notes += _of_moved_groups(groups_that_move(self.site.policy, parsed(ways[master][0])))
         others = list(self._not_given_back(former, tables[-1]))

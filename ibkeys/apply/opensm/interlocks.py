@@ -104,9 +104,9 @@ def _named_self(policy: Policy | None) -> frozenset[int]:
 
 @dataclass(slots=True)
 class Drift:
-    """Where the wire is not what OpenSM wrote. ``lasting``: ports of this change that OpenSM would not write in it,
-    ``elsewhere``: other ones; ``aside``: the GUIDs of the end ports of both, ``of_change``: of those
-    that the plan names; ``mended``: how many OpenSM writes; ``guids``: of all."""
+    """Where the ports differ from what OpenSM wrote. ``lasting``: ports of this change that OpenSM would not write in
+    it, ``elsewhere``: other ones; ``aside``: the GUIDs of the end ports of both, ``of_change``: of those that the plan
+    names; ``mended``: how many OpenSM writes; ``guids``: of all."""
 
     lasting: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
@@ -144,7 +144,7 @@ def drift_of(
     changing: Collection[PortKey],
     partitions: Collection[int] = (),
 ) -> Drift:
-    """Compare the wire with what *old*, the policy that OpenSM has read, makes of it; *new* is the last one of the
+    """Compare the ports with what *old*, the policy that OpenSM has read, makes of it; *new* is the last one of the
     change. *changing*: the ports that the change is for; *partitions*: the partition numbers that it is for.
 
     OpenSM writes a block where the new policy differs from what it remembers; what it remembers is what the old policy

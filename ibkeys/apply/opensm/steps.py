@@ -1,4 +1,4 @@
-"""The policies of a change, and what the wire shows after each: an apply, a rewriting of all tables, an undo.
+"""The policies of a change, and what the ports show after each: an apply, a rewriting of all tables, an undo.
 
 What OpenSM makes of a policy is predicted for end ports (`ibkeys.partitions.sweeps`) and their leaf ports.
 """

@@ -37,7 +37,7 @@ State = Mapping[int, frozenset[PKey]]
 @dataclass(slots=True)
 class UfmCourse:
     """What is done, step by step. ``stored``: the partitions that change, as UFM has them; ``words``: their members
-    after each step; ``steps``: what the wire shows then. ``start``: the tables before."""
+    after each step; ``steps``: what the ports show then. ``start``: the tables before."""
 
     start: Mapping[PortKey, Entries] = field(default_factory=dict)
     stored: dict[int, Stored] = field(default_factory=dict)
@@ -184,7 +184,7 @@ class Planning:
             for base, each in course.stored.items()
         )
         if not states and is_late:
-            states.append(("members-set", gets))  # the wire is as wanted, and UFM has something else stored
+            states.append(("members-set", gets))  # the ports are as wanted, but UFM has something else stored
         tables = self.prediction.follow(explicit_policy(state, {}, lambda _: ()) for _, state in states)
         is_last = len(states) - 1
         for number, ((name, state), table) in enumerate(zip(states, tables, strict=True)):
@@ -235,7 +235,7 @@ class Planning:
         changed: Mapping[int, Collection[int]],
         earlier: Collection[tuple[int, int]],
     ) -> None:
-        """Object where UFM has stored what the wire does not show. Of such ports that are none of the change's nothing
+        """Object where UFM has stored what the ports do not show. Of such ports that are none of the change's nothing
         is expected: they may become what UFM has."""
         foreign, drifted = [], dict[int, list[str]]()
         for base, entry in self.partitions.items():

@@ -1,4 +1,4 @@
-"""One run over the steps of a course through UFM: each partition read again, changed and read back; then the wire."""
+"""One run over the steps of a course through UFM: each partition read again, changed and read back; then the ports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SHOWS_WITHIN: Final = 10.0
 @dataclass(slots=True)
 class Run(SteppedRun):
     """One run. ``phases``: what each step changes, port by port; ``check``: called often, raises to stop; ``wait``:
-    seconds without progress after which a job, or the wire, is given up."""
+    seconds without progress after which a job, or the ports, are given up."""
 
     writer: Writer
     ufm: Ufm
@@ -176,7 +176,7 @@ class Run(SteppedRun):
     # --- the wire ----------------------------------------------------------------------------------------------------
 
     def _watch(self, number: int) -> Watched:
-        """Return how the wire ends up."""
+        """Return the final state of the ports."""
         step, survey = self.course.steps[number], self.prediction.survey
         expected = expectations(step, self.course.before(number), (), self.prediction)
         watch = Watch(self.writer, survey.targets, self.clock, self.check, self.report_of(step))

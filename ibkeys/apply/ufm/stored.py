@@ -33,7 +33,8 @@ _IS_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """What a call says of a partition besides its members. ``name``: None where the partition gets none from here."""
+    """What a call says about a partition besides its members. ``name``: None where the partition gets none from
+    here."""
 
     ip_over_ib: bool = True
     index0: bool = False
@@ -49,7 +50,7 @@ class Flags:
 @dataclass(frozen=True, slots=True)
 class Stored:
     """A partition as UFM has it. ``exists``: whether UFM has it at all; ``index0``: the flag of its members, None where
-    they differ. ``settings``: what UFM says of it besides, by name: its name, IPoIB, QoS. ``former_name``: its name
+    they differ. ``settings``: what UFM says about it besides, by name: its name, IPoIB, QoS. ``former_name``: its name
     before an operation that is undone or gone on with. ``name``: the one that calls carry, None where this UFM takes
     none."""
 
@@ -133,7 +134,7 @@ class Stored:
 
 
 def settings_of(entry: UfmPartition) -> dict[str, str]:
-    """Return what UFM says of a partition besides its members, as text by name."""
+    """Return what UFM says about a partition besides its members, as text by name."""
     told = {_NAME: entry.name, "ip_over_ib": None if entry.ip_over_ib is None else str(entry.ip_over_ib).lower()}
     return {name: value for name, value in told.items() if value is not None} | dict(entry.qos)
 

@@ -25,7 +25,7 @@ _NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What a document says of itself: ``platform`` and ``site_id`` as the reader calls them."""
+    """What a document says about itself: ``platform`` and ``site_id`` as the reader calls them."""
 
     platform: str
     site_id: str

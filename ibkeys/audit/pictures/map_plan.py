@@ -152,7 +152,7 @@ class Plan:
 
 
 def caption(box: Box) -> str:
-    """Return what stands in a box: its names, and how many ports they are where they are several."""
+    """Return the text of a box: its names, and how many ports they are where they are several."""
     return (f"{box.count:,}: " if box.count > 1 else "") + ", ".join(box.names)
 
 

@@ -24,7 +24,7 @@ def _begin(data: AuditInput) -> Verdict:
 
 
 def _answers(verdict: Verdict) -> Iterator[ClassKeyReading]:
-    """Yield what ports that have a class said of its key; ports that said nothing of use are unknown.
+    """Yield what ports that have a class said about its key; ports that said nothing of use are unknown.
 
     A port without a class is no subject. *verdict* says so where all are.
     """
@@ -79,7 +79,7 @@ def unset(data: AuditInput) -> Verdict:
     title="key of another class readable",
     severity="high",
     evidence="the key in KeyInfo, shown to a query without it, or its protect bit 0",
-    why="With protect bit 0 the port shows its key to everybody, and whoever has it can use it.",
+    why="With protect bit 0 the port shows its key to everybody, and anyone who has it can use it.",
     sources=("NVG", "NICO"),
     remedy="cc_key_protect_bit 1, vs_key_ci_protect_bits 1 and n2n_key_protect_bit 1 in the subnet manager's "
     "configuration; then new keys, because the old ones may be known.",

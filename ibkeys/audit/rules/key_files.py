@@ -21,7 +21,7 @@ ELSEWHERE: Final = "this host was not examined: the fabric is simulated, or the 
         "mode and owner of guid2mkey, guid2vskey, guid2cckey, guid2_m2n_key, opensm.conf, ibdiag.conf and the key "
         "store, and of the directories above them"
     ),
-    why="Whoever can read the file has the keys. OpenSM writes its "
+    why="Anyone who can read the file has the keys. OpenSM writes its "
     "files with the umask, and packages install them as 0644.",
     sources=("OSM", "PUP"),
     remedy="chmod 600, owner root; directories above writable by root only.",

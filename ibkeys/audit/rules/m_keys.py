@@ -63,7 +63,7 @@ def unset(data: AuditInput) -> Verdict:
     title="M_Key readable by all",
     severity="high",
     evidence="PortInfo.M_Key other than 0 with ProtectBits 0",
-    why="At level 0 every Get(PortInfo) answers with the key, and whoever has the key can change the port.",
+    why="At level 0 every Get(PortInfo) answers with the key, and anyone who has the key can change the port.",
     sources=("SEED5",),
     remedy="ProtectBits 2: m_key_protection_level 2 in OpenSM, or ibkeys mkey-set --protect 2 --lease 60.",
     false_positives="A recovery under way: the lease ran out so that the key could be read.",
@@ -129,7 +129,7 @@ def shared(data: AuditInput) -> Verdict:
         if holders <= data.thresholds.max_share:
             verdict.passed += 1
             continue
-        message = f"{holders} nodes have this M_Key: whoever learns it from one can change them all"
+        message = f"{holders} nodes have this M_Key: anyone who learns it from one of them can change them all"
         verdict.fail(port, message, port_info(data, port, PortInfo.m_key), severity=severity)
     verdict.note = "" if ports or verdict.drafts else "no port has an M_Key"
     return verdict

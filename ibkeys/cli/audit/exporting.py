@@ -112,7 +112,7 @@ class Reader:
 class Publisher:
     """Hands readings on: to the endpoint, to the text file, to standard output where neither is wanted.
 
-    What is wrong is said on standard error, and said again only when it is something else.
+    An error is written to standard error, and again only when it is a different one.
     """
 
     def __init__(self, latest: Latest, textfile: Path | None, to_stdout: bool) -> None:

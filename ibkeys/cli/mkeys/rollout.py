@@ -273,7 +273,7 @@ def _carry_out(asked: _Asked, plan_new: NewRun, plan_new_via: NewRunVia) -> int:
                 asked.way.check_direct()
             run = (plan_via if is_through_opensm else plan)(writer, progress)
         begun = run.plan.command
-        # Whoever means to give keys shall not take them away by finishing that run, nor the other way round.
+        # A user who wants to set keys must not remove them by finishing that run, nor the other way round.
         if "mkey-remove" in {command, begun} and command != begun:
             raise UsageError(f"the last run was started by {begun}; to continue it: ibkeys {begun} {course.ways[0]}")
         return ShownRun(writer, run, asked.consent, asked.format, where, awaits).carry_out()

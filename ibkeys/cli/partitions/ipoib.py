@@ -1,4 +1,4 @@
-"""The multicast groups of IPoIB: what a partition policy says of them, and what the SA knows."""
+"""The multicast groups of IPoIB: what a partition policy says about them, and what the SA knows."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def _exit_code(problems: Sequence[Problem]) -> int:
 
 
 def _write_conf(policy: Policy, problems: Sequence[Problem]) -> int:
-    """Write the policy where it can be told what it means, and its problems on standard error."""
+    """Write the policy where it can be said what it means, and its problems on standard error."""
     from ibkeys.partitions.export import to_conf
 
     for problem in problems:

@@ -209,7 +209,7 @@ def _stores(paths: StorePaths, folders: list[Path]) -> Iterator[Check]:
 
 
 def _written_check(name: str, path: Path, detail: str) -> Check:
-    """Return what is to be said of a store that can be read: ok only where changing commands can write or
+    """Return what is to be said about a store that can be read: ok only where changing commands can write or
     create it too."""
     from ibkeys.umad.probe import Check
 

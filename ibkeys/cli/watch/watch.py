@@ -41,7 +41,7 @@ _UNTRUSTED: Final = (0x0200, 0x0700)
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What is watched, when it ends, and what is said of it."""
+    """What is watched, when it ends, and what is said about it."""
 
     all_traps: bool
     interval: int

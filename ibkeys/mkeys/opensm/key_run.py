@@ -110,7 +110,7 @@ class KeyRun:
         return seen
 
     def _clean_up(self) -> None:
-        """Remove what runs that were killed left beside the files; what stays is said."""
+        """Remove what runs that were killed left beside the files; what stays is reported."""
         around = self.around
         for text in remove_left_overs(around.operation.journal, self._files(), around.writer.keystore):
             around.say(text)

@@ -261,7 +261,7 @@ def way_again(
     return OpensmMethod(reached, managers, record, through.wait, through.telling)
 
 
-# --- what is said of it -----------------------------------------------------------------------------------------------
+# --- what is said about it --------------------------------------------------------------------------------------------
 
 
 def _describe(writer: Writer, run: PlannedRun, way: OpensmMethod) -> None:

@@ -110,7 +110,7 @@ def name_not_found(writer: Writer, run: PlannedRun, ports: Sequence[RunPort]) ->
 
 
 def _not_found(kept: RunPort, is_gone: bool) -> str:
-    """Return what is said of a port of the run that the sweep did not find. *is_gone*: the user said so."""
+    """Return what is said about a port of the run that the sweep did not find. *is_gone*: the user said so."""
     if is_gone:
         return (
             "the sweep did not find it, and since `ibkeys mkey-list --settle` the run no longer waits for it; its keys "

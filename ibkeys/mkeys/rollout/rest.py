@@ -61,7 +61,7 @@ def rest_of_last_run(
     progress: OnFound | None = None,
     reading: Wanted = LINKS,
 ) -> PlannedRun:
-    """As `plan_rest`, whatever the way of the run; nothing is said of it yet. *reading*: what the sweep reads."""
+    """As `plan_rest`, whatever the way of the run; nothing is said about it yet. *reading*: what the sweep reads."""
     with writer.open_store() as store:
         last, ports = last_run(store)
         options = with_bounds(last.options, at_once, max_failures)

@@ -27,8 +27,8 @@ def options_file(running: Running, kind: type[Conf], interlock: str) -> tuple[Co
     """Return the options file of an OpenSM that is to be changed, and notes on what is not certain.
 
     Raises Refused (*interlock*) for a file that is not there, and (``file``, ``signal``) where it cannot be replaced or
-    the OpenSM not be told; UsageError if it is not known which file that is, FileError if it is not to be reached, and
-    HostNotReached.
+    the OpenSM not be signalled; UsageError if it is not known which file that is, FileError if it is not to be reached,
+    and HostNotReached.
     """
     instance, machine = running.instance, running.machine
     if instance.files["options"].is_there is False:

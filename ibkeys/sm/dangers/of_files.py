@@ -153,7 +153,7 @@ FILE_DANGERS: Final = (
     Danger(
         "keys-in-output",
         _keys_in_output,
-        "whoever can read the journal, syslog or that file knows the keys",
+        "anyone who can read the journal, syslog or that file knows the keys",
         "let only root read them; keys that others may have read have to be changed",
     ),
     Danger(

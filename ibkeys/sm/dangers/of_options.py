@@ -78,7 +78,7 @@ OPTION_DANGERS: Final = (
     Danger(
         "sa-key-default",
         _key_is("sa_key", "default"),
-        "whoever sends SM_Key 1 to the SA reads M_Keys and all P_Key tables",
+        "anyone who sends SM_Key 1 to the SA can read M_Keys and all P_Key tables",
         "ibkeys smkey-rotate --via opensm, which sets both keys on all hosts; before the first M_Key",
     ),
     Danger(

@@ -133,7 +133,7 @@ class Machine(Protocol):
     def set_mode(self, path: Path, seen: FileFact, mode: int) -> int:
         """Give the file or folder that *path* leads to fewer rights, and return its former mode.
 
-        *seen*: what ``files.stat`` said of it: it must still be the same one (device and inode), with the same owner
+        *seen*: what ``files.stat`` said about it: it must still be the same one (device and inode), with the same owner
         and mode; its bytes may have changed, as those of a log do. Nothing is journaled. Raises FileChanged if it is
         another one; FileError for more rights, for what is neither a regular file nor a folder, and when it fails.
         """
