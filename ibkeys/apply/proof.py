@@ -20,7 +20,7 @@ def find_differences(writer: Writer, written: Mapping[PortKey, Written]) -> dict
     wrong = read_again(writer, [each.target for each in written.values()])
     for key, each in written.items():
         if key not in wrong and (problem := _difference(each)):
-            wrong[key] = NotStored(f"{each.target.port}: in the final read, {problem}")
+            wrong[key] = NotStored(f"{each.target.port}: when it was read at the end, {problem}")
     return wrong
 
 

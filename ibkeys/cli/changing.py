@@ -127,7 +127,7 @@ def confirm(
     if not is_a_terminal():
         more = "".join(f"; {each.text}: {each.answer} answers yes" for each in questions)
         raise Refused(
-            "nothing was changed: this command asks for confirmation, and there is no terminal to ask on; --yes skips "
+            "nothing was changed: this command asks for confirmation, and there is no terminal for it; --yes skips "
             f"the question{more}",
             _ASKED,
         )

@@ -328,12 +328,12 @@ class Fabric(OpenPort):
         try:
             info = PortInfo(self.get(PortInfo, portnum or 0, _route_of(address, reached), reached.m_key))
         except IbkeysError:
-            return f"{what}; ask it by its own LID, from its own subnet"
+            return f"{what}; query it by its own LID, from its own subnet"
         if info.port_physical_state != PortPhysicalState.LINK_UP:
             return f"{what}: it has no link"
         if info.lid:
             return (
-                f"{what}; its LID, in another subnet or behind a silent node, is {info.lid}: ask LID {info.lid} there"
+                f"{what}; its LID, in another subnet or behind a silent node, is {info.lid}: query LID {info.lid} there"
             )
         return f"{what}; it has no LID yet"
 

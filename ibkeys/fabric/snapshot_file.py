@@ -55,7 +55,7 @@ _READ: Final[dict[bool, Reading]] = {True: "with-key", False: "without-key"}
 def save_snapshot(path: Path, snapshot: Snapshot, with_keys: bool = False) -> None:
     """Write *snapshot* to *path* atomically; *with_keys* puts the M_Keys themselves in it. Raises StoreError."""
     if not snapshot.about.has_keys or snapshot.fingerprints is None:
-        raise StoreError(f"{path}: a snapshot that was read from a file is copied, not written anew")
+        raise StoreError(f"{path}: this snapshot was read from a file and cannot be written again: copy that file")
     fabric = snapshot.fabric
     ports = [port for node in fabric.nodes for _, port in sorted(node.ports.items())]
     node_ids = {node: number for number, node in enumerate(fabric.nodes, 1)}

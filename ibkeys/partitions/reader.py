@@ -284,7 +284,7 @@ class _Reader:
             self.remarks.warn(
                 word.column,
                 "long-name",
-                f"OpenSM keeps {MAX_NAME} bytes of this name, and does not find it again by name",
+                f"OpenSM keeps {MAX_NAME} bytes of this name, and cannot find it by the full name again",
             )
         known = self.bases.get(base)
         if known is not None and pkey_given and base in self.picked:

@@ -125,8 +125,7 @@ class _Way:
         self.ports += [port for port in others if port.guid not in self.tables]
         if sm_port_guid not in {port.guid for port in self.ports}:
             raise UsageError(
-                f"the subnet manager's port 0x{sm_port_guid:016x} is not an end port that the plan's fabric has; "
-                f"plan again"
+                f"the subnet manager's port 0x{sm_port_guid:016x} is not an end port of the plan's fabric; plan again"
             )
         self.present, self.planned = self.resolve(self.old, self.ports), self.resolve(new, self.ports)
         self.had = {port.guid: self.as_opensm_has(port.guid) for port in self.ports}
@@ -244,7 +243,7 @@ class _Way:
         wrong = next((guid for guid, keys in state.items() if keys != frozenset(made.get(guid, ()))), None)
         if wrong is not None:
             raise FileFormatError(
-                f"no policy gives port 0x{wrong:016x} what it needs in an intermediate step", self.new.path
+                f"no policy gives port 0x{wrong:016x} the P_Keys that it needs in an intermediate step", self.new.path
             )
         return policy
 

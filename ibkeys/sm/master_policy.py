@@ -51,7 +51,7 @@ def policy_of_master(fabric: Fabric, named: Named = NOTHING_NAMED, host: HostFil
     manager = find_subnet_manager(fabric)
     guid = manager.port_guid
     if manager.presence != "active" or guid is None:
-        raise UsageError(f"whether an OpenSM of this host is master is not known ({manager.evidence}): {_BY_HAND}")
+        raise UsageError(f"it is not known whether an OpenSM of this host is master ({manager.evidence}): {_BY_HAND}")
     own = with_ports(report, {guid: sm_state_name(SMState.MASTER)}, [fabric.own_guid])
     found = [each for each in own.instances if each.port_guid == guid]
     if len(found) != 1:

@@ -241,7 +241,8 @@ def stale(what: str) -> Refused:
 def _the_master(report: Report) -> Manager:
     if not report.masters:
         raise Refused(
-            "no subnet manager says that it is master, so there is none to go through; see `ibkeys sm-show`", MASTER
+            "no subnet manager says that it is master, so nothing can be changed through one; see `ibkeys sm-show`",
+            MASTER,
         )
     if len(report.masters) > 1:
         ports = named([str(each.port) for each in report.masters])

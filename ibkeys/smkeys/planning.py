@@ -190,7 +190,7 @@ def _new_keys(given: Mapping[Kind, SMKey], pending: Mapping[Kind, SMKey]) -> dic
     """Return the new keys. Raises UsageError for given ones that are not key, or not those that were begun with."""
     for kind, key in given.items():
         if key.is_zero or key == DEFAULT:
-            raise UsageError(f"the new {kind} is {'0' if key.is_zero else '1, the default'}, which is no key at all")
+            raise UsageError(f"the new {kind} is {'0' if key.is_zero else '1, the default'}, which gives no protection")
         if kind in pending and key != pending[kind]:
             raise UsageError(
                 f"a change with another {kind} was interrupted, and some files may have that key: first "

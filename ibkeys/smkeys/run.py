@@ -250,7 +250,9 @@ class Run:
                 seen = conf.machine.look(conf.path)
                 if seen.data != each.former:
                     if seen.data != each.after:
-                        raise FileChanged(f"{conf.name}: somebody else changed it in the meantime; it stays as it is")
+                        raise FileChanged(
+                            f"{conf.name}: somebody else changed it in the meantime; it is left unchanged"
+                        )
                     entry = conf.machine.replace(self.operation, seen, each.former, contents=self._contents)
                     entry.failed()
                 each.entry.failed()

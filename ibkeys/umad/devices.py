@@ -165,8 +165,8 @@ def choose_port(cas: Sequence[LocalCa], ca: str | None, port: int | None) -> Loc
     if not cas:
         if ca_names():
             raise NoDevice(
-                f"none of the devices in {SYS_INFINIBAND} ({', '.join(ca_names())}) is an InfiniBand device that "
-                "libibumad can read: ibkeys doctor",
+                f"none of the devices in {SYS_INFINIBAND} ({', '.join(ca_names())}) is an InfiniBand "
+                "device that libibumad can read: run ibkeys doctor",
                 errno.ENODEV,
             )
         raise NoDevice(

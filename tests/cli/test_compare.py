@@ -166,7 +166,7 @@ def test_a_snapshot_without_it(cli: Cli, policy: Path, tmp_path: Path) -> None:
 def test_what_the_sa_did_not_tell_is_a_warning_and_in_the_file(cli: Cli, tmp_path: Path) -> None:
     result = cli("snapshot", tmp_path / "a.db", "--sa")
     assert result.code == 0
-    assert "ibkeys: warning: the snapshot lacks this part of what the SA says: SubnAdmGetTable(P_KeyTable" in result.err
+    assert "ibkeys: warning: part of the SA's data is missing in the snapshot: SubnAdmGetTable(P_KeyTable" in result.err
     assert "the SA hides it" in cli("compare", "--from", tmp_path / "a.db").err
 
 

@@ -207,9 +207,9 @@ def test_a_snapshot_of_the_future_is_a_failure_and_not_the_newest_for_ever(tmp_p
         (["--from", "x", "--probe-sa"], "omit --probe-sa"),
         (
             ["--listen", "0", "-y", "-"],
-            "-y: it is needed for every read of the fabric, and there is no terminal to ask on: give @FILE",
+            "-y: it is needed for every read of the fabric, and there is no terminal for a prompt: give @FILE",
         ),
-        (["--listen", "0", "--keystore-passphrase", "-"], "no terminal to ask on: give @FILE"),
+        (["--listen", "0", "--keystore-passphrase", "-"], "no terminal for a prompt: give @FILE"),
         (["--policy", "/nowhere"], "/nowhere"),
         (["--at", "nobody"], "nobody"),
     ],

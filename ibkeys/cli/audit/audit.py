@@ -171,7 +171,7 @@ def _report(
         _write(report, data, format, not choice.no_remedy, folded)
     finish(errors, format)
     for question, probe in failed_probes:
-        exits.warn(f"the SA could not be asked ({question}): {probe.detail}", "error")
+        exits.warn(f"the SA could not be queried ({question}): {probe.detail}", "error")
     return code
 
 

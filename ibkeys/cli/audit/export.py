@@ -128,7 +128,7 @@ def _check(where: Where, target: Target, compared: Compare) -> None:
         for option, text in (("-y", where.m_key), ("--keystore-passphrase", where.keystore_passphrase)):
             if text is not None and not text.startswith("@"):
                 raise UsageError(
-                    f"{option}: it is needed for every read of the fabric, and there is no terminal to ask on: "
+                    f"{option}: it is needed for every read of the fabric, and there is no terminal for a prompt: "
                     "give @FILE"
                 )
     if target.textfile is not None:

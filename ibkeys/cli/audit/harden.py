@@ -83,7 +83,7 @@ def harden(
 def _require_file(policy: str | None) -> None:
     """Raise UsageError for a policy that is not a file."""
     if is_opensm(policy):
-        raise UsageError("--policy opensm changes nothing: it is the policy that OpenSM has already; name a file")
+        raise UsageError("--policy opensm changes nothing: OpenSM already has that policy; name a file")
     if policy is not None:
         require_file(
             policy,

@@ -134,7 +134,7 @@ def _say_silent_sa(taken: Snapshot) -> None:
     """Say what the SA was asked and did not tell; that is not part of the sweep either."""
     answers = taken.sa_view.answers.values() if taken.sa_view is not None else ()
     for detail in dict.fromkeys(each.detail for each in answers if each.outcome != "answered"):
-        exits.warn(f"the snapshot lacks this part of what the SA says: {detail}")
+        exits.warn(f"part of the SA's data is missing in the snapshot: {detail}")
 
 
 def _summary(taken: Snapshot, with_keys: bool) -> dict[str, Any]:

@@ -130,7 +130,8 @@ class KeyRun:
         if asked and not seen.infos:
             first = next(iter(seen.silent.values()), None)
             raise NotStored(
-                f"no port answers, so it is not known whether any has it ({first}); continue with --resume later"
+                f"no port answers, so it is not known whether any port has the new key ({first}); "
+                "continue with --resume later"
             )
         if seen.infos:
             self.around.proven(seen, setting)
@@ -267,7 +268,7 @@ class KeyRun:
                 "Or OpenSM's sweep takes longer, and OpenSM may still set the key.",
             )
         return NotStored(
-            f"{words}: {counted(len(seen.wrong), 'port')} did not get it within {around.wait:g} s, although OpenSM "
+            f"{words}: {counted(len(seen.wrong), 'port')} did not change within {around.wait:g} s, although OpenSM "
             f"was signalled twice: {ports}; check OpenSM's log, then continue with --resume"
         )
 

@@ -221,9 +221,9 @@ def _refuse_other_options(managers: KeyManagers, now: KeySetting) -> None:
     if said != now and not (said.key.is_zero and now.key.is_zero):
         what = "another M_Key" if said.key != now.key else f"level {said.protect}, lease {said.lease} s"
         raise Refused(
-            f"{managers.master.conf.name} says {what}, and the ports have "
-            f"{'none' if now.key.is_zero else f'level {now.protect}, lease {now.lease} s'}; nothing was changed: let "
-            "OpenSM set what its file says (SIGHUP), and begin again",
+            f"{managers.master.conf.name} says {what}, but the ports have "
+            f"{'none' if now.key.is_zero else f'level {now.protect}, lease {now.lease} s'}; nothing was "
+            "changed: let OpenSM set what its file says (SIGHUP), and run the command again",
             MIXED,
         ).explained("OpenSM has not set what its file says, or somebody else changed the ports.")
 
