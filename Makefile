@@ -2,7 +2,7 @@
 # handed on to pytest.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak lint bench pictures clean FORCE
+.PHONY: help setup demo test soak fuzz lint docs bench pictures clean FORCE
 MAKEFLAGS += --no-print-directory
 
 # The extension is built with the headers of this very Python; on Debian python3-dev has those of /usr/bin/python3.
@@ -13,6 +13,9 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 DEBIAN := gcc libc6-dev pkg-config python3-dev python3-venv libibumad-dev \
   ibsim-utils libumad2sim0 opensm infiniband-diags man-db openssh-client openssh-server tshark \
   curl logrotate openssl prometheus shellcheck systemd
+# Only for `make fuzz`, which uses Hypothesis where it does not install (it has no wheel for every Python).
+FUZZER := atheris
+INPUTS ?= 1000000
 # Only for `make soak` and `make pictures`.
 BROWSER := chromium fonts-dejavu-core
 CORPUS := $(abspath $(wildcard ../shared))
@@ -36,8 +39,17 @@ soak: setup ## run all tests at full length, and say which took longest
 	@native/install-debian.sh $(BROWSER)
 	@$(TEST_ENV) IBKEYS_SOAK=1 $(PYTEST) --durations=25 --durations-min=10 $(ARGS)
 
-lint: setup ## run ruff, mypy --strict, and import-linter, which holds the order of the rooms
+fuzz: setup ## give readers and decoders INPUTS=1000000 inputs that nobody meant, those of earlier runs counted
+	@$(BIN)/python -c 'import $(FUZZER)' 2>/dev/null || $(PIP) install --only-binary :all: $(FUZZER) || \
+	  echo '$(FUZZER) does not install here: Hypothesis makes the inputs' >&2
+	@$(TEST_ENV) $(BIN)/python -m tests.fuzz --inputs $(INPUTS) $(ARGS)
+
+lint: setup docs ## run ruff, mypy --strict, import-linter, which holds the order of the rooms, and build the site
 	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy && $(BIN)/lint-imports --no-logo
+
+# All of it each time (-E): a page that was built with a warning must not pass when it is built again.
+docs: .venv/.docs-done ## build the documentation site into build/site
+	@$(BIN)/sphinx-build -q -E -W --keep-going -d build/doctrees docs build/site
 
 bench: setup ## measure speed and memory
 	@$(TEST_ENV) $(BIN)/python -m tests.bench
@@ -47,7 +59,7 @@ pictures: setup ## take the pictures in docs/pictures anew, with headless Chromi
 	@$(TEST_ENV) $(BIN)/python -m tests.pictures docs/pictures
 
 clean: ## remove what setup and the tests made
-	@rm -rf .venv build ibkeys/umad/_libibumad*.so .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv build docs/reference ibkeys/umad/_libibumad*.so .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 # Installed as for a user, so that the commands, the extension and the man pages are those that a user gets; then a .pth
 # file puts this folder in front, so that what runs is the working tree, not the copy of it at the time of the setup.
@@ -63,6 +75,12 @@ clean: ## remove what setup and the tests made
 	@$(BIN)/python -c 'import ibkeys.umad._libibumad' 2>/dev/null || { \
 	  echo 'The extension over libibumad was not built; why: build/setup/meson-logs/meson-log.txt' >&2; \
 	  ! test -f /etc/debian_version; }
+	@touch $@
+
+# Only for the site; `make test` does without.
+.venv/.docs-done: .venv/.setup-done
+	@native/install-debian.sh mandoc
+	@$(PIP) install 'ibkeys[docs]'
 	@touch $@
 
 # Changes when a file comes or goes, so that the package is installed again with it.

@@ -16,9 +16,9 @@ from ibkeys.apply.carrier import Carrier, FabricChange, Failed, OnStep
 from ibkeys.apply.proof import find_differences
 from ibkeys.apply.remaining import Former, Remaining
 from ibkeys.apply.survey import Survey, set_keys
-from ibkeys.change.engine import rank_of
 from ibkeys.change.interlocks.tables import objections_to_tables
 from ibkeys.change.plan import Plan
+from ibkeys.change.ranks import rank_of
 from ibkeys.change.writer import Writer, way_on
 from ibkeys.errors import IbkeysError, Incomplete, Refused
 from ibkeys.plan.model import Break

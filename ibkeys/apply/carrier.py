@@ -15,7 +15,6 @@ from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection
 from ibkeys.change.target import Target
 from ibkeys.change.wanted import EnforcementChange, TableChange
-from ibkeys.change.writer import way_on
 from ibkeys.errors import IbkeysError
 from ibkeys.keys.pkey import PKey
 from ibkeys.plan.model import Break, PartitionPlan
@@ -86,12 +85,6 @@ class NobodyElsewhere:
     def disarm(self, confirmed: bool) -> list[str]:
         """End nobody."""
         return []
-
-
-def left_open(error: IbkeysError, operation: Operation) -> IbkeysError:
-    """Let an error say which operation it leaves open, and what the user can do about it."""
-    error.args = (f"{error}; operation {operation.id} of the journal is open: {way_on(operation)}", *error.args[1:])
-    return error
 
 
 class Carrier(Protocol):

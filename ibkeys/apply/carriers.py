@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ibkeys import jsonfile
+from ibkeys.apply.by_sm.settings import Settings
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.apply.opensm.carrier import OpensmCarrier
-from ibkeys.apply.opensm.course import Settings
 from ibkeys.apply.ufm.carrier import KEPT_URL, UfmCarrier
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, StoreError, UsageError

@@ -15,8 +15,9 @@ from ibkeys.apply.remaining import Former, Remaining, remaining_of, remaining_of
 from ibkeys.apply.survey import Survey, look, read_others, read_partners
 from ibkeys.change.consent import Objection
 from ibkeys.change.edits import PKeyBlockEdit, PortInfoEdit
-from ibkeys.change.engine import Engine, EngineHooks, in_order, rank_of
+from ibkeys.change.engine import Engine, EngineHooks
 from ibkeys.change.pending_set import PendingSet
+from ibkeys.change.ranks import in_order, rank_of
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, StoreError
 from ibkeys.fabric.subnet_manager import BESIDE_SM
@@ -173,14 +174,24 @@ class _Phases(EngineHooks):
         target, table, bits = self._change.targets[key], self._tables[key], self._bits[key]
         self._carried.written[key] = Written(target, table, bits)
         self._waiting[key] = sets_of(step)
+        edits = list(self._edits(step))
+        for edit in edits:
+            edit.at_most = self._writer.fabric.client.timing.retries + 1
+        return [PendingSet(edit) for edit in edits]
+
+    def _edits(self, step: Step) -> Iterator[PKeyBlockEdit | PortInfoEdit]:
+        key = step.port.key
+        target, table, bits = self._change.targets[key], self._tables[key], self._bits[key]
         if isinstance(step, EnforcementStep):
             wanted = {"partition_enforcement_inbound": step.inbound, "partition_enforcement_outbound": step.outbound}
             changes = {name: int(value) for name, value in wanted.items() if value is not None}
             info = target.port.port_info
             shown = info.replace(**bits) if info is not None else None
-            return [PendingSet(PortInfoEdit(target, changes, shown, self._writer.consent.covers("stale")))]
+            yield PortInfoEdit(target, changes, shown, self._writer.consent.covers("stale"))
+            return
         empties: Mapping[int, int] | None = self._change.empties.get(key)
-        return [PendingSet(PKeyBlockEdit(target, block, dict(table), step.writes, empties)) for block in step.blocks]
+        for block in step.blocks:
+            yield PKeyBlockEdit(target, block, dict(table), step.writes, empties)
 
     # --- what the engine asks and tells ------------------------------------------------------------------------------
 

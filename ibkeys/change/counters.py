@@ -7,9 +7,9 @@ from itertools import chain
 from typing import Final
 
 from ibkeys.change.edits import CountersEdit
-from ibkeys.change.engine import in_order, rank_of
 from ibkeys.change.pending_set import PendingSet
 from ibkeys.change.plan import Change, Plan
+from ibkeys.change.ranks import in_order, rank_of
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.errors import MadStatusError, MKeyNeeded, NoReply, SendRefused

@@ -30,7 +30,7 @@ _MOST_TOLD: Final = 4
 
 
 class _ReadBack(ABC):
-    """An edit that is proven by one Get of what it set."""
+    """An edit that is proven by one Get of what it set. ``at_most``: see `Edit`; once, where nobody says otherwise."""
 
     at_most = 1
     is_alone = False
@@ -63,10 +63,12 @@ class _ReadBack(ABC):
         wrong = self.wrong(each.before, each.after, stored)
         if not wrong:
             return Proof()
+        untouched = self.changed_nothing(each.before, stored)
         if isinstance(answer, NoReply):
-            return Proof(NotStored(f"{each} was lost: {wrong} ({answer})"))
+            times = " each time" if self.at_most > 1 and untouched else ""
+            return Proof(NotStored(f"{each} was lost{times}: {wrong} ({answer})"), never_arrived=untouched)
         refused = answer or NotStored(f"{each} was accepted but not stored: {wrong}")
-        return Proof(refused, changed_nothing=self.changed_nothing(each.before, stored))
+        return Proof(refused, changed_nothing=untouched)
 
 
 class PKeyBlockEdit(_ReadBack):

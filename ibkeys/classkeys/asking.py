@@ -19,7 +19,7 @@ from ibkeys.errors import IbkeysError, MadStatusError, NoReply, Unreachable
 from ibkeys.keys.classkey import NO_CLASS_KEY, ClassKey
 from ibkeys.keys.pkey import PKey, match_in_table
 from ibkeys.mad.attributes import ClassPortInfo
-from ibkeys.mad.classes.gmp import CLASS_PORT_INFO, VS_KEY_SUPPORTED, ClassName, KeyClass, build_class_mad
+from ibkeys.mad.classes.gmp import CLASS_PORT_INFO, ClassName, KeyClass, build_class_mad
 from ibkeys.mad.classes.key_info import KeyInfo, KeySettings
 from ibkeys.mad.const import MadStatus, Method
 from ibkeys.topology.nodes import Port
@@ -139,9 +139,9 @@ def _ask(client: SmpClient, local: LocalPort, question: Question, pkey_index: in
 
 def _why_absent(of: KeyClass, info: ClassPortInfo) -> str:
     """Return why a port that answers ClassPortInfo has no key in the class all the same; "" if it may have one."""
-    if of.name == "vs" and not info.capability_mask & VS_KEY_SUPPORTED:
-        return f"no VS_Key: ClassPortInfo.CapabilityMask 0x{info.capability_mask:04x} lacks 0x{VS_KEY_SUPPORTED:04x}"
-    return ""
+    if not of.capability or info.capability_mask & of.capability:
+        return ""
+    return f"no {of.key_name}: ClassPortInfo.CapabilityMask 0x{info.capability_mask:04x} lacks 0x{of.capability:04x}"
 
 
 class _Asked:
@@ -201,21 +201,18 @@ class _Asked:
 
     def answered(self, info: KeyInfo, confirmed: bool) -> ClassKeyReading:
         """Return what KeyInfo says."""
-        settings, name = info.settings, self._question.of.key_name
         if not confirmed:
-            return self.reading("unconfirmed", _UNCONFIRMED, info)
-        return self.reading(*_meaning(settings, name, self._question), info)
+            unsure = "all zeros, but no answer to ClassPortInfo: a port without this class may answer so too"
+            return self.reading("unconfirmed", unsure, info)
+        return self.reading(*_meaning(info.settings, self._question), info)
 
 
-_UNCONFIRMED: Final = "all zeros, but no answer to ClassPortInfo: a port without this class may answer so too"
-
-
-def _meaning(settings: KeySettings, name: str, question: Question) -> tuple[ClassKeyState, str]:
-    known = not question.key.is_zero
+def _meaning(settings: KeySettings, question: Question) -> tuple[ClassKeyState, str]:
+    name, known = question.of.key_name, not question.key.is_zero
     if settings.key:
         other = known and settings.key != question.key.reveal()
         return "set", f"{name} is set" + (", and is not the one that is known here" if other else "")
+    wrong = "; the key that is known here is not the port's" if known else ""
     if settings.protect_bit:
-        wrong = "; the key that is known here is not the port's" if known else ""
         return "hidden", f"{name} is set and not shown{wrong}"
-    return "zero", f"{name} is 0: not set" + ("; the key that is known here is not the port's" if known else "")
+    return "zero", f"{name} is 0: not set{wrong}"

@@ -20,8 +20,6 @@ ClassKeyState = Literal["set", "zero", "hidden", "absent", "silent", "refused", 
 STATES: Final[tuple[ClassKeyState, ...]] = get_args(ClassKeyState)
 ANSWERED: Final = frozenset({"set", "zero", "hidden"})
 """The states of a port that has the class and said something of its key."""
-NOT_READ: Final = frozenset({"silent", "refused"})
-"""The states of a port that was asked and did not say anything of use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +38,11 @@ class ClassKeyReading:
     info: bytes | None = None
     with_key: bool = False
     is_the_known_key: bool | None = None
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether the port was asked and said nothing of use."""
+        return self.state in ("silent", "refused")
 
     @property
     def key_info(self) -> KeyInfo | None:

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 import click
 
 from ibkeys.cli import exits, streams, typed
+from ibkeys.collecting import few_collections
 from ibkeys.version import __version__
 
 PROG_NAME: Final = "ibkeys"
@@ -184,7 +185,8 @@ class Commands(click.Group):
             if COMPLETE_VARIABLE in os.environ:
                 self._complete(extra)
             typed.watch([*arguments, *(value for name, value in os.environ.items() if name.startswith("IBKEYS_"))])
-            code = exits.run(lambda: self._run(arguments, extra))
+            with few_collections():
+                code = exits.run(lambda: self._run(arguments, extra))
         sys.exit(code)
 
     def _complete(self, extra: dict[str, Any]) -> NoReturn:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from ibkeys.client.smp import SmpClient
+from ibkeys.collecting import few_collections
 from ibkeys.discovery.bounds import limit_notes
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.moved import describe_moves, describe_swaps
@@ -37,7 +34,7 @@ def discover(
 def run_sweep(sweep: Sweep) -> Topology:
     """Run a sweep to its end, and return what it found. Raises as `discover`."""
     client, ring = sweep.client, sweep.ring
-    with _few_collections(), client.bounded():
+    with few_collections(), client.bounded():
         try:
             client.run([sweep.root()])
         except (NoReply, SendRefused) as error:
@@ -47,20 +44,3 @@ def run_sweep(sweep: Sweep) -> Topology:
     sweep.found.put_in_order()
     sweep.found.notes += limit_notes(sweep.found, client.limits)
     return sweep.found
-
-
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Let the garbage collector run seldom: nearly all that a sweep makes stays, and each look at it takes longer than
-    the last. At Python's own thresholds that is a sixth of a sweep's time, and one look at its end a twelfth."""
-    thresholds = gc.get_threshold()
-    if gc.isenabled() and thresholds[0]:
-        gc.set_threshold(max(thresholds[0], 100_000), *thresholds[1:])
-    try:
-        yield
-    finally:
-        if gc.isenabled() and not gc.get_freeze_count():
-            # What was made becomes old without being examined: freezing takes all objects and gives them back as old.
-            gc.freeze()
-            gc.unfreeze()
-        gc.set_threshold(*thresholds)

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from ibkeys import files
+from ibkeys.dumps.lines import unreadable
 from ibkeys.dumps.said import End, NodeSaid, PortSaid, Said
 from ibkeys.errors import FileFormatError
 from ibkeys.mad.attributes import NodeInfo, PortInfo
-from ibkeys.mad.const import NodeType
+from ibkeys.mad.const import NODE_TYPE_NAMES, NodeType
 
 MAGIC: Final = 0x8FE7832B
 MAGIC_BYTES: Final = MAGIC.to_bytes(4, "little")
@@ -30,18 +31,16 @@ _HEADER: Final = struct.Struct("<IIIIQI")
 _NODE: Final = struct.Struct("<HBB64sQBB64s64sB")
 _PORT_KEY: Final = struct.Struct("<QB")
 _PORT: Final = struct.Struct("<QBBHB64sQBQB")
-_TYPES: Final = frozenset(map(int, NodeType))
 _NOT_READ: Final = bytes(64)
 
 
 def read_cache(path: Path, limit: int) -> Said:
     """Return what a cache file says. Raises FileFormatError, with the byte where the mistake is."""
-    name = str(path)
     try:
         data = files.read_bytes(path, limit)
     except OSError as error:
-        raise FileFormatError(f"cannot be read: {error.strerror or error}", name) from None
-    return _Reader(data, name).read()
+        raise unreadable(path, error) from None
+    return _Reader(data, str(path)).read()
 
 
 class _Reader:
@@ -74,7 +73,7 @@ class _Reader:
         for _ in range(keys):
             self._take(_PORT_KEY)
         view = NodeInfo(info)
-        if kind not in _TYPES or not guid or not ports:
+        if kind not in NODE_TYPE_NAMES or not guid or not ports:
             raise self._error("has a node without GUID, type or ports: it is damaged", begins)
         if (view.node_guid, view.node_type, view.num_ports) != (guid, kind, ports):
             raise self._error("has a node that contradicts its NodeInfo: it is damaged", begins)

@@ -16,16 +16,15 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys.dumps.lines import TextLine, text_lines
-from ibkeys.dumps.said import MOST_PORTS, NodeSaid, PortFields, PortSaid, Said
+from ibkeys.dumps.said import NodeSaid, PortFields, PortSaid, Said
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
-from ibkeys.mad.const import NodeType
+from ibkeys.mad.const import MAX_PORT, NODE_TYPE_NAMES, NodeType
 from ibkeys.mad.fields import NumberRow
 
 BEGINS: Final = re.compile(r"START_[A-Z]")
 _MARK: Final = re.compile(r"(START|END)_([A-Z0-9_]{1,64})\s*", re.ASCII)
 _SIMPLE: Final = re.compile(r'(?:^|,)("[^"]*"|[^,]*)')
 _ABSENT: Final = frozenset(("", "N/A", "NA", "ERR"))
-_TYPES: Final = frozenset(map(int, NodeType))
 
 NODE_COLUMNS: Final[Mapping[str, NumberRow]] = {
     "SystemImageGUID": NodeInfo.system_image_guid,
@@ -140,15 +139,12 @@ class _Reader:
         """Return what was read. Raises FileFormatError for a section without its end."""
         if self.section and self.begun is not None:
             raise self.begun.error("this section has no END_ line: the file is cut off")
-        for guid, node in self.nodes.items():
-            if node.switch_info is not None and node.type != NodeType.SWITCH:
-                self.nodes[guid].switch_info = None
         return self.said
 
     def _node(self, line: TextLine, values: Values) -> None:
         guid = _guid(line, values, "NodeGUID")
         kind, ports = _number(line, values, "NodeType", 255), _number(line, values, "NumPorts", 255)
-        if kind not in _TYPES or not 1 <= ports <= MOST_PORTS:
+        if kind not in NODE_TYPE_NAMES or not 1 <= ports <= MAX_PORT:
             raise line.error("NodeType or NumPorts is not valid")
         if guid in self.nodes:
             raise line.error("this NodeGUID appears twice")
@@ -167,11 +163,12 @@ class _Reader:
             for column, row in SWITCH_COLUMNS.items()
             if (value := _maybe(line, values, column, row.max)) is not None
         }
-        if node is not None and all(SWITCH_COLUMNS[column].attr in numbers for column in _SWITCH_NEEDED):
+        is_whole = all(SWITCH_COLUMNS[column].attr in numbers for column in _SWITCH_NEEDED)
+        if node is not None and node.type == NodeType.SWITCH and is_whole:
             node.switch_info = SwitchInfo.new(**numbers).raw
 
     def _port(self, line: TextLine, values: Values) -> None:
-        guid, num = _guid(line, values, "NodeGuid"), _number(line, values, "PortNum", MOST_PORTS)
+        guid, num = _guid(line, values, "NodeGuid"), _number(line, values, "PortNum", MAX_PORT)
         if (guid, num) in self.ports:
             raise line.error("this port appears twice")
         self.ports.add((guid, num))
@@ -188,7 +185,7 @@ class _Reader:
     def _link(self, line: TextLine, values: Values) -> None:
         ends = []
         for which in "12":
-            num = _number(line, values, f"PortNum{which}", MOST_PORTS)
+            num = _number(line, values, f"PortNum{which}", MAX_PORT)
             ends.append((_guid(line, values, f"NodeGuid{which}"), num))
         if ends[0] == ends[1] or not (ends[0][1] and ends[1][1]):
             raise line.error("a link between a port and itself, or to a port 0")

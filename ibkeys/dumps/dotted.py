@@ -8,71 +8,71 @@ from collections.abc import Mapping
 from typing import Final
 
 from ibkeys.dumps.lines import TextLine, to_number
-from ibkeys.dumps.said import MOST_PORTS, NodeSaid, PortFields, PortSaid
+from ibkeys.dumps.said import NodeSaid, PortFields, PortSaid
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
-from ibkeys.mad.const import NodeType
+from ibkeys.mad.const import MAX_PORT, NODE_TYPE_NAMES, NodeType
 from ibkeys.mad.fields import NumberRow
 
 _DOTTED: Final = re.compile(r"([A-Za-z][A-Za-z0-9_ ]*):?\.+(.*)", re.DOTALL)
 NOT_DISPLAYED: Final = "<not displayed>"
-_STATES: Final = {"Down": 1, "Initialize": 2, "Armed": 3, "Active": 4}
-_PHYSICAL: Final = {
-    "Sleep": 1,
-    "Polling": 2,
-    "Disabled": 3,
-    "PortConfigurationTraining": 4,
-    "LinkUp": 5,
-    "LinkErrorRecovery": 6,
-    "PhyTest": 7,
+_WORDS: Final[Mapping[NumberRow, Mapping[str, int]]] = {
+    PortInfo.port_state: {"Down": 1, "Initialize": 2, "Armed": 3, "Active": 4},
+    PortInfo.port_physical_state: {
+        "Sleep": 1,
+        "Polling": 2,
+        "Disabled": 3,
+        "PortConfigurationTraining": 4,
+        "LinkUp": 5,
+        "LinkErrorRecovery": 6,
+        "PhyTest": 7,
+    },
+    NodeInfo.node_type: {"Channel Adapter": NodeType.CA, "Switch": NodeType.SWITCH, "Router": NodeType.ROUTER},
 }
-_NO_WORDS: Final[Mapping[str, int]] = {}
+"""Fields that are printed as words, which stand for these numbers."""
 
-PORT_INFO: Final[Mapping[str, tuple[NumberRow, Mapping[str, int]]]] = {
-    "Mkey": (PortInfo.m_key, _NO_WORDS),
-    "GidPrefix": (PortInfo.gid_prefix, _NO_WORDS),
-    "Lid": (PortInfo.lid, _NO_WORDS),
-    "SMLid": (PortInfo.master_sm_lid, _NO_WORDS),
-    "CapMask": (PortInfo.capability_mask, _NO_WORDS),
-    "DiagCode": (PortInfo.diag_code, _NO_WORDS),
-    "MkeyLeasePeriod": (PortInfo.m_key_lease_period, _NO_WORDS),
-    "LocalPort": (PortInfo.local_port_num, _NO_WORDS),
-    "LinkState": (PortInfo.port_state, _STATES),
-    "PhysLinkState": (PortInfo.port_physical_state, _PHYSICAL),
-    "ProtectBits": (PortInfo.m_key_protect_bits, _NO_WORDS),
-    "LMC": (PortInfo.lmc, _NO_WORDS),
-    "SMSL": (PortInfo.master_sm_sl, _NO_WORDS),
-    "VLHighLimit": (PortInfo.vl_high_limit, _NO_WORDS),
-    "PartEnforceInb": (PortInfo.partition_enforcement_inbound, _NO_WORDS),
-    "PartEnforceOutb": (PortInfo.partition_enforcement_outbound, _NO_WORDS),
-    "FilterRawInb": (PortInfo.filter_raw_inbound, _NO_WORDS),
-    "FilterRawOutb": (PortInfo.filter_raw_outbound, _NO_WORDS),
-    "MkeyViolations": (PortInfo.m_key_violations, _NO_WORDS),
-    "PkeyViolations": (PortInfo.p_key_violations, _NO_WORDS),
-    "QkeyViolations": (PortInfo.q_key_violations, _NO_WORDS),
-    "GuidCap": (PortInfo.guid_cap, _NO_WORDS),
-    "ClientReregister": (PortInfo.client_reregister, _NO_WORDS),
-    "McastPkeyTrapSuppressionEnabled": (PortInfo.multicast_p_key_trap_suppression_enabled, _NO_WORDS),
-    "SubnetTimeout": (PortInfo.subnet_timeout, _NO_WORDS),
-    "MaxCreditHint": (PortInfo.max_credit_hint, _NO_WORDS),
-    "CapabilityMask2": (PortInfo.capability_mask2, _NO_WORDS),
+PORT_INFO: Final[Mapping[str, NumberRow]] = {
+    "Mkey": PortInfo.m_key,
+    "GidPrefix": PortInfo.gid_prefix,
+    "Lid": PortInfo.lid,
+    "SMLid": PortInfo.master_sm_lid,
+    "CapMask": PortInfo.capability_mask,
+    "DiagCode": PortInfo.diag_code,
+    "MkeyLeasePeriod": PortInfo.m_key_lease_period,
+    "LocalPort": PortInfo.local_port_num,
+    "LinkState": PortInfo.port_state,
+    "PhysLinkState": PortInfo.port_physical_state,
+    "ProtectBits": PortInfo.m_key_protect_bits,
+    "LMC": PortInfo.lmc,
+    "SMSL": PortInfo.master_sm_sl,
+    "VLHighLimit": PortInfo.vl_high_limit,
+    "PartEnforceInb": PortInfo.partition_enforcement_inbound,
+    "PartEnforceOutb": PortInfo.partition_enforcement_outbound,
+    "FilterRawInb": PortInfo.filter_raw_inbound,
+    "FilterRawOutb": PortInfo.filter_raw_outbound,
+    "MkeyViolations": PortInfo.m_key_violations,
+    "PkeyViolations": PortInfo.p_key_violations,
+    "QkeyViolations": PortInfo.q_key_violations,
+    "GuidCap": PortInfo.guid_cap,
+    "ClientReregister": PortInfo.client_reregister,
+    "McastPkeyTrapSuppressionEnabled": PortInfo.multicast_p_key_trap_suppression_enabled,
+    "SubnetTimeout": PortInfo.subnet_timeout,
+    "MaxCreditHint": PortInfo.max_credit_hint,
+    "CapabilityMask2": PortInfo.capability_mask2,
 }
-"""The name before the dots → the field, and what words stand for which number."""
-NODE_INFO: Final[Mapping[str, tuple[NumberRow, Mapping[str, int]]]] = {
-    "NodeType": (
-        NodeInfo.node_type,
-        {"Channel Adapter": NodeType.CA, "Switch": NodeType.SWITCH, "Router": NodeType.ROUTER},
-    ),
-    "NumPorts": (NodeInfo.num_ports, _NO_WORDS),
-    "SystemGuid": (NodeInfo.system_image_guid, _NO_WORDS),
-    "Guid": (NodeInfo.node_guid, _NO_WORDS),
-    "PortGuid": (NodeInfo.port_guid, _NO_WORDS),
-    "PartCap": (NodeInfo.partition_cap, _NO_WORDS),
-    "DevId": (NodeInfo.device_id, _NO_WORDS),
-    "Revision": (NodeInfo.revision, _NO_WORDS),
-    "LocalPort": (NodeInfo.local_port_num, _NO_WORDS),
-    "VendorId": (NodeInfo.vendor_id, _NO_WORDS),
+"""The name before the dots → the field."""
+NODE_INFO: Final[Mapping[str, NumberRow]] = {
+    "NodeType": NodeInfo.node_type,
+    "NumPorts": NodeInfo.num_ports,
+    "SystemGuid": NodeInfo.system_image_guid,
+    "Guid": NodeInfo.node_guid,
+    "PortGuid": NodeInfo.port_guid,
+    "PartCap": NodeInfo.partition_cap,
+    "DevId": NodeInfo.device_id,
+    "Revision": NodeInfo.revision,
+    "LocalPort": NodeInfo.local_port_num,
+    "VendorId": NodeInfo.vendor_id,
 }
-NODE_RECORD: Final[Mapping[str, tuple[NumberRow, Mapping[str, int]]]] = {
+NODE_RECORD: Final[Mapping[str, NumberRow]] = {
     "node_type": NODE_INFO["NodeType"],
     "num_ports": NODE_INFO["NumPorts"],
     "sys_guid": NODE_INFO["SystemGuid"],
@@ -85,13 +85,13 @@ NODE_RECORD: Final[Mapping[str, tuple[NumberRow, Mapping[str, int]]]] = {
     "vendor_id": NODE_INFO["VendorId"],
 }
 """As saquery names them in a NodeRecord."""
-SWITCH_INFO: Final[Mapping[str, tuple[NumberRow, Mapping[str, int]]]] = {
-    "PartEnforceCap": (SwitchInfo.partition_enforcement_cap, _NO_WORDS),
-    "InboundPartEnf": (SwitchInfo.inbound_enforcement_cap, _NO_WORDS),
-    "OutboundPartEnf": (SwitchInfo.outbound_enforcement_cap, _NO_WORDS),
-    "FilterRawInbound": (SwitchInfo.filter_raw_inbound_cap, _NO_WORDS),
-    "FilterRawOutbound": (SwitchInfo.filter_raw_outbound_cap, _NO_WORDS),
-    "EnhancedPort0": (SwitchInfo.enhanced_port0, _NO_WORDS),
+SWITCH_INFO: Final[Mapping[str, NumberRow]] = {
+    "PartEnforceCap": SwitchInfo.partition_enforcement_cap,
+    "InboundPartEnf": SwitchInfo.inbound_enforcement_cap,
+    "OutboundPartEnf": SwitchInfo.outbound_enforcement_cap,
+    "FilterRawInbound": SwitchInfo.filter_raw_inbound_cap,
+    "FilterRawOutbound": SwitchInfo.filter_raw_outbound_cap,
+    "EnhancedPort0": SwitchInfo.enhanced_port0,
 }
 
 
@@ -101,9 +101,9 @@ def split_dotted(text: str) -> tuple[str, str] | None:
     return (found[1].strip(), found[2].strip()) if found else None
 
 
-def value_of(line: TextLine, name: str, text: str, row: NumberRow, words: Mapping[str, int]) -> int:
+def value_of(line: TextLine, name: str, text: str, row: NumberRow) -> int:
     """Return the value of a field. Raises FileFormatError, which names the field and not the value."""
-    value = words.get(text)
+    value = _WORDS.get(row, {}).get(text)
     if value is None:
         value = to_number(text)
     if value is None or value > row.max:
@@ -113,11 +113,9 @@ def value_of(line: TextLine, name: str, text: str, row: NumberRow, words: Mappin
 
 def take_port_info(line: TextLine, name: str, text: str, fields: PortFields) -> None:
     """Take one line of a PortInfo. Names that are not known are left out, and an Mkey that is not displayed."""
-    known = PORT_INFO.get(name)
-    if known is None or text == NOT_DISPLAYED:
-        return
-    row, words = known
-    fields.put(row, value_of(line, name, text, row, words))
+    row = PORT_INFO.get(name)
+    if row is not None and text != NOT_DISPLAYED:
+        fields.put(row, value_of(line, name, text, row))
 
 
 def node_of(heading: TextLine, said: Mapping[str, int], lid: int) -> tuple[NodeSaid, PortSaid | None]:
@@ -129,14 +127,13 @@ def node_of(heading: TextLine, said: Mapping[str, int], lid: int) -> tuple[NodeS
     numbers = dict(said)
     guid, kind, ports = (numbers.pop(row.attr, 0) for row in _WHO)
     port_guid, num = numbers.pop(NodeInfo.port_guid.attr, 0), numbers.pop(NodeInfo.local_port_num.attr, 0)
-    if not guid or not 1 <= ports <= MOST_PORTS or kind not in _TYPES or num > ports:
+    if not guid or not 1 <= ports <= MAX_PORT or kind not in NODE_TYPE_NAMES or num > ports:
         raise heading.error("no node can have this node GUID, type, number of ports or port number: is it cut off?")
     node = NodeSaid(guid, kind, ports, heading.number, fields=numbers)
-    own = 0 if kind == NodeType.SWITCH else num
-    if not own and kind != NodeType.SWITCH:
+    is_switch = kind == NodeType.SWITCH
+    if not num and not is_switch:
         return node, None
-    return node, PortSaid(guid, own, heading.number, guid=port_guid or None, lid=lid or None)
+    return node, PortSaid(guid, 0 if is_switch else num, heading.number, guid=port_guid or None, lid=lid or None)
 
 
 _WHO: Final = (NodeInfo.node_guid, NodeInfo.node_type, NodeInfo.num_ports)
-_TYPES: Final = frozenset(map(int, NodeType))

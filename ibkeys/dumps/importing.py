@@ -11,14 +11,14 @@ from typing import Final
 from ibkeys.dumps.joining import FileSaid, Joined, join
 from ibkeys.dumps.kinds import Kind, kind_of, read_file
 from ibkeys.dumps.routes import lay_routes, start_of
-from ibkeys.dumps.said import MOST_PORTS, PortSaid, Said
+from ibkeys.dumps.said import PortSaid, Said
 from ibkeys.dumps.unread import name_unread
 from ibkeys.errors import EncodeError, FileFormatError, UsageError
 from ibkeys.fabric.snapshot import About, ImportedFile, Snapshot, traits_of
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.guid import is_spelled_as_guid, parse_guid
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.mad.const import MAX_UNICAST_LID
+from ibkeys.mad.const import MAX_PORT, MAX_UNICAST_LID
 from ibkeys.printable import clean, counted
 from ibkeys.store.sqlite import timestamp
 from ibkeys.topology.nodes import Port
@@ -81,7 +81,7 @@ def import_files(paths: Sequence[Path], fingerprints: Fingerprints, tables: Sequ
 def parse_owner(text: str) -> PortSaid:
     """Return the port that ``LID``, ``LID:PORT``, ``GUID`` or ``GUID:PORT`` names. Raises UsageError."""
     address, _, number = text.rpartition(":") if text.count(":") == 1 else (text, "", "0")
-    if not (number.isascii() and number.isdigit() and int(number) <= MOST_PORTS) or not address:
+    if not (number.isascii() and number.isdigit() and int(number) <= MAX_PORT) or not address:
         raise UsageError(f"--pkeys-of {clean(text)!r}: write LID, LID:PORT, GUID or GUID:PORT")
     if is_spelled_as_guid(address):
         try:

@@ -6,10 +6,11 @@ Where files contradict each other about what a node is, they are of two fabrics,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from ibkeys.dumps.addresses import Addresses
 from ibkeys.dumps.said import (
     END_PORT_NEEDED,
     PORT_INFO_NEEDED,
@@ -22,7 +23,7 @@ from ibkeys.dumps.said import (
 from ibkeys.errors import FileFormatError
 from ibkeys.fabric.sa_view import SaAnswer, SaPort, SaView
 from ibkeys.mad.attributes import NodeDescription, NodeInfo, PKeyTable, PortInfo
-from ibkeys.mad.const import MAX_UNICAST_LID, P_KEYS_PER_BLOCK, CapabilityMask, NodeType
+from ibkeys.mad.const import P_KEYS_PER_BLOCK, CapabilityMask, NodeType
 from ibkeys.mad.fields import NumberRow
 from ibkeys.mad.records import PKeyTableRecord, PortInfoRecord
 from ibkeys.printable import counted
@@ -153,7 +154,7 @@ class _Joiner:
 
     def ports_by_address(self) -> None:
         """Take what is said about ports by LID or GUID."""
-        addresses = _Addresses(self.joined.fabric.nodes)
+        addresses = Addresses(self.joined.fabric.nodes)
         for place, file in self.files:
             lost = 0
             for said in file.said.ports:
@@ -238,44 +239,6 @@ def _needed_for_virtual_ports(info: bytes) -> tuple[NumberRow, ...]:
     """Return CapabilityMask2 for a port that has one: without it nobody can say that there are no virtual ports."""
     has_one = PortInfo.capability_mask.decode(info) & CapabilityMask.IS_CAPABILITY_MASK2_SUPPORTED
     return (PortInfo.capability_mask2,) if has_one else ()
-
-
-class _Addresses:
-    """Ports by LID, and by port and node GUID. An address that two nodes have names none."""
-
-    def __init__(self, nodes: Iterable[Node]) -> None:
-        self._by_lid: dict[int, Port | None] = {}
-        self._by_guid: dict[int, Port | None] = {}
-        for node in nodes:
-            ports = [node.port(0)] if node.is_switch else list(node.ports.values())
-            for port in ports:
-                for lid in _lids(port):
-                    _enter(self._by_lid, lid, port)
-                for guid in {port.guid, node.guid} - {0}:
-                    _enter(self._by_guid, guid, port)
-
-    def find(self, lid: int | None, guid: int | None, num: int) -> Port | None:
-        """Return port *num* of who has that LID or GUID; 0 of a CA is the very port."""
-        port = self._by_lid.get(lid) if lid is not None else self._by_guid.get(guid or 0)
-        if port is None or num > port.node.num_ports:
-            return None
-        if port.node.is_switch:
-            return port.node.port(num)
-        return port if num in (0, port.num) else None
-
-
-def _enter(table: dict[int, Port | None], address: int, port: Port) -> None:
-    known = table.setdefault(address, port)
-    if known is not port:
-        table[address] = None
-
-
-def _lids(port: Port) -> range:
-    lid = port.lid
-    if not lid or lid > MAX_UNICAST_LID:
-        return range(0)
-    lmc = PortInfo.lmc.decode(port.info) if port.info is not None else 0
-    return range(lid, lid + (1 << lmc))
 
 
 def _merge(known: NodeSaid, other: NodeSaid, name: str) -> None:

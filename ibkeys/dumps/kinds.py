@@ -10,6 +10,7 @@ from typing import Final
 
 from ibkeys import files
 from ibkeys.dumps import cache, db_csv, netdiscover, saquery, smpquery, subnet_list
+from ibkeys.dumps.lines import unreadable
 from ibkeys.dumps.said import PortSaid, Said
 from ibkeys.errors import FileFormatError
 
@@ -31,8 +32,9 @@ class Kind:
 
 
 SMPQUERY: Final = Kind("smpquery", smpquery.BEGINS, False, files.LARGE, smpquery.read_smpquery)
+CACHE: Final = Kind("ibnetdiscover --cache", None, False, files.LARGE, cache.read_cache)
 KINDS: Final = (
-    Kind("ibnetdiscover --cache", None, False, files.LARGE, cache.read_cache),
+    CACHE,
     Kind("ibdiagnet2.db_csv", db_csv.BEGINS, False, files.STATE, db_csv.read_db_csv),
     Kind("opensm-subnet.lst", subnet_list.BEGINS, True, files.LARGE, subnet_list.read_subnet_list),
     Kind("saquery", saquery.BEGINS, True, files.LARGE, saquery.read_saquery),
@@ -46,9 +48,9 @@ def kind_of(path: Path) -> Kind:
     try:
         head = files.read_head(path, _HEAD)
     except OSError as error:
-        raise FileFormatError(f"cannot be read: {error.strerror or error}", str(path)) from None
+        raise unreadable(path, error) from None
     if head.startswith(cache.MAGIC_BYTES):
-        return KINDS[0]
+        return CACHE
     for line in head.decode("utf-8", "replace").split("\n"):
         for kind in KINDS:
             if kind.begins is not None and kind.begins.match(line):

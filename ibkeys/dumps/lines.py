@@ -83,7 +83,12 @@ def text_lines(path: Path, limit: int) -> Iterator[TextLine]:
                 text = raw.decode("utf-8", "surrogateescape").rstrip("\r\n")
                 yield TextLine(text, name, number)
     except OSError as error:
-        raise FileFormatError(f"cannot be read: {error.strerror or error}", name) from None
+        raise unreadable(path, error) from None
+
+
+def unreadable(path: Path, error: OSError) -> FileFormatError:
+    """Return the error for a file that cannot be read."""
+    return FileFormatError(f"cannot be read: {error.strerror or error}", str(path))
 
 
 def without_messages(lines: Iterator[TextLine]) -> Iterator[TextLine]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from ibkeys.dumps.addresses import end_ports
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import MAX_HOPS
 from ibkeys.printable import counted
@@ -15,8 +16,7 @@ def start_of(fabric: Topology, guids: list[int]) -> Port | None:
     """Return the port that the first of *guids*, of ports or nodes, names; None where there is none of them."""
     for guid in guids:
         for node in fabric.nodes:
-            ports = [node.port(0)] if node.is_switch else [port for _, port in sorted(node.ports.items())]
-            for port in ports:
+            for port in end_ports(node):
                 if guid in (port.guid, node.guid):
                     return port
     return None
@@ -31,7 +31,7 @@ def lay_routes(fabric: Topology, start: Port | None) -> list[str]:
     notes = []
     if start is None:
         node = fabric.nodes[0]
-        start = node.port(0) if node.is_switch else next((node.ports[num] for num in sorted(node.ports)), node.port(1))
+        start = _first_port(node)
         notes.append(f"no file says where it was written, so routes are from {start}")
     fabric.nodes.remove(start.node)
     fabric.nodes.insert(0, start.node)
@@ -56,8 +56,7 @@ def _walk(start: Port) -> set[Node]:
     waiting = deque([start.node])
     while waiting:
         node = waiting.popleft()
-        leave = [port for _, port in sorted(node.ports.items())] if node.is_switch else [start]
-        for port in leave if node.is_switch or node is start.node else ():
+        for port in [port for _, port in sorted(node.ports.items())] if node.is_switch else [start]:
             far = port.peer
             if far is None or len(node.path) >= MAX_HOPS:
                 continue
@@ -68,7 +67,8 @@ def _walk(start: Port) -> set[Node]:
                 reached.add(far.node)
                 far.node.path = path
                 _name_arrival(far.node, far)
-                waiting.append(far.node)
+                if far.node.is_switch:  # no packet goes through another node
+                    waiting.append(far.node)
     return reached
 
 
@@ -76,8 +76,13 @@ def _name_arrival(node: Node, port: Port | None = None) -> None:
     """Let NodeInfo name the port that it is read by, where no file has it as it was read: one that a link reaches."""
     if NodeInfo(node.info).local_port_num or (node.is_switch and port is None):
         return
-    port = port or next((node.ports[num] for num in sorted(node.ports)), node.port(1))
+    port = port or _first_port(node)
     node.info = NodeInfo(node.info).replace(local_port_num=port.num, port_guid=port.port_guid).raw
+
+
+def _first_port(node: Node) -> Port:
+    """Return the end port with the lowest number; port 1 of a node of which no file names one."""
+    return next(iter(end_ports(node)), None) or node.port(1)
 
 
 def _is_described(port: Port) -> bool:

@@ -35,7 +35,6 @@ SWITCH_PORT_NEEDED: Final[tuple[NumberRow, ...]] = (
 )
 """Further ones, of an external port of a switch."""
 
-MOST_PORTS: Final = 254
 MOST_RECORDS: Final = 1_000_000
 """Nodes, ports, links or remarks of one file; the largest fabric has fewer, and more of them would take all memory."""
 

@@ -16,7 +16,7 @@ from ibkeys.dumps.dotted import NODE_RECORD, node_of, split_dotted, take_port_in
 from ibkeys.dumps.lines import TextLine, text_lines, without_messages
 from ibkeys.dumps.said import PortFields, PortSaid, Said
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.mad.const import MAX_UNICAST_LID, P_KEYS_PER_BLOCK
+from ibkeys.mad.const import MAX_PORT, MAX_UNICAST_LID, P_KEYS_PER_BLOCK
 
 PORT_INFO_RECORD: Final = "PortInfoRecord"
 P_KEY_RECORD: Final = "PKeyTableRecord"
@@ -28,8 +28,8 @@ _MOST: Final = {
     "lid": MAX_UNICAST_LID,
     "LID": MAX_UNICAST_LID,
     "EndPortLid": MAX_UNICAST_LID,
-    "Port": 254,
-    "PortNum": 254,
+    "Port": MAX_PORT,
+    "PortNum": MAX_PORT,
     "Block": 2047,
 }
 
@@ -77,8 +77,8 @@ class _Reader:
         elif self.record == NODE and name == "NodeDescription":
             self.description = text.encode("utf-8", "surrogateescape")
         elif self.record == NODE and name in NODE_RECORD:
-            row, words = NODE_RECORD[name]
-            self.node[row.attr] = value_of(line, name, text, row, words)
+            row = NODE_RECORD[name]
+            self.node[row.attr] = value_of(line, name, text, row)
         elif self.record == PORT_INFO_RECORD:
             take_port_info(line, name, text, self.fields)
 
@@ -91,9 +91,10 @@ class _Reader:
         if record == NODE:
             self._node(heading)
             return
-        lid, num = (self.numbers.get(name) for name in _PLACE[record])
+        place = _NUMBERS[record][:2]
+        lid, num = map(self.numbers.get, place)
         if lid is None or num is None:
-            raise heading.error(f"this {record} does not say {' or '.join(_PLACE[record])}")
+            raise heading.error(f"this {record} does not say {' or '.join(place)}")
         if record == PORT_INFO_RECORD:
             port = self.fields.into(PortSaid(None, num, heading.number, at_lid=lid))
             assert port.info is not None
@@ -128,5 +129,4 @@ _NUMBERS: Final = {
     PORT_INFO_RECORD: ("EndPortLid", "PortNum"),
     P_KEY_RECORD: ("LID", "Port", "Block"),
 }
-"""The lines of a record that say which one it is."""
-_PLACE: Final = {PORT_INFO_RECORD: ("EndPortLid", "PortNum"), P_KEY_RECORD: ("LID", "Port")}
+"""The lines of a record that say which one it is: LID, port, block."""

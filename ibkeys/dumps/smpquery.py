@@ -16,9 +16,9 @@ from typing import Final
 
 from ibkeys.dumps.dotted import NODE_INFO, SWITCH_INFO, node_of, split_dotted, take_port_info, value_of
 from ibkeys.dumps.lines import TextLine, text_lines, without_messages
-from ibkeys.dumps.said import MOST_PORTS, PortFields, PortSaid, Said
+from ibkeys.dumps.said import PortFields, PortSaid, Said
 from ibkeys.mad.attributes import SwitchInfo
-from ibkeys.mad.const import MAX_UNICAST_LID
+from ibkeys.mad.const import MAX_PORT, MAX_UNICAST_LID
 
 _HEADING: Final = re.compile(r"# (Node|Port|Switch) info: (.*)")
 _BY_LID: Final = re.compile(r"Lid ([0-9]{1,5})(?: port ([0-9]{1,3}))?", re.ASCII)
@@ -60,9 +60,9 @@ class _Reader:
             self.end_part()
             self._begin(line, heading)
             return
-        row = _ROW.fullmatch(line.text)
-        if row:
-            self._row(line, row)
+        keys = _ROW.fullmatch(line.text)
+        if keys:
+            self._row(line, keys)
             return
         capacity = _CAPACITY.fullmatch(line.text.strip())
         if capacity:
@@ -75,16 +75,16 @@ class _Reader:
         if self.part == "Port":
             take_port_info(line, name, text, self.port)
             return
-        known = (NODE_INFO if self.part == "Node" else SWITCH_INFO).get(name)
-        if known is not None:
-            self.numbers[known[0].attr] = value_of(line, name, text, *known)
+        row = (NODE_INFO if self.part == "Node" else SWITCH_INFO).get(name)
+        if row is not None:
+            self.numbers[row.attr] = value_of(line, name, text, row)
 
     def _begin(self, line: TextLine, heading: re.Match[str]) -> None:
         self.part, self.heading = heading[1], line
         self.port, self.numbers = PortFields(), {}
         place = _BY_LID.match(heading[2])
         self.lid, self.num = (int(place[1]), int(place[2] or 0)) if place else (0, 0)
-        if self.lid > MAX_UNICAST_LID or self.num > MOST_PORTS:
+        if self.lid > MAX_UNICAST_LID or self.num > MAX_PORT:
             raise line.error("the heading has a LID or a port that no port has")
 
     def end_part(self) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ibkeys.apply.by_sm.steps import Prediction
 from ibkeys.apply.opensm.interlocks import drift_of
 from ibkeys.apply.opensm.site import Site, find_site
-from ibkeys.apply.opensm.steps import Prediction
 from ibkeys.apply.survey import Survey, look_at_all
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.file_owners import objections_to_owners

@@ -8,9 +8,9 @@ from typing import Final
 
 from ibkeys.apply.apply import plan_apply, plan_resume, unfinished
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
+from ibkeys.apply.by_sm.settings import Settings
 from ibkeys.apply.carriers import Via, carrier_of, options_of
 from ibkeys.apply.opensm.carrier import OpensmCarrier
-from ibkeys.apply.opensm.course import Settings
 from ibkeys.apply.opensm.site import Site, find_site
 from ibkeys.change.clock import REAL_TIME, ProgressTimeout
 from ibkeys.change.interrupts import Interrupts

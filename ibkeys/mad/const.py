@@ -9,6 +9,8 @@ MAD_SIZE: Final = 256
 """Every MAD has this many bytes (IBA 13.4.2)."""
 SMP_DATA_SIZE: Final = 64
 """Attribute bytes in one SMP (IBA 14.2.1)."""
+MAX_PORT: Final = 254
+"""The highest number of a port (IBA 14.2.5.3, NumPorts)."""
 MAX_HOPS: Final = 63
 """Longest directed route: 64 path entries, the first of them unused (IBA 14.2.1.2)."""
 PERMISSIVE_LID: Final = 0xFFFF

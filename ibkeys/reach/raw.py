@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ibkeys.mad.attributes import PortInfo, SwitchInfo
+from ibkeys.mad.fields import NumberRow
 from ibkeys.topology.enforcement import leaf_of
 from ibkeys.topology.nodes import Port
 
@@ -30,21 +32,19 @@ class RawWay:
 
 def raw_way(source: Port, destination: Port) -> RawWay:
     """Return whether raw packets from *source* get to *destination*, and which switch ports drop them."""
-    on_the_way = [
-        (leaf, field)
-        for leaf, field in ((leaf_of(source), "inbound"), (leaf_of(destination), "outbound"))
-        if leaf is not None
-    ]
-    drops = tuple(RawFilter(leaf, f"FilterRaw{field.title()}") for leaf, field in on_the_way if _filters(leaf, field))
+    inbound = leaf_of(source), PortInfo.filter_raw_inbound, SwitchInfo.filter_raw_inbound_cap
+    outbound = leaf_of(destination), PortInfo.filter_raw_outbound, SwitchInfo.filter_raw_outbound_cap
+    on_the_way = [(leaf, field, cap) for leaf, field, cap in (inbound, outbound) if leaf is not None]
+    drops = tuple(RawFilter(leaf, field.name) for leaf, field, cap in on_the_way if _filters(leaf, field, cap))
     if drops:
         return RawWay(False, drops)
-    is_unknown = not (source.says_peer and destination.says_peer) or any(leaf.info is None for leaf, _ in on_the_way)
+    is_unknown = not (source.says_peer and destination.says_peer) or any(leaf.info is None for leaf, *_ in on_the_way)
     return RawWay(None if is_unknown else True, ())
 
 
-def _filters(port: Port, direction: str) -> bool:
+def _filters(port: Port, field: NumberRow, cap: NumberRow) -> bool:
     """Whether a switch port has the filter on, and its switch does not say that it cannot filter."""
-    info, switch = port.port_info, port.node.switch_info
-    if info is None or not getattr(info, f"filter_raw_{direction}"):
+    if port.info is None or not field.decode(port.info):
         return False
-    return switch is None or bool(getattr(switch, f"filter_raw_{direction}_cap"))
+    switch = port.node.switch_info_raw
+    return switch is None or bool(cap.decode(switch))

@@ -27,7 +27,8 @@ class History:
     """The past of one subnet.
 
     ``events``: what happened, the last ones only (see `MAX_EVENTS`); ``changes``: a count that grows with each change;
-    ``touched_ports`` (index of the node, port number) and ``touched_nodes`` (index): what may differ from the start.
+    ``touched_ports`` (index of the node, port number) and ``touched_nodes`` (index): what may differ from the start;
+    ``fresh_ports`` and ``fresh_nodes``: those of them that may differ from what `forget_fresh` was called for last.
     """
 
     def __init__(self) -> None:
@@ -35,6 +36,8 @@ class History:
         self.changes = 0
         self.touched_ports: set[tuple[int, int]] = set()
         self.touched_nodes: set[int] = set()
+        self.fresh_ports: set[tuple[int, int]] = set()
+        self.fresh_nodes: set[int] = set()
         self._now = 0.0
         self._clock: Callable[[], float] | None = None
 
@@ -54,6 +57,21 @@ class History:
     def follow_clock(self, clock: Callable[[], float] | None) -> None:
         """Let `now` follow *clock* (seconds) where that is ahead of the virtual time; None ends it."""
         self._clock = clock
+
+    def touch_port(self, index: int, number: int) -> None:
+        """Note that a port may have changed."""
+        self.touched_ports.add((index, number))
+        self.fresh_ports.add((index, number))
+
+    def touch_node(self, index: int) -> None:
+        """Note that a node itself may have changed."""
+        self.touched_nodes.add(index)
+        self.fresh_nodes.add(index)
+
+    def forget_fresh(self) -> None:
+        """Note that all changes up to now are kept somewhere."""
+        self.fresh_ports.clear()
+        self.fresh_nodes.clear()
 
     def record(self, kind: str, node: str, port: int, detail: dict[str, Any]) -> None:
         """Note an event, which is a change too."""

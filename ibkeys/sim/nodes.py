@@ -31,9 +31,10 @@ NO_ROUTE: Final = 0xFF
 # Positions in PortInfo of what is read for every SMP.
 KEY: Final = PortInfo.m_key.span
 GUID_CAP_BYTE: Final = PortInfo.guid_cap.byte
-_LID: Final = PortInfo.lid.span
+LID: Final = PortInfo.lid.span
 _STATE_BYTE: Final = PortInfo.port_state.byte
 _STATE_BITS: Final = PortInfo.port_state.mask
+_INITIALIZE: Final = int(PortState.INITIALIZE)
 _LMC_BYTE: Final = PortInfo.lmc.byte
 _LMC_BITS: Final = PortInfo.lmc.mask
 
@@ -194,6 +195,7 @@ class Port:
         if self._p_keys is not None:
             size = BLOCK_SIZE * -(-self.p_key_capacity // P_KEYS_PER_BLOCK)
             self._p_keys = bytearray(bytes(self._p_keys[: 2 * self.p_key_capacity]).ljust(size, b"\0"))
+            self.touch()
 
     @property
     def p_key_bytes(self) -> bytes | None:
@@ -216,18 +218,25 @@ class Port:
 
     def covers(self, lid: int) -> bool:
         """Whether *lid* is one of the LIDs of this end port."""
-        base = int.from_bytes(self.info[_LID])
+        base = int.from_bytes(self.info[LID])
         return base != 0 and base <= lid < base + (1 << (self.info[_LMC_BYTE] & _LMC_BITS))
 
     @property
-    def is_up(self) -> bool:
-        """Whether SMPs pass this port's cable: both ends at least Initialize."""
+    def up_peer(self) -> Port | None:
+        """The port at the other end of the cable where SMPs pass it: both ends are at least Initialize."""
         peer = self.peer
-        return (
-            peer is not None
-            and self.info[_STATE_BYTE] & _STATE_BITS >= PortState.INITIALIZE
-            and peer.info[_STATE_BYTE] & _STATE_BITS >= PortState.INITIALIZE
-        )
+        if (
+            peer is None
+            or self.info[_STATE_BYTE] & _STATE_BITS < _INITIALIZE
+            or peer.info[_STATE_BYTE] & _STATE_BITS < _INITIALIZE
+        ):
+            return None
+        return peer
+
+    @property
+    def is_up(self) -> bool:
+        """Whether SMPs pass this port's cable."""
+        return self.up_peer is not None
 
     def set_states(self, state: int, physical_state: int) -> None:
         """Write PortState and PortPhysicalState, as the link does by itself."""
@@ -247,7 +256,7 @@ class Port:
     def touch(self) -> None:
         """Note that this port may differ from what it was at the start."""
         node = self.node
-        node.history.touched_ports.add((node.index, self.number))
+        node.history.touch_port(node.index, self.number)
 
     def record(self, kind: str, **detail: Any) -> None:
         """Note that something happened at this port."""
@@ -381,7 +390,7 @@ class Node:
 
     def touch(self) -> None:
         """Note that this node may differ from what it was at the start."""
-        self.history.touched_nodes.add(self.index)
+        self.history.touch_node(self.index)
 
     def __repr__(self) -> str:
         return f"<Node {self.node_id} {self.description!r}>"

@@ -21,19 +21,20 @@ def directed(start: Node, ingress: int, path: bytes, hops: int) -> tuple[Node, i
     the node does not have, a dead link. Source: IBA 14.2.2; Linux smi.c.
     """
     node = start
-    back = bytearray(hops + 1)
-    for index in range(1, hops + 1):
-        egress = path[index]
-        if not node.is_switch and (index > 1 or egress != ingress):
+    if hops and not node.is_switch and path[1] != ingress:
+        return None
+    back = bytearray(1)
+    for egress in path[1 : hops + 1]:
+        in_the_middle = len(back) > 1
+        if in_the_middle and (not node.is_switch or node.silent == FORWARDS_NOTHING):
             return None
-        if not 0 < egress <= node.num_ports or (node.silent == FORWARDS_NOTHING and index > 1):
+        if not 0 < egress <= node.num_ports:
             return None
-        port = node.ports[egress]
-        peer = port.peer
-        if peer is None or not port.is_up:
+        peer = node.ports[egress].up_peer
+        if peer is None:
             return None
-        node = peer.node
-        ingress = back[index] = peer.number
+        node, ingress = peer.node, peer.number
+        back.append(ingress)
     return node, ingress, bytes(back)
 
 
@@ -46,8 +47,8 @@ def by_lid(port: Port, lid: int) -> tuple[Node, int] | None:
     if not node.is_switch:
         if port.covers(lid):
             return node, ingress
-        peer = port.peer
-        if peer is None or not port.is_up:
+        peer = port.up_peer
+        if peer is None:
             return None
         node, ingress = peer.node, peer.number
     for _ in range(MAX_LID_HOPS):
@@ -58,9 +59,8 @@ def by_lid(port: Port, lid: int) -> tuple[Node, int] | None:
         egress = forwarding_table(node)[lid] if lid < len(forwarding_table(node)) else NO_ROUTE
         if not 0 < egress <= node.num_ports or node.silent == FORWARDS_NOTHING:
             return None
-        out = node.ports[egress]
-        peer = out.peer
-        if peer is None or not out.is_up:
+        peer = node.ports[egress].up_peer
+        if peer is None:
             return None
         node, ingress = peer.node, peer.number
     return None

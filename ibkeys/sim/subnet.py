@@ -67,6 +67,7 @@ class Subnet:
         for node in self.nodes:
             node.first_lids = first_lids
         self.history.touched_ports.clear()
+        self.history.forget_fresh()
         identity = repr([(node.node_id, node.guid, node.num_ports) for node in self.nodes]) + repr(file.links)
         self.fingerprint = hashlib.sha256(f"{port_guids} {links} {identity}".encode("utf-8", "replace")).hexdigest()
 

@@ -9,14 +9,12 @@ from typing import Final
 
 from ibkeys.errors import ImpossibleValue
 from ibkeys.mad.attributes import NodeInfo, PortInfo
-from ibkeys.mad.const import NodeType, PortState
+from ibkeys.mad.const import MAX_PORT, MAX_UNICAST_LID, NODE_TYPE_NAMES, NodeType, PortState
 from ibkeys.topology.nodes import Node, Port
 
 Problem = tuple[str, str]
 """The field that is meant, by the standard's name, and a sentence."""
 
-LAST_UNICAST_LID: Final = 0xBFFF
-MOST_PORTS: Final = 254
 NO_ENTRIES: Final = "NodeInfo says PartitionCap 0: every port has room for one P_Key at least"
 _NODE_TYPE: Final = NodeInfo.node_type.byte
 _NUM_PORTS: Final = NodeInfo.num_ports.byte
@@ -25,7 +23,6 @@ _LID: Final = PortInfo.lid
 _LMC: Final = PortInfo.lmc
 _STATE: Final = PortInfo.port_state.byte
 _STATE_BITS: Final = PortInfo.port_state.bits
-_NODE_TYPES: Final = frozenset(map(int, NodeType))
 _PORT_STATES: Final = frozenset(map(int, PortState)) - {PortState.NO_CHANGE}
 
 
@@ -33,10 +30,10 @@ def node_problems(said: NodeInfo) -> list[Problem]:
     """Return what is impossible in NodeInfo, except for the port of it that was reached. Source: IBA 14.2.5.3."""
     found: list[Problem] = []
     kind, ports = said.raw[_NODE_TYPE], said.raw[_NUM_PORTS]
-    if kind not in _NODE_TYPES:
+    if kind not in NODE_TYPE_NAMES:
         found.append(("NodeType", f"NodeInfo says NodeType {kind}: valid are 1 (CA), 2 (switch) and 3 (router)"))
-    if not 1 <= ports <= MOST_PORTS:
-        found.append(("NumPorts", f"NodeInfo says NumPorts {ports}: a node has 1 to {MOST_PORTS} ports"))
+    if not 1 <= ports <= MAX_PORT:
+        found.append(("NumPorts", f"NodeInfo says NumPorts {ports}: a node has 1 to {MAX_PORT} ports"))
     if not said.node_guid:
         found.append(("NodeGUID", "NodeInfo says NodeGUID 0: no node has it"))
     if kind == NodeType.SWITCH:
@@ -71,9 +68,9 @@ def port_problems(port: Port) -> list[Problem]:
 
 
 def _lid_problem(lid: int, lmc: int) -> list[Problem]:
-    if lid > LAST_UNICAST_LID:
-        return [("LID", f"PortInfo says LID {lid}: the LIDs of ports end at {LAST_UNICAST_LID}")]
-    if lid and (lid % (1 << lmc) or lid + (1 << lmc) - 1 > LAST_UNICAST_LID):
+    if lid > MAX_UNICAST_LID:
+        return [("LID", f"PortInfo says LID {lid}: the LIDs of ports end at {MAX_UNICAST_LID}")]
+    if lid and (lid % (1 << lmc) or lid + (1 << lmc) - 1 > MAX_UNICAST_LID):
         return [("LMC", f"PortInfo says LID {lid} and LMC {lmc}: the LID must be a multiple of {1 << lmc}")]
     return []
 

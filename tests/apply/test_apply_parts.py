@@ -12,10 +12,11 @@ from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.errors import DeviceGone, Incomplete, NoReply, Refused, StoreError, UsageError
-from ibkeys.mad.const import Method
+from ibkeys.mad.const import AttributeID, Method
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
+from ibkeys.umad.port import Outgoing
 from tests.apply.applying import MORE, apply, opened, resume, state_of, undo
 from tests.apply.lab import ALL, Lab
 from tests.fabricsim import subnet, writer
@@ -156,14 +157,44 @@ def test_a_lost_reply_is_settled_by_a_read_and_the_set_is_not_repeated(lab: Lab,
     assert state_of(stores) == "done"
 
 
-def test_a_lost_set_is_reported_not_repeated_and_resume_sends_it(lab: Lab, stores: StorePaths) -> None:
-    plan = lab.plan({number: entries(0xFFFF, 0x8001) for number in range(1, 7)})
-    lab.net.faults.lose_next("request", method=Method.SET, node=lab.net.node("node05 mlx4_0"))
+def test_a_set_that_provably_never_arrived_is_sent_again(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan({number: entries(0xFFFF, 0x8001) for number in range(1, 7)}, {3: "io"})
+    lab.net.faults.lose_next("request", method=Method.SET, node=lab.net.node("node05 mlx4_0"), count=2)
+    lab.net.faults.lose_next("request", method=Method.SET, attribute=AttributeID.PORT_INFO)
     with opened(lab, stores) as fabric:
         watching = spy(fabric)
-        with pytest.raises(Incomplete, match="was lost: index 1 is 0x0000 instead of 0x8001"):
+        apply(fabric, plan)
+    assert len(sets(watching)) == 13 + 3
+    assert state_of(stores) == "done"
+    assert all(0x8001 in port.p_keys for port in lab.ports)
+
+
+def test_after_a_lost_set_a_table_that_somebody_else_wrote_is_left_alone(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan({5: entries(0xFFFF, 0x8001)})
+    lab.net.faults.lose_next("request", method=Method.SET, node=lab.net.node("node05 mlx4_0"))
+
+    seen: list[Outgoing] = []
+
+    def somebody_writes(outgoing: Outgoing) -> None:
+        seen.append(outgoing)
+        if len(seen) == 2:  # the first is that of the leaf port
+            lab.host(5).p_keys = [0xFFFF, 0, 0x8777]
+
+    with opened(lab, stores) as fabric:
+        watching = spy(fabric, after=at_sets(somebody_writes))
+        with pytest.raises(Incomplete, match="was lost: index 1 is 0x0000 instead of 0x8001; index 2 is 0x8777"):
             apply(fabric, plan)
-        assert len(sets(watching)) == 12
+        assert len(sets(watching)) == 2
+
+
+def test_a_set_that_is_lost_each_time_is_reported_and_resume_sends_it(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan({number: entries(0xFFFF, 0x8001) for number in range(1, 7)})
+    lab.net.faults.lose_next("request", method=Method.SET, node=lab.net.node("node05 mlx4_0"), count=3)
+    with opened(lab, stores) as fabric:
+        watching = spy(fabric)
+        with pytest.raises(Incomplete, match="was lost each time: index 1 is 0x0000 instead of 0x8001"):
+            apply(fabric, plan)
+        assert len(sets(watching)) == 11 + 3
         watching.clear()
         resume(fabric)
         assert len(sets(watching)) == 1

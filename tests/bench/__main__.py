@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.bench.scale import SIZES, rows, table
 from tests.bench.served import bytes_per_node, medians, opensm_seconds, smp_rates
 from tests.fattree import fat_tree
 from tests.integration.ibsim import Ibsim, parse_pkeys, tool
@@ -120,8 +121,8 @@ def whole_fabric(bench: Bench, lines: Sequence[str], sample: int) -> None:
     queries = [f"{tool('smpquery')} -D pkeys {lines[place]}" for place in places]
     loop.write_text("set -e\n" + "".join(f"echo +\n{query}\n" for query in queries))
     shell = bench.on_fabric("sh", str(loop))
-    for place, table in zip(places, shell.output.split("+\n")[1:], strict=True):
-        used = {index: key for index, key in enumerate(parse_pkeys(table)) if key & 0x7FFF}
+    for place, said in zip(places, shell.output.split("+\n")[1:], strict=True):
+        used = {index: key for index, key in enumerate(parse_pkeys(said)) if key & 0x7FFF}
         if used != {key["index"]: int(key["pkey"], 16) for key in ports[place]["pkeys"]}:
             raise RuntimeError(f"smpquery pkeys {lines[place]} prints another table than pkey-show: {ports[place]}")
     seconds = shell.seconds / len(places) * len(lines)
@@ -203,7 +204,7 @@ def served(bench: Bench, netfile: Path, routes: Sequence[str], count: int) -> No
         pairs = smp_rates(ours, bench.sim, loop, WINDOW, count, routes, bench.turns)
     ratio, a, b = medians(pairs)
     figures = f"{a:,.0f} against {b:,.0f} SMPs/s of a bare C loop, window {WINDOW}"
-    bench.add("sim serve / ibsim, SMP rate", f"{ratio:.2f}", "~ 0.33", figures)
+    bench.add("sim serve / ibsim, SMP rate", f"{ratio:.2f}", ">= 0.6", figures)
     ratio, a, b = medians([(opensm_seconds(netfile, Served), opensm_seconds(netfile, Ibsim)) for _ in range(3)])
     bench.add("opensm -o to SUBNET UP, sim serve / ibsim", f"{ratio:.1f}", "<= 10", f"{a:.1f} s against {b:.1f} s")
     size, nodes = bytes_per_node(netfile, ROOT / "tests" / "data" / "fabrics" / "two-switch.net")
@@ -232,6 +233,7 @@ def main() -> None:
     parser.add_argument("--fabric", type=Path, help="net file to measure on (default: a fat tree of 2,048 hosts)")
     parser.add_argument("--turns", type=int, default=5, help="how often each pair takes turns (default 5)")
     parser.add_argument("--smps", type=int, default=100_000, help="SMPs of one turn of the SMP rate")
+    parser.add_argument("--hosts", type=int, nargs="*", default=SIZES, help="sizes of the fat trees of the last table")
     parser.add_argument("--sample", type=int, default=100, help="ports that the shell loop asks")
     args = parser.parse_args()
     about = machine()
@@ -253,6 +255,7 @@ def main() -> None:
             simulated(bench, LARGE)
             served(bench, netfile, list(dict.fromkeys(far))[:WINDOW], args.smps // 2)
     print_table(bench, f"ibkeys, medians of {args.turns} turns ({about})")
+    print(f"\n{table(list(rows(args.hosts)))}")
 
 
 if __name__ == "__main__":

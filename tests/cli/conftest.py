@@ -19,7 +19,9 @@ from ibkeys.plan.document import write_plan
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.sim.state.file import StateFile
 from ibkeys.sim.subnet import Subnet
+from tests import documents
 from tests.apply.lab import Lab
+from tests.client.sasim import SA_KEY
 from tests.corpus import DATA
 from tests.fabricsim import subnet
 from tests.plan.plans import entries
@@ -28,6 +30,8 @@ TWO_SWITCH = f"sim:{DATA / 'fabrics' / 'two-switch.net'}"
 DUAL_HOME = f"sim:{DATA / 'fabrics' / 'dual-home.net'}"
 KEY = 0x9C4E21D7B05A63F8
 OTHER_KEY = 0x0BADC0FFEE0DDF00
+WITH_SA = f"sm=node01 mlx4_0,sa-key={SA_KEY:#x}"
+"""Of a backend: node01 has the SM, whose SA trusts `SA_KEY`."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,7 @@ def run(*args: object, stdin: str | Terminal = "", stdout: type[io.StringIO] = i
         sys.stdin = before
     code = ended.value.code
     assert isinstance(code, int)
+    documents.check(out.getvalue())
     return Result(code, out.getvalue(), err.getvalue())
 
 
@@ -94,6 +99,13 @@ def between_commands(folder: Path) -> Iterator[Subnet]:
     """The fabric of `cli` after one command and before the next. *folder*: ``tmp_path``. What is changed here stays."""
     with closing(StateFile(folder / "fabric", subnet("two-switch"))) as state:
         yield state.subnet  # closing saves it
+
+
+def key_argument(path: Path, key: int) -> str:
+    """Write a key to a file of mode 0600, and return what names it as the value of an option."""
+    path.touch(0o600)
+    path.write_text(f"{key:#018x}\n")
+    return f"@{path}"
 
 
 def written(folder: Path, plan: PartitionPlan) -> Path:
@@ -127,9 +139,14 @@ def cli(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cli:
 def key_file(tmp_path: Path) -> Path:
     """A file of mode 0600 with `KEY`."""
     path = tmp_path / "key"
-    path.touch(0o600)
-    path.write_text(f"{KEY:#018x}\n")
+    key_argument(path, KEY)
     return path
+
+
+@pytest.fixture
+def sa_key(tmp_path: Path) -> str:
+    """The value of --smkey that names a file with `SA_KEY`."""
+    return key_argument(tmp_path / "sa.key", SA_KEY)
 
 
 @pytest.fixture

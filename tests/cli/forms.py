@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.cli.conftest import KEY, TWO_SWITCH, run
+from tests.cli.conftest import KEY, TWO_SWITCH, WITH_SA, key_argument, run
+from tests.client.sasim import SA_KEY
 from tests.corpus import DATA
 from tests.host.kernel.trees import mlx4_sriov
 
-SA_KEY = "0x5a5a000012340001"
 _LEVEL_2 = ("--protect", 2, "--lease", 60)
 _POLICY = """Default=0x7fff, ipoib : ALL=limited, SELF=full ;
 blue=0x21 : 0x0002c903000a1021=full, 0x0002c903000a1031=limited ;
@@ -68,9 +68,9 @@ class _Place:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.spec = f"{TWO_SWITCH},state={folder / 'fabric'},sm=node01 mlx4_0,sa-key={SA_KEY}"
-        self.key = self._secret("m.key", f"{KEY:#018x}")
-        self.sa_key = self._secret("sa.key", SA_KEY)
+        self.spec = f"{TWO_SWITCH},state={folder / 'fabric'},{WITH_SA}"
+        self.key = key_argument(folder / "m.key", KEY)
+        self.sa_key = key_argument(folder / "sa.key", SA_KEY)
         self.policy = self._file("policy.conf", _POLICY)
         self.wished = self._file("wished.conf", _WISHED)
         self.edited = self._file("edited.conf", _POLICY)
@@ -154,12 +154,6 @@ class _Place:
         path = self.folder / name
         path.write_text(text)
         return path
-
-    def _secret(self, name: str, text: str) -> str:
-        path = self.folder / name
-        path.touch(0o600)
-        path.write_text(f"{text}\n")
-        return f"@{path}"
 
 
 _OVERRIDDEN = ("index-0", "default-pkey", "mkey-under-sm", "enforce-blind", "lease-0", "links-initialize")

@@ -12,10 +12,10 @@ import pytest
 from ibkeys.fabric.snapshot import take_snapshot
 from ibkeys.fabric.snapshot_file import save_snapshot
 from ibkeys.keys.fingerprint import Fingerprints
-from tests.cli.conftest import TWO_SWITCH, Cli, run
+from tests.cli.conftest import TWO_SWITCH, WITH_SA, Cli, key_argument, run
+from tests.client.sasim import SA_KEY
 from tests.fabricsim import subnet, tool
 
-SA_KEY = "0x5a5a000012340001"
 EVERYBODY = "Default=0x7fff : ALL=full ;\n"
 COLUMNS = ["policy", "sm_file", "sa", "node"]
 
@@ -23,17 +23,9 @@ COLUMNS = ["policy", "sm_file", "sa", "node"]
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cli:
     """Run commands on two-switch.net with a master SM, whose state lasts for the test."""
-    spec = f"{TWO_SWITCH},state={tmp_path / 'fabric'},sm=node01 mlx4_0,sa-key={SA_KEY}"
+    spec = f"{TWO_SWITCH},state={tmp_path / 'fabric'},{WITH_SA}"
     monkeypatch.setenv("IBKEYS_BACKEND", spec)
     return run
-
-
-@pytest.fixture
-def sa_key(tmp_path: Path) -> str:
-    path = tmp_path / "sa.key"
-    path.touch(0o600)
-    path.write_text(f"{SA_KEY}\n")
-    return f"@{path}"
 
 
 @pytest.fixture
@@ -112,10 +104,8 @@ def test_without_the_sm_key_the_sa_hides_it(cli: Cli, policy: Path) -> None:
 
 
 def test_with_a_wrong_sm_key_it_could_not_be_completed(cli: Cli, policy: Path, tmp_path: Path) -> None:
-    wrong = tmp_path / "wrong.key"
-    wrong.touch(0o600)
-    wrong.write_text("0x666000000000abcd\n")
-    result = cli("compare", "--policy", policy, "--smkey", f"@{wrong}", "-t", "10")
+    wrong = key_argument(tmp_path / "wrong.key", 0x666000000000ABCD)
+    result = cli("compare", "--policy", policy, "--smkey", wrong, "-t", "10")
     assert result.code == 3
     assert "ibkeys: error: SubnAdmGetTable(PortInfoRecord)" in result.err
     assert "a wrong SM_Key" in result.err
@@ -152,7 +142,7 @@ def test_a_snapshot_with_the_word_of_the_sa(cli: Cli, sa_key: str, policy: Path,
     again = cli("compare", "--policy", policy, "--from", file, "-f", "json", "--full")
     assert (again.code, again.json["values"]) == (live.code, live.json["values"]) == (1, live.json["values"])
     assert "a snapshot does not contain the SM's own file" in again.err
-    assert SA_KEY[2:].encode() not in file.read_bytes()
+    assert f"{SA_KEY:016x}".encode() not in file.read_bytes()
 
 
 def test_a_snapshot_without_it(cli: Cli, policy: Path, tmp_path: Path) -> None:

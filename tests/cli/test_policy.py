@@ -18,6 +18,7 @@ from ibkeys.plan.document_reader import read_plan
 from ibkeys.topology.enforcement import ENFORCEMENT_BITS
 from tests.cli.conftest import TWO_SWITCH, Cli, run
 from tests.corpus import DATA
+from tests.fuzz.mutate import mutate
 from tests.sample import SOAK
 
 POLICIES = DATA / "policies"
@@ -139,16 +140,13 @@ def test_mutated_policies_end_with_a_line_and_never_with_a_traceback(tmp_path: P
     rng = random.Random(5)
     good = sorted(path for path in POLICIES.glob("*.conf") if path.stat().st_size < 2000)
     for number in range(500 if SOAK else 40):
-        data = bytearray(rng.choice(good).read_bytes())
-        for _ in range(rng.randint(1, 4)):
-            at = rng.randrange(len(data) + 1)
-            data[at : at + rng.randint(0, 6)] = rng.randbytes(rng.randint(0, 3))
+        data = mutate(rng.choice(good).read_bytes(), rng)
         path = tmp_path / f"{number}.conf"
         path.write_bytes(data)
         result = run("policy-check", path)
         assert result.code in (0, 1)
         assert result.err == ""
-        accepted = parse_policy(bytes(data)).accepted
+        accepted = parse_policy(data).accepted
         assert ("FULL MEMBER OF THE DEFAULT PARTITION: NO ISOLATION" in result.out) == (not accepted)
         if not accepted:
             planned = run("plan", "--backend", TWO_SWITCH, "--policy", path)

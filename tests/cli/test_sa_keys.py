@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import TWO_SWITCH, Cli, run
-
-SA_KEY = "0x5a5a000012340001"
+from tests.cli.conftest import TWO_SWITCH, WITH_SA, Cli, key_argument, run
 
 
 @pytest.fixture
@@ -20,16 +18,8 @@ def cli(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cli:
     deploying = run("mkey-deploy", "--protect", "2", "--per-port", *agreed, "--keystore", tmp_path / "gone")
     assert deploying.code == 0, deploying.err
     (tmp_path / "gone").unlink()
-    monkeypatch.setenv("IBKEYS_BACKEND", f"{spec},sm=node01 mlx4_0,sa-key={SA_KEY}")
+    monkeypatch.setenv("IBKEYS_BACKEND", f"{spec},{WITH_SA}")
     return run
-
-
-@pytest.fixture
-def sa_key(tmp_path: Path) -> str:
-    path = tmp_path / "sa.key"
-    path.touch(0o600)
-    path.write_text(f"{SA_KEY}\n")
-    return f"@{path}"
 
 
 def test_every_port_is_read_and_no_violation_is_counted(cli: Cli, sa_key: str) -> None:
@@ -49,10 +39,8 @@ def test_one_port_is_found_and_read(cli: Cli, sa_key: str) -> None:
 
 
 def test_a_wrong_sm_key_sends_nothing_to_a_port(cli: Cli, tmp_path: Path) -> None:
-    wrong = tmp_path / "wrong.key"
-    wrong.touch(0o600)
-    wrong.write_text("0x6d0c5ad7f00dbeef\n")
-    result = cli("mkey-show", "--all", "--sa-keys", "--smkey", f"@{wrong}", "-d", "-t", "50")
+    wrong = key_argument(tmp_path / "wrong.key", 0x6D0C5AD7F00DBEEF)
+    result = cli("mkey-show", "--all", "--sa-keys", "--smkey", wrong, "-d", "-t", "50")
     assert result.code == 3
     assert "a wrong SM_Key" in result.err
     sent = [line for line in result.err.splitlines() if line.startswith("> ")]

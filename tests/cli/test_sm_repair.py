@@ -15,7 +15,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.opensm import read_key_files
 from ibkeys.umad.simulated import open_simulated
-from tests.cli.conftest import KEY, OTHER_KEY, TWO_SWITCH, Result, run
+from tests.cli.conftest import KEY, OTHER_KEY, TWO_SWITCH, Result, key_argument, run
 
 LEASE = 60
 OUTLOOK = ["ports", "orders", "protected", "violations", "leases", "unknown_leases", "never"]
@@ -58,10 +58,7 @@ class Lab:
         port.subnet.history.changes += 1
 
     def file(self, name: str, key: int) -> str:
-        path = self.folder / name
-        path.touch(0o600)
-        path.write_text(f"{key:#018x}\n")
-        return f"@{path}"
+        return key_argument(self.folder / name, key)
 
     def write_conf(self, key: int, more: str = "") -> None:
         self.conf.write_text(f"m_key {key:#x}\nm_key_protection_level 2\nm_key_lease_period {LEASE}\n{more}")

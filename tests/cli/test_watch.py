@@ -29,7 +29,6 @@ from ibkeys.watch.systemd import Notifier
 from ibkeys.watch.watching import Summary
 from tests.cli.conftest import Result, run
 from tests.cli.hostile import HOSTILE
-from tests.client.sasim import SA_KEY
 from tests.watch.watched import (
     OFFERED,
     host,
@@ -74,14 +73,6 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Played:
     return played
 
 
-@pytest.fixture
-def key(tmp_path: Path) -> str:
-    file = tmp_path / "sa_key"
-    file.touch(0o600)
-    file.write_text(f"{SA_KEY:#x}\n")
-    return f"@{file}"
-
-
 def watch(*options: object) -> Result:
     return run("watch", "--for", 60, *options)
 
@@ -90,10 +81,10 @@ def documents(result: Result) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.out.splitlines()]
 
 
-def test_json_lines_where_there_is_no_terminal(played: Played, key: str) -> None:
+def test_json_lines_where_there_is_no_terminal(played: Played, sa_key: str) -> None:
     net = played.net
     played.acts += [lambda: wrong_p_key(net), lambda: wrong_q_key(net), lambda: wrong_m_key(net)]
-    result = watch("--smkey", key, "--interval", 0)
+    result = watch("--smkey", sa_key, "--interval", 0)
     assert result.code == 0, result.err
     *events, summary = documents(result)
     assert {document["schema"] for document in (*events, summary)} == {"ibkeys.watch/2"}
@@ -110,12 +101,12 @@ def test_json_lines_where_there_is_no_terminal(played: Played, key: str) -> None
     assert f"{OFFERED:x}" not in result.out + result.err
 
 
-def test_one_line_for_people(played: Played, key: str, tmp_path: Path) -> None:
+def test_one_line_for_people(played: Played, sa_key: str, tmp_path: Path) -> None:
     net = played.net
     policy = tmp_path / "partitions.conf"
     policy.write_text("Default=0x7fff : ALL=full ;\nBlue=0x123 : ALL_CAS=full ;\n")
     played.acts += [lambda: wrong_p_key(net), lambda: wrong_p_key(net), lambda: wrong_p_key(net, 0x8456)]
-    result = watch("--smkey", key, "-f", "table", "--policy", policy)
+    result = watch("--smkey", sa_key, "-f", "table", "--policy", policy)
     assert result.code == 0, result.err
     day, first, other, again = result.out.splitlines()
     assert day.endswith(" (times in UTC)")
@@ -127,10 +118,10 @@ def test_one_line_for_people(played: Played, key: str, tmp_path: Path) -> None:
     assert len(first) <= 80
 
 
-def test_guids_and_doubts_with_v(played: Played, key: str) -> None:
+def test_guids_and_doubts_with_v(played: Played, sa_key: str) -> None:
     net = played.net
     played.acts += [lambda: wrong_m_key(net)]
-    result = watch("--smkey", key, "-f", "table", "-v", "--interval", 0)
+    result = watch("--smkey", sa_key, "-f", "table", "-v", "--interval", 0)
     _, line, ends, doubt = result.out.splitlines()
     victim = host(net, 2)
     assert line[10:] == "wrong M_Key: ? > node02 mlx4_0[1], Set(PortInfo) (?)"
@@ -138,15 +129,15 @@ def test_guids_and_doubts_with_v(played: Played, key: str) -> None:
     assert doubt.strip() == "the trap does not say who sent it"
 
 
-def test_counters_of_devices_that_send_no_trap(played: Played, key: str) -> None:
+def test_counters_of_devices_that_send_no_trap(played: Played, sa_key: str) -> None:
     played.acts += [lambda: setattr(host(played.net, 3), "p_key_violations", 2)]
-    result = watch("--smkey", key, "-f", "table", "--interval", 10)
+    result = watch("--smkey", sa_key, "-f", "table", "--interval", 10)
     assert result.out.splitlines()[1][10:] == "P_KeyViolations +2, now 2, at node03 mlx4_0[1]"
 
 
-def test_a_counter_that_has_stopped_does_not_seem_to_rise(played: Played, key: str) -> None:
+def test_a_counter_that_has_stopped_does_not_seem_to_rise(played: Played, sa_key: str) -> None:
     host(played.net, 3).p_key_violations = 0xFFFF
-    result = watch("--smkey", key, "-f", "table", "--interval", 10)
+    result = watch("--smkey", sa_key, "-f", "table", "--interval", 10)
     _, line = result.out.splitlines()
     assert line[10:].startswith("P_KeyViolations, now 65535, at node03 mlx4_0[1]; it is at its maximum: it")
 
@@ -188,22 +179,22 @@ def test_a_wrong_sm_key_is_no_watch_at_all(played: Played, tmp_path: Path) -> No
         (("--count", "0"), "--count"),
     ],
 )
-def test_wrong_usage(played: Played, key: str, tmp_path: Path, options: tuple[str, ...], words: str) -> None:
+def test_wrong_usage(played: Played, sa_key: str, tmp_path: Path, options: tuple[str, ...], words: str) -> None:
     (tmp_path / "log").touch()
-    given = [{"KEY": key, "LOG": str(tmp_path / "log")}.get(word, word) for word in options]
+    given = [{"KEY": sa_key, "LOG": str(tmp_path / "log")}.get(word, word) for word in options]
     result = watch(*given)
     assert result.code == 2
     assert words in result.err
     assert result.out == ""
 
 
-def test_the_command_has_each_event_on_its_standard_input(played: Played, key: str, tmp_path: Path) -> None:
+def test_the_command_has_each_event_on_its_standard_input(played: Played, sa_key: str, tmp_path: Path) -> None:
     net = played.net
     played.acts += [lambda: wrong_p_key(net), lambda: wrong_q_key(net)]
     out = tmp_path / "out"
     script = tmp_path / "append.py"
     script.write_text("import sys; open(sys.argv[1], 'a').write(sys.stdin.read())")
-    result = watch("--smkey", key, "--interval", 0, "--exec", f"{sys.executable} '{script}' '{out}'")
+    result = watch("--smkey", sa_key, "--interval", 0, "--exec", f"{sys.executable} '{script}' '{out}'")
     assert result.code == 0, result.err
     heard = sorted(out.read_text().splitlines())
     assert heard == sorted(result.out.splitlines()[:-1])
@@ -212,12 +203,12 @@ def test_the_command_has_each_event_on_its_standard_input(played: Played, key: s
 
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("form", ["json", "table"])
-def test_a_hostile_name_spoils_no_line(played: Played, key: str, name: str, form: str) -> None:
+def test_a_hostile_name_spoils_no_line(played: Played, sa_key: str, name: str, form: str) -> None:
     net = played.net
     raw = name.encode("utf-8", "surrogateescape")[:64]
     host(net, 2).node.description_bytes = raw.ljust(64, b"\0")
     played.acts += [lambda: wrong_p_key(net)]
-    result = watch("--smkey", key, "--interval", 0, "-f", form, "-v")
+    result = watch("--smkey", sa_key, "--interval", 0, "-f", form, "-v")
     assert result.code == 0, result.err
     if form == "json":
         event, _ = documents(result)
@@ -230,11 +221,11 @@ def test_a_hostile_name_spoils_no_line(played: Played, key: str, name: str, form
 
 
 @pytest.mark.parametrize("name", ["LID 7", "0x0002c903000a1030", "?", " node03 mlx4_0"])
-def test_a_name_that_looks_like_another_port_stands_in_quotes(played: Played, key: str, name: str) -> None:
+def test_a_name_that_looks_like_another_port_stands_in_quotes(played: Played, sa_key: str, name: str) -> None:
     net = played.net
     host(net, 2).node.description_bytes = name.encode().ljust(64, b"\0")
     played.acts += [lambda: wrong_p_key(net)]
-    result = watch("--smkey", key, "--interval", 0, "-f", "table")
+    result = watch("--smkey", sa_key, "--interval", 0, "-f", "table")
     assert f"wrong P_Key 0x8123: '{name}'[1] > node03 mlx4_0[1]" in result.out
 
 
@@ -254,15 +245,15 @@ def test_opensm_s_log_needs_no_sm_key(played: Played, tmp_path: Path) -> None:
     assert (event["source"], event["kind"], event["pkey"]) == ("opensm-log", "bad-p_key-at-switch", "0x8123")
 
 
-def test_it_ends_after_so_many_lines(played: Played, key: str) -> None:
+def test_it_ends_after_so_many_lines(played: Played, sa_key: str) -> None:
     net = played.net
     played.acts += [lambda: wrong_p_key(net), lambda: wrong_q_key(net), lambda: wrong_m_key(net)]
-    result = run("watch", "--smkey", key, "--count", 2, "--interval", 0)
+    result = run("watch", "--smkey", sa_key, "--count", 2, "--interval", 0)
     assert [document.get("kind") for document in documents(result)] == ["bad-p_key", "bad-q_key", None]
 
 
-def test_the_subscriptions_end_with_the_watch(played: Played, key: str) -> None:
-    watch("--smkey", key, "--all-traps")
+def test_the_subscriptions_end_with_the_watch(played: Played, sa_key: str) -> None:
+    watch("--smkey", sa_key, "--all-traps")
     net = played.net
     sent = len([event for event in net.events if event.kind == "report"])
     wrong_p_key(net)

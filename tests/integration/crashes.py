@@ -44,8 +44,27 @@ def crash_environment(served: Ibsim, preloaded: str) -> dict[str, str]:
 
 
 def points_passed(served: Ibsim) -> int:
-    """Return how many points the last command passed, 0 where it was killed."""
-    return int(_points(served).read_text()) if _points(served).exists() else 0
+    """Return how many points the last command passed that counted them, 0 where it was killed."""
+    return len(kinds_passed(served))
+
+
+def kinds_passed(served: Ibsim) -> list[str]:
+    """Return the kind of each point that the last command passed; see crash_driver.py."""
+    return _points(served).read_text().splitlines() if _points(served).exists() else []
+
+
+def first_of_each_kind(kinds: Sequence[str]) -> list[int]:
+    """Return the first point of each kind, in their order.
+
+    Points of one kind are those of the same call by the same lines of ibkeys: writes of one commit, ports of one loop.
+    What is done after a death at one of them is the same, so not each of them has to be tried.
+    """
+    return sorted({kind: number for number, kind in reversed(list(enumerate(kinds)))}.values())
+
+
+def last_of_each_kind(kinds: Sequence[str]) -> list[int]:
+    """Return the last point of each kind, in their order; see `first_of_each_kind`."""
+    return sorted({kind: number for number, kind in enumerate(kinds)}.values())
 
 
 def run_to_a_point(

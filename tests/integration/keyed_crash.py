@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Run, Runs
-from tests.integration.crashes import points_passed, run_to_a_point
+from tests.integration.crashes import kinds_passed, run_to_a_point
 from tests.integration.hosted import Hosted, left_over
 from tests.integration.keyed_opensm import CLOSED, stored_keys
 
@@ -84,21 +84,21 @@ class KeyedScene:
         elif what != "deploy" and has_none:
             self.must(*COMMANDS["deploy"])
 
-    def count(self, what: str) -> int:
-        """Return how many points a command has."""
+    def kinds(self, what: str) -> list[str]:
+        """Return the kind of each point that a command has."""
         self.begin(what)
         return self.points_of(COMMANDS[what])
 
-    def count_going_back(self) -> int:
-        """Return how many points the way back of a rotation has."""
+    def kinds_going_back(self) -> list[str]:
+        """Return the kind of each point that the way back of a rotation has."""
         self.rotated()
         return self.points_of(BACK)
 
-    def points_of(self, words: Sequence[str]) -> int:
-        """Return how many points a command has where it begins now."""
+    def points_of(self, words: Sequence[str]) -> list[str]:
+        """Return the kind of each point that a command has where it begins now."""
         code, said = self.run(words, "count")
         assert code == 0, said
-        return points_passed(self.served)
+        return kinds_passed(self.served)
 
     def kill(self, words: Sequence[str], point: int) -> None:
         """Let a command die at a point, and look at where keys are then."""

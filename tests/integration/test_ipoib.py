@@ -130,26 +130,21 @@ def test_opensm_refuses_the_ports_that_are_said_to_be_kept_out(
         "Rate=0x23, ipoib, rate=10 : ALL_CAS=full ;\n"
         "None=0x24 : ALL_CAS=full ;\n"
     )
-    environment = {**preload(), "SIM_HOST": "H-0002c903000a1030"}
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *words],
+            cwd=fabric.folder,
+            env={**fabric.environment, **preload(), "SIM_HOST": "H-0002c903000a1030"},
+            capture_output=True,
+            text=True,
+            timeout=RUN_TIMEOUT,
+            check=False,
+        )
+
     with running_opensm(fabric, preload=preload(), partitions=policy):
-        done = subprocess.run(
-            [sys.executable, "-m", "ibkeys", "ipoib-check", str(policy), "--members", "-f", "json", "-t", "500"],
-            cwd=fabric.folder,
-            env={**fabric.environment, **environment},
-            capture_output=True,
-            text=True,
-            timeout=RUN_TIMEOUT,
-            check=False,
-        )
-        joined = subprocess.run(
-            [sys.executable, "-c", _JOIN, "=33", "=34", "=35", "=36", "+34", "+35", "+36"],
-            cwd=fabric.folder,
-            env={**fabric.environment, **environment},
-            capture_output=True,
-            text=True,
-            timeout=RUN_TIMEOUT,
-            check=False,
-        )
+        done = run("-m", "ibkeys", "ipoib-check", str(policy), "--members", "-f", "json", "-t", "500")
+        joined = run("-c", _JOIN, "=33", "=34", "=35", "=36", "+34", "+35", "+36")
     assert done.stdout, done.stderr
     kept_out = {each["partition"]: each["keeps_out"] for each in json.loads(done.stdout)["joins"]}
     assert kept_out == {"0x7fff": False, "0x0021": False, "0x0022": True, "0x0023": True, "0x0024": False}

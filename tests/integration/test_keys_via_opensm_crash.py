@@ -1,6 +1,6 @@
 """``mkey-deploy``, ``-rotate``, ``-remove --via opensm`` die: no key is lost, and what was begun is finished or undone.
 
-ibkeys is killed before every system call that writes, and around every rename and every signal.
+ibkeys is killed before system calls that write, and around renames and signals: at one of each kind (`crashes`).
 """
 
 from __future__ import annotations
@@ -10,19 +10,22 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from tests.corpus import DATA
-from tests.integration.crashes import crash_command, crash_environment
+from tests.integration.crashes import crash_command, crash_environment, first_of_each_kind, last_of_each_kind
 from tests.integration.keyed_crash import COMMANDS, THROUGH, KeyedScene
 from tests.integration.keyed_opensm import keyed
 from tests.integration.keyed_standbys import KeyedSite, keyed_site
-from tests.integration.lowering_crash import WAYS_DOWN, LoweringScene
+from tests.integration.lowering_crash import AGAIN, LoweringScene
 
 NET = DATA / "fabrics" / "two-switch.net"
 SAMPLE = 1
-"""Points of each way under `make test`. Under `make soak` all of them, in `PARTS` tests."""
-PARTS = 8
+"""Points of each way under `make test`. Under `make soak` one of each kind, in `PARTS` tests."""
+PARTS = 4
 STRIDE = 5
-"""With a standby one point in so many."""
-WAYS_ON = ("--resume", "--abort")
+"""With a standby one of them in so many."""
+WAYS_ON = {"--resume": first_of_each_kind, "--abort": last_of_each_kind}
+"""How it goes on, and which point of each kind is taken for that."""
+WAYS_DOWN = {AGAIN: first_of_each_kind, "--abort": last_of_each_kind, "--resume": last_of_each_kind}
+"""The same of a lowering of the level."""
 
 
 def every_way_in_parts(test: Callable[..., None]) -> Callable[..., None]:
@@ -43,36 +46,36 @@ def scene(preloaded: str) -> Iterator[KeyedScene]:
 def test_after_a_kill_at_a_point_of_the_sample_it_is_finished_or_undone(
     scene: KeyedScene, what: str, way_on: str
 ) -> None:
-    points = scene.count(what)
+    points = len(scene.kinds(what))
     assert points > 100
     for number in range(SAMPLE):
         scene.cut_off(what, (2 * number + 1) * points // (2 * SAMPLE), way_on)
 
 
 def test_a_way_back_that_was_killed_at_a_point_of_the_sample_is_finished(scene: KeyedScene) -> None:
-    points = scene.count_going_back()
+    points = len(scene.kinds_going_back())
     for number in range(SAMPLE):
         scene.cut_off_going_back((2 * number + 1) * points // (2 * SAMPLE))
 
 
 @every_way_in_parts
-def test_after_a_kill_at_any_point_it_is_finished_or_undone(
+def test_after_a_kill_at_a_point_of_any_kind_it_is_finished_or_undone(
     scene: KeyedScene, what: str, way_on: str, part: int
 ) -> None:
-    for point in range(part, scene.count(what) + 1, PARTS):
+    for point in WAYS_ON[way_on](scene.kinds(what))[part::PARTS]:
         scene.cut_off(what, point, way_on)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(PARTS))
-def test_a_way_back_that_was_killed_at_any_point_is_finished(scene: KeyedScene, part: int) -> None:
-    for point in range(part, scene.count_going_back() + 1, PARTS):
+def test_a_way_back_that_was_killed_at_a_point_of_any_kind_is_finished(scene: KeyedScene, part: int) -> None:
+    for point in first_of_each_kind(scene.kinds_going_back())[part::PARTS]:
         scene.cut_off_going_back(point)
 
 
 def test_a_lowering_that_was_killed_at_a_point_of_the_sample_is_finished_or_the_run_is(scene: KeyedScene) -> None:
     lowering = LoweringScene(scene)
-    points = lowering.count()
+    points = len(lowering.kinds())
     assert points > 50
     for number, way_on in enumerate(WAYS_DOWN, start=1):
         lowering.cut_off(number * points // (len(WAYS_DOWN) + 1), way_on)
@@ -81,11 +84,11 @@ def test_a_lowering_that_was_killed_at_a_point_of_the_sample_is_finished_or_the_
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("way_on", WAYS_DOWN)
-def test_a_lowering_that_was_killed_at_any_point_is_finished_or_the_run_is(
+def test_a_lowering_that_was_killed_at_a_point_of_any_kind_is_finished_or_the_run_is(
     scene: KeyedScene, way_on: str, part: int
 ) -> None:
     lowering = LoweringScene(scene)
-    for point in range(part, lowering.count() + 1, PARTS):
+    for point in WAYS_DOWN[way_on](lowering.kinds())[part::PARTS]:
         lowering.cut_off(point, way_on)
 
 
@@ -122,15 +125,15 @@ def standby_scene(preloaded: str) -> Iterator[StandbyScene]:
 def test_after_a_kill_while_a_standby_is_there_it_is_finished_or_undone(
     standby_scene: StandbyScene, way_on: str
 ) -> None:
-    points = standby_scene.count("rotate")
-    standby_scene.cut_off("rotate", points * 3 // 4, way_on)
+    points = standby_scene.kinds("rotate")
+    standby_scene.cut_off("rotate", len(points) * 3 // 4, way_on)
 
 
 @every_way_in_parts
 def test_after_a_kill_at_many_points_while_a_standby_is_there_it_is_finished_or_undone(
     standby_scene: StandbyScene, what: str, way_on: str, part: int
 ) -> None:
-    for point in range(part, standby_scene.count(what) + 1, PARTS * STRIDE):
+    for point in WAYS_ON[way_on](standby_scene.kinds(what))[part :: PARTS * STRIDE]:
         standby_scene.cut_off(what, point, way_on)
 
 
@@ -140,5 +143,5 @@ def test_a_lowering_that_was_killed_while_a_standby_is_there_is_finished_or_the_
     standby_scene: StandbyScene, way_on: str
 ) -> None:
     lowering = LoweringScene(standby_scene)
-    for point in range(WAYS_DOWN.index(way_on), lowering.count() + 1, PARTS * STRIDE):
+    for point in WAYS_DOWN[way_on](lowering.kinds())[:: 2 * STRIDE]:
         lowering.cut_off(point, way_on)

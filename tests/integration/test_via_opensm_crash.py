@@ -1,7 +1,7 @@
 """``apply --via opensm`` and its undo die, or OpenSM does: what was begun can be finished, and can be undone.
 
-ibkeys is killed before every system call that writes, and around every rename and every signal. OpenSM is killed at
-random MADs and started again with the same arguments.
+ibkeys is killed before system calls that write, and around renames and signals: at one of each kind (`crashes`).
+OpenSM is killed at random MADs and started again with the same arguments.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ import pytest
 from ibkeys.sim.server.outbox import Seen
 from ibkeys.store.journal import Journal, OperationRecord
 from tests.corpus import DATA
-from tests.integration.crashes import run_to_a_point
+from tests.integration.crashes import first_of_each_kind, kinds_passed, last_of_each_kind, run_to_a_point
 from tests.integration.hosted import BLUNT, File, Hosted, Running, Wire, facts, left_over, opensm, plan_for, planned
 from tests.integration.tenants import GREEN, TENANTS
 
 SAMPLE = 2
-"""Points of each way under `make test`. Under `make soak` one in `STRIDE`, others for each way, in `PARTS` tests."""
-STRIDE, PARTS = 3, 4
-WAYS = ("apply, resume", "apply, undo", "undo, undo")
-"""What is cut off, and what comes after it."""
+"""Points of each way under `make test`. Under `make soak` one of each kind, in `PARTS` tests."""
+PARTS = 4
+WAYS = {"apply, resume": first_of_each_kind, "apply, undo": last_of_each_kind, "undo, undo": first_of_each_kind}
+"""What is cut off, and what comes after it; and which point of each kind is taken."""
 MOMENTS, FEW_MOMENTS = 17, 2
 """Moments of each way at which OpenSM dies, under `make soak` and `make test`."""
 
@@ -131,13 +131,14 @@ def scene(preloaded: str) -> Iterator[Scene]:
 # --- ibkeys dies ------------------------------------------------------------------------------------------------------
 
 
-def count(scene: Scene, way: str) -> int:
-    """How many points the first command of *way* has."""
+def kinds(scene: Scene, way: str) -> list[str]:
+    """The kind of each point that the first command of *way* has."""
     scene.begin()
     if way.startswith("undo"):
         scene.must(scene.apply)
-    done, points = scene.run([*scene.undo] if way.startswith("undo") else scene.apply, "count")
+    done, _ = scene.run([*scene.undo] if way.startswith("undo") else scene.apply, "count")
     assert done.returncode == 0, done.stderr
+    points = kinds_passed(scene.served)
     if way.startswith("apply"):
         scene.must([*scene.undo])
     return points
@@ -157,7 +158,7 @@ def cut_off(scene: Scene, way: str, point: int) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_after_a_kill_at_a_point_of_the_sample_it_is_finished_or_undone(scene: Scene, way: str) -> None:
-    points = count(scene, way)
+    points = len(kinds(scene, way))
     assert points > 100
     for number in range(SAMPLE):
         cut_off(scene, way, (2 * number + 1) * points // (2 * SAMPLE))
@@ -166,8 +167,8 @@ def test_after_a_kill_at_a_point_of_the_sample_it_is_finished_or_undone(scene: S
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("way", WAYS)
-def test_after_a_kill_at_any_of_many_points_it_is_finished_or_undone(scene: Scene, way: str, part: int) -> None:
-    for point in range(WAYS.index(way) + STRIDE * part, count(scene, way) + 1, STRIDE * PARTS):
+def test_after_a_kill_at_a_point_of_any_kind_it_is_finished_or_undone(scene: Scene, way: str, part: int) -> None:
+    for point in WAYS[way](kinds(scene, way))[part::PARTS]:
         cut_off(scene, way, point)
 
 

@@ -1,8 +1,8 @@
 """``apply --via ufm:URL`` and its undo are interrupted or killed: what was begun can be finished, and can be undone
 right afterwards.
 
-The row: each question to UFM, when it comes and when it is made but not answered; MADs of the fabric; every system call
-that writes. A named sample of it is in the suite, the whole row is soak.
+The row: each question to UFM, when it comes and when it is made but not answered; MADs of the fabric; one of each kind
+of system calls that write (`crashes`). A named sample of it is in the suite, the whole row is soak.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 
 import pytest
 
 from ibkeys.sim.server.outbox import Seen
 from ibkeys.store.journal import Journal, OperationRecord
-from tests.integration.crashes import crash_command, crash_environment, points_passed
+from tests.integration.crashes import crash_command, crash_environment, first_of_each_kind, kinds_passed
 from tests.integration.tenants import tables
 from tests.integration.ufmed import Ufmed, policy, stored, ufmed
 
@@ -26,8 +27,8 @@ BEFORE = {0x10: {2: "full", 3: "full"}, 0x20: {4: "full", 5: "limited"}}
 AFTER = {0x11: {2: "full", 3: "full"}, 0x20: {4: "full", 5: "full", 6: "limited"}}
 """Two steps on the way, with POST, PUT and DELETE."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
-PARTS = 6
-MADS = 12
+PARTS = 4
+MADS = 6
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Scene:
         self.over, self.preloaded, self.serial = over, preloaded, 0
         self.plan = over.plan(policy(AFTER))
         self.former = self.wire()
+        self.kinds: dict[str, list[str]] = {}
         self.counts = self._count()
 
     def wire(self) -> dict[tuple[int, int], set[int]]:
@@ -116,8 +118,8 @@ class Scene:
         process = self.begin(self.words(first), "count")
         said = self.end(process)
         assert process.returncode == 0, said
-        questions, points = len(self.over.mock.log) - asked, points_passed(self.over.served)
-        counts = {"comes": questions, "made": questions, "mad": mads.passed, "point": points}
+        questions, self.kinds[first] = len(self.over.mock.log) - asked, kinds_passed(self.over.served)
+        counts = {"comes": questions, "made": questions, "mad": mads.passed, "point": len(self.kinds[first])}
         return {(first, kind): count for kind, count in counts.items()}
 
     # --- one that is cut off -----------------------------------------------------------------------------------------
@@ -193,21 +195,21 @@ def test_what_was_cut_off_is_finished_or_undone(scene: Scene, name: str) -> None
     scene.cut_off(SAMPLE[name])
 
 
-def whole_row(counts: dict[tuple[str, str], int]) -> Iterator[Cut]:
-    """Every question with every signal, MADs at random, one in five points; what comes then takes turns."""
+def whole_row(scene: Scene) -> Iterator[Cut]:
+    """Every question, MADs at random, a point of each kind; signals, and what comes then, take turns."""
     chance = random.Random(17)
+    counts, turns = scene.counts, cycle(SIGNALS)
     cuts = [
-        (first, kind, (number + 0.5) / counts[first, kind], by)
+        (first, kind, (number + 0.5) / counts[first, kind], next(turns))
         for first in ("apply", "undo")
         for kind in ("comes", "made")
         for number in range(counts[first, kind])
-        for by in SIGNALS
     ]
     cuts += [(first, "mad", chance.random(), by) for first in ("apply", "undo") for _ in range(MADS) for by in SIGNALS]
     cuts += [
         (first, "point", (number + 0.5) / counts[first, "point"], signal.SIGKILL)
         for first in ("apply", "undo")
-        for number in range(0, counts[first, "point"], 5)
+        for number in first_of_each_kind(scene.kinds[first])
     ]
     for number, (first, kind, at, by) in enumerate(cuts):
         then = ("undo", "resume")[(number + number // 3) % 2] if first == "apply" else "undo"
@@ -217,5 +219,5 @@ def whole_row(counts: dict[tuple[str, str], int]) -> Iterator[Cut]:
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(PARTS))
 def test_whatever_cuts_it_off_it_is_finished_or_undone(scene: Scene, part: int) -> None:
-    for cut in list(whole_row(scene.counts))[part::PARTS]:
+    for cut in list(whole_row(scene))[part::PARTS]:
         scene.cut_off(cut)

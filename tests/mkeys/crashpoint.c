@@ -20,6 +20,13 @@ enum mode { OFF, COUNT, KILL, NO_SPACE, NO_SYNC };
 static enum mode mode = OFF;
 static long left;
 static long passed;
+static void (*told)(const char *call);
+
+/* Whom each point that is counted is told of, by the name of its call. */
+void crash_tell(void (*whom)(const char *call))
+{
+    told = whom;
+}
 
 /* From now on: count points, and when *after* of them have passed do what *what* says. */
 void crash_mode(int what, long after)
@@ -35,11 +42,13 @@ long crash_points(void)
 }
 
 /* A point. Returns whether what is to happen has begun. */
-int crash_point(void)
+static int point(const char *call)
 {
     if (mode == OFF)
         return 0;
     if (left > 0 || mode == COUNT) {
+        if (told)
+            told(call);
         left--;
         passed++;
         return 0;
@@ -49,18 +58,24 @@ int crash_point(void)
     return 1;
 }
 
-static int write_fails(void)
+/* A point that is no system call. */
+int crash_point(void)
 {
-    if (crash_point() && mode == NO_SPACE) {
+    return point("point");
+}
+
+static int write_fails(const char *call)
+{
+    if (point(call) && mode == NO_SPACE) {
         errno = ENOSPC;
         return 1;
     }
     return 0;
 }
 
-static int sync_fails(void)
+static int sync_fails(const char *call)
 {
-    if (crash_point() && mode == NO_SYNC) {
+    if (point(call) && mode == NO_SYNC) {
         errno = EIO;
         return 1;
     }
@@ -69,42 +84,42 @@ static int sync_fails(void)
 
 ssize_t write(int fd, const void *data, size_t size)
 {
-    return write_fails() ? -1 : REAL(ssize_t, write, int, const void *, size_t)(fd, data, size);
+    return write_fails(__func__) ? -1 : REAL(ssize_t, write, int, const void *, size_t)(fd, data, size);
 }
 
 ssize_t pwrite(int fd, const void *data, size_t size, off_t at)
 {
-    return write_fails() ? -1 : REAL(ssize_t, pwrite, int, const void *, size_t, off_t)(fd, data, size, at);
+    return write_fails(__func__) ? -1 : REAL(ssize_t, pwrite, int, const void *, size_t, off_t)(fd, data, size, at);
 }
 
 ssize_t pwrite64(int fd, const void *data, size_t size, off64_t at)
 {
-    return write_fails() ? -1 : REAL(ssize_t, pwrite64, int, const void *, size_t, off64_t)(fd, data, size, at);
+    return write_fails(__func__) ? -1 : REAL(ssize_t, pwrite64, int, const void *, size_t, off64_t)(fd, data, size, at);
 }
 
 int ftruncate(int fd, off_t size)
 {
-    return write_fails() ? -1 : REAL(int, ftruncate, int, off_t)(fd, size);
+    return write_fails(__func__) ? -1 : REAL(int, ftruncate, int, off_t)(fd, size);
 }
 
 int ftruncate64(int fd, off64_t size)
 {
-    return write_fails() ? -1 : REAL(int, ftruncate64, int, off64_t)(fd, size);
+    return write_fails(__func__) ? -1 : REAL(int, ftruncate64, int, off64_t)(fd, size);
 }
 
 int fsync(int fd)
 {
-    return sync_fails() ? -1 : REAL(int, fsync, int)(fd);
+    return sync_fails(__func__) ? -1 : REAL(int, fsync, int)(fd);
 }
 
 int fdatasync(int fd)
 {
-    return sync_fails() ? -1 : REAL(int, fdatasync, int)(fd);
+    return sync_fails(__func__) ? -1 : REAL(int, fdatasync, int)(fd);
 }
 
 int unlink(const char *path)
 {
-    crash_point();
+    point(__func__);
     return REAL(int, unlink, const char *)(path);
 }
 
@@ -116,7 +131,7 @@ int unlink(const char *path)
         va_start(list, flags);                                                                                         \
         permissions = va_arg(list, mode_t);                                                                            \
         va_end(list);                                                                                                  \
-        if (write_fails())                                                                                             \
+        if (write_fails(__func__))                                                                                     \
             return -1;                                                                                                 \
     }                                                                                                                  \
     return call
@@ -143,10 +158,10 @@ int openat64(int folder, const char *path, int flags, ...)
 
 /* A call before which and after which is a point. */
 #define AROUND(call)                                                                                                   \
-    crash_point();                                                                                                     \
+    point(__func__);                                                                                                   \
     int result = call;                                                                                                 \
     int error = errno;                                                                                                 \
-    crash_point();                                                                                                     \
+    point("after");                                                                                                    \
     errno = error;                                                                                                     \
     return result
 
@@ -172,13 +187,13 @@ int renameat2(int from, const char *old, int to, const char *new, unsigned int f
 
 int fchmod(int fd, mode_t permissions)
 {
-    crash_point();
+    point(__func__);
     return REAL(int, fchmod, int, mode_t)(fd, permissions);
 }
 
 int fchown(int fd, uid_t user, gid_t group)
 {
-    crash_point();
+    point(__func__);
     return REAL(int, fchown, int, uid_t, gid_t)(fd, user, group);
 }
 
@@ -200,11 +215,11 @@ long syscall(long number, ...)
     va_end(list);
     int signals = number == SYS_pidfd_send_signal && words[1] != 0;
     if (signals)
-        crash_point();
+        point(__func__);
     long result = REAL(long, syscall, long, ...)(number, words[0], words[1], words[2], words[3], words[4], words[5]);
     int error = errno;
     if (signals)
-        crash_point();
+        point("after");
     errno = error;
     return result;
 }

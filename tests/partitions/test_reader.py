@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import random
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,9 +14,8 @@ from ibkeys.partitions.model import Policy, Rule, broadcast_mgid
 from ibkeys.partitions.reader import MAX_LINE, parse_policy, read_policy
 from ibkeys.partitions.words import c_number, mtu_in_words, rate_in_words
 from tests import corpus
-from tests.partitions.mutating import mutate
+from tests.fuzz.targets.policies import check_sound
 from tests.partitions.recordings import load, recordings
-from tests.sample import SOAK
 
 POLICIES = corpus.files("policies/*.conf")
 VECTORS = [vector for file in corpus.files("vectors/opensm_partitions.json") for vector in corpus.load(file)["vectors"]]
@@ -295,27 +292,6 @@ def test_a_file_that_is_not_there_or_a_folder_is_one_line(tmp_path: Path) -> Non
         with pytest.raises(FileFormatError, match=words) as caught:
             read_policy(path)
         assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("path", POLICIES, ids=corpus.label)
-def test_mutated_policies_are_read_or_refused_with_a_line_never_half_used(path: Path) -> None:
-    rng = random.Random(path.name)
-    text = path.read_text()
-    for _ in range(100 if SOAK else 10):
-        check_sound(parse_policy(mutate(text, rng)))
-
-
-def check_sound(policy: Policy) -> None:
-    problems = (*policy.errors, *policy.warnings)
-    assert all(problem.line >= 1 and problem.column >= 1 and "\n" not in problem.message for problem in problems)
-    assert policy.accepted or policy.errors
-    assert policy.definitions or policy.errors
-    for definition in policy.definitions:
-        assert 1 <= definition.base <= 0x7FFF
-        assert all(rule.guid for rule in definition.rules if rule.who == "GUID")
-    with suppress(FileFormatError):
-        policy.require_accepted()
-        assert policy.accepted
 
 
 @given(st.text(alphabet=st.sampled_from("ALL=full,;:# \n\t0x5mgidSEF1")))

@@ -16,7 +16,7 @@ from ibkeys.sim.netfile import reader
 from ibkeys.sim.netfile.model import NetFile
 from ibkeys.sim.netfile.reader import parse_net_file, parse_net_text
 from ibkeys.umad.sim_spec import DEMO
-from tests.corpus import DATA, files, label
+from tests.corpus import files, label
 
 FABRICS = files("fabrics/*.net")
 PAIR = """\
@@ -170,23 +170,6 @@ def test_a_file_that_cannot_be_read_and_one_that_includes_itself(tmp_path: Path)
     loop.write_text('include "loop.net"\n')
     with pytest.raises(FileFormatError, match="nested more than"):
         parse_net_file(loop)
-
-
-SMALL = (DATA / "fabrics" / "dual-home.net").read_text()
-
-
-@given(data=st.data())
-def test_a_mutated_file_parses_or_raises_the_one_error(data: st.DataObject) -> None:
-    text = SMALL
-    for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(0, len(text)))
-        cut = data.draw(st.integers(0, 12))
-        new = data.draw(
-            st.one_of(st.text(max_size=4), st.sampled_from(['"', "[", "]", "#", "\n", "0x", "=", "@", "(", "99"]))
-        )
-        text = text[:at] + new + text[at + cut :]
-    with suppress(FileFormatError):
-        parse_net_text(text)
 
 
 @given(st.text())

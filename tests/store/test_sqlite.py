@@ -10,6 +10,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import traceback
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -383,3 +384,15 @@ def test_a_name_that_is_no_utf_8_is_a_name(tmp_path: Path) -> None:
     assert copied.query("SELECT x FROM a") == [(7,)]
     copied.close()
     assert sorted(os.listdir(os.fsencode(tmp_path))) == [b"a\xff?", b"b\xff#"]
+
+
+def test_what_was_damaged_into_text_that_is_none_is_not_quoted(tmp_path: Path) -> None:
+    """One bit makes text of a blob: Python's own error about it shows its content, which may be a key."""
+    database = Database(tmp_path / "a.db", COLUMNS)
+    with database.transaction() as connection:
+        connection.execute("INSERT INTO a VALUES (1, 'g', 't', CAST(x'4b45590aff' AS TEXT))")
+    with pytest.raises(StoreError) as caught:
+        database.query("SELECT * FROM a")
+    assert one_line(caught).endswith("the test store is damaged (text that is not UTF-8)")
+    assert "KEY" not in "".join(traceback.format_exception(caught.value))
+    database.close()

@@ -6,9 +6,11 @@ What it takes for an answer is compared with what the scheduler says of the same
 
 from __future__ import annotations
 
+import re
 import socket
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +27,25 @@ from ibkeys.umad.port import ETIMEDOUT, Answer, Incoming, Outgoing
 
 HEADER_SIZE = 56
 """struct ib_user_mad before any port was opened, as here: agent, status, timeout, retries, length, address."""
+
+
+NATIVE = Path(__file__).parents[2] / "native"
+
+
+def declared(file: str) -> set[str]:
+    """Return the structs and functions of the engine that a file of C declares, without comments."""
+    text = re.sub(r"/\*.*?\*/", "", (NATIVE / file).read_text(), flags=re.DOTALL)
+    found = re.findall(r"^(?:struct ibkeys_\w+ {[^}]*}|int ibkeys_\w+\([^)]*\));", text, re.MULTILINE)
+    return {" ".join(each.split()) for each in found}
+
+
+def test_cffi_reads_what_the_compiler_reads() -> None:
+    """A pointer of another type would only be a warning of the compiler, a number of another size not even that."""
+    for_cffi, for_c = declared("umad.cdef.h"), declared("batch.h")
+    whole = {each for each in for_cffi if "..." not in each}  # of the others the compiler fills in what is left out
+    assert whole <= for_c
+    assert {each for each in for_c if each.startswith("int")} <= whole
+    assert len(whole) == 6
 
 
 class Wire:

@@ -11,15 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from ibkeys.apply.carrier import IN_ONE_STEP, Carried, FabricChange, Failed, OnStep, left_open
-from ibkeys.apply.opensm.course import Course, Planning, Settings, parsed, stale
+from ibkeys.apply.by_sm.settings import Settings
+from ibkeys.apply.by_sm.stepped_run import stale, stopped_by
+from ibkeys.apply.by_sm.steps import PolicyStep, Prediction, expectations, phase_of
+from ibkeys.apply.by_sm.watch import Watch
+from ibkeys.apply.carrier import IN_ONE_STEP, Carried, FabricChange, Failed, OnStep
+from ibkeys.apply.opensm.course import Course, Planning, parsed
 from ibkeys.apply.opensm.guards import KEPT_GUARDS, Guards
 from ibkeys.apply.opensm.interlocks import set_aside
 from ibkeys.apply.opensm.policy_files import FileKey, PolicyFile, Way, distinct, steps_back, ways_in
 from ibkeys.apply.opensm.run import Run
 from ibkeys.apply.opensm.site import Site, find_site
-from ibkeys.apply.opensm.steps import PolicyStep, Prediction, expectations, phase_of
-from ibkeys.apply.opensm.watch import Watch
 from ibkeys.apply.remaining import Former, Remaining
 from ibkeys.apply.survey import Survey, look_at_all, read_again
 from ibkeys.change.clock import REAL_TIME, Clock
@@ -140,31 +142,14 @@ class OpensmCarrier:
         self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: OnStep | None
     ) -> Carried:
         """Give OpenSM one policy after the other, each verified on the ports before the next."""
-        run = Run(
-            self._site,
-            self._course,
-            self._prediction,
-            change.phases,
-            operation,
-            self._clock,
-            self._settings.wait,
-            check,
-            progress,
-            self._guards,
-        )
-        carried = run.carried
-        try:
-            carried.notes += self._clean_up(operation)
+        way, wait = (self._course, self._prediction, change.phases), self._settings.wait
+        run = Run(*way, operation, self._clock, wait, check, progress, self._site, self._guards)
+        with stopped_by(run.carried, operation):
+            run.carried.notes += self._clean_up(operation)
             run.make()
             if run.fell_back:
-                self._go_back_from_fallback(operation, carried)
-        except FileChanged as error:
-            carried.problem = left_open(stale(error), operation)
-        except IbkeysError as error:
-            carried.problem = left_open(error, operation)
-        except KeyboardInterrupt as problem:
-            carried.problem = problem
-        return carried
+                self._go_back_from_fallback(operation, run.carried)
+        return run.carried
 
     def _clean_up(self, operation: Operation) -> Iterator[str]:
         """Remove what runs that were killed left beside the files; yield notes on what is none of theirs."""

@@ -8,6 +8,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from ibkeys.apply.by_sm.breaks import breaks_of
+from ibkeys.apply.by_sm.settings import Settings
+from ibkeys.apply.by_sm.stepped_run import stale
+from ibkeys.apply.by_sm.steps import PolicyStep, Prediction, partitions_in, unused_partition
+from ibkeys.apply.by_sm.wanted import enforcement_of, former_enforcement, goal_of, tables_to
 from ibkeys.apply.opensm.interlocks import (
     drift_of,
     objections_to_edits,
@@ -17,9 +22,7 @@ from ibkeys.apply.opensm.interlocks import (
     set_aside,
 )
 from ibkeys.apply.opensm.policy_files import FileKey, PolicyFile, Way, steps_back, ways_in
-from ibkeys.apply.opensm.site import Site
-from ibkeys.apply.opensm.steps import PolicyStep, Prediction, partitions_in, unused_partition
-from ibkeys.apply.opensm.wanted import enforcement_of, former_enforcement, goal_of, policy_for, tables_to
+from ibkeys.apply.opensm.site import Site, policy_for
 from ibkeys.apply.remaining import Former, Remaining
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.file_owners import objections_to_owners
@@ -28,29 +31,12 @@ from ibkeys.errors import FileChanged, Refused, UsageError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.plan.courses import WaitCycle
 from ibkeys.plan.digest import plan_digest
-from ibkeys.plan.model import Break, BreakKind, PartitionPlan
+from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.sm_policies import SmPolicies, groups_that_move, policies_between
 from ibkeys.printable import counted, named
 from ibkeys.topology.enforcement import Enforcement
-from ibkeys.topology.port_id import PortId, PortKey
-
-WAIT: Final = 60.0
-"""Seconds without progress after which OpenSM is signalled once more, and after which it is given up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the user asks of the carrier. ``wait``: see `WAIT`; ``gaps``: pairs may temporarily lose connectivity;
-    ``rewrite``: OpenSM writes every table again first; ``at_once``: an undo rolls back in one step. ``had_gaps``: what
-    is undone was made with ``gaps``."""
-
-    wait: float = WAIT
-    gaps: bool = False
-    rewrite: bool = False
-    at_once: bool = False
-    had_gaps: bool = False
+from ibkeys.topology.port_id import PortKey
 
 
 @dataclass(slots=True)
@@ -321,30 +307,6 @@ class Planning:
         notes += _of_moved_groups(found.moved_groups)
 
 
-def breaks_of(circles: Iterable[WaitCycle[int]], prediction: Prediction) -> tuple[Break, ...]:
-    """Return the circles with the names of their ports: a circle of policies knows port GUIDs only."""
-    ports = {port.guid: port.id for port in prediction.survey.end_ports}
-    breaks = []
-    for circle in circles:
-        shown = WaitCycle(
-            circle.partition,
-            _with_names(circle.leaving, ports),
-            _with_names(circle.entering, ports),
-            tuple((ports[one], ports[other]) for one, other in circle.pairs),
-            tuple(
-                (_with_names(leaving, ports), base, _with_names(entering, ports))
-                for leaving, base, entering in circle.waits
-            ),
-        )
-        kind: BreakKind = "circle" if circle.entering else "no-room"
-        breaks.append(Break(circle.partition, (*shown.leaving, *shown.entering), circle.pairs, shown.message, kind))
-    return tuple(breaks)
-
-
-def _with_names(guids: Sequence[int], ports: Mapping[int, PortId]) -> tuple[PortId, ...]:
-    return tuple(ports[guid] for guid in guids)
-
-
 def _of_moved_groups(moved: Iterable[tuple[int, int, int]]) -> Iterator[str]:
     for mgid, source, target in islice(moved, 3):
         yield (
@@ -362,8 +324,3 @@ def _names(prediction: Prediction) -> Callable[[int], str]:
 def parsed(text: bytes | None) -> Policy | None:
     """Return the policy that OpenSM reads; None where it finds no file."""
     return None if text is None else parse_policy(text)
-
-
-def stale(error: FileChanged) -> Refused:
-    """Return the refusal of a file that somebody else changed, with what differs."""
-    return Refused(f"refused by interlock stale, which cannot be overridden: {error}", "stale", error.difference)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ibkeys.apply.by_sm.steps import Prediction
 from ibkeys.apply.opensm.policy_files import PolicyFile
 from ibkeys.apply.opensm.site import Site
-from ibkeys.apply.opensm.steps import Prediction
 from ibkeys.change.consent import Objection
 from ibkeys.change.target import Target
 from ibkeys.keys.pkey import PKey

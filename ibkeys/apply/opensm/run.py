@@ -2,66 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from ibkeys.apply.carrier import Carried, OnStep, Written
+from ibkeys.apply.by_sm.stepped_run import SteppedRun
+from ibkeys.apply.by_sm.steps import expectations
+from ibkeys.apply.by_sm.watch import Watch, Watched
 from ibkeys.apply.opensm.course import Course
 from ibkeys.apply.opensm.guards import Guards
-from ibkeys.apply.opensm.images import images_of
 from ibkeys.apply.opensm.site import Site
-from ibkeys.apply.opensm.stepped_run import SteppedRun
-from ibkeys.apply.opensm.steps import Prediction, expectations
-from ibkeys.apply.opensm.watch import Watch, Watched
-from ibkeys.change.clock import Clock
 from ibkeys.errors import FileChanged, NotStored
 from ibkeys.plan.order import Phase
-from ibkeys.store.journal import Entry, FileEntry, Operation
+from ibkeys.store.journal import Entry, FileEntry
 from ibkeys.topology.enforcement import ENFORCEMENT_BITS
 from ibkeys.topology.port_id import PortId
 
 
 @dataclass(slots=True)
 class Run(SteppedRun):
-    """One run. ``phases``: what each step of the course changes, port by port; ``check``: called often, raises to stop;
-    ``wait``: seconds without progress after which OpenSM is signalled once more, and after which it is given up.
+    """One run. After ``wait`` seconds without progress OpenSM is signalled once more, and after as many it is given up.
     ``fell_back``: OpenSM turned to its built-in policy, and nothing was done after that."""
 
-    site: Site
     course: Course
-    prediction: Prediction
-    phases: Sequence[Phase]
-    operation: Operation
-    clock: Clock
-    wait: float
-    check: Callable[[], None]
-    progress: OnStep | None
+    site: Site
     guards: Guards
-    carried: Carried = field(default_factory=Carried)
     fell_back: bool = False
 
     def make(self) -> None:
         """Make the steps. Raises what stops it."""
-        course, targets = self.course, self.prediction.survey.targets
-        for number, (step, phase) in enumerate(zip(course.steps, self.phases, strict=True)):
-            self.check()
-            entries = self.operation.record_all(images_of(phase, targets, course.before(number), step.tables))
-            written = self._give(number)
-            seen = self._watch(number)
-            self.fell_back = seen.fell_back
-            if self.fell_back:
-                return
-            if seen.wrong:
-                self._stop(seen, entries, phase)
-                return
-            self.note_silent(seen, is_last=number == len(course.steps) - 1)
-            self.settle(course, number, entries, written)
-        self._verify_files("its present content takes effect when OpenSM sweeps again")
-        for phase in self.phases:
-            for each in phase.steps:
-                key, target = each.port.key, targets[each.port.key]
-                if key not in self.carried.failed:
-                    self.carried.written[key] = Written(target, dict(target.table), self._bits_of(each.port))
+        if self.make_steps():
+            self._verify_files("its present content takes effect when OpenSM sweeps again")
+            self.note_written(self._bits_of)
+
+    def make_step(self, number: int, entries: list[Entry]) -> bool:
+        """Give OpenSM the policy of a step, and wait for the wire."""
+        written = self._give(number)
+        seen = self._watch(number)
+        self.fell_back = seen.fell_back
+        if self.fell_back:
+            return False
+        if seen.wrong:
+            self._stop(seen, entries, self.phases[number])
+            return False
+        self.settle(number, entries, written, seen)
+        return True
 
     def _give(self, number: int) -> list[FileEntry]:
         """Put the files of a step in place, and tell OpenSM."""

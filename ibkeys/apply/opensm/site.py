@@ -14,7 +14,8 @@ from typing import Final, cast
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, UsageError
 from ibkeys.partitions.model import Policy
-from ibkeys.plan.model import Enforce, SmOptions
+from ibkeys.partitions.reader import parse_policy
+from ibkeys.plan.model import Enforce, PartitionPlan, SmOptions
 from ibkeys.sm.instance import Instance, Role
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.managers import Manager, managers_of
@@ -156,3 +157,29 @@ def _find_others(site: Site, seen: Seen) -> None:
             standbys.append(place)
     unreached += [f"host {host.name}: {host.error}" for host in seen.report.hosts if host.error]
     site.standbys, site.out_of_reach = tuple(standbys), tuple(unreached)
+
+
+def policy_for(plan: PartitionPlan, site: Site) -> Policy:
+    """Return the policy of a plan. Raises UsageError where the plan was made for another OpenSM than that of *site*,
+    FileFormatError for a policy that OpenSM would refuse."""
+    if plan.options.disconnect_unconfigured:
+        raise UsageError(
+            "the plan disconnects ports that no partition names, which OpenSM cannot do: plan again without "
+            "--disconnect-unconfigured"
+        ).explained("OpenSM gives each port its default P_Key.")
+    text, made_for = plan.policy.require_text(), plan.sm_options
+    policy = parse_policy(text, plan.policy.file)
+    policy.require_accepted()
+    if made_for is not None and (made_for.enforce, made_for.allow_both_pkeys) != (
+        site.options.enforce,
+        site.options.allow_both_pkeys,
+    ):
+        raise UsageError(
+            f"the plan was made for options that differ from those of {site.master.instance.name}: plan again with "
+            f"--enforce {site.options.enforce}{' --allow-both-pkeys' if site.options.allow_both_pkeys else ''}"
+        ).explained(
+            f"The plan: enforcement {made_for.enforce}, allow_both_pkeys {str(made_for.allow_both_pkeys).upper()}.",
+            f"OpenSM: enforcement {site.options.enforce}, allow_both_pkeys "
+            f"{str(site.options.allow_both_pkeys).upper()}.",
+        )
+    return policy

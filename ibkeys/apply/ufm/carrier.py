@@ -12,10 +12,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from ibkeys.apply.carrier import IN_ONE_STEP, Carried, FabricChange, Failed, NobodyElsewhere, OnStep, left_open
+from ibkeys.apply.by_sm.settings import Settings
+from ibkeys.apply.by_sm.stepped_run import stopped_by
+from ibkeys.apply.by_sm.steps import Prediction, phase_of
+from ibkeys.apply.carrier import IN_ONE_STEP, Carried, FabricChange, Failed, NobodyElsewhere, OnStep
 from ibkeys.apply.going_back import go_back_by_plan
-from ibkeys.apply.opensm.course import Settings
-from ibkeys.apply.opensm.steps import Prediction, phase_of
 from ibkeys.apply.remaining import Former, Remaining
 from ibkeys.apply.survey import Survey, look_at_all
 from ibkeys.apply.ufm.course import Planning, UfmCourse
@@ -23,7 +24,6 @@ from ibkeys.apply.ufm.run import Run
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.consent import Objection
 from ibkeys.change.writer import Writer
-from ibkeys.errors import IbkeysError
 from ibkeys.plan.model import Break, PartitionPlan, SmOptions
 from ibkeys.plan.order import Phase
 from ibkeys.plan.tables.leaf_ports import enforcement_as_is
@@ -127,24 +127,10 @@ class UfmCarrier(NobodyElsewhere):
         self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: OnStep | None
     ) -> Carried:
         """Make one step after the other, each verified on the ports before the next."""
-        run = Run(
-            self._writer,
-            self._ufm,
-            self._course,
-            self._prediction,
-            change.phases,
-            operation,
-            self._clock,
-            self._settings.wait,
-            check,
-            progress,
-        )
-        try:
+        way, wait = (self._course, self._prediction, change.phases), self._settings.wait
+        run = Run(*way, operation, self._clock, wait, check, progress, self._writer, self._ufm)
+        with stopped_by(run.carried, operation):
             run.make()
-        except IbkeysError as error:
-            run.carried.problem = left_open(error, operation)
-        except KeyboardInterrupt as problem:
-            run.carried.problem = problem
         return run.carried
 
     def go_back(self, operation: Operation) -> list[Failed]:

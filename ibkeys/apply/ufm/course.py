@@ -11,9 +11,10 @@ import itertools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from ibkeys.apply.opensm.course import Settings, breaks_of
-from ibkeys.apply.opensm.steps import PolicyStep, Prediction
-from ibkeys.apply.opensm.wanted import enforcement_of, goal_of
+from ibkeys.apply.by_sm.breaks import breaks_of
+from ibkeys.apply.by_sm.settings import Settings
+from ibkeys.apply.by_sm.steps import PolicyStep, Prediction
+from ibkeys.apply.by_sm.wanted import enforcement_of, goal_of
 from ibkeys.apply.remaining import Former, Remaining
 from ibkeys.apply.ufm.stored import Flags, Stored, Words, changes_in, differing, flags_in, with_changes
 from ibkeys.change.consent import Objection

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.apply.carrier import Carried, OnStep, Written
-from ibkeys.apply.opensm.images import images_of
-from ibkeys.apply.opensm.stepped_run import SteppedRun
-from ibkeys.apply.opensm.steps import Prediction, expectations
-from ibkeys.apply.opensm.watch import Watch, Watched
+from ibkeys.apply.by_sm.stepped_run import SteppedRun
+from ibkeys.apply.by_sm.steps import expectations
+from ibkeys.apply.by_sm.watch import Watch, Watched
 from ibkeys.apply.ufm.course import UfmCourse
 from ibkeys.apply.ufm.stored import Stored, Words, differing
-from ibkeys.change.clock import Clock, ProgressTimeout
+from ibkeys.change.clock import ProgressTimeout
 from ibkeys.change.writer import Writer
 from ibkeys.errors import NotStored, Refused, UfmRefused
 from ibkeys.plan.order import Phase
 from ibkeys.printable import named
-from ibkeys.store.journal import Entry, FileEntry, Operation
+from ibkeys.store.journal import Entry, FileEntry
 from ibkeys.topology.port_id import PortKey
 from ibkeys.ufm.answers import UfmPartition
 from ibkeys.ufm.rest import Call, Ufm, resource
@@ -29,42 +26,29 @@ _SHOWS_WITHIN: Final = 10.0
 
 @dataclass(slots=True)
 class Run(SteppedRun):
-    """One run. ``phases``: what each step changes, port by port; ``check``: called often, raises to stop; ``wait``:
-    seconds without progress after which a job, or the ports, are given up."""
+    """One run. After ``wait`` seconds without progress a job, or the ports, are given up."""
 
+    course: UfmCourse
     writer: Writer
     ufm: Ufm
-    course: UfmCourse
-    prediction: Prediction
-    phases: Sequence[Phase]
-    operation: Operation
-    clock: Clock
-    wait: float
-    check: Callable[[], None]
-    progress: OnStep | None
-    carried: Carried = field(default_factory=Carried)
 
     def make(self) -> None:
         """Make the steps. Raises what stops it."""
-        course, targets = self.course, self.prediction.survey.targets
-        for number, (step, phase) in enumerate(zip(course.steps, self.phases, strict=True)):
-            self.check()
-            entries = self.operation.record_all(images_of(phase, targets, course.before(number), step.tables))
-            written, lost = self._ask_for(number)
-            if lost:
-                self._stop(lost, entries, phase)
-                return
-            seen = self._watch(number)
-            if seen.wrong:
-                self._stop_at_wire(seen, entries, phase)
-                return
-            self.note_silent(seen, is_last=number == len(course.steps) - 1)
-            self.settle(course, number, entries, written)
-        for phase in self.phases:
-            for each in phase.steps:
-                key, target = each.port.key, targets[each.port.key]
-                if key not in self.carried.failed:
-                    self.carried.written[key] = Written(target, dict(target.table), {})
+        if self.make_steps():
+            self.note_written(lambda port: {})
+
+    def make_step(self, number: int, entries: list[Entry]) -> bool:
+        """Change the partitions of a step in UFM, and wait for the wire."""
+        written, lost = self._ask_for(number)
+        if lost:
+            self._stop(lost, entries, self.phases[number])
+            return False
+        seen = self._watch(number)
+        if seen.wrong:
+            self._stop_at_wire(seen, entries, self.phases[number])
+            return False
+        self.settle(number, entries, written, seen)
+        return True
 
     # --- UFM ---------------------------------------------------------------------------------------------------------
 
@@ -136,9 +120,10 @@ class Run(SteppedRun):
                 )
 
     def _read_back(self, base: int, words: Words) -> tuple[UfmPartition | None, dict[PortKey | None, str]]:
-        """Return what UFM has, and what it has not stored of *words*, by port; None for what is not a port of the "
-        "fabric.
-        It is read again for a while: clients of UFM have seen it show a change a moment after its answer."""
+        """Return what UFM has, and what it has not stored of *words*, by port: None for what is no port of the fabric.
+
+        It is read again for a while: clients of UFM have seen it show a change a moment after its answer.
+        """
         patience = ProgressTimeout(self.clock, min(self.wait, _SHOWS_WITHIN))
         while True:
             entry = self.ufm.partition(base)

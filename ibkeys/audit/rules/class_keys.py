@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.rule import Verdict, rule
 from ibkeys.classkeys.reading import ANSWERED, ClassKeyReading
 from ibkeys.mad.classes.gmp import KEY_CLASSES
-from ibkeys.mad.classes.key_info import N2NKeyInfo
+from ibkeys.mad.classes.key_info import KeySettings, N2NKeyInfo
 
 NOT_QUERIED: Final = "keys of other classes were not queried (--class-keys queries them)"
-NOT_COUNTED: Final = 0xFFFF
-"""B_KeyViolations of a port that does not count them, or has counted so many."""
 
 
-def _begin(data: AuditInput) -> Verdict:
-    """Begin a verdict; where ports were queried, nodes that did not say who they are make it unknown."""
+def _judged(data: AuditInput, fault_of: Callable[[ClassKeyReading, KeySettings], str | None]) -> Verdict:
+    """Return what *fault_of* says of each port that has a class and said something of its key.
+
+    It returns what is wrong, "" if nothing is, None for a port that is no subject. A port without a class is none
+    either; one that said nothing of use is unknown, and so is all where nodes did not say who they are.
+    """
     if data.snapshot.class_keys is None:
         return Verdict.without(data, NOT_QUERIED)
-    return Verdict.over_fabric(data)
-
-
-def _answers(verdict: Verdict) -> Iterator[ClassKeyReading]:
-    """Yield what ports that have a class said about its key; ports that said nothing of use are unknown.
-
-    A port without a class is no subject. *verdict* says so where all are.
-    """
-    for reading in verdict.data.snapshot.class_keys or ():
-        if reading.state in ANSWERED:
-            yield reading
+    verdict = Verdict.over_fabric(data)
+    for reading in data.snapshot.class_keys:
+        name, settings = KEY_CLASSES[reading.of].key_name, reading.settings
+        if reading.state in ANSWERED and settings is not None:
+            fault = fault_of(reading, settings)
+            if fault:
+                verdict.fail(reading.port, f"{name}: {fault}", _evidence(reading), labels=(reading.of,))
+            elif fault is not None:
+                verdict.passed += 1
         elif reading.state != "absent":
-            message = f"{KEY_CLASSES[reading.of].key_name} is unknown ({reading.state}): {reading.detail}"
+            message = f"{name} is unknown ({reading.state}): {reading.detail}"
             verdict.unknown(reading.port, message, _evidence(reading), labels=(reading.of,))
-    if not (verdict.drafts or verdict.passed or verdict.unknown_as_a_whole):
-        verdict.note = "no queried port has such a key, or no queried port has these classes"
+    verdict.note_if_empty("no queried port has such a key, or no queried port has these classes")
+    return verdict
 
 
 def _evidence(reading: ClassKeyReading) -> dict[str, Mapping[str, Any]]:
@@ -45,11 +45,6 @@ def _evidence(reading: ClassKeyReading) -> dict[str, Mapping[str, Any]]:
         return {name: {"state": reading.state}}
     shown = {"protect_bit": settings.protect_bit, "lease_period": settings.lease_period}
     return {name: {"state": reading.state, **shown, "violations": settings.violations}}
-
-
-def _fail(verdict: Verdict, reading: ClassKeyReading, text: str) -> None:
-    name = KEY_CLASSES[reading.of].key_name
-    verdict.fail(reading.port, f"{name}: {text}", _evidence(reading), labels=(reading.of,))
 
 
 @rule(
@@ -65,13 +60,7 @@ def _fail(verdict: Verdict, reading: ClassKeyReading, text: str) -> None:
 )
 def unset(data: AuditInput) -> Verdict:
     """CK001: key of another class unset."""
-    verdict = _begin(data)
-    for reading in _answers(verdict):
-        if reading.state == "zero":
-            _fail(verdict, reading, "is 0: not set")
-        else:
-            verdict.passed += 1
-    return verdict
+    return _judged(data, lambda reading, settings: "is 0: not set" if reading.state == "zero" else "")
 
 
 @rule(
@@ -88,18 +77,15 @@ def unset(data: AuditInput) -> Verdict:
 )
 def readable(data: AuditInput) -> Verdict:
     """CK002: key of another class readable."""
-    verdict = _begin(data)
-    for reading in _answers(verdict):
-        settings = reading.settings
-        if reading.state == "zero" or settings is None:
-            continue
+
+    def fault(reading: ClassKeyReading, settings: KeySettings) -> str | None:
+        if reading.state == "zero":
+            return None
         if not settings.protect_bit:
-            _fail(verdict, reading, "the protect bit is 0: everybody can read it")
-        elif reading.state == "set" and not reading.with_key:
-            _fail(verdict, reading, "was shown to a query without the key")
-        else:
-            verdict.passed += 1
-    return verdict
+            return "the protect bit is 0: everybody can read it"
+        return "was shown to a query without the key" if reading.state == "set" and not reading.with_key else ""
+
+    return _judged(data, fault)
 
 
 @rule(
@@ -116,16 +102,13 @@ def readable(data: AuditInput) -> Verdict:
 )
 def no_lease(data: AuditInput) -> Verdict:
     """CK003: key of another class without a lease."""
-    verdict = _begin(data)
-    for reading in _answers(verdict):
-        settings = reading.settings
-        if reading.state == "zero" or settings is None:
-            continue
-        if settings.lease_period:
-            verdict.passed += 1
-        else:
-            _fail(verdict, reading, "the lease is 0: its protection never ends")
-    return verdict
+
+    def fault(reading: ClassKeyReading, settings: KeySettings) -> str | None:
+        if reading.state == "zero":
+            return None
+        return "" if settings.lease_period else "the lease is 0: its protection never ends"
+
+    return _judged(data, fault)
 
 
 @rule(
@@ -142,17 +125,14 @@ def no_lease(data: AuditInput) -> Verdict:
 )
 def violations(data: AuditInput) -> Verdict:
     """CK004: violations of a key of another class."""
-    verdict = _begin(data)
-    for reading in _answers(verdict):
-        settings = reading.settings
-        if settings is None or (reading.of == "b" and settings.violations == NOT_COUNTED):
-            continue
+
+    def fault(reading: ClassKeyReading, settings: KeySettings) -> str | None:
+        if settings.violations == KEY_CLASSES[reading.of].not_counted:
+            return None
+        if settings.violations:
+            return f"{settings.violations} violations"
         info = reading.key_info
         between = info.node_key_violations if isinstance(info, N2NKeyInfo) else 0
-        if settings.violations:
-            _fail(verdict, reading, f"{settings.violations} violations")
-        elif between:
-            _fail(verdict, reading, f"{between} violations of the key between nodes")
-        else:
-            verdict.passed += 1
-    return verdict
+        return f"{between} violations of the key between nodes" if between else ""
+
+    return _judged(data, fault)

@@ -25,7 +25,7 @@ from ibkeys.cli.audit.shared_options import FAIL_ON, PROFILE, WAIVERS, fail_on_o
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import is_folded
-from ibkeys.cli.mkeys.classkey import ASK_UNKEYED, CLASS_KEYS, ask_all_ports, refuse_unkeyed_alone
+from ibkeys.cli.mkeys.asking_class_keys import ASK_UNKEYED, CLASS_KEYS, ask_all_ports, refuse_unkeyed_alone
 from ibkeys.cli.opening import load
 from ibkeys.cli.options import Listing, Where
 from ibkeys.cli.policies.aliases import say_aliases

@@ -45,12 +45,7 @@ goal: Final = options.group(
     options.option(
         "--allow-removals", env=False, is_flag=True, help="Remove P_Keys where the policy says so; full to limited too."
     ),
-    options.option(
-        "--allow-break",
-        env=False,
-        is_flag=True,
-        help="Allow a temporary loss of connectivity for the pairs that the plan names.",
-    ),
+    options.allow_break,
     options.option(
         "--lease",
         env=False,

@@ -14,7 +14,7 @@ from ibkeys.classkeys.reading import ANSWERED
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
-from ibkeys.cli.mkeys.classkey import ASK_UNKEYED, CLASS_KEYS, ask_all_ports, refuse_unkeyed_alone
+from ibkeys.cli.mkeys.asking_class_keys import ASK_UNKEYED, CLASS_KEYS, ask_all_ports, refuse_unkeyed_alone
 from ibkeys.cli.opening import open_fabric, open_sa
 from ibkeys.cli.options import AskSa, Where
 from ibkeys.cli.render import write_csv, write_json

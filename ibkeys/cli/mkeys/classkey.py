@@ -6,23 +6,20 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from ibkeys.cli import exits, options
+from ibkeys.cli import options
 from ibkeys.cli.help.command import command
+from ibkeys.cli.mkeys.asking_class_keys import ASK_UNKEYED, say_cost, say_not_asked
 from ibkeys.cli.options import Kind, Listing, Where
 from ibkeys.cli.render import NOTHING, Row
 from ibkeys.cli.showing import Column, read_sheet, show
 from ibkeys.cli.types import NearChoice
 from ibkeys.errors import IbkeysError, UsageError
 from ibkeys.mad.classes.gmp import KEY_CLASSES
-from ibkeys.printable import counted
 
 if TYPE_CHECKING:
-    from ibkeys.classkeys.asking import Question
     from ibkeys.classkeys.reading import ClassKeyReading
-    from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.fabric.source import ReadablePort, Source
     from ibkeys.mad.classes.gmp import KeyClass
-    from ibkeys.scripting import Fabric
     from ibkeys.topology.nodes import Port
 
 _STATE_TEXT: Final = {
@@ -36,27 +33,17 @@ _STATE_TEXT: Final = {
     "not-asked": "unknown: not queried",
 }
 
-CLASSES: Final = options.option(
+_CLASSES: Final = options.option(
     "--class",
     "classes",
     multiple=True,
     type=NearChoice(tuple(KEY_CLASSES)),
     help="Only this class; repeatable.  [default: all four]",
 )
-ASK_UNKEYED: Final = options.option(
-    "--ask-unkeyed",
-    env=False,
-    is_flag=True,
-    help="Query once without a key where none is known: may add a violation and start a lease.",
-)
-
-CLASS_KEYS: Final = options.option(
-    "--class-keys", is_flag=True, help="Also query the ports for CC_Key, VS_Key, N2N manager key and B_Key."
-)
 
 
 @command("classkey-show")
-@CLASSES
+@_CLASSES
 @ASK_UNKEYED
 @options.every_port
 @options.address()
@@ -84,25 +71,26 @@ def classkey_show(
     """
     if ask_unkeyed and where.snapshot is not None:
         raise UsageError("--ask-unkeyed cannot be used with --from, which sends no queries")
-    wanted = classes_named(classes)
+    wanted = _classes_named(classes)
     found: dict[Port, list[ClassKeyReading]] = {}
+    shows_keys = where.show_keys
 
     def ask(source: Source, ports: Sequence[Port]) -> None:
+        nonlocal shows_keys
+        shows_keys = where.show_keys and source.holds_m_keys
         asked = ports if every_port or len(ports) != 1 else [_end_port(ports[0])]
         questions = source.class_key_questions(asked, wanted, ask_unkeyed=ask_unkeyed)
         say_cost(questions)
         for reading in source.ask_class_keys(questions, pkey_idx):
             found.setdefault(reading.port, []).append(reading)
-        shown.append(where.show_keys and source.holds_m_keys)
 
-    shown: list[bool] = []
     sheet = read_sheet(
         where, kind, words, every_port, listing, _read, lambda port: {_ROWS: found.get(port, [])}, True, ask
     )
     readings = [(row, reading) for row in sheet.ports for reading in row.pop(_ROWS)]
-    sheet.ports = [{**row, **values_of(reading, shown[0])} for row, reading in readings]
-    sheet.errors += [{**row, "error": reading.detail} for row, reading in readings if reading.state in _NOT_READ]
-    _say_not_asked(reading for _, reading in readings)
+    sheet.ports = [{**row, **_values_of(reading, shows_keys)} for row, reading in readings]
+    sheet.errors += [{**row, "error": reading.detail} for row, reading in readings if reading.is_unread]
+    say_not_asked(reading for _, reading in readings)
     sheet.is_sweep = brief = sheet.is_sweep or len(readings) > 1  # several classes of one port are a table too
     columns = [
         Column("class", "Class"),
@@ -119,10 +107,9 @@ def classkey_show(
 
 
 _ROWS: Final = "class_keys"
-_NOT_READ: Final = ("silent", "refused")
 
 
-def classes_named(names: Iterable[str]) -> list[KeyClass]:
+def _classes_named(names: Iterable[str]) -> list[KeyClass]:
     """Return the classes that the option names, all without one."""
     chosen = set(names) or set(KEY_CLASSES)
     return [of for name, of in KEY_CLASSES.items() if name in chosen]
@@ -140,63 +127,7 @@ def _end_port(port: Port) -> Port:
     return port
 
 
-def refuse_unkeyed_alone(class_keys: bool, ask_unkeyed: bool) -> None:
-    """Raise UsageError for --ask-unkeyed where no key of a class is asked for."""
-    if ask_unkeyed and not class_keys:
-        raise UsageError("--ask-unkeyed requires --class-keys: without --class-keys no class key is queried")
-
-
-def ask_all_ports(fabric: Fabric, taken: Snapshot, ask_unkeyed: bool, pkey_index: int | None) -> None:
-    """Ask every end port of a snapshot that was just taken for its keys of all classes, and put the answers into it."""
-    questions = fabric.class_key_questions(taken.fabric.end_ports(), KEY_CLASSES.values(), ask_unkeyed=ask_unkeyed)
-    say_cost(questions)
-    taken.class_keys = fabric.ask_class_keys(questions, pkey_index)
-    _say_not_asked(taken.class_keys)
-    silent = [reading for reading in taken.class_keys if reading.state in _NOT_READ]
-    if silent:
-        ports = len({reading.port for reading in silent})
-        exits.warn(
-            f"{counted(ports, 'port')} did not answer for a class: nothing is known of these keys; "
-            f"{silent[0].port}: {silent[0].detail}",
-            "note",
-        )
-
-
-def say_cost(questions: Iterable[Question]) -> None:
-    """Say what asking without keys may cost, before it is done."""
-    ports = {question.port for question in questions if question.may_cost}
-    if ports:
-        exits.warn(
-            f"--ask-unkeyed: {counted(len(ports), 'port')} will be queried without a key, once for each class. A port "
-            "that hides its key may count one violation for each, tell the subnet manager, and show its key to "
-            "everybody after its lease; whether it does is not known"
-        )
-
-
-def _say_not_asked(readings: Iterable[ClassKeyReading]) -> None:
-    from ibkeys.classkeys.asking import NO_KEY_KNOWN, WITHHELD
-
-    readings = list(readings)
-    left = {(reading.port, reading.of) for reading in readings if reading.detail == NO_KEY_KNOWN}
-    if left:
-        names = ", ".join(name for name in KEY_CLASSES if any(of == name for _, of in left))
-        ports = len({port for port, _ in left})
-        exits.warn(
-            f"{counted(ports, 'port')} not queried for {names}: no key is known for them here, and what a query "
-            "without one costs is not known (--ask-unkeyed queries once)",
-            "note",
-        )
-    withheld = {reading.port: reading.detail for reading in readings if reading.detail.startswith(WITHHELD)}
-    if withheld:
-        port, why = next(iter(withheld.items()))
-        exits.warn(
-            f"{counted(len(withheld), 'port')} not queried, although a key is known; "
-            f"{port}: {why.removeprefix(WITHHELD + ': ')}",
-            "note",
-        )
-
-
-def values_of(reading: ClassKeyReading, show_keys: bool) -> dict[str, Any]:
+def _values_of(reading: ClassKeyReading, show_keys: bool) -> dict[str, Any]:
     """Return what a reading says, as the contract has it; ``key_info`` by the names of its class."""
     settings, info = reading.settings, reading.key_info
     return {

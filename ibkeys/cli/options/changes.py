@@ -26,3 +26,10 @@ changing: Final = group(
     option("--force", env=False, is_flag=True, help="Override only the interlock active-sm."),
     option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."),
 )
+
+allow_break: Final = option(
+    "--allow-break",
+    env=False,
+    is_flag=True,
+    help="Allow a temporary loss of connectivity for the pairs that the plan names.",
+)

@@ -57,12 +57,7 @@ _choices: Final = options.group(
         is_flag=True,
         help="Allow the removals of the plan; full to limited counts as one.",
     ),
-    options.option(
-        "--allow-break",
-        env=False,
-        is_flag=True,
-        help="Allow a temporary loss of connectivity for the pairs that the plan names.",
-    ),
+    options.allow_break,
     options.option(
         "--first",
         env=False,
@@ -158,8 +153,8 @@ class _Asked:
 
     def via(self) -> Via:
         """Return which way it shall go."""
+        from ibkeys.apply.by_sm.settings import Settings
         from ibkeys.apply.carriers import Via
-        from ibkeys.apply.opensm.course import Settings
 
         settings = Settings(self.through.sm_wait, self.permissions.breaks, self.rewrite)
         hosts, command = hosts_of(self.where, self.sm_hosts), self.command()

@@ -76,8 +76,8 @@ def undo(
     mkey commands.
     """
     from ibkeys.apply.apply_plan import ApplyHooks
+    from ibkeys.apply.by_sm.settings import Settings
     from ibkeys.apply.carriers import Via
-    from ibkeys.apply.opensm.course import Settings
     from ibkeys.apply.undo import plan_undo
     from ibkeys.change.interrupts import Interrupts
 

@@ -16,11 +16,10 @@ from ibkeys.host.kernel.verbs import NOT_READ, Violations, read_violations
 from ibkeys.host.run_program import Run
 from ibkeys.keys.guid import parse_guid
 from ibkeys.keys.pkey import PKey
-from ibkeys.mad.const import NODE_TYPE_NAMES
+from ibkeys.mad.const import MAX_PORT, NODE_TYPE_NAMES
 from ibkeys.topology.port_id import PortId
 
 CLASS: Final = "class/infiniband"
-MOST_PORTS: Final = 254
 LINK_LAYER: Final = "InfiniBand"
 ACTIVE: Final = 4
 COUNTERS: Final = ("port_xmit_constraint_errors", "port_rcv_constraint_errors")
@@ -95,7 +94,7 @@ def read_ports(sysfs: Sysfs, run: Run | None = None) -> tuple[KernelPort, ...]:
     """
     found = []
     for device in sysfs.names(CLASS) or ():
-        numbers = numbers_in(sysfs.names(f"{CLASS}/{device}/ports", required=True), MOST_PORTS)
+        numbers = numbers_in(sysfs.names(f"{CLASS}/{device}/ports", required=True), MAX_PORT)
         found += [_port(sysfs, run, device, number) for number in numbers if number]
     return tuple(found)
 

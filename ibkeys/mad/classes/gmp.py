@@ -46,7 +46,9 @@ class ClassKeyHeader(MadHeader):
 @dataclass(frozen=True, slots=True)
 class KeyClass:
     """One of the classes. ``name``: as options call it; ``key_name``: its key in the words of people; ``words``: what
-    stands before a method in messages; ``data_offset``: where the attribute begins."""
+    stands before a method in messages; ``data_offset``: where the attribute begins. ``capability``: the bit of
+    ClassPortInfo.CapabilityMask without which a port has no such key, 0 where no bit says so. ``not_counted``: the
+    violations of a port that does not count them, or has counted so many; None where that is not known."""
 
     name: ClassName
     key_name: str
@@ -56,6 +58,8 @@ class KeyClass:
     data_offset: int
     key_info: type[KeyInfo]
     others: tuple[type[ClassAttribute], ...] = ()
+    capability: int = 0
+    not_counted: int | None = None
 
     @property
     def attributes(self) -> Mapping[int, type[Layout]]:
@@ -68,9 +72,9 @@ KEY_CLASSES: Final[Mapping[ClassName, KeyClass]] = {
     each.name: each
     for each in (
         KeyClass("cc", "CC_Key", "Congestion", MgmtClass.CONGESTION, 2, 64, CongestionKeyInfo, (CongestionInfo,)),
-        KeyClass("vs", "VS_Key", "Vendor", MgmtClass.VENDOR_VS, 1, 32, VSKeyInfo),
+        KeyClass("vs", "VS_Key", "Vendor", MgmtClass.VENDOR_VS, 1, 32, VSKeyInfo, capability=VS_KEY_SUPPORTED),
         KeyClass("n2n", "N2N manager key", "Vendor", MgmtClass.VENDOR_N2N, 1, 32, N2NKeyInfo, (NeighborsInfo,)),
-        KeyClass("b", "B_Key", "Baseboard", MgmtClass.BASEBOARD, 1, 64, BKeyInfo),
+        KeyClass("b", "B_Key", "Baseboard", MgmtClass.BASEBOARD, 1, 64, BKeyInfo, not_counted=0xFFFF),
     )
 }
 """All of them, by the names that options have for them."""

@@ -8,7 +8,7 @@ of it was seen on a device.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from ibkeys.mad.fields import Layout, field
 
@@ -136,7 +136,7 @@ class NeighborRecord(ClassAttribute):
     # fmt: on
 
 
-NEIGHBORS: int = 14
+NEIGHBORS: Final = 14
 """Records in one NeighborsInfo."""
 
 

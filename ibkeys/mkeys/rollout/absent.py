@@ -76,16 +76,16 @@ def name_absent_in_new_run(writer: Writer, run: PlannedRun, waits: bool) -> None
         text = f"not read, so it keeps its former M_Key: when it answers, run this again; {_SETTLE}"
     else:
         text = _HAS_ONE
-    ring, places = writer.fabric.ring, nothing_behind(run.found)
-    reasons = {guid: error for near, error in places if (guid := _known_behind(ring, near, absent)) is not None}
-    run.skipped += [
-        PortResult(near.identity(), "skipped", error, unread=True)
-        for near, error in places
-        if _known_behind(ring, near, absent) is None
-    ]
+    reasons: dict[int, str] = {}
+    for near, error in nothing_behind(run.found):
+        guid = _known_behind(writer.fabric.ring, near, absent)
+        if guid is None:
+            run.skipped.append(PortResult(near.identity(), "skipped", error, unread=True))
+        else:
+            reasons[guid] = error
     for port, identity in zip(absent, identities(writer, absent), strict=True):
-        error = reasons.get(port.port_guid)
-        why = f"{text}; at the switch port before it: {error}" if error else text
+        before = reasons.get(port.port_guid)
+        why = f"{text}; at the switch port before it: {before}" if before else text
         run.skipped.append(PortResult(identity, "skipped", why, unread=True))
 
 
@@ -96,9 +96,11 @@ def name_absent_beside_run(
     is taken up again: it leaves them as they are. Raises StoreError."""
     known = {port.port_guid for port in ports}
     absent = [port for port in absent_ports(store, run.found) if port.port_guid not in known]
-    does = "removes it" if last.command == REMOVAL else "gives it a new one"
-    text = f"not read, and not in run {last.id}, so it keeps its M_Key: when it answers, a new {last.command} {does}"
-    text = _HAS_ONE if last.command == "mkey-deploy" else f"{text}; {_SETTLE}"
+    text = _HAS_ONE
+    if last.command != "mkey-deploy":
+        does = "removes it" if last.command == REMOVAL else "gives it a new one"
+        kept = f"not read, and not in run {last.id}, so it keeps its M_Key"
+        text = f"{kept}: when it answers, a new {last.command} {does}; {_SETTLE}"
     run.skipped += [PortResult(identity, "skipped", text, unread=True) for identity in identities(writer, absent)]
 
 

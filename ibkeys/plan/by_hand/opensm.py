@@ -8,16 +8,7 @@ from typing import Final
 from ibkeys.errors import UsageError
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.plan.by_hand.script import (
-    HandScript,
-    HandStep,
-    State,
-    heading,
-    ports_by_guid,
-    refuse_circles,
-    shown_after,
-    states_of,
-)
+from ibkeys.plan.by_hand.script import HandScript, Stage, refuse_circles, script_of
 from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.model import PartitionPlan, SmOptions
 from ibkeys.plan.sm_policies import policies_between
@@ -36,22 +27,18 @@ def opensm_script(plan: PartitionPlan, present: Policy | None, sm_port_guid: int
         raise UsageError("the subnet manager's port is not known: name it with --sm-guid")
     new = parse_policy(plan.policy.require_text(), plan.policy.file)
     options = plan.sm_options or SmOptions.of(plan.options)
-    digest = plan_digest(plan)
-    found = policies_between(present, new, plan.tables, sm_port_guid, options, digest, gaps=gaps)
+    found = policies_between(present, new, plan.tables, sm_port_guid, options, plan_digest(plan), gaps=gaps)
     refuse_circles(found.circles, gaps)
     if len(found.texts) > 1 and present is None:
         raise UsageError(
             f"{len(found.texts) - 1} intermediate policies are needed, and they keep the groups of "
             "OpenSM's present policy: give a copy of that policy with --present FILE"
         )
-    ports, steps = ports_by_guid(plan), []
-    before: State = states_of(plan)[0]
-    for number, (text, state) in enumerate(zip(found.texts, found.states, strict=True), 1):
-        is_last = number == len(found.texts)
-        title = "the policy of the plan" if is_last else "an intermediate policy"
-        steps.append(HandStep(title, tuple(_put(text)), shown_after(ports, before, state)))
-        before = state
-    return HandScript(heading(plan, digest, _HEAD), tuple(steps), _BACK)
+    titles = [*(["an intermediate policy"] * (len(found.texts) - 1)), "the policy of the plan"]
+    stages = [
+        Stage(title, _put(text), state) for title, text, state in zip(titles, found.texts, found.states, strict=True)
+    ]
+    return script_of(plan, stages, _HEAD, _BACK)
 
 
 _HEAD: Final = (

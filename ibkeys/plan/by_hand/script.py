@@ -11,12 +11,22 @@ from dataclasses import dataclass
 
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import PKey
+from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.printable import clean, counted
 from ibkeys.topology.port_id import PortId
 
 State = Mapping[int, frozenset[PKey]]
 """Port GUID → P_Keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What comes next: the ``commands`` of a step, and the P_Keys of each port after it."""
+
+    title: str
+    commands: Iterable[str]
+    state: State
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +77,17 @@ def states_of(plan: PartitionPlan) -> tuple[dict[int, frozenset[PKey]], dict[int
     return had, gets
 
 
-def shown_after(
-    ports: Mapping[int, PortId], before: State, after: State
-) -> tuple[tuple[PortId, tuple[PKey, ...]], ...]:
-    """Return the ports whose P_Keys differ, with what they have afterwards."""
-    return tuple((ports[guid], tuple(sorted(after[guid]))) for guid in ports if before[guid] != after[guid])
+def script_of(plan: PartitionPlan, stages: Iterable[Stage], head: tuple[str, ...], back: tuple[str, ...]) -> HandScript:
+    """Return the script that makes *stages* one after the other. *head*: what a person needs at its beginning; *back*:
+    how to roll back."""
+    ports, steps = ports_by_guid(plan), []
+    before: State = states_of(plan)[0]
+    for stage in stages:
+        changed = (guid for guid in ports if before[guid] != stage.state[guid])
+        shows = tuple((ports[guid], tuple(sorted(stage.state[guid]))) for guid in changed)
+        steps.append(HandStep(stage.title, tuple(stage.commands), shows))
+        before = stage.state
+    return HandScript(_heading(plan, head), tuple(steps), back)
 
 
 def refuse_circles(circles: Collection[object], gaps: bool) -> None:
@@ -83,13 +99,13 @@ def refuse_circles(circles: Collection[object], gaps: bool) -> None:
         )
 
 
-def heading(plan: PartitionPlan, digest: str, how: Iterable[str]) -> tuple[str, ...]:
+def _heading(plan: PartitionPlan, head: tuple[str, ...]) -> tuple[str, ...]:
     """Return how every script begins."""
     return (
         "# Steps by hand, made by `ibkeys plan --script`. Go to the next step only when the check after a step passes.",
-        clean(f"# policy: {plan.policy.file}; digest of the plan: {digest}"),
+        clean(f"# policy: {plan.policy.file}; digest of the plan: {plan_digest(plan)}"),
         "# The fabric must not have changed since this was made: otherwise plan again.",
-        *how,
+        *head,
     )
 
 

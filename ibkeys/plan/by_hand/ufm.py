@@ -11,15 +11,13 @@ from ibkeys.errors import UsageError
 from ibkeys.partitions.model import Policy
 from ibkeys.plan.by_hand.script import (
     HandScript,
-    HandStep,
+    Stage,
     State,
-    heading,
     ports_by_guid,
     refuse_circles,
-    shown_after,
+    script_of,
     states_of,
 )
-from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.plan.steps import one_partition_at_a_time, steps_between
 from ibkeys.printable import counted, named
@@ -56,16 +54,16 @@ def ufm_script(plan: PartitionPlan, gaps: bool) -> HandScript:
     rooms = {table.port.port_guid or 0: table.capacity for table in plan.tables if not table.port.is_external}
     found = steps_between(had, gets, rooms, gaps=gaps)
     refuse_circles(found.circles, gaps)
-    policy, steps = plan.policy.parsed(), []
+    policy, stages = plan.policy.parsed(), []
     before: State = had
     for is_adding, state in one_partition_at_a_time(had, found.states):
         tight = [str(ports[guid]) for guid in without_room(before, state, rooms)]
         if tight:
             raise UsageError(f"{named(tight)}: its P_Key table has no room for the new P_Keys beside the old ones")
         title = "members come" if is_adding else "members go"
-        steps.append(HandStep(title, tuple(_calls(before, state, policy)), shown_after(ports, before, state)))
+        stages.append(Stage(title, _calls(before, state, policy), state))
         before = state
-    return HandScript(heading(plan, plan_digest(plan), _HEAD), tuple(steps), _BACK)
+    return script_of(plan, stages, _HEAD, _BACK)
 
 
 def _calls(before: State, after: State, policy: Policy | None) -> Iterator[str]:

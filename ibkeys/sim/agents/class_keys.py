@@ -6,8 +6,9 @@ what the others do is guessed, and each guess is a field of `ClassRules`, so tha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args, get_type_hints
 
 from ibkeys.keys.classkey import check_class_key
 from ibkeys.mad import offsets as at
@@ -16,7 +17,6 @@ from ibkeys.mad.classes.gmp import (
     CLASS_PORT_INFO,
     KEY_CLASSES,
     NOTICE,
-    VS_KEY_SUPPORTED,
     ClassKeyHeader,
     KeyClass,
     build_class_mad,
@@ -40,6 +40,15 @@ MOST_VIOLATIONS: Final = 0xFFFF
 _GSI_QP: Final = 1
 _CHECKED: Final = frozenset({Method.GET, Method.SET, Method.SEND, Method.TRAP_REPRESS})
 _ASKED_FOR: Final = frozenset({Method.GET, Method.SET})
+_BAD_KEY: Final[Mapping[MgmtClass, tuple[int, type[DataDetails], str]]] = {
+    MgmtClass.CONGESTION: (BAD_CC_KEY, BadCCKeyDetails, "cc_key"),
+    MgmtClass.BASEBOARD: (BAD_B_KEY, BadBKeyDetails, "b_key"),
+    MgmtClass.VENDOR_VS: (BAD_VENDOR_KEY, BadVendorKeyDetails, "key"),
+    MgmtClass.VENDOR_N2N: (BAD_VENDOR_KEY, BadVendorKeyDetails, "key"),
+}
+"""The trap of a wrong key: its number, its details, and the field of these with the key."""
+_GENERIC: Final = frozenset({MgmtClass.CONGESTION, MgmtClass.BASEBOARD})
+"""The classes whose traps are generic notices; those of the vendor classes are a vendor's."""
 
 
 @dataclass(slots=True)
@@ -62,15 +71,8 @@ class ClassRules:
     traps: Literal["sent", "none"] = "sent"
 
 
-CHOICES: Final[dict[str, tuple[str, str]]] = {
-    "absent": ("silence", "status"),
-    "version": ("status", "silence"),
-    "others": ("status", "silence"),
-    "gets": ("answers", "drops"),
-    "portinfo": ("open", "checked"),
-    "violations": ("cleared", "kept"),
-    "lease": ("stops", "runs"),
-    "traps": ("sent", "none"),
+CHOICES: Final[Mapping[str, tuple[str, str]]] = {
+    name: get_args(choices) for name, choices in get_type_hints(ClassRules).items()
 }
 """What each field of `ClassRules` may be."""
 
@@ -89,7 +91,7 @@ def place(
 ) -> ClassAgent:
     """Let *port* have the class *of*, with this key. Returns its state, which a test may look at and set."""
     info = KeySettings.new(key=key, protect_bit=protect_bit, lease_period=lease_period, violations=violations)
-    agent = ClassAgent(bytearray(info.raw), VS_KEY_SUPPORTED if of.name == "vs" else 0)
+    agent = ClassAgent(bytearray(info.raw), of.capability)
     if port.class_agents is None:
         port.class_agents = {}
     port.class_agents[int(of.mgmt_class)] = agent
@@ -180,20 +182,15 @@ def _violation(port: Port, of: KeyClass, rules: ClassRules, agent: ClassAgent, m
 def _notice(port: Port, of: KeyClass, mad: bytes) -> tuple[int, Notice]:
     """Return the trap of a wrong key, and its number. The GID would be the offender's: it is not known here."""
     asked = ClassKeyHeader(mad[: ClassKeyHeader.size])
-    common = {
-        "method": asked.method,
-        "attribute_id": asked.attribute_id,
-        "attribute_modifier": asked.attribute_modifier,
-        "qp": _GSI_QP,
-    }
-    details: DataDetails
-    if of.mgmt_class == MgmtClass.CONGESTION:
-        number, details = BAD_CC_KEY, BadCCKeyDetails.new(**common, cc_key=asked.class_key)
-    elif of.mgmt_class == MgmtClass.BASEBOARD:
-        number, details = BAD_B_KEY, BadBKeyDetails.new(**common, b_key=asked.class_key)
-    else:
-        number, details = BAD_VENDOR_KEY, BadVendorKeyDetails.new(**common, key=asked.class_key)
-    is_generic = int(of.mgmt_class in (MgmtClass.CONGESTION, MgmtClass.BASEBOARD))
+    number, layout, key_field = _BAD_KEY[of.mgmt_class]
+    details = layout.new(
+        method=asked.method,
+        attribute_id=asked.attribute_id,
+        attribute_modifier=asked.attribute_modifier,
+        qp=_GSI_QP,
+        **{key_field: asked.class_key},
+    )
+    is_generic = int(of.mgmt_class in _GENERIC)
     producer = int(port.node.node_type) if is_generic else port.node.vendor_id
     notice = Notice.new(
         is_generic=is_generic,

@@ -47,5 +47,6 @@ def set_state(request: Request) -> Answer | None:
     status = OK if sm.state in before else INVALID
     if status == OK and after is not None:
         sm.state = int(after)
+        request.node.touch()
     shown = get(request._replace(modifier=0))
     return None if shown is None else (status, shown[1])

@@ -6,6 +6,7 @@ SMP arrived on; the route and the reply are those of `ibkeys.sim.mad_carrier`.
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
 from ibkeys.mad import offsets as at
@@ -242,9 +243,11 @@ SET: Final[dict[int, Handler]] = {
     extended_port_info.ATTRIBUTE: _set_extended_port_info,
 }
 _HANDLERS: Final[dict[int, dict[int, Handler]]] = {int(Method.GET): GET, int(Method.SET): SET}
-_CHECKED: Final = frozenset({Method.GET, Method.SET, Method.TRAP_REPRESS})
+_ASKED: Final = struct.Struct(">H2xI")
+"""AttributeID and AttributeModifier."""
+_CHECKED: Final = frozenset(map(int, (Method.GET, Method.SET, Method.TRAP_REPRESS)))
 """The methods that the M_Key guards (IBA 14.2.4)."""
-_NOT_ANSWERED: Final = frozenset({Method.SEND, Method.TRAP, Method.REPORT, Method.TRAP_REPRESS})
+_NOT_ANSWERED: Final = frozenset(map(int, (Method.SEND, Method.TRAP, Method.REPORT, Method.TRAP_REPRESS)))
 
 
 def answer(node: Node, ingress: int, mad: bytes, traps: Traps) -> Answer | Drop:
@@ -254,8 +257,8 @@ def answer(node: Node, ingress: int, mad: bytes, traps: Traps) -> Answer | Drop:
     """
     if mad[at.CLASS_VERSION] != 1:
         return BAD_VERSION, mad[at.DATA]
-    method, attribute = mad[at.METHOD], int.from_bytes(mad[at.ATTRIBUTE_ID])
-    modifier = int.from_bytes(mad[at.ATTRIBUTE_MODIFIER])
+    method = mad[at.METHOD]
+    attribute, modifier = _ASKED.unpack_from(mad, at.ASKED.start)
     verdict = mkey_check.ACCEPTED
     if method in _CHECKED:
         verdict = mkey_check.check(node.arrival_port(ingress), mad, traps)

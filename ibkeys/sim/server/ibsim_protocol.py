@@ -140,7 +140,12 @@ def port_number(data: bytes) -> int:
 
 def packet_lid(lid: int) -> bytes:
     """Return a LID as data packets carry it: a 16-bit number in network order, assigned to a 32-bit one of the host."""
-    return _NUMBER.pack(int.from_bytes(lid.to_bytes(2), _NATIVE))
+    return network_lid(lid.to_bytes(2))
+
+
+def network_lid(raw: bytes) -> bytes:
+    """Return as `packet_lid` does a LID that is two bytes in network order already."""
+    return _BEFORE_LID + raw + _AFTER_LID
 
 
 def lid(raw: bytes) -> int:
@@ -150,7 +155,7 @@ def lid(raw: bytes) -> int:
 
 def reply(request: bytes, slid: bytes, mad: bytes) -> bytes:
     """Return the packet that answers *request* with *mad*: sender and receiver are swapped. *slid*: the requester's."""
-    return b"".join((slid, request[DLID], request[SQP], request[DQP], _ANSWERED, _MAD_LENGTH, mad))
+    return b"".join((slid, request[DLID], request[SQP], request[DQP], _ANSWERED_WHOLE, mad))
 
 
 def handed_on(sent: bytes, slid: bytes, mad: bytes) -> bytes:
@@ -170,7 +175,9 @@ def header(dlid: bytes, slid: bytes, dqp: bytes, sqp: bytes, status: int = 0, le
 
 _NATIVE: Final = "little" if struct.pack("=H", 1)[0] else "big"
 _LID_AT: Final = 0 if _NATIVE == "little" else 2
+_BEFORE_LID: Final = bytes(_LID_AT)
+_AFTER_LID: Final = bytes(2 - _LID_AT)
 _PADDING: Final = bytes(4)
 _ANSWERED: Final = bytes(4) + _PADDING
-_MAD_LENGTH: Final = MAD_SIZE.to_bytes(8)
+_ANSWERED_WHOLE: Final = _ANSWERED + MAD_SIZE.to_bytes(8)
 _QPS: Final = slice(DQP.start, SQP.stop)

@@ -22,7 +22,7 @@ from ibkeys.mad.inform import InformInfo
 from ibkeys.mad.sa import SA_CLASS_VERSION, SA_HEADER_SIZE
 from ibkeys.mad.smp import HEADER_SIZE as LEAST_MAD
 from ibkeys.sim.deliveries import Delivery, Drop, Outcome
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import LID, Port
 from ibkeys.sim.server import awaited
 from ibkeys.sim.server import ibsim_protocol as protocol
 from ibkeys.sim.server.awaited import AGENT, SLOT, PendingRequests
@@ -271,7 +271,7 @@ def _sent(client: Client, raw: bytes, mad: bytes) -> _Sent:
         mad = mad[: SLOT.start] + client.slot_bytes + mad[SLOT.stop :]
     slid = raw[protocol.SLID]
     if slid == protocol.NO_LID:
-        slid = protocol.packet_lid(client.port.lid)
+        slid = protocol.network_lid(bytes(client.port.info[LID]))
     return _Sent(client, raw, mad, slid, asks)
 
 

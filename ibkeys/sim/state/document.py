@@ -1,8 +1,9 @@
-"""The state of a subnet as a JSON document: only what differs from a fresh subnet of the same net file."""
+"""The state of a subnet as a JSON document: what differs from a fresh subnet of the same net file, or has changed since
+the last document."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from ibkeys.errors import StoreError
@@ -22,34 +23,52 @@ _MOST_ROUTES: Final = 48 * 1024
 
 def dump_state(subnet: Subnet) -> dict[str, Any]:
     """Return what differs from a fresh subnet of the same file, as a JSON document. It holds keys."""
+    return _document(subnet, subnet.history.touched_ports, subnet.history.touched_nodes)
+
+
+def dump_changes(subnet: Subnet) -> dict[str, Any]:
+    """Return what has changed since `History.forget_fresh`, as a document to load after the earlier ones. It holds
+    keys."""
+    return _document(subnet, subnet.history.fresh_ports, subnet.history.fresh_nodes)
+
+
+def _document(subnet: Subnet, ports: Iterable[tuple[int, int]], touched: Iterable[int]) -> dict[str, Any]:
     nodes, history = subnet.nodes, subnet.history
     return {
         "version": VERSION,
         "fabric": subnet.fingerprint,
         "now": history.now,
         "class_rules": class_keys.dump_rules(subnet.carrier.class_rules),
-        "ports": [_dump_port(nodes[index].ports[number]) for index, number in sorted(history.touched_ports)],
-        "nodes": [_dump_node(nodes[index]) for index in sorted(history.touched_nodes)],
+        "ports": [_dump_port(nodes[index].ports[number]) for index, number in sorted(ports)],
+        "nodes": [_dump_node(nodes[index]) for index in sorted(touched)],
     }
 
 
-def load_state(subnet: Subnet, document: dict[str, Any]) -> None:
-    """Bring a fresh subnet of the same file to the state of a `dump_state`. Raises StoreError."""
-    nodes, history = subnet.nodes, subnet.history
+def load_state(subnet: Subnet, document: dict[str, Any], *changes: dict[str, Any]) -> None:
+    """Bring a fresh subnet of the same file to the state of a `dump_state` and the *changes* after it. Raises
+    StoreError."""
     try:
-        if document["version"] != VERSION:
-            raise StoreError(f"simulator state of version {document['version']!r}; version {VERSION} is known")
-        if document["fabric"] != subnet.fingerprint:
-            raise StoreError("the simulator state belongs to another net file (or to other port-guids= or links=)")
-        for record in document["nodes"]:
-            _load_node(nodes, subnet.managers, record)  # first, because capacities decide how large tables are
-        loaded = [_load_port(nodes, record) for record in document["ports"]]
-        for port in loaded:
+        ports = {port: None for each in (document, *changes) for port in _load(subnet, each)}
+        for port in ports:
             _check_cable(port)
-        class_keys.load_rules(subnet.carrier.class_rules, document.get("class_rules", {}))
-        history.advance(max(0.0, seconds_of(document["now"]) - history.now))
+        last = changes[-1] if changes else document
+        class_keys.load_rules(subnet.carrier.class_rules, last.get("class_rules", {}))
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
         raise StoreError(f"damaged simulator state: {type(error).__name__}") from None
+
+
+def _load(subnet: Subnet, document: dict[str, Any]) -> list[Port]:
+    """Bring a subnet to what one document says; returns the ports that it names."""
+    nodes, history = subnet.nodes, subnet.history
+    if document["version"] != VERSION:
+        raise StoreError(f"simulator state of version {document['version']!r}; version {VERSION} is known")
+    if document["fabric"] != subnet.fingerprint:
+        raise StoreError("the simulator state belongs to another net file (or to other port-guids= or links=)")
+    for record in document["nodes"]:
+        _load_node(nodes, subnet.managers, record)  # first, because capacities decide how large tables are
+    loaded = [_load_port(nodes, record) for record in document["ports"]]
+    history.advance(max(0.0, seconds_of(document["now"]) - history.now))
+    return loaded
 
 
 def _dump_port(port: Port) -> dict[str, Any]:
@@ -82,14 +101,15 @@ def _load_port(nodes: Sequence[Node], record: dict[str, Any]) -> Port:
     )
     port.lease_deadline = seconds_of(record["lease_deadline"]) if "lease_deadline" in record else None
     port.class_agents = class_keys.load_agents(record["class_keys"]) if "class_keys" in record else None
-    if "virtualization" in record:
-        port.virtualization = bytes_of(record["virtualization"], VirtualizationInfo.size)
+    port.virtualization = (
+        bytes_of(record["virtualization"], VirtualizationInfo.size) if "virtualization" in record else None
+    )
     if "counters" in record:
         basic, extended = record["counters"]
         fresh = Counters()
         port.counters = Counters(bytes_of(basic, len(fresh.basic)), bytes_of(extended, len(fresh.extended)))
-    if "peer" in record:
-        port.peer = None if record["peer"] is None else _port_at(nodes, record["peer"])
+    place = record.get("peer", ())
+    port.peer = port.first_peer if place == () else None if place is None else _port_at(nodes, place)
     port.touch()
     return port
 

@@ -1,7 +1,9 @@
-"""A file that keeps a simulated subnet from one run to the next: locked, private, replaced as a whole.
+"""A file that keeps a simulated subnet from one run to the next: locked, private.
 
-The lock is on the state file itself. Each save writes a new file, locks it and renames it over the old one, so a
-reader sees the old state or the new one, and the lock is held without a gap.
+Its first line is the whole state. A save appends a line with what has changed since, so that it takes as long as the
+change is large and not as the fabric is. When those lines have become as long as the state, a new file is written,
+locked and renamed over the old one: a reader sees the old state or the new one, and the lock is held without a gap.
+A line that a crash cut off was not saved.
 """
 
 from __future__ import annotations
@@ -14,13 +16,16 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, Final
 
 from ibkeys import files, jsonfile
 from ibkeys.errors import FileFormatError, StoreError, StoreLocked
-from ibkeys.sim.state.document import dump_state, load_state
+from ibkeys.sim.state.document import dump_changes, dump_state, load_state
 from ibkeys.sim.subnet import Subnet
 
-_OPENING = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+LEAST_CHANGES: Final = 1 << 20
+"""Bytes of changes that a file may have whatever the length of its state."""
+_OPENING: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class StateFile:
@@ -35,6 +40,7 @@ class StateFile:
         self.path = Path(path)
         self.subnet = subnet
         self._fd = self._lock()
+        self._state_size = self._size = 0  # of the first line and of the whole file; 0: write it whole
         try:
             self._load()
         except BaseException:
@@ -82,17 +88,22 @@ class StateFile:
             raise self._error("read", error) from None
         if not raw:
             return
+        lines = raw.splitlines(keepends=True)
+        is_cut_off = len(lines) > 1 and not lines[-1].endswith(b"\n")
         try:
-            document = jsonfile.loads(raw)
-            wall = float(document["wall"])
+            documents = [jsonfile.loads(line) for line in lines[: -1 if is_cut_off else None]]
+            wall = float(documents[-1]["wall"])
             if not math.isfinite(wall):
                 raise ValueError("an invalid time")
-            load_state(self.subnet, document["subnet"])
+            load_state(self.subnet, *(document["subnet"] for document in documents))
         except (FileFormatError, ValueError, KeyError, TypeError, OverflowError):
             raise StoreError(f"{self.path}: damaged simulator state; remove it to start afresh") from None
         except StoreError as error:
             raise StoreError(f"{self.path}: {error}") from None
         self.subnet.advance(max(0.0, time.time() - wall))
+        self.subnet.history.forget_fresh()
+        if lines[-1].endswith(b"\n"):
+            self._state_size, self._size = len(lines[0]), len(raw)
 
     def save_if_changed(self) -> None:
         """Save if anything changed: what an SMP changed must survive a crash. Raises StoreError."""
@@ -100,8 +111,31 @@ class StateFile:
             self.save()
 
     def save(self) -> None:
-        """Write, sync and rename. Raises StoreError."""
-        document = {"wall": time.time(), "subnet": dump_state(self.subnet)}
+        """Append what has changed, or write the whole state anew; synced. Raises StoreError."""
+        appended = self._size and self._append(_line(dump_changes(self.subnet)))
+        if not appended:
+            self._replace(_line(dump_state(self.subnet)))
+        self.subnet.history.forget_fresh()
+        self._saved_changes = self.subnet.history.changes
+
+    def _append(self, line: bytes) -> bool:
+        """Append a line and sync; False when the file is long enough. Raises StoreError."""
+        if self._size + len(line) > 2 * self._state_size + LEAST_CHANGES:
+            return False
+        size, self._size = self._size, 0  # if this fails, half a line may be there: the next save writes all
+        try:
+            written = os.pwrite(self._fd, line, size)
+            os.fsync(self._fd)
+        except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(self._fd, size)
+            raise self._error("written", error) from None
+        if written == len(line):
+            self._size = size + written
+        return written == len(line)
+
+    def _replace(self, line: bytes) -> None:
+        """Write a new file, sync and rename. Raises StoreError."""
         new = self.path.with_name(f".{self.path.name}.new")
         try:
             with suppress(FileNotFoundError):
@@ -110,7 +144,7 @@ class StateFile:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 with open(fd, "wb", closefd=False) as file:
-                    file.write(json.dumps(document, separators=(",", ":")).encode())
+                    file.write(line)
                 os.fsync(fd)
                 os.replace(new, self.path)
             except BaseException:
@@ -122,7 +156,7 @@ class StateFile:
             files.sync_directory(self.path.parent)
         except OSError as error:
             raise self._error("written", error) from None
-        self._saved_changes = self.subnet.history.changes
+        self._state_size = self._size = len(line)
 
     def close(self) -> None:
         """Save and unlock. Safe to call twice. Raises StoreError."""
@@ -138,3 +172,8 @@ class StateFile:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _line(document: dict[str, Any]) -> bytes:
+    """Return one line of the file."""
+    return json.dumps({"wall": time.time(), "subnet": document}, separators=(",", ":")).encode() + b"\n"

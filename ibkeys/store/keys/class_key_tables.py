@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.store.columns import Column, blob, guid, number, text, time
+from ibkeys.store.keys.sealed_only import sealed_only
 from ibkeys.store.keys.sealing import SEALED_BYTES
 
 CLASSES: Final = ("cc", "vs", "n2n", "b")
@@ -19,12 +20,7 @@ CLASS_KEY_TABLES: Final = (
         note TEXT NOT NULL
     )""",
     "CREATE INDEX class_keys_of_port ON class_keys (key_class, port_guid)",
-    *(
-        f"""CREATE TRIGGER class_keys_{event}_sealed BEFORE {statement} ON class_keys
-        WHEN (length(NEW.class_key) = 8) = EXISTS (SELECT 1 FROM encryption)
-        BEGIN SELECT RAISE (ABORT, 'sealed keys belong into an encrypted key store, and no others'); END"""
-        for event, statement in (("insert", "INSERT"), ("update", "UPDATE OF class_key"))
-    ),
+    *sealed_only("class_keys", "class_key"),
 )
 """One migration step."""
 

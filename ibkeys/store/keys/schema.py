@@ -7,6 +7,7 @@ from typing import Final
 from ibkeys.store.columns import Column, blob, guid, number, text, time
 from ibkeys.store.keys.class_key_tables import CLASS_KEY_COLUMNS, CLASS_KEY_TABLES
 from ibkeys.store.keys.run_tables import RUN_COLUMNS, RUN_TABLES, RUN_VIA
+from ibkeys.store.keys.sealed_only import sealed_only
 from ibkeys.store.keys.sealing import SALT_BYTES
 from ibkeys.store.keys.sm_key_tables import SM_KEY_COLUMNS, SM_KEY_TABLES
 from ibkeys.store.sqlite import Schema
@@ -122,15 +123,8 @@ KEYSTORE_SCHEMA: Final = Schema(
                 p INTEGER NOT NULL,
                 proof BLOB NOT NULL
             )""",
-            # A key in plain text never gets into an encrypted store, whatever program writes it, and none comes sealed
-            # into another.
-            *(
-                f"""CREATE TRIGGER {table}_{event}_sealed BEFORE {statement} ON {table}
-                WHEN (length(NEW.m_key) = 8) = EXISTS (SELECT 1 FROM encryption)
-                BEGIN SELECT RAISE (ABORT, 'sealed keys belong into an encrypted key store, and no others'); END"""
-                for table in ("keys", "subnet_keys")
-                for event, statement in (("insert", "INSERT"), ("update", "UPDATE OF m_key"))
-            ),
+            *sealed_only("keys", "m_key"),
+            *sealed_only("subnet_keys", "m_key"),
         ),
         RUN_TABLES,
         (

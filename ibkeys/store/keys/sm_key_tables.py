@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.store.columns import Column, blob, number, text, time
+from ibkeys.store.keys.sealed_only import sealed_only
 from ibkeys.store.keys.sealing import SEALED_BYTES
 
 KINDS: Final = ("sm_key", "sa_key", "other")
@@ -21,12 +22,7 @@ SM_KEY_TABLES: Final = (
     )""",
     "CREATE UNIQUE INDEX one_current_of_kind ON sm_keys (kind) WHERE state = 'current'",
     "CREATE UNIQUE INDEX one_pending_of_kind ON sm_keys (kind) WHERE state = 'pending'",
-    *(
-        f"""CREATE TRIGGER sm_keys_{event}_sealed BEFORE {statement} ON sm_keys
-        WHEN (length(NEW.sm_key) = 8) = EXISTS (SELECT 1 FROM encryption)
-        BEGIN SELECT RAISE (ABORT, 'sealed keys belong into an encrypted key store, and no others'); END"""
-        for event, statement in (("insert", "INSERT"), ("update", "UPDATE OF sm_key"))
-    ),
+    *sealed_only("sm_keys", "sm_key"),
 )
 """One migration step."""
 

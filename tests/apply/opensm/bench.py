@@ -10,7 +10,7 @@ import pytest
 
 from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
-from ibkeys.apply.opensm.course import Settings
+from ibkeys.apply.by_sm.settings import Settings
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.writer import Writer
 from ibkeys.errors import HostRefused

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import pytest
 
+from ibkeys.apply.by_sm.settings import Settings
 from ibkeys.apply.opensm import carrier as carrier_module
 from ibkeys.apply.opensm.carrier import OpensmCarrier
-from ibkeys.apply.opensm.course import Settings
 from ibkeys.apply.opensm.site import PolicyPlace, Site
 from ibkeys.change.clock import Clock
 from ibkeys.change.writer import Writer

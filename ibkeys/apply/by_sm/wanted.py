@@ -1,46 +1,16 @@
-"""What a plan, or the rollback, wants of this fabric and this very OpenSM; what is not as the plan found it."""
+"""What a plan, or the rollback, wants of this fabric; what is not as the plan found it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from ibkeys.apply.opensm.site import Site
-from ibkeys.apply.opensm.steps import Prediction
+from ibkeys.apply.by_sm.steps import Prediction
 from ibkeys.apply.remaining import Former, Remaining
 from ibkeys.apply.survey import Survey
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
-from ibkeys.errors import UsageError
-from ibkeys.partitions.model import Policy
-from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.topology.port_id import PortKey
-
-
-def policy_for(plan: PartitionPlan, site: Site) -> Policy:
-    """Return the policy of a plan. Raises UsageError where the plan was made for another OpenSM than that of *site*,
-    FileFormatError for a policy that OpenSM would refuse."""
-    if plan.options.disconnect_unconfigured:
-        raise UsageError(
-            "the plan disconnects ports that no partition names, which OpenSM cannot do: plan again without "
-            "--disconnect-unconfigured"
-        ).explained("OpenSM gives each port its default P_Key.")
-    text, made_for = plan.policy.require_text(), plan.sm_options
-    policy = parse_policy(text, plan.policy.file)
-    policy.require_accepted()
-    if made_for is not None and (made_for.enforce, made_for.allow_both_pkeys) != (
-        site.options.enforce,
-        site.options.allow_both_pkeys,
-    ):
-        raise UsageError(
-            f"the plan was made for options that differ from those of {site.master.instance.name}: plan again with "
-            f"--enforce {site.options.enforce}{' --allow-both-pkeys' if site.options.allow_both_pkeys else ''}"
-        ).explained(
-            f"The plan: enforcement {made_for.enforce}, allow_both_pkeys {str(made_for.allow_both_pkeys).upper()}.",
-            f"OpenSM: enforcement {site.options.enforce}, allow_both_pkeys "
-            f"{str(site.options.allow_both_pkeys).upper()}.",
-        )
-    return policy
 
 
 def goal_of(

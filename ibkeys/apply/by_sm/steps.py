@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ibkeys.apply.opensm.watch import Expected, KnownIndexes
+from ibkeys.apply.by_sm.watch import Expected, KnownIndexes
 from ibkeys.apply.survey import Survey
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
 from ibkeys.errors import UsageError

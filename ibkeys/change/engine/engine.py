@@ -1,53 +1,24 @@
-"""The engine that makes all changes: read, journal, Set, verify, on many ports at once. One port is a batch of one.
-
-Each port passes these steps in its own task, and no port waits for another:
-
-1. each attribute is read right before its Set, which is made of what was read;
-2. what is overwritten goes into the journal, and a new M_Key before that into the key store; both are on disk;
-3. the Set is sent once;
-4. the edit proves it by what it reads back. A missing reply to a Set proves nothing: only what is read back counts.
-
-One sync covers all ports that reached step 2 or the end of step 4 since the last one; other ports continue in the
-meantime.
-If a sync fails, no further Set is begun, and Sets already sent are still verified.
-
-A Set is sent again only if it provably never arrived and the edit allows it, or if the agent refused it, applied
-nothing, and the edit has a fallback form. A Set that was not sent because its node missed a Get is sent when the node
-answers again.
-
-SMPs: for each Set two Gets; a look at the links on the way where M_Keys go over them; one NodeInfo for each port, where
-the arrival is checked; of an external port whose PortInfo is set also that of port 0, which shows the M_Key. What is
-older than a second when its Set is handed to the scheduler is read again.
-"""
+"""What is in change at the moment, what goes on disk when, and who is asked again."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Final
 
-from ibkeys.change.consent import Objection
+from ibkeys.change.engine.port_steps import FRESH, PortSteps, was_not_asked
 from ibkeys.change.images import image_of
 from ibkeys.change.pending_set import PendingSet, Proof
-from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
-from ibkeys.client.request import Request
 from ibkeys.client.smp import Task
-from ibkeys.errors import IbkeysError, MadStatusError, NoReply, SendRefused, StoreError, Unreachable
-from ibkeys.mad.attributes import Attribute, NodeInfo, PortInfo
-from ibkeys.mad.const import Method
+from ibkeys.errors import IbkeysError, MadStatusError, NoReply, StoreError
 from ibkeys.store.journal import Entry, Image, Operation
-from ibkeys.topology.nodes import Port
 
 IN_CHANGE: Final = 256
 """Most Sets that are in change at once, unless the command says otherwise."""
 WORTH_A_SYNC: Final = 64
 """So many Sets that wait for a sync do not wait for others that are about to."""
-FRESH: Final = 1.0
-"""Seconds that a read may be old when the Set that is built on it is handed to the scheduler."""
-
-Item = TypeVar("Item")
 
 
 class EngineHooks:
@@ -87,10 +58,10 @@ class Engine:
     ) -> None:
         self._writer = writer
         self._client = writer.fabric.client
+        self._steps = PortSteps(writer, checks_arrival)
         self._operation = operation
         self._hooks = hooks or EngineHooks()
         self._most = in_change
-        self._checks_arrival = checks_arrival
         self._looks_twice = looks_twice
         self._queue: deque[list[PendingSet]] = deque()
         self._in_change = 0
@@ -98,7 +69,7 @@ class Engine:
         self._ended: list[PendingSet] = []
         self._unread: list[list[PendingSet]] = []
         self._silent: list[PendingSet] = []
-        self._unasked: list[tuple[list[PendingSet], NoReply]] = []
+        self._unasked: list[tuple[list[PendingSet], IbkeysError]] = []
         self._unsent: list[PendingSet] = []
         self._unproven: list[PendingSet] = []
         self._answering: set[int] = set()
@@ -236,23 +207,13 @@ class Engine:
     # --- the steps of one port ---------------------------------------------------------------------------------------
 
     def _read(self, group: list[PendingSet]) -> Task:
-        """Task: read the attributes of one port that are to be set, and build what is sent."""
-        target = group[0].target
+        """Task: read a port, and put its Sets where those wait that are ready."""
         for each in group:
             each.error = None
         try:
-            yield from self._look(target)
-            if self._checks_arrival:
-                arrival = yield self._request(group[0], NodeInfo, 0)
-                target.handle.judge_arrival(NodeInfo(arrival))
-            if target.port.is_external and any(each.edit.attribute is PortInfo for each in group):
-                target.port.end_port.info = yield self._request(group[0], PortInfo, 0)  # the M_Key is there
-            for each in group:
-                each.before = yield self._get(each)
-                each.read_at = self._now()
-                each.after = each.edit.build(each.before)
+            yield from self._steps.read(group)
         except IbkeysError as error:
-            if isinstance(error, NoReply) and _was_not_asked(error, group[0]):
+            if was_not_asked(error, group[0]):
                 self._unasked.append((group, error))
             else:
                 self._not_read(group, error)
@@ -271,80 +232,29 @@ class Engine:
         else:
             self._ended += group
 
-    def _look(self, target: Target) -> Task:
-        """Task: look at the links to a port again where that is a second ago: M_Keys go over them.
-
-        Raises Unreachable if one changed, NoReply if it could not be examined.
-        """
-        writer = self._writer
-        why = (yield from writer.fabric.look_at_way(target.port)) if writer.looks_at_links else ""
-        if why:
-            text = f"{target.port}: the route to it changed since it was read ({why}); nothing was sent to it"
-            raise Unreachable(text) if writer.fabric.has_changed(target.port) else NoReply(text)
-
     def _change(self, each: PendingSet) -> Task:
-        """Task: set and prove; set again only where a read proved that the Set never arrived."""
-        edit = each.edit
+        """Task: set and prove, where what was read is still true."""
         each.error = None
         try:
-            yield from self._refresh(each)
+            yield from self._steps.refresh(each)
         except IbkeysError as error:
-            if _was_not_asked(error, each):
+            if was_not_asked(error, each):
                 each.answer = error
                 self._unsent.append(each)
             else:
                 self._end(each, error)
             return
-        proof = Proof()
-        for _ in range(edit.at_most):
-            each.answer = yield from self._set(each)
-            if isinstance(each.answer, NoReply) and not each.answer.attempts:
-                self._unsent.append(each)
-                return
-            each.sent += 1
-            proof = yield from edit.prove(self._client, each)
-            if not proof.never_arrived:
-                break
-            each.read_at = self._now()
-        self._judge(each, proof)
-
-    def _refresh(self, each: PendingSet) -> Task:
-        """Task: read again what was read too long ago. Raises Refused (``stale``), and what `_look` raises."""
-        if self._now() - each.read_at <= FRESH:
-            return
-        yield from self._look(each.target)
-        now: bytes = yield self._get(each)
-        each.read_at = self._now()
-        if each.edit.changed_meanwhile(each.before, now):
-            message = f"{each.target.port}: {each.edit.name} changed since it was read"
-            raise Objection("stale", f"{message}; somebody else is writing this port").refusal()
-
-    def _set(self, each: PendingSet) -> Task:
-        """Task: send the Set once; return the error that came in answer to it, or None.
-
-        An agent may apply a Set and still complain: what is read back decides.
-        """
-        edit, target = each.edit, each.target
-        try:
-            yield self._client.request(
-                Method.SET,
-                edit.attribute,
-                edit.modifier,
-                target.handle.route,
-                node=_asked(each),
-                m_key=target.m_key,
-                data=each.after,
-                retries=0,
-            )
-        except (NoReply, MadStatusError, SendRefused) as error:
-            return error
-        return None
+        proof: Proof | None = yield from self._steps.set_and_prove(each)
+        if proof is None:
+            self._unsent.append(each)
+        else:
+            self._judge(each, proof)
 
     def _judge(self, each: PendingSet, proof: Proof) -> None:
         each.is_silent, each.error = proof.is_silent, proof.error
         if not proof.is_silent:
             self._answering.add(id(each.target.port.node))
-        elif _was_not_asked(proof.error, each) and not each.was_asked_again:
+        elif was_not_asked(proof.error, each) and not each.was_asked_again:
             each.was_asked_again = True  # its node did not answer another Get: it is asked when that run is over
             self._unproven.append(each)
             return
@@ -365,7 +275,7 @@ class Engine:
     def _prove_again(self, each: PendingSet) -> Task:
         """Task: ask a port again that fell silent after its Set."""
         try:
-            yield from self._look(each.target)
+            yield from self._steps.look(each.target)
         except IbkeysError as error:
             self._end(each, type(error)(f"it did not answer after its Set, and then: {error}"))
             return
@@ -386,51 +296,8 @@ class Engine:
             each.has_failed = True
             self._hooks.failed(each)
 
-    # --- requests ----------------------------------------------------------------------------------------------------
-
-    def _get(self, each: PendingSet) -> Request:
-        return self._request(each, each.edit.attribute, each.edit.modifier)
-
-    def _request(self, each: PendingSet, attribute: type[Attribute], modifier: int) -> Request:
-        target = each.target
-        route = target.handle.route
-        return self._client.request(Method.GET, attribute, modifier, route, node=_asked(each), m_key=target.m_key)
-
-    def _now(self) -> float:
-        return self._writer.fabric.umad.now()
-
-
-def _was_not_asked(error: IbkeysError | None, each: PendingSet) -> bool:
-    """Whether an SMP was not sent because its node did not answer another one before."""
-    return isinstance(error, NoReply) and not error.attempts and not each.edit.is_alone
-
-
-def _asked(each: PendingSet) -> object:
-    """Return the name under which the scheduler knows who is asked: one that stands alone has a name of its own."""
-    return object() if each.edit.is_alone else each.target.port.node
-
 
 def _image(each: PendingSet) -> Image:
     edit = each.edit
     before, after = edit.kept(each.before), edit.kept(each.after)
     return image_of(each.target.port, edit.name, edit.modifier, before, after, edit.key_ref)
-
-
-def in_order(items: Iterable[tuple[Item, int]]) -> Iterator[list[Item]]:
-    """Divide *items*, each with its rank (`rank_of`), into one list for each rank, lower ranks first."""
-    by_rank: dict[int, list[Item]] = {}
-    for item, rank in items:
-        by_rank.setdefault(rank, []).append(item)
-    for rank in sorted(by_rank):
-        yield by_rank[rank]
-
-
-def rank_of(writer: Writer, port: Port) -> int:
-    """Return 2 for the local port and its leaf port, 1 for those of the SM, 0 for every other: the order of writing, so
-    that the tool can still back out while they work as before.
-    """
-    return max(_rank(writer, each) for each in (port, port.peer) if each is port or (each and each.is_end_port))
-
-
-def _rank(writer: Writer, port: Port) -> int:
-    return 2 if port.port_guid == writer.fabric.own_guid else int(writer.holds_sm(port))

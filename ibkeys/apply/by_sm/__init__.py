@@ -1,0 +1,1 @@
+"""What every carrier through a subnet manager does alike: what is wanted, steps, prediction, the wire, the journal."""

@@ -1,0 +1,126 @@
+"""What is sent to one port, as tasks that raise or return what came of it; what follows from it is the engine's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ibkeys.change.consent import Objection
+from ibkeys.change.pending_set import PendingSet, Proof
+from ibkeys.change.target import Target
+from ibkeys.change.writer import Writer
+from ibkeys.client.request import Request
+from ibkeys.client.smp import Task
+from ibkeys.errors import IbkeysError, MadStatusError, NoReply, SendRefused, Unreachable
+from ibkeys.mad.attributes import Attribute, NodeInfo, PortInfo
+from ibkeys.mad.const import Method
+
+FRESH: Final = 1.0
+"""Seconds that a read may be old when the Set that is built on it is handed to the scheduler."""
+
+
+class PortSteps:
+    """The steps of one port. *checks_arrival*: `read` asks for NodeInfo too, and judges who answers."""
+
+    def __init__(self, writer: Writer, checks_arrival: bool) -> None:
+        self._writer = writer
+        self._client = writer.fabric.client
+        self._checks_arrival = checks_arrival
+
+    def read(self, group: Sequence[PendingSet]) -> Task:
+        """Task: read the attributes of one port that are to be set, and build what is sent.
+
+        Raises what `look` and the edits raise, and what comes instead of an answer.
+        """
+        target = group[0].target
+        yield from self.look(target)
+        if self._checks_arrival:
+            arrival = yield self._request(group[0], NodeInfo, 0)
+            target.handle.judge_arrival(NodeInfo(arrival))
+        if target.port.is_external and any(each.edit.attribute is PortInfo for each in group):
+            target.port.end_port.info = yield self._request(group[0], PortInfo, 0)  # the M_Key is there
+        for each in group:
+            each.before = yield self._get(each)
+            each.read_at = self._now()
+            each.after = each.edit.build(each.before)
+
+    def look(self, target: Target) -> Task:
+        """Task: look at the links to a port again where that is a second ago: M_Keys go over them.
+
+        Raises Unreachable if one changed, NoReply if it could not be examined.
+        """
+        writer = self._writer
+        why = (yield from writer.fabric.look_at_way(target.port)) if writer.looks_at_links else ""
+        if why:
+            text = f"{target.port}: the route to it changed since it was read ({why}); nothing was sent to it"
+            raise Unreachable(text) if writer.fabric.has_changed(target.port) else NoReply(text)
+
+    def refresh(self, each: PendingSet) -> Task:
+        """Task: read again what was read too long ago. Raises Refused (``stale``), and what `look` raises."""
+        if self._now() - each.read_at <= FRESH:
+            return
+        yield from self.look(each.target)
+        now: bytes = yield self._get(each)
+        each.read_at = self._now()
+        if each.edit.changed_meanwhile(each.before, now):
+            message = f"{each.target.port}: {each.edit.name} changed since it was read"
+            raise Objection("stale", f"{message}; somebody else is writing this port").refusal()
+
+    def set_and_prove(self, each: PendingSet) -> Task:
+        """Task: set and prove; set again only where a read proved that the Set never arrived.
+
+        Return the `Proof`, None where the Set was not sent. ``each.answer`` is what came in answer to it.
+        """
+        proof = Proof()
+        for _ in range(each.edit.at_most):
+            each.answer = yield from self._set(each)
+            if isinstance(each.answer, NoReply) and not each.answer.attempts:
+                return None
+            each.sent += 1
+            proof = yield from each.edit.prove(self._client, each)
+            if not proof.never_arrived:
+                break
+            each.read_at = self._now()
+        return proof
+
+    def _set(self, each: PendingSet) -> Task:
+        """Task: send the Set once; return the error that came in answer to it, or None.
+
+        An agent may apply a Set and still complain: what is read back decides.
+        """
+        edit, target = each.edit, each.target
+        try:
+            yield self._client.request(
+                Method.SET,
+                edit.attribute,
+                edit.modifier,
+                target.handle.route,
+                node=_asked(each),
+                m_key=target.m_key,
+                data=each.after,
+                retries=0,
+            )
+        except (NoReply, MadStatusError, SendRefused) as error:
+            return error
+        return None
+
+    def _get(self, each: PendingSet) -> Request:
+        return self._request(each, each.edit.attribute, each.edit.modifier)
+
+    def _request(self, each: PendingSet, attribute: type[Attribute], modifier: int) -> Request:
+        target = each.target
+        route = target.handle.route
+        return self._client.request(Method.GET, attribute, modifier, route, node=_asked(each), m_key=target.m_key)
+
+    def _now(self) -> float:
+        return self._writer.fabric.umad.now()
+
+
+def was_not_asked(error: IbkeysError | None, each: PendingSet) -> bool:
+    """Whether an SMP was not sent because its node did not answer another one before."""
+    return isinstance(error, NoReply) and not error.attempts and not each.edit.is_alone
+
+
+def _asked(each: PendingSet) -> object:
+    """Return the name under which the scheduler knows who is asked: one that stands alone has a name of its own."""
+    return object() if each.edit.is_alone else each.target.port.node

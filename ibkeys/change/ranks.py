@@ -1,0 +1,31 @@
+"""In which order ports are written: those that the tool itself needs come last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from ibkeys.change.writer import Writer
+from ibkeys.topology.nodes import Port
+
+Item = TypeVar("Item")
+
+
+def in_order(items: Iterable[tuple[Item, int]]) -> Iterator[list[Item]]:
+    """Divide *items*, each with its rank (`rank_of`), into one list for each rank, lower ranks first."""
+    by_rank: dict[int, list[Item]] = {}
+    for item, rank in items:
+        by_rank.setdefault(rank, []).append(item)
+    for rank in sorted(by_rank):
+        yield by_rank[rank]
+
+
+def rank_of(writer: Writer, port: Port) -> int:
+    """Return 2 for the local port and its leaf port, 1 for those of the SM, 0 for every other: the order of writing, so
+    that the tool can still back out while they work as before.
+    """
+    return max(_rank(writer, each) for each in (port, port.peer) if each is port or (each and each.is_end_port))
+
+
+def _rank(writer: Writer, port: Port) -> int:
+    return 2 if port.port_guid == writer.fabric.own_guid else int(writer.holds_sm(port))

@@ -1,0 +1,85 @@
+"""Asking for keys of other management classes: the options of commands that do, and what is said before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from ibkeys.cli import exits, options
+from ibkeys.errors import UsageError
+from ibkeys.mad.classes.gmp import KEY_CLASSES
+from ibkeys.printable import counted
+
+if TYPE_CHECKING:
+    from ibkeys.classkeys.asking import Question
+    from ibkeys.classkeys.reading import ClassKeyReading
+    from ibkeys.fabric.snapshot import Snapshot
+    from ibkeys.scripting import Fabric
+
+ASK_UNKEYED: Final = options.option(
+    "--ask-unkeyed",
+    env=False,
+    is_flag=True,
+    help="Query once without a key where none is known: may add a violation and start a lease.",
+)
+
+CLASS_KEYS: Final = options.option(
+    "--class-keys", is_flag=True, help="Also query the ports for CC_Key, VS_Key, N2N manager key and B_Key."
+)
+
+
+def refuse_unkeyed_alone(class_keys: bool, ask_unkeyed: bool) -> None:
+    """Raise UsageError for --ask-unkeyed where no key of a class is asked for."""
+    if ask_unkeyed and not class_keys:
+        raise UsageError("--ask-unkeyed requires --class-keys: without --class-keys no class key is queried")
+
+
+def ask_all_ports(fabric: Fabric, taken: Snapshot, ask_unkeyed: bool, pkey_index: int | None) -> None:
+    """Ask every end port of a snapshot that was just taken for its keys of all classes, and put the answers into it."""
+    questions = fabric.class_key_questions(taken.fabric.end_ports(), KEY_CLASSES.values(), ask_unkeyed=ask_unkeyed)
+    say_cost(questions)
+    taken.class_keys = fabric.ask_class_keys(questions, pkey_index)
+    say_not_asked(taken.class_keys)
+    silent = [reading for reading in taken.class_keys if reading.is_unread]
+    if silent:
+        ports = len({reading.port for reading in silent})
+        exits.warn(
+            f"{counted(ports, 'port')} did not answer for a class: nothing is known of these keys; "
+            f"{silent[0].port}: {silent[0].detail}",
+            "note",
+        )
+
+
+def say_cost(questions: Iterable[Question]) -> None:
+    """Say what asking without keys may cost, before it is done."""
+    ports = {question.port for question in questions if question.may_cost}
+    if ports:
+        exits.warn(
+            f"--ask-unkeyed: {counted(len(ports), 'port')} will be queried without a key, once for each class. A port "
+            "that hides its key may count one violation for each, tell the subnet manager, and show its key to "
+            "everybody after its lease; whether it does is not known"
+        )
+
+
+def say_not_asked(readings: Iterable[ClassKeyReading]) -> None:
+    """Say of which ports nothing is known because they were not asked, and why."""
+    from ibkeys.classkeys.asking import NO_KEY_KNOWN, WITHHELD
+
+    readings = list(readings)
+    left = {(reading.port, reading.of) for reading in readings if reading.detail == NO_KEY_KNOWN}
+    if left:
+        names = ", ".join(name for name in KEY_CLASSES if any(of == name for _, of in left))
+        ports = len({port for port, _ in left})
+        exits.warn(
+            f"{counted(ports, 'port')} not queried for {names}: no key is known for them here, and what a query "
+            "without one costs is not known (--ask-unkeyed queries once)",
+            "note",
+        )
+    withheld = {reading.port: reading.detail for reading in readings if reading.detail.startswith(WITHHELD)}
+    if withheld:
+        port, why = next(iter(withheld.items()))
+        exits.warn(
+            f"{counted(len(withheld), 'port')} not queried, although a key is known; "
+            f"{port}: {why.removeprefix(WITHHELD + ': ')}",
+            "note",
+        )

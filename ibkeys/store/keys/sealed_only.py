@@ -1,0 +1,17 @@
+"""Triggers of tables with keys: sealed ones for an encrypted key store, and no others. Released SQL never changes."""
+
+from __future__ import annotations
+
+
+def sealed_only(table: str, column: str) -> tuple[str, ...]:
+    """Return the SQL that makes the triggers of one table. *column*: where its keys are.
+
+    A key in plain text never gets into an encrypted store, whatever program writes it, and none comes sealed into
+    another.
+    """
+    return tuple(
+        f"""CREATE TRIGGER {table}_{event}_sealed BEFORE {statement} ON {table}
+        WHEN (length(NEW.{column}) = 8) = EXISTS (SELECT 1 FROM encryption)
+        BEGIN SELECT RAISE (ABORT, 'sealed keys belong into an encrypted key store, and no others'); END"""
+        for event, statement in (("insert", "INSERT"), ("update", f"UPDATE OF {column}"))
+    )

@@ -1,0 +1,1 @@
+"""What is fuzzed, by subject. `tests.fuzz.catalogue` lists all of it."""
