@@ -198,7 +198,7 @@ def _reloading(fabric: Fabric, sources: KeySources, of_sa: SaKeys | None) -> Cal
     opened_with = fabric.ring
 
     def reload_keys() -> None:
-        if fabric.ring is opened_with:  # a ring that the caller put there is the caller's
+        if fabric.ring is opened_with:  # a ring that the caller has set is kept
             fresh = load_ring(sources)[0]
             if of_sa is not None:
                 of_sa.add_to(fresh)

@@ -46,8 +46,8 @@ def plan_apply(
 ) -> ApplyPlan:
     """Plan to apply a plan document. *carrier*: how it gets to the fabric, by default by Sets of ibkeys.
 
-    SMPs: a sweep, and ``ceil(capacity / 32)`` Gets for each port that the plan touches, which with one more for
-    PortInfo are read again at the end; what each Set costs stands in `ibkeys.change.engine`. Raises MKeyNeeded, and
+    SMPs: a sweep, and ``ceil(capacity / 32)`` Gets for each port that the plan touches, which, with one more for
+    PortInfo, are read again at the end; for the SMPs of each Set see `ibkeys.change.engine`. Raises MKeyNeeded, and
     Refused for removals and breaks that are not permitted.
     """
     carrier = carrier or DirectCarrier(writer)

@@ -33,7 +33,7 @@ _OTHER_WAYS: Final = {
     "no-room": "free an index first",
     "circle": "first apply a policy that reuses no partition",
 }
-"""Kind of a break → what can be done to have none."""
+"""Kind of a break → how to avoid it."""
 
 _POLICIES: Final = {
     "rewrite": "the policy that makes OpenSM rewrite every table",
@@ -98,7 +98,7 @@ class ApplyPlan(Plan):
 
     @property
     def change(self) -> FabricChange:
-        """What the carrier is to make true."""
+        """The change that the carrier has to make."""
         left = self.remaining
         return FabricChange(left.tables, left.enforcement, self.phases, self.survey.targets, left.empties)
 

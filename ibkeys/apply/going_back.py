@@ -1,4 +1,5 @@
-"""Rolling back because nobody confirmed: what an operation overwrote is restored, as an undo that nothing stops."""
+"""Rolling back because nobody confirmed: what an operation overwrote is restored, by an undo that no interlock
+stops."""
 
 from __future__ import annotations
 

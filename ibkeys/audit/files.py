@@ -20,7 +20,8 @@ from ibkeys.store.private_files import os_error
 
 
 def read_registry(path: Path) -> dict[int, str]:
-    """Return partition → owner from lines ``P_KEY OWNER``; membership does not count, the owner ``-`` is not a tenant.
+    """Return partition → owner from lines ``P_KEY OWNER``; the membership bit is ignored, the owner ``-`` is not a
+    tenant.
 
     Raises FileFormatError: no P_Key, no owner, one partition twice. Raises StoreError when it cannot be read.
     """
@@ -98,7 +99,7 @@ def _partition(word: str, path: Path, line: int = 0) -> int:
 
 
 def read_guids(path: Path) -> frozenset[int]:
-    """Return the GUIDs of a file with one at the beginning of each line; what follows it is for people.
+    """Return the GUIDs of a file with one at the beginning of each line; the rest of the line is a comment.
 
     Raises FileFormatError, and StoreError when it cannot be read.
     """

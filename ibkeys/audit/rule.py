@@ -82,7 +82,7 @@ class Verdict:
 
     @classmethod
     def over_fabric(cls, data: AuditInput) -> Verdict:
-        """Begin a verdict on every node: those that did not say who they are make it unknown."""
+        """Begin a verdict on every node: nodes that were not identified make it unknown."""
         verdict = cls(data)
         for trouble in data.hidden:
             verdict.unknown(trouble.port, trouble.error, {"NodeInfo": {"reading": trouble.reading}})

@@ -140,7 +140,7 @@ class Waivers:
 
 
 def read_waivers(path: Path, today: date) -> Waivers:
-    """Read a waiver file; *today* (UTC) decides which have run out. The last day counts.
+    """Read a waiver file; *today* (UTC) decides which have expired. On its last day a waiver is still valid.
 
     Raises FileFormatError for a file that is not TOML, and StoreError for one that cannot be read.
     """

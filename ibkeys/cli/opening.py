@@ -49,7 +49,7 @@ _SM_KEY: Final = "ibkeys.sm_key"
 def open_fabric(
     where: Where, changing: bool = False, around: Callable[[UmadPort], UmadPort] | None = None
 ) -> Iterator[Fabric]:
-    """Open the fabric that the options mean; say on standard error what its user should know.
+    """Open the fabric that the options mean; write warnings and notes on standard error.
 
     A *changing* command makes the key store that is named where it is missing; to any other that is worth a warning.
     *around*: returns what is to be used in place of the local port.
@@ -161,7 +161,7 @@ def journal_of(where: Where) -> Path:
 def open_keystore(options: Store | Where, command: str, changing: bool = False) -> Iterator[KeyStore]:
     """Open the key store that the options mean, without a fabric; a *changing* command makes it and holds its lock.
 
-    Raises UsageError for one that would be in memory: nothing in it would last.
+    Raises UsageError for one that would be in memory, because nothing in it would be kept.
     """
     from ibkeys.store.keys.keystore import KeyStore
     from ibkeys.store.keys.sealing import Passphrase
@@ -209,7 +209,7 @@ def open_source(where: Where) -> Iterator[Source]:
 
 
 def open_recorded(where: Where) -> RecordedFabric:
-    """Return the snapshot of ``--from``; say on standard error what its user should know."""
+    """Return the snapshot of ``--from``; write warnings and notes on standard error."""
     assert where.snapshot is not None
     if where.debug:
         exits.show_frames()
@@ -226,7 +226,7 @@ def open_recorded(where: Where) -> RecordedFabric:
 
 
 def load(path: Path) -> Snapshot:
-    """Return the snapshot in *path*; say on standard error what its user should know."""
+    """Return the snapshot in *path*; write warnings and notes on standard error."""
     recorded = ibkeys.load(path)
     for warning in recorded.warnings:
         exits.warn(warning)

@@ -89,7 +89,8 @@ def _csv_field(value: Any) -> Any:
     return _as_data(str(value)) if not isinstance(value, (int, float)) else value
 
 
-# Where a cell begins, a reader's other separators included; there, what makes it a formula (OWASP, "CSV Injection").
+# The beginning of a cell, also after separators of other readers; characters that make it a formula (OWASP, "CSV
+# Injection").
 _FORMULA: Final = re.compile(r"(?:^|(?<=[;\t\r\n]))(?=\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r])")
 
 

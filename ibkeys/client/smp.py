@@ -156,7 +156,7 @@ class SmpClient:
 
     @property
     def moving(self) -> int:
-        """Requests of this run of which something is to be heard soon: silent ones do not count."""
+        """Requests of this run that will be finished soon; silent ones are not counted."""
         return self._scheduler.moving
 
     @property

@@ -137,7 +137,7 @@ class Fabric(OpenPort):
     ) -> list[Question]:
         """Return what `ask_class_keys` would ask of the end ports among *ports*: one question for each class.
 
-        Nothing is asked of them yet. Where a key is known for one of them, the subnet is swept unless it was, the links
+        Nothing is sent yet. Where a key is known for one of them, the subnet is swept unless it was, the links
         to these ports are looked at again, and it is proven that each is at its known place. *ask_unkeyed*: ask without
         a key too where that may cost something.
         """

@@ -34,8 +34,7 @@ _IF_WANTED: Final = {
 class RecordedFabric(Closing):
     """A `Source` made of *snapshot*: it answers as an open fabric does, from what was recorded. Nothing is sent.
 
-    *node_names*: names by node GUID that take the place of the recorded ones. ``warnings``: what the user should know
-    about the file.
+    *node_names*: names by node GUID that take the place of the recorded ones. ``warnings``: those about the file.
     """
 
     def __init__(self, snapshot: Snapshot, node_names: Mapping[int, str] | None = None) -> None:

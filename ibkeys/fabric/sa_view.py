@@ -76,7 +76,8 @@ _Place = tuple[int, int]
 
 
 def _by_place(ports: Iterable[Port]) -> dict[_Place, Port]:
-    """Return the ports that a LID and a number name; two with the same ones are not told apart, so neither is named."""
+    """Return the ports that a LID and a number name; two with the same ones cannot be distinguished, so neither is
+    returned."""
     found: dict[_Place, Port] = {}
     twice = set()
     for port in ports:

@@ -100,8 +100,8 @@ def plan_enforcement(writer: Writer, asked: Asked, wanted: str) -> EnforcementPl
 
 
 def plan_abort(writer: Writer, asked: Asked) -> EnforcementPlan:
-    """Plan to give part_enforce back what the last hardening that changed it found at the master. Raises UsageError if
-    none did, and what `plan_enforcement` raises.
+    """Plan to restore the value of part_enforce that the last hardening which changed it found at the master. Raises
+    UsageError if none did, and what `plan_enforcement` raises.
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
         images = [

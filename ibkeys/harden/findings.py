@@ -31,7 +31,7 @@ MENDED_BY: Final[Mapping[str, StepName]] = {
 _WITHOUT: Final[Mapping[StepName, str]] = {
     "partitions": "P_Keys change only with --policy FILE",
 }
-"""Step → why it is not made, where it was not queried for."""
+"""Step → why it is not made, if it was not requested."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """One kind of packets. ``key``: its name in documents; ``name``: in words; ``rule``: what holds for it."""
+    """One kind of packets. ``key``: its name in documents; ``name``: in words; ``rule``: which P_Key rule applies to
+    it."""
 
     key: str
     name: str

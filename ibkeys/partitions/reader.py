@@ -43,7 +43,7 @@ from ibkeys.partitions.model import (
 from ibkeys.partitions.words import BLANKS, abbreviates, c_number
 
 MAX_LINE: Final = 4094
-"""Bytes in a line without its newline. OpenSM cuts a longer one in two, wherever that is."""
+"""Bytes in a line without its newline. OpenSM splits a longer line at this length."""
 _LAST_AUTOMATIC: Final = 0x7FFE
 
 _KEYWORDS: Final[tuple[Keyword, ...]] = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF")

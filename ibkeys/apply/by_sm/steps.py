@@ -137,7 +137,7 @@ class Prediction:
         return after
 
     def not_enforcing(self, ends: Mapping[int, Placement]) -> Iterator[PortKey]:
-        """Yield the leaf ports that OpenSM lets enforce nothing: what it copies there fills the table to the end.
+        """Yield the leaf ports that OpenSM does not let enforce: its copy fills their table to the end.
 
         *ends*: the tables of end ports by port GUID.
         """

@@ -113,7 +113,8 @@ class OpensmCarrier:
         ]
 
     def breaks(self, wanted: PartitionPlan | Former, remaining: Remaining) -> tuple[Break, ...]:
-        """Return who is cut because ports wait for each other in a circle; of the rollback only that it may cut."""
+        """Return the ports that are disconnected because ports wait for each other in a circle; for the rollback only
+        that it may disconnect some."""
         return self._course.breaks
 
     def kept(self) -> Mapping[str, Any]:

@@ -89,7 +89,7 @@ class Stored:
         return self if entry is None else replace(self, settings=settings_of(entry))
 
     def with_name(self) -> Stored:
-        """Return it with the name that it had in what calls carry, where it can be one."""
+        """Return it with its former name in the body of calls, if that is a valid name."""
         name = self.former_name or self.settings.get(_NAME, "")
         return replace(self, name=name if _IS_NAME.fullmatch(name) else None)
 
@@ -103,8 +103,9 @@ class Stored:
         ]
 
     def is_as(self, entry: UfmPartition | None) -> bool:
-        """Whether UFM's answer has these members. An empty list and no answer at all are the same: neither says who is
-        in it, and UFM was never seen to keep one from the other. GUIDs without their membership are neither."""
+        """Whether UFM's answer has these members. An empty list and no answer at all are the same: neither says which
+        members there are, and no UFM was seen to distinguish them. GUIDs without their membership are a different
+        case."""
         if entry is not None and entry.is_untold:
             return False
         return dict(self.words) == (dict(entry.words) if entry is not None else {})
@@ -163,7 +164,7 @@ def changes_in(images: list[FileImage], url: str) -> dict[int, MembersChange]:
 
 
 def with_changes(words: Words, changes: Mapping[int, Word | None]) -> dict[int, Word]:
-    """Return *words* with other memberships; None takes one out."""
+    """Return *words* with other memberships; None removes one."""
     merged: dict[int, Word | None] = {**words, **changes}
     return {guid: word for guid, word in merged.items() if word is not None}
 

@@ -17,7 +17,7 @@ from ibkeys.topology.nodes import Node, Port
 Colouring = Literal["partition", "level", "finding"]
 COLOURINGS: Final[tuple[Colouring, ...]] = get_args(Colouring)
 Findings = Mapping[tuple[str, int], Severity]
-"""(node GUID in hex, port) → the worst that fails there."""
+"""(node GUID in hex, port) → the highest severity that fails there."""
 
 MOST: Final = 3000
 """Groups of hosts that a map draws."""

@@ -46,7 +46,7 @@ FORMATS: Final = ("table", "json", "csv", *FOR_OTHERS, *FOR_CHECKS)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which rules run, how they weigh, and what of them is shown."""
+    """Which rules run, their severities, and which results are shown."""
 
     profile: Profile
     fail_on: str
@@ -176,7 +176,7 @@ def _report(
 
 
 def _say_unmatched(data: AuditInput) -> None:
-    """Say which GUIDs of the policy are on no port: those of another fabric, or written wrong."""
+    """Report the GUIDs of the policy that no port has: those of another fabric, or misspelled ones."""
     named = data.resolution.unmatched if data.resolution is not None else ()
     aliases = say_aliases(data.fabric, "the policy", [rule.guid for rule in named])
     unmatched = [rule for rule in named if rule.guid not in aliases]

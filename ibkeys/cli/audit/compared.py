@@ -189,7 +189,7 @@ def input_of(fabric: Fabric, where: Where, given: dict[str, Any], compare: Compa
 
 
 def host_of(keystore: Path | None, where: Where) -> HostView:
-    """Return what of this host guards keys."""
+    """Return the facts about this host that protect keys, or fail to."""
     from ibkeys.audit.gather import look_at_host
 
     return look_at_host(keystore, [Path(where.security_keys)] if where.security_keys else [])

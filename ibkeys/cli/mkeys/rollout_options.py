@@ -33,7 +33,7 @@ class KeyOptions:
     lease: int | None
 
     def given(self) -> list[str]:
-        """Return the options that a run keeps from its beginning, and that were given."""
+        """Return the given options among those that a run keeps from its start."""
         named = {
             "--same": self.same,
             "--per-port": self.per_port,

@@ -53,7 +53,7 @@ def caps_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
 
 
 def _column(key: str, title: str) -> Column:
-    # Nodes that are not switches have no such value, which is another thing than one that could not be read.
+    # Nodes that are not switches have no such value, which differs from one that could not be read.
     return Column(key, title, lambda row: row[key] if row["node_type"] == "switch" else NOTHING)
 
 

@@ -176,7 +176,7 @@ def _procedure(run: PlannedRun, managers: Sequence[Port], key_file: str) -> list
 
 
 def _not_asked(found: Topology) -> list[str]:
-    """Return a note where the sweep asked nobody because a protected port may be there: ports may be missing."""
+    """Return a note if the sweep skipped places where a protected port may be: ports may be missing."""
     places = [trouble for trouble in found.troubles if trouble.reading == "not-asked"]
     if not places:
         return []
