@@ -278,7 +278,7 @@ def test_the_sa_places_no_key_of_a_class(net: Subnet, host: Port) -> None:
     ring = know(KeyRing(), [host])
     SaKeys(links={near: far, far: near}).add_to(ring)
     assert ring.expected_behind(near) == far, "the SA's own M_Keys may go there"
-    assert f"only the SA says that port GUID 0x{host.guid:016x} is behind" in refusal(net, ring)
+    assert f"only the SA reports port GUID 0x{host.guid:016x} behind" in refusal(net, ring)
 
 
 def test_what_the_files_know_of_a_link_counts_where_the_sa_says_it_too(net: Subnet, host: Port) -> None:

@@ -126,7 +126,7 @@ END_PORTS
 @pytest.mark.parametrize(
     ("row", "line", "text"),
     [
-        ("0x1,1,secret,0", 7, "MKey is no number"),
+        ("0x1,1,secret,0", 7, "MKey is not a number"),
         ("0x1,1,0x5ec2e7,70000", 7, "PKeyViolations has a value that this field cannot have"),
         ("0x1,1,0x5ec2e7", 7, "another number of values"),
         ("0x0,1,0x5ec2e7,0", 7, "NodeGuid is 0"),

@@ -96,7 +96,7 @@ def test_what_another_stored_since_the_plan_is_named() -> None:
         done = over.apply()
         assert done.returncode == 4
         assert "interlock stale" in done.stderr
-        assert "is full of 0x10 in UFM and none on the wire" in done.stderr
+        assert "is full of 0x10 in UFM and none on the port" in done.stderr
         assert over.mock.changes == 0
 
 
@@ -114,7 +114,7 @@ def test_what_ufm_has_and_its_sm_never_wrote_is_drift() -> None:
         done = over.apply()
         assert done.returncode == 4
         assert "refused by interlock drift" in done.stderr
-        assert "is full of 0x10 in UFM and none on the wire" in done.stderr
+        assert "is full of 0x10 in UFM and none on the port" in done.stderr
         assert over.mock.changes == 0
 
 

@@ -189,7 +189,7 @@ def input_of(fabric: Fabric, where: Where, given: dict[str, Any], compare: Compa
 
 
 def host_of(keystore: Path | None, where: Where) -> HostView:
-    """Return the facts about this host that protect keys, or fail to."""
+    """Return the facts about key files and devices of this host."""
     from ibkeys.audit.gather import look_at_host
 
     return look_at_host(keystore, [Path(where.security_keys)] if where.security_keys else [])
