@@ -165,7 +165,7 @@ def test_what_the_sa_did_not_tell_is_a_warning_and_in_the_file(cli: Cli, tmp_pat
     [
         (["--policy", "opensm"], "--policy opensm needs the fabric to find the master"),
         (["--wait", "5"], "omit --wait"),
-        (["--smkey", "-"], "leave --smkey out"),
+        (["--smkey", "-"], "omit --smkey"),
         (["--sm-host", "sm1"], "omit --sm-host"),
     ],
 )
