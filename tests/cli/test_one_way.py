@@ -110,7 +110,7 @@ def test_matrix_counts_and_lists_what_is_one_way(before: Path, after: Path) -> N
     assert "one way" not in run("matrix", "--from", before).out
     out = run("matrix", "--from", after).out
     assert "\n4 pairs are one way: packets reach the other port, but no answer comes back" in out
-    assert "(what 6 ports can send depends on what inbound enforcement checks: see --inbound-check)" in out
+    assert "(for 6 ports, what they can send depends on what inbound enforcement checks: see --inbound-check)" in out
     document = run("matrix", "--from", after, "-f", "json").json
     assert (document["pairs"], document["one_way"], document["inbound_check"]) == (7, 4, "partition")
     assert document["ports_depending_on_inbound_check"] == 6
