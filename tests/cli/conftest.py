@@ -19,6 +19,7 @@ from ibkeys.plan.document import write_plan
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.sim.state.file import StateFile
 from ibkeys.sim.subnet import Subnet
+from tests import documents
 from tests.apply.lab import Lab
 from tests.client.sasim import SA_KEY
 from tests.corpus import DATA
@@ -75,6 +76,7 @@ def run(*args: object, stdin: str | Terminal = "", stdout: type[io.StringIO] = i
         sys.stdin = before
     code = ended.value.code
     assert isinstance(code, int)
+    documents.check(out.getvalue())
     return Result(code, out.getvalue(), err.getvalue())
 
 

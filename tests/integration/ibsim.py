@@ -20,6 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests import documents
+
 INSTALL = "apt-get install ibsim-utils libumad2sim0 opensm infiniband-diags"
 START_TIMEOUT = 60.0  # seconds for ibsim to read its net file
 RUN_TIMEOUT = 60.0  # seconds for one client
@@ -76,7 +78,9 @@ def ibkeys(*arguments: str | int | Path, **options: Any) -> subprocess.Completed
     if "input" not in options:
         options.setdefault("stdin", subprocess.DEVNULL)
     command = [sys.executable, "-m", "ibkeys", *map(str, arguments)]
-    return subprocess.run(command, text=True, errors="replace", **options)
+    done = subprocess.run(command, text=True, errors="replace", **options)
+    documents.check(done.stdout or "")
+    return done
 
 
 def unlayered() -> str | None:
@@ -224,7 +228,9 @@ class Ibsim:
 
     def ibkeys(self, *arguments: str | int | Path, **options: Any) -> subprocess.CompletedProcess[str]:
         """Run ``ibkeys ARGUMENTS`` on this fabric; its journal and key store are in ``folder / "stores"``."""
-        return self.run(self.ibkeys_command(*arguments), **options)
+        done = self.run(self.ibkeys_command(*arguments), **options)
+        documents.check(done.stdout or "")
+        return done
 
     def ibkeys_command(self, *arguments: str | int | Path) -> list[str]:
         """Return the command that `ibkeys` runs, for `arguments`."""

@@ -1,0 +1,64 @@
+"""The man pages as pages of the site: mandoc makes HTML of each, and its sections become sections of the page."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+_SECTION: Final = re.compile(
+    r'<section class="Sh">\s*<h1 class="Sh" id="(?P<id>[^"]+)">(?P<title>.*?)</h1>(?P<body>.*?)'
+    r'(?=</section>\s*(?:<section class="Sh">|</div>))',
+    re.S,
+)
+_TAG: Final = re.compile(r"<[^>]+>")
+_REFERENCE: Final = re.compile(r"<b>(ibkeys[\w-]*)</b>\((\d)\)")
+
+
+def pages(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the path and the text of the page for each man page in *folder*, and of the list of them.
+
+    Raises CalledProcessError if mandoc refuses one, and ValueError if one names a page that there is not.
+    """
+    files = sorted(folder.glob("ibkeys*.[1-8]"))
+    names = {file.name for file in files}
+    for file in files:
+        yield f"man/{file.name}.md", _page(file, names)
+    listed = "".join(f"- [{file.stem}({file.suffix[1:]})]({file.name}.md): {_purpose(file)}\n" for file in files)
+    yield "man/index.md", f"# Man pages\n\nThe man pages say what each command promises.\n\n{listed}"
+
+
+def _purpose(file: Path) -> str:
+    """Return what the section NAME says after the name."""
+    return file.read_text().split("\n.SH NAME\n")[1].split("\n")[0].split(" \\- ", 1)[1].replace("\\-", "-")
+
+
+def _page(file: Path, names: set[str]) -> str:
+    command = ["mandoc", "-T", "html", "-O", "fragment", str(file)]
+    html = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    name, section = file.name.rsplit(".", 1)
+    text = f"---\norphan: true\n---\n\n# {name}({section})\n\n"
+    for found in _SECTION.finditer(html):
+        title = " ".join(_TAG.sub("", found["title"]).split())
+        body = _with_links(found["body"], file.name, names).replace("h2", "h3")
+        text += f"({anchor(file.name, title)})=\n## {title.capitalize()}\n\n````{{raw}} html\n{body.strip()}\n````\n\n"
+    return text
+
+
+def anchor(file: str, title: str) -> str:
+    """Return the name by which a page of the site links to a section of a man page: ``ibkeys-audit.1 the report``."""
+    return re.sub(r"[^a-z0-9.]+", "-", f"{file} {title}".lower())
+
+
+def _with_links(html: str, file: str, names: set[str]) -> str:
+    """Make links of the man pages that *html* names in bold."""
+
+    def link(found: re.Match[str]) -> str:
+        named = f"{found[1]}.{found[2]}"
+        if named not in names:
+            raise ValueError(f"man/{file} refers to {found[1]}({found[2]}), and there is no man/{named}")
+        return f'<a href="{named}.html"><b>{found[1]}</b>({found[2]})</a>'
+
+    return _REFERENCE.sub(link, html)
