@@ -24,6 +24,7 @@ from urllib.parse import quote
 from ibkeys.closing import Closing
 from ibkeys.errors import ClosedError, StoreError
 from ibkeys.files import MIB, STATE, NoRegularFile, refuse_what_is_no_file
+from ibkeys.printable import clean
 from ibkeys.store.columns import first_wrong
 from ibkeys.store.private_files import create_private_file, os_error
 from ibkeys.store.schema import Schema as Schema
@@ -272,7 +273,8 @@ class Database:
 
     def _explain(self, error: sqlite3.Error) -> str:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        return _SQLITE_ADVICE.get(code, "{what}: {error}").format(what=self._what, error=error)
+        said = clean(str(error).partition("\n")[0])  # it may quote a damaged table, which has many lines
+        return _SQLITE_ADVICE.get(code, "{what}: {error}").format(what=self._what, error=said)
 
 
 class Store(Closing):
