@@ -158,23 +158,3 @@ int ibkeys_poll_pair(int fd, int other_fd, int timeout_ms)
 
 	return poll(fds, 2, timeout_ms) < 0 ? -errno : 0;
 }
-
-int ibkeys_gsi_of(const char *smi_name, char *gsi_name)
-{
-#ifdef HAVE_UMAD_SMI_GSI
-	struct umad_ca_pair pairs[UMAD_MAX_PORTS];
-	int count = umad_get_smi_gsi_pairs(pairs, UMAD_MAX_PORTS), i;
-
-	for (i = 0; i < count; i++) {
-		if (strncmp(pairs[i].smi_name, smi_name, UMAD_CA_NAME_LEN))
-			continue;
-		memcpy(gsi_name, pairs[i].gsi_name, UMAD_CA_NAME_LEN);
-		return gsi_name[0] ? 0 : -ENODEV;
-	}
-	return -ENODEV;
-#else
-	(void)smi_name;
-	(void)gsi_name;
-	return -ENOSYS;
-#endif
-}

@@ -10,7 +10,6 @@
 #include <infiniband/umad.h>
 
 #define IBKEYS_MAD_SIZE 256
-#define IBKEYS_NAME_LEN UMAD_CA_NAME_LEN
 
 /* A MAD with its way. */
 struct ibkeys_record {
@@ -79,9 +78,5 @@ int ibkeys_recv_batch(int fd, uint8_t *mads, int32_t *rows, struct ibkeys_answer
 
 /* Waits until one of two ports has something. Returns 0 or a negative errno. */
 int ibkeys_poll_pair(int fd, int other_fd, int timeout_ms);
-
-/* Writes the name of the device that carries the GMPs of smi_name. Returns 0, -ENODEV when libibumad knows no such
- * pair, -ENOSYS when it is too old to know pairs. */
-int ibkeys_gsi_of(const char *smi_name, char *gsi_name);
 
 #endif

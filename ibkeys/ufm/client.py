@@ -236,4 +236,9 @@ def _httpx() -> ModuleType:
         raise UsageError(
             "asking UFM needs the Python package httpx: apt-get install python3-httpx, or pip install 'ibkeys[ufm]'"
         ) from None
+    if tuple(map(int, httpx.__version__.split(".")[:2])) < (0, 26):  # as in Debian 12
+        raise UsageError(
+            f"asking UFM needs httpx 0.26 or later, and this is {httpx.__version__}: pip install 'ibkeys[ufm]' into an "
+            "environment of its own"
+        )
     return httpx

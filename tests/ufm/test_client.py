@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.errors import IbkeysError, UfmNotReached, UfmRefused
+from ibkeys.errors import IbkeysError, UfmNotReached, UfmRefused, UsageError
 from ibkeys.ufm.client import Deadline, UfmClient
 from ibkeys.ufm.rest import Ufm, adding
 from tests.ufm.exchange import JSON, A, access, answers, page
@@ -51,6 +51,13 @@ def test_a_wrong_token_is_refused_and_not_repeated(mock: Mock) -> None:
         Ufm(access(mock, "another-token-0815")).partitions()
     assert "0815" not in str(caught.value)
     assert caught.value.status == 401
+
+
+def test_an_httpx_that_is_too_old_is_named(mock: Mock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("httpx.__version__", "0.23.3")  # of Debian 12
+    with pytest.raises(UsageError, match=r"needs httpx 0\.26 or later, and this is 0\.23\.3"):
+        Ufm(access(mock)).partitions()
+    assert not mock.log
 
 
 def test_an_answer_without_end_is_cut_off(mock: Mock) -> None:

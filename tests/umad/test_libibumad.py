@@ -378,13 +378,7 @@ def test_pair_is_what_libibumad_says(lib: Any) -> None:
 
 def test_extension_not_built(mocker: MockerFixture) -> None:
     mocker.patch.dict(sys.modules, {"ibkeys.umad._libibumad": None})
-    with pytest.raises(LibraryMissing, match="apt-get install libibumad-dev gcc pkg-config python3-dev"):
-        devices.binding.__wrapped__()
-
-
-def test_library_not_installed(mocker: MockerFixture) -> None:
-    mocker.patch.object(devices, "import_extension", side_effect=ImportError("libibumad.so.3: cannot open"))
-    with pytest.raises(LibraryMissing, match=r"libibumad\.so\.3.*apt-get install libibumad3"):
+    with pytest.raises(LibraryMissing, match="apt-get install libibumad-dev gcc pkg-config python3-dev, then"):
         devices.binding.__wrapped__()
 
 
