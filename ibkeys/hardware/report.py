@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import socket
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +28,8 @@ WORDS: Final[Mapping[Outcome, str]] = {
     "seen": "seen",
     "not-checked": "not checked",
 }
+_ROOT: Final = "root"
+"""A user that names nobody."""
 _README: Final = """A report of `ibkeys doctor --report`: what a real fabric answered, and what ibkeys assumes.
 
 report.txt   one line for each check
@@ -146,6 +150,8 @@ def _names(look: Look | None) -> Iterator[str]:
     """Yield what may be a name of a node, this host, or its user."""
     host = socket.gethostname()
     yield from (host, host.split(".")[0], str(Path.home()))
+    with suppress(KeyError, OSError):  # a user without a name
+        yield from {getpass.getuser()} - {_ROOT}
     if look is None:
         return
     yield from look.fabric.node_names.values()
