@@ -14,6 +14,7 @@ import pytest
 from ibkeys import files
 from ibkeys.errors import AccessDenied, NoReply
 from ibkeys.hardware.loopback.putting_back import put_back
+from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import DUAL_HOME, KEY, TWO_SWITCH, Cli, on_terminal
 from tests.fabricsim import change_each_subnet
 from tests.hardware.looking import held, unpacked
@@ -44,7 +45,8 @@ def test_one_line_for_each_check_and_where_the_archive_is(cli: Cli, archive: Pat
     result = cli("doctor", "--report", archive, *FAST)
     assert (result.code, result.err) == (0, "")
     lines = result.out.splitlines()
-    assert lines[-1].endswith(f"not checked; all of it is in {archive}")
+    assert lines[-2].endswith(" recorded, 28 not checked")
+    assert lines[-1] == f"All of it is in {archive}: look through it before you send it."
     assert sum(line.startswith(("same  ", "seen  ", "not checked  ", "DIFFERS  ")) for line in lines) == 53
     in_file = unpacked(archive)["report.txt"].decode().splitlines()
     assert set(in_file) <= set(lines)
@@ -58,6 +60,22 @@ def test_on_a_terminal_a_check_is_one_line_that_fits(archive: Path) -> None:
     assert max(len(line) for line in lines[start : start + 53]) <= 80
     assert any(line.endswith("...") for line in lines[start:])
     assert not any(line.endswith("...") for line in on_terminal(*words, "-v").out.splitlines()[start:])
+
+
+def test_what_differs_is_whole_and_says_what_was_assumed(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def odd(net: Subnet) -> None:
+        net.silence("node03 mlx4_0")
+
+    change_each_subnet(monkeypatch, odd)
+    out = on_terminal("doctor", "--backend", TWO_SWITCH, "--report", archive, *FAST).out
+    lines = [line.rstrip() for line in out.splitlines()]
+    at = next(at for at, line in enumerate(lines) if line.startswith("DIFFERS      nodes.all-answer"))
+    told = " ".join(" ".join(lines[at : at + 4]).split())
+    assert "7 nodes; not read: 1 x NodeInfo silent" in told
+    assert "assumed: every node that a cable leads to answers everything that a sweep asks" in told
+    assert max(map(len, lines)) <= 80
+    assert "Lines that end in ... are whole in report.txt there, and with -v." in lines
+    assert "assumed: every node that a cable leads to" in unpacked(archive)["report.txt"].decode()
 
 
 def test_json_and_csv_have_the_findings(cli: Cli, archive: Path) -> None:

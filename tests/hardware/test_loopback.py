@@ -170,7 +170,8 @@ def test_a_lost_set_is_a_finding_and_nothing_stays(bench: Bench, number: str) ->
         return LOST if is_set(outgoing) and count[0] == int(number) + 1 else 0
 
     found = outcomes(bench.run(before=lambda fabric: spy(fabric, refuse=lose)))
-    assert "differs" in found.values()
+    # a table is put back as `undo` does it, which sends a Set again that never arrived
+    assert ("differs" in found.values()) == (number != "1")
     if bench.state() != before:  # it was the Set that restores
         assert bench.left() == 1
         bench.run()

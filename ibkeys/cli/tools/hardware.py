@@ -14,7 +14,7 @@ from ibkeys.cli.changing import confirm, writer_of
 from ibkeys.cli.exits import write
 from ibkeys.cli.opening import open_fabric, sm_key_of
 from ibkeys.cli.options import Changing, Where
-from ibkeys.cli.screen.lines import width_of
+from ibkeys.cli.screen.lines import columns, width_of
 from ibkeys.errors import IbkeysError, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -90,18 +90,30 @@ class Reported:
             yield {"name": row["id"], "ok": ok, "detail": row["said"], "advice": row["assumed"]}
 
     def write_text(self, whole: bool) -> None:
-        """Write one line for each check, and where the archive is. *whole*: no line is cut where a terminal ends."""
-        from ibkeys.hardware.report import lines_of
+        """Write one line for each check, what was assumed where it differs, and where the archive is.
+
+        On a terminal a line is cut where that ends, unless it is about a difference. *whole*: no line is cut.
+        """
+        from ibkeys.hardware.report import WORDS, lines_of
 
         width = None if whole else width_of(sys.stdout)
-        for line in lines_of(self.rows):
-            is_cut = width is not None and len(line) > width
-            write(exits.clean(line[: (width or 0) - len(_CUT)] + _CUT if is_cut else line))
+        is_cut = False
+        write("")
+        for line in map(exits.clean, lines_of(self.rows)):
+            if width is None or columns(line) <= width or line.startswith((WORDS["differs"], " ")):
+                write(line)
+            else:
+                write(line[: width - len(_CUT)] + _CUT)
+                is_cut = True
         counts = self.summary
+        write("")
         write(
             f"{counts['same']} as assumed, {counts['differs']} differ, {counts['seen']} recorded, "
-            f"{counts['not-checked']} not checked; all of it is in {exits.clean(str(self.path))}"
+            f"{counts['not-checked']} not checked"
         )
+        write(f"All of it is in {exits.clean(str(self.path))}: look through it before you send it.")
+        if is_cut:
+            write(f"Lines that end in {_CUT} are whole in report.txt there, and with -v.")
 
     def exit_code(self, code: int) -> int:
         """Return the exit code of doctor; *code*: what it is without the report."""
