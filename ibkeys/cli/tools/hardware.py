@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -166,11 +167,11 @@ def _look_at(
 
     assert wanted.report is not None
     look = Look(fabric, _cas_of(fabric), sm_key_of(where))
-    far = _asked_for(look, consent, wanted.write_loopback) if wanted.write_loopback else None
+    prove = _asked_for(look, consent, wanted.write_loopback) if wanted.write_loopback else None
     findings = list(all_findings(look))
     refusals, stands = 0, False
-    if far is not None:
-        written, refusals, stands = _written(look, far, consent)
+    if prove is not None:
+        written, refusals, stands = _written(look, prove, consent)
         findings += written
     report = Report(look, findings, host, wanted.hash_guids)
     mask = report.mask()
@@ -204,19 +205,20 @@ def _simulated_port(fabric: Fabric) -> Any:
     return port
 
 
-def _asked_for(look: Look, consent: Changing, text: str) -> PortHandle:
-    """Return the port that is written to, once it is proven to be this host's own and the user agreed."""
+def _asked_for(look: Look, consent: Changing, text: str) -> Callable[[], PortHandle]:
+    """Return what proves that the second port is this host's own, once it did and the user agreed."""
     from ibkeys.hardware.loopback.ports import far_port, named_ports
 
     near, far = named_ports(text, look.cas())
-    handle = far_port(look, near, far, _opens(look.fabric))
+    prove = partial(far_port, look, near, far, _opens(look.fabric))
+    prove()
     if not consent.dry_run:
         exits.require_stdout()
         confirm(consent, question=f"Write to {far.ca_name}/{far.port} of this host ({_WHAT}), and restore it?")
-    return handle
+    return prove
 
 
-def _written(look: Look, far: PortHandle, consent: Changing) -> tuple[list[Finding], int, bool]:
+def _written(look: Look, prove: Callable[[], PortHandle], consent: Changing) -> tuple[list[Finding], int, bool]:
     """Make the writes; return the findings, how many were refused, and whether one could not be put back."""
     from ibkeys.hardware.check import Finding, not_checked
     from ibkeys.hardware.loopback.putting_back import COMMAND
@@ -225,9 +227,9 @@ def _written(look: Look, far: PortHandle, consent: Changing) -> tuple[list[Findi
     if consent.dry_run:
         why = not_checked(f"dry run: it would be {_WHAT}")
         return [Finding("write.all", "standard", "each write is read back and restored", why)], 0, False
+    own = frozenset({look.local.port_guid, prove().port.port_guid})
     with writer_of(look.fabric, COMMAND, consent) as writer:
-        own = frozenset({look.local.port_guid, far.port.port_guid})
-        loopback = Loopback(look, writer, far, own)
+        loopback = Loopback(look, writer, prove, own)
         findings = list(loopback.findings())
     if loopback.stands:
         exits.warn(

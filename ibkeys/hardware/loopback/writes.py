@@ -1,13 +1,14 @@
 """The writes of a loopback: each is made, proven by a read, put back, and proven again.
 
 They are the changes of `ibkeys pkey-set`, `mkey-set` and `counters-clear`, with the interlocks, the journal and the key
-store of those commands. A run that was killed is put back by the next one, before it writes anything.
+store of those commands. A run that was killed is put back by the next one, before it writes anything. A cable may be
+moved at any time, so the far port is proven again before each write, and before each is put back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ibkeys.change.counters import COUNTERS, plan_clear
@@ -29,21 +30,27 @@ _HIGHEST: Final = 0x7FF0
 
 @dataclass(slots=True)
 class Loopback:
-    """The far port of a loopback, and what writes to it. ``own_guids``: the two ports. ``stands``: a write could not be
-    put back; the journal has it. ``refusals``: what an interlock refused."""
+    """What writes to the far port of a loopback. ``own_guids``: the two ports.
+
+    ``prove``: returns a handle on the far port, or raises IbkeysError unless it is still this host's own. ``stands``:
+    a write could not be put back; the journal has it. ``refusals``: writes that were refused, or not made without that
+    proof.
+    """
 
     look: Look
     writer: Writer
-    far: PortHandle
+    prove: Callable[[], PortHandle]
     own_guids: frozenset[int]
     stands: bool = False
     refusals: int = 0
+    far: PortHandle = field(init=False)
 
     def findings(self) -> Iterator[Finding]:
         """Make the writes, one after the other. What an earlier run left is put back before.
 
-        Raises what putting that back raises.
+        Raises what putting that back raises, and what ``prove`` does before it.
         """
+        self.prove()
         earlier = put_back(self.look, self.writer, self.own_guids)
         if earlier:
             text = f"operation {', '.join(map(str, earlier))} of the journal was put back"
@@ -58,6 +65,11 @@ class Loopback:
     def _made(self, each: Check) -> Answer:
         if self.stands:
             return not_checked("an earlier write could not be put back")
+        try:
+            self.far = self.prove()
+        except IbkeysError as error:
+            self.refusals += 1
+            return not_checked(f"the second port was not proven again: {error}")
         try:
             return each.look(self.look)
         except Refused as error:
@@ -98,15 +110,14 @@ class Loopback:
             shown = read() != before
         finally:
             self._put_back()
-        is_back = read() == before
-        self.stands = not is_back
-        if not is_back:
-            return differs("it was set, and what was there did not come back", **values)
+        if read() != before:
+            return differs("put back, but the port is not as before: did a subnet manager write it too?", **values)
         text = "set, read back, restored, and read again"
         return same(text, **values) if shown else differs("the Set was answered, and the port did not change", **values)
 
     def _put_back(self) -> None:
         try:
+            self.prove()
             put_back(self.look, self.writer, self.own_guids)
         except BaseException:
             self.stands = True
