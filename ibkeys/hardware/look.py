@@ -24,7 +24,8 @@ class Look:
 
     *cas*: asks the host for its channel adapters, sends nothing. *sm_key*: what is shown to the SA, None for none.
     ``sweep_seconds``: how long the sweep took, by the clock of the port. ``shown_keys``: keys that somebody showed,
-    which may stand nowhere in a report. What is read once is kept.
+    which may stand nowhere in a report. ``is_silent``: the local port was asked already and did not answer, so it is
+    not asked again: it may count each time. What is read once is kept.
     """
 
     def __init__(self, fabric: Fabric, cas: Callable[[], Sequence[LocalCa]], sm_key: SMKey | None = None) -> None:
@@ -33,12 +34,16 @@ class Look:
         self.sm_key = sm_key
         self.local = fabric.local()
         self.sweep_seconds = 0.0
+        self.is_silent = False
         self.shown_keys: set[int] = set()
         self._kept: dict[str, Any] = {}
 
     @property
     def handle(self) -> PortHandle:
-        """The local port, asked by an SMP that does not leave the host. Raises as `Fabric.find_port`."""
+        """The local port, asked by an SMP that does not leave the host. Raises as `Fabric.find_port`; Unreachable for
+        one that is silent."""
+        if self.is_silent:
+            raise Unreachable("the local port does not answer, so it is not asked again: `ibkeys doctor` says more")
         return self._once("port", self.fabric.find_port)
 
     @property

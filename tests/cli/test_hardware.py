@@ -15,7 +15,7 @@ from ibkeys import files
 from ibkeys.errors import AccessDenied, NoReply
 from ibkeys.hardware.loopback.putting_back import put_back
 from ibkeys.sim.subnet import Subnet
-from tests.cli.conftest import DUAL_HOME, KEY, TWO_SWITCH, Cli, on_terminal
+from tests.cli.conftest import DUAL_HOME, KEY, TWO_SWITCH, Cli, between_commands, on_terminal
 from tests.fabricsim import change_each_subnet
 from tests.hardware.looking import held, unpacked
 
@@ -95,6 +95,17 @@ def test_the_key_that_was_given_is_neither_shown_nor_written(cli: Cli, archive: 
     assert cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--protect", 1, "--yes").code == 0
     result = cli("doctor", "--report", archive, "-f", "json", *FAST)
     assert held({**unpacked(archive), "out": result.out.encode(), "err": result.err.encode()}, [KEY]) == []
+
+
+def test_a_local_port_that_does_not_answer_is_asked_once(cli: Cli, archive: Path, tmp_path: Path) -> None:
+    """It may have an M_Key at level 2 that is not known here, and count each question."""
+    with between_commands(tmp_path) as net:
+        own = net.port("node01 mlx4_0", 1)
+        own.m_key, own.protect_bits, own.lease_period = KEY, 2, 60
+    result = cli("doctor", "--report", archive, "-f", "json", "-t", 100)
+    assert (result.code, outcomes(result.json)["nodes.kinds"]) == (1, "not-checked")
+    with between_commands(tmp_path) as net:
+        assert net.port("node01 mlx4_0", 1).m_key_violations == 1
 
 
 def test_hashes_are_shown_as_they_are_written(cli: Cli, archive: Path) -> None:

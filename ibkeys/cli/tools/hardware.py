@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from ibkeys.hardware.look import Look
     from ibkeys.umad.port import LocalCa, LocalPort, UmadPort
 
+_LOCAL_PORT: Final = "local port"
 _OF_HOST: Final = (
     *("libibumad", "RDMA devices", "kernel module", "device files", "channel adapter", "port "),
-    *("local port", "subnet manager"),
+    *(_LOCAL_PORT, "subnet manager"),
 )
 """How the names of those checks of doctor begin that are put into the archive; the others name files of this host."""
 _PROGRAMS: Final = ("smpquery.", "saquery.", "ibnetdiscover.", "perfquery.")
@@ -149,7 +150,7 @@ def made_report(where: Where, consent: Changing, wanted: ReportOptions, host: Se
     except (UsageError, Refused):
         raise
     except IbkeysError as error:
-        if any(row["name"] == "local port" and row["ok"] for row in host):
+        if any(row["name"] == _LOCAL_PORT and row["ok"] for row in host):
             raise
         report = Report(None, none_made(f"the local port was not opened: {typed.without_keys(str(error))}"), said)
     report.hashed = wanted.hash_guids
@@ -167,6 +168,8 @@ def _look_at(
 
     assert wanted.report is not None
     look = Look(fabric, _cas_of(fabric), sm_key_of(where))
+    if not wanted.write_loopback:  # with it another port may be open than doctor asked
+        look.is_silent = any(row["name"] == _LOCAL_PORT and row["ok"] is False for row in host)
     prove = _asked_for(look, consent, wanted.write_loopback) if wanted.write_loopback else None
     findings = list(all_findings(look))
     refusals, stands = 0, False
