@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from ibkeys.fabric.handle import PortHandle
 from ibkeys.hardware.archive.key_forms import KeyForms
 from ibkeys.hardware.catalogue import CHECKS, none_made
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import Method
+from ibkeys.mad.virtualization import VNodeInfo, VPortInfo, VPortState
 from ibkeys.sim.agents.sa import DEFAULT_SA_KEY
 from tests.fabricsim import subnet, tool, virtualize
 from tests.hardware.looking import answers, look_at
@@ -113,6 +115,28 @@ def test_virtual_ports_are_recorded_and_the_guess_about_them_is_judged() -> None
         found = answers(look_at(fabric))
     assert found["virtual-ports.local"].values["vport_cap"] == 127
     assert (found["virtual-ports.index-0"].outcome, found["virtual-ports.index-0"].text) == ("differs", "status 0x000c")
+
+
+@pytest.mark.parametrize(("right", "outcome"), [(True, "same"), (False, "differs")])
+def test_what_index_0_of_virtual_ports_says_is_compared_with_the_port(
+    right: bool, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = subnet("two-switch")
+    virtualize(net, "node01 mlx4_0")
+    with tool(net, timeout=0.1) as fabric:
+        look = look_at(fabric)
+        own = net.port("node01 mlx4_0", 1)
+        said = {
+            VPortInfo: VPortInfo(bytes(64)).replace(vport_guid=own.guid if right else 1),
+            VNodeInfo: VNodeInfo(bytes(64)).replace(vnode_guid=own.node.guid if right else 1),
+            VPortState: VPortState((b"\x41" if right else b"\x14") + bytes(63)),
+        }
+        ask = PortHandle.get
+        monkeypatch.setattr(
+            PortHandle, "get", lambda self, kind, *rest: said[kind].raw if kind in said else ask(self, kind, *rest)
+        )
+        found = answers(look)
+    assert {found[f"virtual-ports.{name}"].outcome for name in ("index-0", "node", "states")} == {outcome}
 
 
 def test_reserved_bits_are_named_by_their_byte_and_not_by_their_value() -> None:
