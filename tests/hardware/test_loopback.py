@@ -274,6 +274,18 @@ def test_a_p_key_that_an_sm_adds_meanwhile_stays_and_is_said(bench: Bench) -> No
     assert bench.left() == 0
 
 
+def test_a_p_key_that_stands_in_an_error_is_not_reported(bench: Bench) -> None:
+    def replace_it(outgoing: Any) -> None:
+        if is_set(outgoing):
+            bench.far.p_keys = [0xFFFF, *[0] * 62, 0x8123]
+
+    found = bench.run(before=lambda fabric: spy(fabric, after=replace_it))
+    assert found["write.p-key"].outcome == "differs"
+    assert "<a P_Key>" in found["write.p-key"].text
+    assert "8123" not in str(found)
+    assert (found["write.m-key"].text, bench.left()) == ("an earlier write could not be put back", 1)
+
+
 def test_two_ports_of_one_host_may_be_on_one_cable(bench: Bench) -> None:
     for number in (1, 2):
         bench.net.unplug(HOST, number)
