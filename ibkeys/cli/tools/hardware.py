@@ -94,14 +94,17 @@ class Reported:
     def write_text(self, whole: bool) -> None:
         """Write one line for each check, what was assumed where it differs, and where the archive is.
 
-        On a terminal a line is cut where that ends, unless it is about a difference. *whole*: no line is cut.
+        On a terminal a line is cut where that ends, unless it is about a difference, and what no reading can show has
+        none: it is alike in all reports. *whole*: every line is there as it is.
         """
+        from ibkeys.hardware.checks import left_out
         from ibkeys.hardware.report import WORDS, lines_of
 
         width = None if whole else width_of(sys.stdout)
+        alike = {each.id for each in left_out.CHECKS} if width is not None else set()
         is_cut = False
         write("")
-        for line in map(exits.clean, lines_of(self.rows)):
+        for line in map(exits.clean, lines_of([row for row in self.rows if row["id"] not in alike])):
             if width is None or columns(line) <= width or line.startswith((WORDS["differs"], " ")):
                 write(line)
             else:
@@ -110,12 +113,14 @@ class Reported:
         counts = self.summary
         write("")
         write(
-            f"{counts['same']} as assumed, {counts['differs']} differ, {counts['seen']} recorded, "
+            f"{counts['same']} as assumed, {counts['differs']} different, {counts['seen']} recorded, "
             f"{counts['not-checked']} not checked"
         )
         write(f"All of it is in {exits.clean(str(self.path))}: look through it before you send it.")
         if is_cut:
             write(f"Lines that end in {_CUT} are whole in report.txt there, and with -v.")
+        if alike:
+            write(f"{len(alike)} assumptions that no reading can show have their lines there too.")
 
     def exit_code(self, code: int) -> int:
         """Return the exit code of doctor; *code*: what it is without the report."""
