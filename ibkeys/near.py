@@ -1,4 +1,4 @@
-"""Names that are near one that is not there: ``; did you mean gpu-a03?``."""
+"""Known names that are similar to an unknown one: ``; did you mean gpu-a03?``."""
 
 from __future__ import annotations
 

@@ -74,7 +74,10 @@ def failure_error(request: Request, part: int, failure: Failure) -> IbkeysError:
     why, more = "a wrong M_Key", "A port that refuses an M_Key does not answer, just like one that does not exist."
     if not request.envelope.is_smp:
         index = request.envelope.pkey_index
-        why, more = "no P_Key in common", f"A port drops what comes with P_Key index {index} of this one."
+        why, more = (
+            "no P_Key in common",
+            f"A port drops requests whose P_Key it does not have: this port uses its P_Key index {index}.",
+        )
     return NoReply(
         f"{what}: no reply after {attempts} (no such node, a dead link, or {why})",
         failure.attempts,

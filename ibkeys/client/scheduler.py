@@ -399,7 +399,7 @@ class Scheduler:
         self._empty_queue(node)
 
     def _empty_queue(self, node: NodeState) -> None:
-        """Fail what waits for its turn at *node*. What is next to go fails when it would be sent."""
+        """Fail the requests that wait for their turn at *node*. The next one fails when it would be sent."""
         queued, node.queue = node.queue or (), None
         for request in queued:
             self._fail_rest(request)

@@ -156,7 +156,7 @@ class SmpClient:
 
     @property
     def moving(self) -> int:
-        """Requests of this run of which something is to be heard soon: silent ones do not count."""
+        """Requests of this run that will be finished soon; silent ones are not counted."""
         return self._scheduler.moving
 
     @property
@@ -316,7 +316,7 @@ def _refusal(request: Request, part: int, mad: bytes) -> IbkeysError:
 
 
 def _is_short_answer(mad: bytes) -> bool:
-    """Whether this is an SA MAD that ends with its data: OpenSM's answers through libumad2sim come as long as that."""
+    """Whether this is an SA MAD that ends with its data: OpenSM's answers through libumad2sim have that length."""
     return HEADER_SIZE <= len(mad) < MAD_SIZE and mad[at.MGMT_CLASS] == MgmtClass.SUBN_ADM
 
 

@@ -1,4 +1,4 @@
-"""One whole sweep, from the local port to what is said of it at its end."""
+"""One whole sweep, from the local port to what is said about it at its end."""
 
 from __future__ import annotations
 

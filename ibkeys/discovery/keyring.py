@@ -56,9 +56,10 @@ class KeyRing:
 
     @property
     def has_keys(self) -> bool:
-        """Whether some port is known to have a key of its own; then every link is proven before its far end is asked.
+        """Whether some port is known to have a key of its own; then every link is verified before its far end is
+        queried.
 
-        Not with a key for every port: that is the user's own choice.
+        Not with one key for every port, because the user chose that.
         """
         return self.for_all is None and any(not key.is_zero for key in self.by_guid.values())
 

@@ -342,7 +342,8 @@ class Sweep:
         return self._reader.read_port(port)
 
     def _go_on_behind(self, port: Port) -> None:
-        """Ask who is at the far end of *port*, whose PortInfo came, where a link leads on and nobody was asked yet."""
+        """Query the far end of *port*, whose PortInfo was read, if it has a link and the far end was not queried
+        yet."""
         if port.peer is None and port.num and port.is_linked and self._may_go_on(port):
             self.client.start(self._probe(port))
 

@@ -1,4 +1,5 @@
-"""What ``saquery NodeRecord``, ``PortInfoRecord`` and ``PKeyTableRecord`` print: the SM's word, not the ports'.
+"""What ``saquery NodeRecord``, ``PortInfoRecord`` and ``PKeyTableRecord`` print: values that the SM reports, not
+answers of the ports.
 
     record := NAME"Record dump:", lines "name....value"; of a P_Key table 4 lines of 8 "0x%04x" too, and an empty line
 

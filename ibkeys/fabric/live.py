@@ -158,7 +158,7 @@ class Fabric(OpenPort):
     ) -> list[Question]:
         """Return what `ask_class_keys` would ask of the end ports among *ports*: one question for each class.
 
-        Nothing is asked of them yet. Where a key is known for one of them, the subnet is swept unless it was, the links
+        Nothing is sent yet. Where a key is known for one of them, the subnet is swept unless it was, the links
         to these ports are looked at again, and it is proven that each is at its known place. *ask_unkeyed*: ask without
         a key too where that may cost something.
         """
@@ -354,12 +354,12 @@ class Fabric(OpenPort):
         try:
             info = PortInfo(self.get(PortInfo, portnum or 0, _route_of(address, reached), reached.m_key))
         except IbkeysError:
-            return f"{what}; ask it by its own LID, from its own subnet"
+            return f"{what}; query it by its own LID, from its own subnet"
         if info.port_physical_state != PortPhysicalState.LINK_UP:
             return f"{what}: it has no link"
         if info.lid:
             return (
-                f"{what}; its LID, in another subnet or behind a silent node, is {info.lid}: ask LID {info.lid} there"
+                f"{what}; its LID, in another subnet or behind a silent node, is {info.lid}: query LID {info.lid} there"
             )
         return f"{what}; it has no LID yet"
 

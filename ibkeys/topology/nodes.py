@@ -27,8 +27,8 @@ from ibkeys.topology.port_id import PortId, identity
 MKeyState = Literal["zero", "set", "hidden", "unreadable"]
 Reading = Literal["with-key", "without-key", "refused", "silent", "not-asked", "imported", "sm-word", "not-in-file"]
 """How a value was read, or why not: with the node's M_Key or without one; an answer that says no; no answer. A wrong
-M_Key is silence too: from outside the two cannot be told apart. Of files of other tools (`ibkeys.dumps`): one that has
-the port's answer; one that has the SM's word; none has it."""
+M_Key is silence too: from outside the two cannot be distinguished. Of files of other tools (`ibkeys.dumps`): one that
+has the port's answer; one that has the SM's word; none has it."""
 
 VirtualPorts = Literal["none", "off", "on", "unknown"]
 """Whether virtual ports are behind a port: it cannot have them, it has them switched off or on, or did not say."""

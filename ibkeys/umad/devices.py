@@ -170,8 +170,8 @@ def choose_port(cas: Sequence[LocalCa], ca: str | None, port: int | None) -> Loc
     if not cas:
         if ca_names():
             raise NoDevice(
-                f"none of the devices in {SYS_INFINIBAND} ({', '.join(ca_names())}) is an InfiniBand device that "
-                "libibumad can read: ibkeys doctor",
+                f"none of the devices in {SYS_INFINIBAND} ({', '.join(ca_names())}) is an InfiniBand "
+                "device that libibumad can read: run ibkeys doctor",
                 errno.ENODEV,
             )
         raise NoDevice(
@@ -206,7 +206,8 @@ def choose_port(cas: Sequence[LocalCa], ca: str | None, port: int | None) -> Loc
         for each in filter(better, able):
             return each
     raise PortDown(
-        f"no port with a link: there is {_describe(cas)}; check the cable. -C and -P together ask a port about itself",
+        f"no port with a link: there is {_describe(cas)}; check the cable; a port "
+        "without a link can be queried if both -C and -P are given",
         errno.ENETDOWN,
     )
 

@@ -38,7 +38,7 @@ def m_keys(folder: Path) -> dict[str, int]:
         (("mkey-rotate", "--per-port"), "when it answers, --resume gives it the new one; "),
         (("mkey-rotate", "--same"), "when it answers, --resume gives it the new one; "),
         (("mkey-rotate", "--per-port", "--first", 3), "when it answers, --continue gives it the new one; "),
-        (("mkey-remove", "--leave-open"), "when it answers, --resume takes it away; "),
+        (("mkey-remove", "--leave-open"), "when it answers, --resume removes it; "),
     ],
 )
 def test_a_host_that_was_silent_before_the_run_is_named_and_gets_its_turn_when_it_answers(

@@ -188,7 +188,7 @@ def test_each_write_is_made_and_restored(two_ports: Cli, archive: Path) -> None:
 def test_nothing_is_written_without_a_yes(two_ports: Cli, archive: Path) -> None:
     result = two_ports("doctor", "--report", archive, *LOOPBACK, *FAST)
     assert (result.code, archive.exists()) == (4, False)
-    assert "no terminal to ask on" in result.error
+    assert "no terminal for it" in result.error
     dry = two_ports("doctor", "--report", archive, *LOOPBACK, "--dry-run", "-f", "json", *FAST)
     assert (dry.code, outcomes(dry.json)["write.all"]) == (0, "not-checked")
     assert two_ports("journal", "-f", "json").json["operations"] == []

@@ -180,7 +180,7 @@ def test_a_node_that_answers_every_smp_at_the_last_moment_reaches_its_own_limit(
     assert fabric.umad.now() < 60 + 15
     [trouble] = found.troubles
     assert (trouble.port.node.guid, trouble.attribute, trouble.reading) == (0x2000, "P_KeyTable", "not-asked")
-    text = "this node was waited for 60 s in all, the limit for one node (--limit node-time=N raises it)"
+    text = "60 s were spent waiting for this node, the limit for one node (--limit node-time=N raises it)"
     assert trouble.error == f"not sent: {text}"
     assert trouble.port.p_keys is None
     assert struck(found) == [text]

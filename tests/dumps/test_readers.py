@@ -157,7 +157,7 @@ def test_node_records_say_who_and_how_many_entries() -> None:
 
 
 def test_a_refusal_of_the_sa_is_no_file_to_import() -> None:
-    with pytest.raises(ValueError, match="is none of the files"):
+    with pytest.raises(ValueError, match="is not a file that can be imported"):
         bring("ibnetdiscover.txt", "pktr-no.txt")
 
 

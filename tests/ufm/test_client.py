@@ -28,7 +28,11 @@ from tests.ufm.mock import Mock, ufm
         (answers(200, JSON, b'"text"'), UfmNotReached, "not a list of partitions"),
         (answers(200, JSON, b""), UfmNotReached, "is not JSON"),
         (answers(404, JSON, b""), UfmNotReached, "404"),
-        (answers(301, {"Location": "http://elsewhere.invalid/"}, b""), UfmRefused, "redirect, which is not followed"),
+        (
+            answers(301, {"Location": "http://elsewhere.invalid/"}, b""),
+            UfmRefused,
+            "redirect; redirects are not followed",
+        ),
         (answers(302, {"Location": "/ufmRest/login"}, b""), UfmRefused, "redirect"),
         (answers(401, {}, b""), UfmRefused, "does not accept this token"),
         (answers(403, JSON, b'{"detail": "not yours"}'), UfmRefused, "not yours"),
@@ -103,7 +107,7 @@ def test_a_silent_server_is_given_up_and_a_lost_change_is_not_known(mock: Mock) 
         return True
 
     mock.answer = answer
-    with pytest.raises(UfmNotReached, match="whether the change was made is not known"):
+    with pytest.raises(UfmNotReached, match="it is not known whether the change was made"):
         Ufm(access(mock, timeout=0.3)).make(adding(0x11, [A], ip_over_ib=True, index0=False))
     assert len(mock.log) == 1, "a change is never repeated blindly"
 

@@ -135,7 +135,7 @@ def is_set_of_names(word: str) -> bool:
 def refuse_without_sweep(filters: PortFilter) -> None:
     """Refuse filters of a command that was asked for one port. Raises UsageError."""
     if filters.is_given:
-        raise UsageError("a filter selects among the ports of --all: add --all, or leave the filter out")
+        raise UsageError("a filter selects among the ports of --all: add --all, or omit the filter")
 
 
 def _level(port: Port) -> int | None:

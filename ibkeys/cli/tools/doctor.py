@@ -36,9 +36,9 @@ def doctor(where: Where, consent: Changing, wanted: ReportOptions, format: str) 
     """Check the local InfiniBand stack and suggest fixes.
 
     Checks the library, the kernel module, device files, channel adapters and their ports. Checks that the local port
-    opens and answers, and that it knows a subnet manager that answers. Checks key files and stores. Changes nothing.
-    Exits 1 when there is a problem. With --report FILE it also compares this fabric with what ibkeys assumes, and
-    writes an archive without keys that can be sent to the developers.
+    can be opened and answers, and that its subnet manager answers. Checks key files and stores. Changes nothing. Exits
+    1 when there is a problem. With --report FILE it also compares this fabric with what ibkeys assumes, and writes an
+    archive without keys that can be sent to the developers.
     """
     wanted.check(consent)
     checks = [_without_keys(check) for check in _checks(where)]
@@ -147,13 +147,13 @@ def _subnet_manager(fabric: Fabric, lid: int) -> Iterator[Check]:
 
     missing = None if fabric.is_simulated else False  # a simulated subnet needs none
     if not lid:
-        advice = "start one, OpenSM for instance; LIDs need it, -D works without"
+        advice = "start one, such as OpenSM; LIDs need it, but -D works without it"
         yield Check("subnet manager", missing, "none has configured this port (MasterSMLID 0)", advice)
         return
     try:
         info = SMInfo(fabric.find_port(lid).get(SMInfo))
     except IbkeysError as error:
-        advice = "is it running? sminfo, and its log"
+        advice = "check that it is running (sminfo), and read its log"
         yield Check("subnet manager", missing, f"LID {lid} does not answer as a subnet manager: {error}", advice)
         return
     state = SM_STATE_NAMES[SMState(info.sm_state)] if info.sm_state <= SMState.MASTER else str(info.sm_state)
@@ -234,7 +234,7 @@ def _left_by_a_report(path: Path) -> Iterator[Check]:
 
 
 def _written_check(name: str, path: Path, detail: str) -> Check:
-    """Return what is to be said of a store that can be read: ok only where changing commands can write or
+    """Return what is to be said about a store that can be read: ok only where changing commands can write or
     create it too."""
     from ibkeys.umad.probe import Check
 
