@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from ibkeys.client.sa import SaClient
-from ibkeys.errors import IbkeysError
+from ibkeys.errors import IbkeysError, Unreachable
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import Fabric
 from ibkeys.keys.smkey import SMKey
@@ -24,7 +24,8 @@ class Look:
 
     *cas*: asks the host for its channel adapters, sends nothing. *sm_key*: what is shown to the SA, None for none.
     ``sweep_seconds``: how long the sweep took, by the clock of the port. ``shown_keys``: keys that somebody showed,
-    which may stand nowhere in a report. What is read once is kept.
+    which may stand nowhere in a report. ``is_silent``: the local port was asked already and did not answer, so it is
+    not asked again: it may count each time. What is read once is kept.
     """
 
     def __init__(self, fabric: Fabric, cas: Callable[[], Sequence[LocalCa]], sm_key: SMKey | None = None) -> None:
@@ -33,12 +34,16 @@ class Look:
         self.sm_key = sm_key
         self.local = fabric.local()
         self.sweep_seconds = 0.0
+        self.is_silent = False
         self.shown_keys: set[int] = set()
         self._kept: dict[str, Any] = {}
 
     @property
     def handle(self) -> PortHandle:
-        """The local port, asked by an SMP that does not leave the host. Raises as `Fabric.find_port`."""
+        """The local port, asked by an SMP that does not leave the host. Raises as `Fabric.find_port`; Unreachable for
+        one that is silent."""
+        if self.is_silent:
+            raise Unreachable("the local port does not answer, so it is not asked again: `ibkeys doctor` says more")
         return self._once("port", self.fabric.find_port)
 
     @property
@@ -47,17 +52,34 @@ class Look:
         return self._once("PortInfo", lambda: self.handle.read_port_info())
 
     @property
+    def own_is_protected(self) -> bool:
+        """Whether the local port counts a Get without its M_Key: it has one, at level 2 or 3. Raises as `own`."""
+        return self.own.m_key_protect_bits >= 2 and self.handle.port.end_port.m_key_state != "zero"
+
+    @property
     def found(self) -> Topology:
-        """The sweep, with P_Key tables; made when it is first needed. Raises as `Fabric.sweep`."""
+        """The sweep, with P_Key tables; made when it is first needed. Raises as `Fabric.sweep`; Unreachable where each
+        of its questions would be counted."""
         return self._once("sweep", self._sweep)
 
     def _sweep(self) -> Topology:
-        assert self.own is not None  # a local port that does not answer is not asked again: each time may be counted
+        # a local port that does not answer is not asked again: each time may be counted
+        if self.own_is_protected and not self._may_know_others():
+            raise Unreachable(
+                "the local port has an M_Key at level 2 or 3, and no M_Key of another port is known: the next port "
+                "would count each query as a violation; give --keystore or --security-keys"
+            )
         now = self.fabric.umad.now
         started = now()
         found = self.fabric.sweep(p_keys=True)
         self.sweep_seconds = now() - started
         return found
+
+    def _may_know_others(self) -> bool:
+        """Whether a key is there for ports other than the local one, or the user wants them asked without."""
+        ring = self.fabric.ring
+        others = (key for guid, key in ring.by_guid.items() if guid != self.local.port_guid)
+        return ring.ask_unproven or not all(key.is_zero for key in (ring.for_unknown_port, *others))
 
     def _once(self, what: str, read: Callable[[], _T]) -> _T:
         """Return what *read* returns, or raise what it raises; it is called once."""
@@ -87,6 +109,13 @@ class Look:
     def end_ports(self) -> list[Port]:
         """The end ports of the sweep whose PortInfo was read. Raises as `found`."""
         return [port for port in self.found.end_ports() if port.info is not None]
+
+    def at_lid(self, lid: int) -> PortHandle:
+        """Return a handle on the port at *lid*. Raises as `Fabric.find_port`, and for another port as `found`."""
+        if lid == self.own.lid:
+            return self.handle
+        _ = self.found  # raises where no other port may be asked
+        return self.fabric.find_port(lid)
 
     def why_alone(self) -> str:
         """Return why no other program may send SMPs through this fabric; "" if it may.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import socket
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,9 +28,12 @@ WORDS: Final[Mapping[Outcome, str]] = {
     "seen": "seen",
     "not-checked": "not checked",
 }
+_WIDTH: Final = max(map(len, WORDS.values()))
+_ROOT: Final = "root"
+"""A user that names nobody."""
 _README: Final = """A report of `ibkeys doctor --report`: what a real fabric answered, and what ibkeys assumes.
 
-report.txt   one line for each check
+report.txt   one line for each check, and what was assumed where it differs
 report.json  the same, with what was assumed, why, and the values
 fabric.json  nodes, ports and links of the sweep; of P_Key tables only how many entries are used
 host.json    what doctor says of this host
@@ -101,10 +106,13 @@ class Report:
 
 
 def lines_of(findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield one line for each finding, as `Report.masked_findings` returns them."""
+    """Yield one line for each finding, as `Report.masked_findings` returns them, and where it differs another one that
+    says what was assumed."""
     width = max((len(row["id"]) for row in findings), default=0)
     for row in findings:
-        yield f"{WORDS[row['outcome']]:<11}  {row['id']:<{width}}  {row['said']}"
+        yield f"{WORDS[row['outcome']]:<{_WIDTH}}  {row['id']:<{width}}  {row['said']}"
+        if row["outcome"] == "differs":
+            yield f"{'':<{_WIDTH}}  {'':<{width}}  assumed: {row['assumed']}"
 
 
 def _node(node: Node) -> dict[str, Any]:
@@ -146,6 +154,8 @@ def _names(look: Look | None) -> Iterator[str]:
     """Yield what may be a name of a node, this host, or its user."""
     host = socket.gethostname()
     yield from (host, host.split(".")[0], str(Path.home()))
+    with suppress(KeyError, OSError):  # a user without a name
+        yield from {getpass.getuser()} - {_ROOT}
     if look is None:
         return
     yield from look.fabric.node_names.values()

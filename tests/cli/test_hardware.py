@@ -13,8 +13,11 @@ import pytest
 
 from ibkeys import files
 from ibkeys.errors import AccessDenied, NoReply
+from ibkeys.hardware.catalogue import CHECKS
+from ibkeys.hardware.checks import left_out
 from ibkeys.hardware.loopback.putting_back import put_back
-from tests.cli.conftest import DUAL_HOME, KEY, TWO_SWITCH, Cli, on_terminal
+from ibkeys.sim.subnet import Subnet
+from tests.cli.conftest import DUAL_HOME, KEY, TWO_SWITCH, Cli, between_commands, on_terminal
 from tests.fabricsim import change_each_subnet
 from tests.hardware.looking import held, unpacked
 
@@ -44,8 +47,9 @@ def test_one_line_for_each_check_and_where_the_archive_is(cli: Cli, archive: Pat
     result = cli("doctor", "--report", archive, *FAST)
     assert (result.code, result.err) == (0, "")
     lines = result.out.splitlines()
-    assert lines[-1].endswith(f"not checked; all of it is in {archive}")
-    assert sum(line.startswith(("same  ", "seen  ", "not checked  ", "DIFFERS  ")) for line in lines) == 53
+    assert lines[-2].endswith(" not checked")
+    assert lines[-1] == f"All of it is in {archive}: look through it before you send it."
+    assert sum(line.startswith(("same  ", "seen  ", "not checked  ", "DIFFERS  ")) for line in lines) == len(CHECKS)
     in_file = unpacked(archive)["report.txt"].decode().splitlines()
     assert set(in_file) <= set(lines)
 
@@ -54,10 +58,28 @@ def test_on_a_terminal_a_check_is_one_line_that_fits(archive: Path) -> None:
     words = ("doctor", "--backend", TWO_SWITCH, "--report", archive, *FAST)
     lines = on_terminal(*words).out.splitlines()
     start = next(at for at, line in enumerate(lines) if "host.system" in line)
-    assert all(line.startswith(("same  ", "seen  ", "not checked  ")) for line in lines[start : start + 53])
-    assert max(len(line) for line in lines[start : start + 53]) <= 80
+    end = start + len(CHECKS) - len(left_out.CHECKS)
+    assert all(line.startswith(("same  ", "seen  ", "not checked  ")) for line in lines[start:end])
+    assert (lines[end], lines[-1]) == ("", "14 assumptions that no reading can show have their lines there too.")
+    assert max(len(line) for line in lines[start:end]) <= 80
     assert any(line.endswith("...") for line in lines[start:])
     assert not any(line.endswith("...") for line in on_terminal(*words, "-v").out.splitlines()[start:])
+
+
+def test_what_differs_is_whole_and_says_what_was_assumed(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def odd(net: Subnet) -> None:
+        net.silence("node03 mlx4_0")
+
+    change_each_subnet(monkeypatch, odd)
+    out = on_terminal("doctor", "--backend", TWO_SWITCH, "--report", archive, *FAST).out
+    lines = [line.rstrip() for line in out.splitlines()]
+    at = next(at for at, line in enumerate(lines) if line.startswith("DIFFERS      nodes.all-answer"))
+    told = " ".join(" ".join(lines[at : at + 4]).split())
+    assert "7 nodes; not read: 1 x NodeInfo silent" in told
+    assert "assumed: every node that a cable leads to answers everything that a sweep asks" in told
+    assert max(map(len, lines)) <= 80
+    assert "Lines that end in ... are whole in report.txt there, and with -v." in lines
+    assert "assumed: every node that a cable leads to" in unpacked(archive)["report.txt"].decode()
 
 
 def test_json_and_csv_have_the_findings(cli: Cli, archive: Path) -> None:
@@ -77,6 +99,17 @@ def test_the_key_that_was_given_is_neither_shown_nor_written(cli: Cli, archive: 
     assert cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--protect", 1, "--yes").code == 0
     result = cli("doctor", "--report", archive, "-f", "json", *FAST)
     assert held({**unpacked(archive), "out": result.out.encode(), "err": result.err.encode()}, [KEY]) == []
+
+
+def test_a_local_port_that_does_not_answer_is_asked_once(cli: Cli, archive: Path, tmp_path: Path) -> None:
+    """It may have an M_Key at level 2 that is not known here, and count each question."""
+    with between_commands(tmp_path) as net:
+        own = net.port("node01 mlx4_0", 1)
+        own.m_key, own.protect_bits, own.lease_period = KEY, 2, 60
+    result = cli("doctor", "--report", archive, "-f", "json", "-t", 100)
+    assert (result.code, outcomes(result.json)["nodes.kinds"]) == (1, "not-checked")
+    with between_commands(tmp_path) as net:
+        assert net.port("node01 mlx4_0", 1).m_key_violations == 1
 
 
 def test_hashes_are_shown_as_they_are_written(cli: Cli, archive: Path) -> None:

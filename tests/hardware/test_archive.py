@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import errno
 import json
 import os
 import re
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -243,3 +244,75 @@ def test_a_place_that_cannot_be_written_is_said_before_anything_is_asked(
     monkeypatch.setattr(files, "create_beside", read_only)
     with pytest.raises(FileError, match="Read-only file system"):
         check_place(tmp_path / "r.tar.gz")
+
+
+# --- forms ------------------------------------------------------------------------------------------------------------
+
+SAME = [
+    ["LID 4711", "dlid 4711", "slid: 4711", "Lid 0x1267", "lid (4711)", "LID[4711]", "baselid=4711", "mlid 0x1267"],
+    ["0x0002c903000a1011", "0002C903000A1011", "2c903000a1011", "00:02:c9:03:00:0a:10:11", "0002:c903:000a:1011"],
+    ["fe80::2:c903:a:1011", "FE80:0000:0000:0000:0002:C903:000A:1011", "fe80::0002:c903:000a:1011"],
+    ["fdfd::2:c903:a:1011", "fdfd:0:0:0:2:c903:a:1011"],
+    ["24:8a:07:30:0b:10", "24-8A-07-30-0B-10"],
+]
+
+
+@pytest.mark.parametrize("spellings", SAME, ids=lambda row: row[0])
+def test_an_address_has_one_hash_however_it_is_written(spellings: list[str]) -> None:
+    mask = Mask(KeyForms(()), hashed=True)
+    shown = [re.findall(r"(?:lid|guid|gid|mac|ip)-[g-v]{12}", mask.text(f"from {each} on")) for each in spellings]
+    assert len(shown[0]) == 1
+    assert shown == [shown[0]] * len(shown)
+
+
+@pytest.mark.parametrize("text", ["LIDs 4711, 4712 and 4713", "lid 4711-4713", "10.20.4711.1 LID 4711"])
+def test_each_of_several_lids_is_hashed(text: str) -> None:
+    assert not re.search(r"\blids? 471|, 471|and 471|-471", Mask(KeyForms(()), hashed=True).text(text), re.IGNORECASE)
+
+
+@pytest.mark.parametrize("address", ["10.1.2.3", "192.168.100.254", "2001:db8::17", "fe80::1%ib0"])
+def test_an_ip_address_is_hashed(address: str) -> None:
+    assert address.partition("%")[0] not in Mask(KeyForms(()), hashed=True).text(f"ssh: connect to {address} port 22")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Linux 5.14.0-427.13.1.el9_4.x86_64 x86_64, Python 3.11.2, ibkeys 0.1.0, umad ABI 5",
+        "MT4123 firmware 20.31.1014",
+        "all: 0xa651e848, some: 0x00000402",
+        "6 x ca 0x0002c9:0x1003 with 1 port",
+        "at 12:30:05, route 0,1,4",
+    ],
+)
+def test_what_names_nobody_stays(text: str) -> None:
+    assert Mask(KeyForms(()), hashed=True).text(text) == text
+
+
+def test_a_name_is_found_in_capitals_too() -> None:
+    mask = Mask(KeyForms(()), hashed=True, names=["gpu-a03 mlx5_0"])
+    shown = {mask.text(text) for text in ("no answer from gpu-a03", "no answer from GPU-A03")}
+    assert len(shown) == 1
+    assert "a03" not in shown.pop().lower()
+
+
+def test_the_checks_of_this_host_keep_their_names_in_a_hashed_report(tmp_path: Path) -> None:
+    rows = [{"name": "local port", "ok": True, "detail": "LID 4711", "advice": None}]
+    report = Report(None, none_made("no device"), rows, hashed=True)
+    report.write(tmp_path / "r.tar.gz", report.mask())
+    [row] = json.loads(unpacked(tmp_path / "r.tar.gz")["host.json"])["checks"]
+    assert (row["name"], "4711" in row["detail"]) == ("local port", False)
+
+
+def test_the_user_is_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("getpass.getuser", lambda: "alice")
+    report = Report(None, none_made("/dev/infiniband/umad0: belongs to alice"), hashed=True)
+    report.write(tmp_path / "r.tar.gz", report.mask())
+    assert not [data for data in unpacked(tmp_path / "r.tar.gz").values() if b"alice" in data]
+
+
+@pytest.mark.parametrize("order", ["big", "little"])
+def test_a_key_in_base64_is_left_out(order: Literal["big", "little"]) -> None:
+    raw = SECRET.to_bytes(8, order)
+    for text in (base64.b64encode(raw), base64.urlsafe_b64encode(raw)):
+        assert KeyForms([SECRET]).in_text(f"node {text.decode()} of the fabric")

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from ibkeys.fabric.handle import PortHandle
 from ibkeys.hardware.archive.key_forms import KeyForms
 from ibkeys.hardware.catalogue import CHECKS, none_made
+from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import Method
+from ibkeys.mad.virtualization import VNodeInfo, VPortInfo, VPortState
 from ibkeys.sim.agents.sa import DEFAULT_SA_KEY
 from tests.fabricsim import subnet, tool, virtualize
 from tests.hardware.looking import answers, look_at
@@ -114,6 +117,28 @@ def test_virtual_ports_are_recorded_and_the_guess_about_them_is_judged() -> None
     assert (found["virtual-ports.index-0"].outcome, found["virtual-ports.index-0"].text) == ("differs", "status 0x000c")
 
 
+@pytest.mark.parametrize(("right", "outcome"), [(True, "same"), (False, "differs")])
+def test_what_index_0_of_virtual_ports_says_is_compared_with_the_port(
+    right: bool, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = subnet("two-switch")
+    virtualize(net, "node01 mlx4_0")
+    with tool(net, timeout=0.1) as fabric:
+        look = look_at(fabric)
+        own = net.port("node01 mlx4_0", 1)
+        said = {
+            VPortInfo: VPortInfo(bytes(64)).replace(vport_guid=own.guid if right else 1),
+            VNodeInfo: VNodeInfo(bytes(64)).replace(vnode_guid=own.node.guid if right else 1),
+            VPortState: VPortState((b"\x41" if right else b"\x14") + bytes(63)),
+        }
+        ask = PortHandle.get
+        monkeypatch.setattr(
+            PortHandle, "get", lambda self, kind, *rest: said[kind].raw if kind in said else ask(self, kind, *rest)
+        )
+        found = answers(look)
+    assert {found[f"virtual-ports.{name}"].outcome for name in ("index-0", "node", "states")} == {outcome}
+
+
 def test_reserved_bits_are_named_by_their_byte_and_not_by_their_value() -> None:
     net = subnet("two-switch")
     net.port("node02 mlx4_0", 1).info[34] |= 0x08  # between M_KeyProtectBits and LMC
@@ -131,3 +156,41 @@ def test_lost_answers_are_counted() -> None:
         spy(fabric, refuse=lambda outgoing: 22 if not is_set(outgoing) and outgoing.mad[16:18] == b"\0\x11" else 0)
         found = answers(look)
     assert found["timing.at-once"].values["lost"] == 32
+
+
+def test_where_only_the_key_of_the_local_port_is_known_no_other_port_is_asked(tmp_path: Path) -> None:
+    """The local port is at level 2, so its neighbour may be too: it would count each question, and start its lease."""
+    site = Site(tmp_path)
+    own = site.net.port("node01 mlx4_0", 1)
+    with tool(site.net, timeout=0.1) as fabric:
+        fabric.ring.by_guid[own.guid] = MKey(own.m_key)
+        found = answers(look_at(fabric))
+    assert [port.m_key_violations for port in site.ports()] == [0] * 8
+    assert "no M_Key of another port is known" in found["nodes.kinds"].text
+    assert found["sa.own-record"].outcome == "same"
+
+
+def test_an_sa_has_no_m_key_to_hide_where_no_port_has_one() -> None:
+    net = subnet("two-switch")
+    net.set_sm(SM)
+    with tool(net) as fabric:
+        hides = answers(look_at(fabric))["sa.hides-m-keys"]
+    assert (hides.outcome, "no port of the sweep has an M_Key" in hides.text) == ("not-checked", True)
+
+
+def test_nodes_that_a_sweep_could_not_read_are_no_difference_of_the_sa() -> None:
+    net = subnet("two-switch")
+    net.set_sm(SM)
+    net.silence("node03 mlx4_0")
+    with tool(net, timeout=0.1) as fabric:
+        answer = answers(look_at(fabric))["sa.long-answer"]
+    assert (answer.outcome, answer.text) == ("seen", "8 records; 0 nodes only in the sweep, 1 only in the SA")
+
+
+def test_the_key_that_the_sa_shows_to_whom_it_trusts_is_looked_for(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    with site.open() as fabric:
+        look = look_at(fabric, sm_key=DEFAULT_SA_KEY)
+        [each] = [each for each in CHECKS if each.id == "sa.own-record"]
+        assert each.look(look).outcome == "same"
+    assert site.net.port("node01 mlx4_0", 1).m_key in look.shown_keys

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,7 @@ from ibkeys.cli.changing import confirm, writer_of
 from ibkeys.cli.exits import write
 from ibkeys.cli.opening import open_fabric, sm_key_of
 from ibkeys.cli.options import Changing, Where
-from ibkeys.cli.screen.lines import width_of
+from ibkeys.cli.screen.lines import columns, width_of
 from ibkeys.errors import IbkeysError, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
     from ibkeys.hardware.look import Look
     from ibkeys.umad.port import LocalCa, LocalPort, UmadPort
 
+_LOCAL_PORT: Final = "local port"
 _OF_HOST: Final = (
     *("libibumad", "RDMA devices", "kernel module", "device files", "channel adapter", "port "),
-    *("local port", "subnet manager"),
+    *(_LOCAL_PORT, "subnet manager"),
 )
 """How the names of those checks of doctor begin that are put into the archive; the others name files of this host."""
 _PROGRAMS: Final = ("smpquery.", "saquery.", "ibnetdiscover.", "perfquery.")
@@ -90,18 +92,35 @@ class Reported:
             yield {"name": row["id"], "ok": ok, "detail": row["said"], "advice": row["assumed"]}
 
     def write_text(self, whole: bool) -> None:
-        """Write one line for each check, and where the archive is. *whole*: no line is cut where a terminal ends."""
-        from ibkeys.hardware.report import lines_of
+        """Write one line for each check, what was assumed where it differs, and where the archive is.
+
+        On a terminal a line is cut where that ends, unless it is about a difference, and what no reading can show has
+        none: it is alike in all reports. *whole*: every line is there as it is.
+        """
+        from ibkeys.hardware.checks import left_out
+        from ibkeys.hardware.report import WORDS, lines_of
 
         width = None if whole else width_of(sys.stdout)
-        for line in lines_of(self.rows):
-            is_cut = width is not None and len(line) > width
-            write(exits.clean(line[: (width or 0) - len(_CUT)] + _CUT if is_cut else line))
+        alike = {each.id for each in left_out.CHECKS} if width is not None else set()
+        is_cut = False
+        write("")
+        for line in map(exits.clean, lines_of([row for row in self.rows if row["id"] not in alike])):
+            if width is None or columns(line) <= width or line.startswith((WORDS["differs"], " ")):
+                write(line)
+            else:
+                write(line[: width - len(_CUT)] + _CUT)
+                is_cut = True
         counts = self.summary
+        write("")
         write(
-            f"{counts['same']} as assumed, {counts['differs']} differ, {counts['seen']} recorded, "
-            f"{counts['not-checked']} not checked; all of it is in {exits.clean(str(self.path))}"
+            f"{counts['same']} as assumed, {counts['differs']} different, {counts['seen']} recorded, "
+            f"{counts['not-checked']} not checked"
         )
+        write(f"All of it is in {exits.clean(str(self.path))}: look through it before you send it.")
+        if is_cut:
+            write(f"Lines that end in {_CUT} are whole in report.txt there, and with -v.")
+        if alike:
+            write(f"{len(alike)} assumptions that no reading can show have their lines there too.")
 
     def exit_code(self, code: int) -> int:
         """Return the exit code of doctor; *code*: what it is without the report."""
@@ -136,7 +155,7 @@ def made_report(where: Where, consent: Changing, wanted: ReportOptions, host: Se
     except (UsageError, Refused):
         raise
     except IbkeysError as error:
-        if any(row["name"] == "local port" and row["ok"] for row in host):
+        if any(row["name"] == _LOCAL_PORT and row["ok"] for row in host):
             raise
         report = Report(None, none_made(f"the local port was not opened: {typed.without_keys(str(error))}"), said)
     report.hashed = wanted.hash_guids
@@ -154,11 +173,13 @@ def _look_at(
 
     assert wanted.report is not None
     look = Look(fabric, _cas_of(fabric), sm_key_of(where))
-    far = _asked_for(look, consent, wanted.write_loopback) if wanted.write_loopback else None
+    if not wanted.write_loopback:  # with it another port may be open than doctor asked
+        look.is_silent = any(row["name"] == _LOCAL_PORT and row["ok"] is False for row in host)
+    prove = _asked_for(look, consent, wanted.write_loopback) if wanted.write_loopback else None
     findings = list(all_findings(look))
     refusals, stands = 0, False
-    if far is not None:
-        written, refusals, stands = _written(look, far, consent)
+    if prove is not None:
+        written, refusals, stands = _written(look, prove, consent)
         findings += written
     report = Report(look, findings, host, wanted.hash_guids)
     mask = report.mask()
@@ -192,19 +213,20 @@ def _simulated_port(fabric: Fabric) -> Any:
     return port
 
 
-def _asked_for(look: Look, consent: Changing, text: str) -> PortHandle:
-    """Return the port that is written to, once it is proven to be this host's own and the user agreed."""
+def _asked_for(look: Look, consent: Changing, text: str) -> Callable[[], PortHandle]:
+    """Return what proves that the second port is this host's own, once it did and the user agreed."""
     from ibkeys.hardware.loopback.ports import far_port, named_ports
 
     near, far = named_ports(text, look.cas())
-    handle = far_port(look, near, far, _opens(look.fabric))
+    prove = partial(far_port, look, near, far, _opens(look.fabric))
+    prove()
     if not consent.dry_run:
         exits.require_stdout()
         confirm(consent, question=f"Write to {far.ca_name}/{far.port} of this host ({_WHAT}), and restore it?")
-    return handle
+    return prove
 
 
-def _written(look: Look, far: PortHandle, consent: Changing) -> tuple[list[Finding], int, bool]:
+def _written(look: Look, prove: Callable[[], PortHandle], consent: Changing) -> tuple[list[Finding], int, bool]:
     """Make the writes; return the findings, how many were refused, and whether one could not be put back."""
     from ibkeys.hardware.check import Finding, not_checked
     from ibkeys.hardware.loopback.putting_back import COMMAND
@@ -213,9 +235,9 @@ def _written(look: Look, far: PortHandle, consent: Changing) -> tuple[list[Findi
     if consent.dry_run:
         why = not_checked(f"dry run: it would be {_WHAT}")
         return [Finding("write.all", "standard", "each write is read back and restored", why)], 0, False
+    own = frozenset({look.local.port_guid, prove().port.port_guid})
     with writer_of(look.fabric, COMMAND, consent) as writer:
-        own = frozenset({look.local.port_guid, far.port.port_guid})
-        loopback = Loopback(look, writer, far, own)
+        loopback = Loopback(look, writer, prove, own)
         findings = list(loopback.findings())
     if loopback.stands:
         exits.warn(

@@ -6,6 +6,7 @@ where a GUID should be.
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal
@@ -15,6 +16,7 @@ _BETWEEN: Final = re.compile(r"[\s:_.,-]|0x|\\x", re.IGNORECASE)
 """What may stand between the digits of a key."""
 _HEX_RUN: Final = re.compile(r"[0-9a-f]{9,}")
 _DECIMAL_RUN: Final = re.compile(r"[0-9]{10,}")
+_BASE64_RUN: Final = re.compile(r"[0-9A-Za-z+/_-]{11,}")
 _ORDERS: Final[tuple[Literal["big", "little"], ...]] = ("big", "little")
 LONG: Final = 1 << 32
 """A key below this is a number like others: only its spelling with 16 digits is looked for."""
@@ -50,21 +52,27 @@ class KeyForms:
         self._decimal = _Windows({str(abs(number)) for number in self._numbers if abs(number) >= LONG})
         raws = {key.to_bytes(_SIZE, order) for key in long for order in _ORDERS}
         self._bytes = _Windows({raw.decode("latin-1") for raw in raws})
+        encoders = (base64.b64encode, base64.urlsafe_b64encode)
+        self._base64 = _Windows({encode(raw).decode().rstrip("=") for raw in raws for encode in encoders})
 
     def in_number(self, number: int) -> bool:
         """Whether *number* is a key."""
         return number in self._numbers
 
     def in_text(self, text: str) -> bool:
-        """Whether a key stands in *text*: digits, with anything between them, or its bytes as characters."""
+        """Whether a key stands in *text*: its digits, with anything between them, or its bytes, also in base64."""
         lower = text.lower()
         joined = _BETWEEN.sub("", lower)
-        return any(self._in_digits(each) for each in {lower, joined}) or any(map(self._bytes.meet, _raws(text)))
+        in_digits = any(self._in_digits(each) for each in {lower, joined})
+        return in_digits or any(map(self._bytes.meet, _raws(text))) or self._in_base64(text)
 
     def in_bytes(self, raw: bytes) -> bool:
-        """Whether a key stands in *raw*: its bytes, or its digits."""
+        """Whether a key stands in *raw*: its bytes, its digits, or its bytes in base64."""
         text = raw.decode("latin-1")
-        return self._in_digits(text.lower()) or self._bytes.meet(text)
+        return self._in_digits(text.lower()) or self._bytes.meet(text) or self._in_base64(text)
+
+    def _in_base64(self, text: str) -> bool:
+        return any(map(self._base64.meet, _BASE64_RUN.findall(text)))
 
     def _in_digits(self, lower: str) -> bool:
         hex_runs, decimal_runs = _HEX_RUN.findall(lower), _DECIMAL_RUN.findall(lower)

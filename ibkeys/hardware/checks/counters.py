@@ -8,6 +8,7 @@ from ibkeys.discovery.port_counters import enforcing_ports
 from ibkeys.errors import IbkeysError
 from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
 from ibkeys.hardware.look import Look
+from ibkeys.mad.attributes import PortInfo
 from ibkeys.printable import counted
 
 VIOLATIONS = ("m_key_violations", "p_key_violations", "q_key_violations")
@@ -19,7 +20,7 @@ def violations(look: Look) -> Answer:
     infos = [port.port_info for port in look.end_ports if port.port_info is not None]
     values = {name: sum(bool(getattr(info, name)) for info in infos) for name in VIOLATIONS}
     full = {name: sum(getattr(info, name) == 0xFFFF for info in infos) for name in VIOLATIONS}
-    text = ", ".join(f"{name.removesuffix('_violations')}: {number}" for name, number in values.items())
+    text = ", ".join(f"{PortInfo.rows[name].name} at {number}" for name, number in values.items())
     return seen(f"of {counted(len(infos), 'port')} not 0: {text}", not_zero=values, at_the_end=full)
 
 

@@ -27,6 +27,24 @@ _LEFT_OUT: Final[tuple[tuple[str, Basis, str, str], ...]] = (
         _VIOLATES + "; ibkeys classkey-show --ask-unkeyed asks",
     ),
     (
+        "class-keys.hidden",
+        "unknown",
+        "a CC_Key or VS_Key with its protect bit is answered as 0, or its Get is dropped",
+        _VIOLATES + ", unless the key is known, and then it is shown",
+    ),
+    (
+        "class-keys.capabilities",
+        "guess",
+        "Get(ClassPortInfo) of classes 0x0A, 0x0C and 0x21 needs no key; its bit 0x0100: keys are supported",
+        _VIOLATES + ", if it does need one",
+    ),
+    (
+        "class-keys.counters",
+        "unknown",
+        "whether a Set of 0 clears the violation counters of classes 0x0A and 0x0C",
+        "it would change a counter",
+    ),
+    (
         "class-keys.neighbours",
         "unknown",
         "whether block 0 of the N2N neighbour table begins with port 0 or port 1",
@@ -37,6 +55,18 @@ _LEFT_OUT: Final[tuple[tuple[str, Basis, str, str], ...]] = (
         "guess",
         "AttributeModifier of VPortPKeyTable: index in bits 31..16, block in bits 15..0",
         "with the halves swapped the answer would look right and be another port's",
+    ),
+    (
+        "virtual-ports.others",
+        "guess",
+        "AttributeModifier of VPortInfo, VNodeInfo and VNodeDescription is the index of the virtual port",
+        "which GUIDs the virtual ports should have is not known here; only index 0 is compared",
+    ),
+    (
+        "traps.vendor",
+        "guess",
+        "notices of classes 0x0A and 0x0C have the number of the trap in bytes 62 and 63",
+        _VIOLATES,
     ),
     (
         "traps.reports",

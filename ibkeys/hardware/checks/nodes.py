@@ -63,7 +63,8 @@ def enforcement(look: Look) -> Answer:
     if not known:
         return not_checked("no switch, or SwitchInfo was not read")
     counts = Counter(
-        f"cap {info.partition_enforcement_cap} in {info.inbound_enforcement_cap} out {info.outbound_enforcement_cap}"
+        f"inbound {_yes(info.inbound_enforcement_cap)}, outbound {_yes(info.outbound_enforcement_cap)}, "
+        f"{info.partition_enforcement_cap} entries"
         for info in known
     )
     is_so = all(
@@ -71,6 +72,10 @@ def enforcement(look: Look) -> Answer:
         for info in known
     )
     return as_assumed(is_so, _told(counts), switches=dict(counts))
+
+
+def _yes(bit: int) -> str:
+    return "yes" if bit else "no"
 
 
 @check("nodes.index-0", "standard", "index 0 of every P_Key table holds the default partition")
@@ -90,7 +95,7 @@ def capabilities(look: Look) -> Answer:
     if not masks:
         return not_checked("no PortInfo was read")
     every, some = reduce(and_, masks), reduce(or_, masks)
-    return seen(f"all: 0x{every:08x}, some: 0x{some & ~every:08x}", all=f"0x{every:08x}", some=f"0x{some:08x}")
+    return seen(f"all have 0x{every:08x}, some 0x{some & ~every:08x} too", all=f"0x{every:08x}", some=f"0x{some:08x}")
 
 
 @check("nodes.m-key-state", "unknown", "how many ports show an M_Key, hide it or have none, by level, is recorded")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from ibkeys.errors import MadStatusError
 from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
 from ibkeys.hardware.look import Look
-from ibkeys.mad.virtualization import VirtualizationInfo, VPortInfo
+from ibkeys.mad.attributes import Attribute, NodeInfo
+from ibkeys.mad.virtualization import VirtualizationInfo, VNodeInfo, VPortInfo, VPortState
 
 
 def _info(look: Look) -> VirtualizationInfo | None:
@@ -36,18 +38,45 @@ def local(look: Look) -> Answer:
 @check("virtual-ports.index-0", "guess", "VPortInfo with AttributeModifier 0 is that of the port itself")
 def index_0(look: Look) -> Answer:
     """Compare its GUID with that of the port."""
+    return _first(look, VPortInfo, lambda port: port.vport_guid == look.local.port_guid, "GUID of the port")
+
+
+@check("virtual-ports.node", "guess", "VNodeInfo with AttributeModifier 0 is that of the node itself")
+def node(look: Look) -> Answer:
+    """Compare its GUID with that of the node."""
+    return _first(
+        look,
+        VNodeInfo,
+        lambda info: info.vnode_guid == NodeInfo(look.handle.get(NodeInfo)).node_guid,
+        "GUID of the node",
+    )
+
+
+@check("virtual-ports.states", "guess", "VPortState with AttributeModifier 0 has the states from index 0 on")
+def states(look: Look) -> Answer:
+    """Whether the first one is active, as the port is."""
+    return _first(look, VPortState, lambda block: block.vport_states[0] == look.own.port_state, "state of the port")
+
+
+_A = TypeVar("_A", bound=Attribute)
+
+
+def _first(look: Look, attribute: type[_A], is_own: Callable[[_A], bool], what: str) -> Answer:
+    """Ask for *attribute* with AttributeModifier 0, and say whether it is about the port itself. *what*: by what."""
     info = _info(look)
     if info is None or not info.virtualization_enable:
         return not_checked("the local port has no virtual ports")
     try:
-        port = VPortInfo(look.handle.get(VPortInfo, 0))
+        said = attribute(look.handle.get(attribute, 0))
     except MadStatusError as error:
         return as_assumed(False, f"status 0x{error.status:04x}")
-    is_own = port.vport_guid == look.local.port_guid
-    return as_assumed(is_own, "the GUID is " + ("that of the port" if is_own else "another one"))
+    fits = is_own(said)
+    return as_assumed(fits, f"it has the {what}" if fits else f"it does not have the {what}")
 
 
 CHECKS: Final = (
     local,
     index_0,
+    node,
+    states,
 )

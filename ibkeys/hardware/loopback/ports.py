@@ -17,6 +17,7 @@ from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.open_port import OpenPort
 from ibkeys.hardware.look import Look
 from ibkeys.mad.attributes import NodeInfo
+from ibkeys.printable import counted
 from ibkeys.topology.nodes import Port
 from ibkeys.umad.devices import ACTIVE, INFINIBAND, IS_SM_DISABLED
 from ibkeys.umad.port import LocalCa, LocalPort, UmadPort
@@ -81,7 +82,7 @@ def far_port(look: Look, near: LocalPort, far: LocalPort, open_far: Callable[[Lo
     if len(found) != 1 or same_lid != found or not far.base_lid:
         raise _refused(
             f"{far.ca_name}/{far.port} is not the only port that the fabric shows with its GUID and its LID "
-            f"({len(found)} have the GUID, {len(same_lid)} the LID)"
+            f"({len(found)} have the GUID, {len(same_lid)} the LID){_not_asked(look)}"
         )
     port = found[0]
     if doubt := look.fabric.doubt_of(port):
@@ -97,6 +98,16 @@ def far_port(look: Look, near: LocalPort, far: LocalPort, open_far: Callable[[Lo
     if why := _is_elsewhere(look, far, port, open_far):
         raise _refused(f"{far.ca_name}/{far.port}: {why}")
     return handle
+
+
+def _not_asked(look: Look) -> str:
+    """Return that a port may be missing because nobody was asked behind some ports, and what to do; else ""."""
+    if not (unasked := look.found.unasked):
+        return ""
+    return (
+        f"; behind {counted(len(unasked), 'port')} the sweep asked nobody, because a protected port may be there: "
+        "`ibkeys mkey-list --settle`, or --trust-topology"
+    )
 
 
 def _is_elsewhere(look: Look, far: LocalPort, port: Port, open_far: Callable[[LocalPort], UmadPort]) -> str:

@@ -21,6 +21,7 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.mkeys.set import KeyPlan, plan_mkey_set
 from ibkeys.store.journal import Journal, Operation, OperationRecord
 from ibkeys.store.journal.records import Image
+from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.origin import Origin
 
 COMMAND: Final = "doctor"
@@ -51,7 +52,8 @@ def not_put_back(journal: Journal) -> list[Written]:
     for record in reversed(journal.list_operations()):
         if record.command != COMMAND or record.undoes is not None or record.state == "undone":
             continue
-        images = tuple(entry.image for entry in journal.entries(record.id) if entry.status != "failed")
+        # a Set that failed may have arrived all the same: what was read after it may have been another port
+        images = tuple(entry.image for entry in journal.entries(record.id))
         if any(image.attribute == "P_KeyTable" or image.key_ref is not None for image in images):
             found.append(Written(record, images))
     return found
@@ -79,10 +81,16 @@ def put_back(look: Look, writer: Writer, own_guids: Iterable[int]) -> list[int]:
 
 
 def _put_key_back(look: Look, writer: Writer, written: Written) -> None:
-    """Take the M_Key away again, and give level and lease back. Only ports without a key get one: see `writes.py`."""
+    """Take the M_Key away again, and give level and lease back. Only ports without a key get one: see `writes.py`.
+
+    A key that somebody else has set since then stays.
+    """
     [image] = written.images[:1]
     before = PortInfo(image.before)
     port = handle_of(look, image.port_guid)
+    if not _has_ours(look, port, image):
+        _close(look, writer, written)
+        return
     plan = plan_mkey_set(writer, port, NO_MKEY, before.m_key_protect_bits, before.m_key_lease_period)
     undoing = _Undoing(
         plan.command, plan.changes, plan.notes, plan.objections, stages=plan.stages, links_are_stored=True
@@ -90,9 +98,23 @@ def _put_key_back(look: Look, writer: Writer, written: Written) -> None:
     undoing.of = written.record.id
     if undoing.pending:
         writer.apply(undoing)
-    else:  # its Set never arrived
-        with Journal(look.fabric.stores.journal) as journal, journal.undo_of(written.record.id, writer.origin):
-            pass
+    else:
+        _close(look, writer, written)
+
+
+def _has_ours(look: Look, port: PortHandle, image: Image) -> bool:
+    """Whether *port* has the M_Key that was written. Raises what reading it raises."""
+    stores = look.fabric.stores
+    if image.key_ref is None or stores.keystore is None:
+        return False
+    with KeyStore(stores.keystore, create=False, upgrade=False, passphrase=stores.passphrase) as store:
+        return port.read_port_info().m_key == store.get(image.key_ref).m_key.reveal()
+
+
+def _close(look: Look, writer: Writer, written: Written) -> None:
+    """Note that there is nothing to put back: its Set never arrived, or somebody else has written since."""
+    with Journal(look.fabric.stores.journal) as journal, journal.undo_of(written.record.id, writer.origin):
+        pass
 
 
 def handle_of(look: Look, port_guid: int) -> PortHandle:

@@ -1,13 +1,15 @@
 """The writes of a loopback: each is made, proven by a read, put back, and proven again.
 
 They are the changes of `ibkeys pkey-set`, `mkey-set` and `counters-clear`, with the interlocks, the journal and the key
-store of those commands. A run that was killed is put back by the next one, before it writes anything.
+store of those commands. A run that was killed is put back by the next one, before it writes anything. A cable may be
+moved at any time, so the far port is proven again before each write, and before each is put back.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ibkeys.change.counters import COUNTERS, plan_clear
@@ -23,27 +25,34 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
 from ibkeys.mkeys.set import plan_mkey_set
 
+_P_KEY: Final = re.compile(r"(?<!status )\b0x[0-9a-f]{4}\b", re.IGNORECASE)
 _HIGHEST: Final = 0x7FF0
 """Partitions are tried from here downwards."""
 
 
 @dataclass(slots=True)
 class Loopback:
-    """The far port of a loopback, and what writes to it. ``own_guids``: the two ports. ``stands``: a write could not be
-    put back; the journal has it. ``refusals``: what an interlock refused."""
+    """What writes to the far port of a loopback. ``own_guids``: the two ports.
+
+    ``prove``: returns a handle on the far port, or raises IbkeysError unless it is still this host's own. ``stands``:
+    a write could not be put back; the journal has it. ``refusals``: writes that were refused, or not made without that
+    proof.
+    """
 
     look: Look
     writer: Writer
-    far: PortHandle
+    prove: Callable[[], PortHandle]
     own_guids: frozenset[int]
     stands: bool = False
     refusals: int = 0
+    far: PortHandle = field(init=False)
 
     def findings(self) -> Iterator[Finding]:
         """Make the writes, one after the other. What an earlier run left is put back before.
 
-        Raises what putting that back raises.
+        Raises what putting that back raises, and what ``prove`` does before it.
         """
+        self.prove()
         earlier = put_back(self.look, self.writer, self.own_guids)
         if earlier:
             text = f"operation {', '.join(map(str, earlier))} of the journal was put back"
@@ -59,12 +68,17 @@ class Loopback:
         if self.stands:
             return not_checked("an earlier write could not be put back")
         try:
-            return each.look(self.look)
-        except Refused as error:
-            self.refusals += 1
-            return not_checked(str(error))
+            self.far = self.prove()
         except IbkeysError as error:
-            return differs(str(error))
+            self.refusals += 1
+            return not_checked(f"the second port was not proven again: {error}")
+        try:
+            return each.look(self.look)
+        except IbkeysError as error:
+            if isinstance(error, Refused) and not self.stands:
+                self.refusals += 1
+                return not_checked(_without_p_keys(error))
+            return differs(_without_p_keys(error))
 
     def _p_key(self, look: Look) -> Answer:
         """Set the P_Key of a partition that nobody is in, at the last free entry, and restore the table."""
@@ -98,15 +112,14 @@ class Loopback:
             shown = read() != before
         finally:
             self._put_back()
-        is_back = read() == before
-        self.stands = not is_back
-        if not is_back:
-            return differs("it was set, and what was there did not come back", **values)
+        if read() != before:
+            return differs("put back, but the port is not as before: did a subnet manager write it too?", **values)
         text = "set, read back, restored, and read again"
         return same(text, **values) if shown else differs("the Set was answered, and the port did not change", **values)
 
     def _put_back(self) -> None:
         try:
+            self.prove()
             put_back(self.look, self.writer, self.own_guids)
         except BaseException:
             self.stands = True
@@ -122,6 +135,11 @@ class Loopback:
         self.writer.check(plan)
         self.writer.apply(plan)
         return same("reset, and read as 0; counters cannot be restored", before=counted)
+
+
+def _without_p_keys(error: IbkeysError) -> str:
+    """Return the message of *error*: a report has no P_Key, and what a table holds is in messages of changes."""
+    return _P_KEY.sub("<a P_Key>", str(error))
 
 
 def _unused(look: Look) -> int:

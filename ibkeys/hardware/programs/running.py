@@ -52,7 +52,6 @@ def why_not(look: Look, asks_fabric: bool = False) -> str:
     """Return why no program is run at all; "" if it may. *asks_fabric*: it sends SMPs to other nodes too."""
     if look.fabric.is_simulated:
         return "a subnet that is simulated in this process: no other program can reach it"
-    info = look.own
-    if info.m_key_protect_bits >= 2 and look.handle.port.end_port.m_key_state != "zero":
+    if look.own_is_protected:
         return "the local port has an M_Key at level 2 or 3, and its Gets would be counted there: no key is given to it"
     return look.why_alone() if asks_fabric else ""
