@@ -44,7 +44,7 @@ soak: setup ## run all tests at full length (about two hours on two processors),
 	@native/install-debian.sh $(BROWSER) $(PACKAGING) $(BARE)
 	@$(TEST_ENV) IBKEYS_SOAK=1 $(PYTEST) --durations=25 --durations-min=10 $(ARGS)
 
-fuzz: setup ## give readers and decoders INPUTS=1000000 inputs that nobody meant, those of earlier runs counted
+fuzz: setup ## give readers and decoders INPUTS=1000000 random and mutated inputs; counts on from earlier runs
 	@$(BIN)/python -c 'import $(FUZZER)' 2>/dev/null || $(PIP) install --only-binary :all: $(FUZZER) || \
 	  echo '$(FUZZER) does not install here: Hypothesis makes the inputs' >&2
 	@$(TEST_ENV) $(BIN)/python -m tests.fuzz --inputs $(INPUTS) $(ARGS)
