@@ -2,7 +2,7 @@
 # handed on to pytest.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak fuzz lint docs bench pictures clean FORCE
+.PHONY: help setup demo test soak fuzz lint docs bench pictures hardware wheels deb rpm release clean FORCE
 MAKEFLAGS += --no-print-directory
 
 # The extension is built with the headers of this very Python; on Debian python3-dev has those of /usr/bin/python3.
@@ -18,6 +18,11 @@ FUZZER := atheris
 INPUTS ?= 1000000
 # Only for `make soak` and `make pictures`.
 BROWSER := chromium fonts-dejavu-core
+# Only for wheels, deb, rpm and release.
+PACKAGING := git gcc libc6-dev pkg-config python3-dev python3-venv libibumad-dev dpkg-dev debhelper dh-python lintian rpm \
+  python3-packaging
+# Only for the tests of those.
+BARE := mmdebstrap uidmap
 CORPUS := $(abspath $(wildcard ../shared))
 # Each processor runs tests; one that has none left takes some of another's. ARGS=-n0 runs them one after the other.
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
@@ -35,8 +40,8 @@ demo: setup ## show keys on a simulated fabric, change two, show the difference
 test: setup ## run the tests
 	@$(TEST_ENV) $(PYTEST) -m 'not soak' $(ARGS)
 
-soak: setup ## run all tests at full length, and say which took longest
-	@native/install-debian.sh $(BROWSER)
+soak: setup ## run all tests at full length (about two hours on two processors), and say which took longest
+	@native/install-debian.sh $(BROWSER) $(PACKAGING) $(BARE)
 	@$(TEST_ENV) IBKEYS_SOAK=1 $(PYTEST) --durations=25 --durations-min=10 $(ARGS)
 
 fuzz: setup ## give readers and decoders INPUTS=1000000 inputs that nobody meant, those of earlier runs counted
@@ -58,8 +63,19 @@ pictures: setup ## take the pictures in docs/pictures anew, with headless Chromi
 	@native/install-debian.sh $(BROWSER)
 	@$(TEST_ENV) $(BIN)/python -m tests.pictures docs/pictures
 
-clean: ## remove what setup and the tests made
-	@rm -rf .venv build docs/reference ibkeys/umad/_libibumad*.so .hypothesis .mypy_cache .pytest_cache .ruff_cache
+hardware: setup ## look at a real fabric, read only, and write hardware-report.tar.gz; ARGS=--hash-guids hides names
+	@$(BIN)/ibkeys doctor --report hardware-report.tar.gz $(ARGS)
+
+wheels: ## build the sdist and the wheels of the last commit into dist/
+deb: ## build those and a Debian package
+rpm: ## build those and an RPM, for EL 10; RPM_PYTHON=3.14 for Fedora 43
+release: ## build all that is released, with an SBOM and SHA256SUMS; nothing is signed or uploaded
+wheels deb rpm release:
+	@native/install-debian.sh $(PACKAGING)
+	@$(MAKE) -f packaging/Makefile $@ PYTHON=$(PYTHON)
+
+clean: ## remove what setup, the tests, the site and a release made
+	@rm -rf .venv build dist docs/reference ibkeys/umad/_libibumad*.so .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 # Installed as for a user, so that the commands, the extension and the man pages are those that a user gets; then a .pth
 # file puts this folder in front, so that what runs is the working tree, not the copy of it at the time of the setup.
@@ -67,7 +83,7 @@ clean: ## remove what setup and the tests made
 	@native/install-debian.sh $(DEBIAN)
 	@test -n '$(PYTHON)' || { echo 'ibkeys needs Python 3.11 or later: make setup PYTHON=...' >&2; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
-	@test -x $(BIN)/ninja || $(PIP) install 'meson-python>=0.18' 'meson>=1.1' 'cffi>=2.1' ninja
+	@test -x $(BIN)/ninja || $(PIP) install 'meson-python>=0.18' 'meson>=1.3' 'cffi>=2.1' ninja
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install --no-build-isolation --config-settings=build-dir=build/setup '.[test]'
 	@packages=`$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))'`; \
 	  echo "import sys; sys.path.insert(0, '$(CURDIR)')" > "$$packages/ibkeys-working-tree.pth"; \

@@ -6,7 +6,7 @@ IbkeysError
  +-- AddressError       (ValueError)    an address that no port can have, or that names several nodes
  +-- UsageError         (ValueError)    a request that makes no sense on any fabric (index past the table, ...)
  +-- FileFormatError    (ValueError)    a file with a mistake in it; .path .line .column
- +-- ImpossibleValue                    a node says of itself what no node can be
+ +-- ImpossibleValue                    a node says about itself what no node can be
  +-- MadStatusError                     the agent answered with a status; .status
  +-- TransferFailed                     an answer of many segments did not arrive whole; .rmpp_status
  +-- NoReply            (TimeoutError)  nothing came back; .attempts .timeout

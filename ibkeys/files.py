@@ -26,7 +26,7 @@ MIB: Final = 1 << 20
 SECRET: Final = 4 * KIB
 """A key, a passphrase, a short list of keys."""
 SETTINGS: Final = MIB
-"""ibdiag.conf, opensm.conf, what /proc says of a process."""
+"""ibdiag.conf, opensm.conf, what /proc says about a process."""
 LIST: Final = 32 * MIB
 """One line for each node or port: names, GUIDs, partitions, waivers, OpenSM's key files, scripts."""
 LARGE: Final = 256 * MIB
@@ -323,7 +323,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def trusted_users() -> frozenset[int]:
-    """Return the user IDs whose files are as good as one's own: root's, and those of whoever ran sudo."""
+    """Return the user IDs whose files are as good as one's own: root's, and those of the user who ran sudo."""
     own = os.geteuid()
     users = {0, own}
     caller = os.environ.get("SUDO_UID", "")

@@ -98,7 +98,7 @@ class Stores:
 
 
 def open_port(backend: str | Subnet, local: Local | None = None) -> UmadPort:
-    """Open the local port that `ibkeys.open` would; whoever wants to watch it puts something around it.
+    """Open the local port that `ibkeys.open` would; a caller that wants to watch the port wraps it.
 
     Raises TransportError, UsageError, FileFormatError, AddressError, StoreError.
     """
@@ -129,7 +129,7 @@ def open_fabric(
     umad = None if isinstance(backend, str) else _as_port(backend)
     try:
         if umad is not None and local is not None:
-            raise UsageError("leave local= out: an open port cannot move")
+            raise UsageError("omit local=: an open port cannot move")
         names = _names(node_names)
         umad = umad or open_port(cast("str | Subnet", backend), local)
         simulated, state = _simulation_of(umad)
@@ -198,7 +198,7 @@ def _reloading(fabric: Fabric, sources: KeySources, of_sa: SaKeys | None) -> Cal
     opened_with = fabric.ring
 
     def reload_keys() -> None:
-        if fabric.ring is opened_with:  # a ring that the caller put there is the caller's
+        if fabric.ring is opened_with:  # a ring that the caller has set is kept
             fresh = load_ring(sources)[0]
             if of_sa is not None:
                 of_sa.add_to(fresh)
@@ -233,7 +233,7 @@ def import_snapshot(paths: Sequence[Path], tables: Sequence[TableOf] = ()) -> tu
         if each.m_keys:
             warnings.append(
                 f"{each.name} holds the M_Keys of {counted(each.m_keys, 'port')} in clear: the snapshot has only their "
-                "fingerprints, but whoever can read that file has the keys"
+                "fingerprints, but anyone who can read that file has the keys"
             )
     return snapshot, warnings + _about_import(snapshot)
 
@@ -266,4 +266,4 @@ def _about_import(snapshot: Snapshot) -> list[str]:
     names = [name for name, _ in sm]
     ports = " and ".join(f"{name} of {counted(names.count(name), 'port')}" for name in dict.fromkeys(names))
     files = named([snapshot.files[file].name for file in sorted({file for _, file in sm})])
-    return [f"{ports}: the SM's word ({files}), as it was at its last sweep; the ports were not asked"]
+    return [f"{ports}: as the SM reported it at its last sweep ({files}); the ports were not queried"]

@@ -1,2 +1,3 @@
 /* Prelude of the source that cffi writes. */
 #include "batch.h"
+#include "libibumad.h"

@@ -50,7 +50,7 @@ def test_what_can_be_opened(what: str) -> None:
 def test_a_port_is_where_it_is() -> None:
     net = subnet("two-switch")
     port = ibkeys.open_port(net)
-    with pytest.raises(ibkeys.errors.UsageError, match="leave local= out"):
+    with pytest.raises(ibkeys.errors.UsageError, match="omit local="):
         ibkeys.open(port, local=ibkeys.Local(at="node02 mlx4_0"))
     with pytest.raises(ibkeys.errors.ClosedError):
         port.recv(0.0)

@@ -33,12 +33,13 @@ Cause = Literal[
 IN_WORDS: Final[Mapping[Cause, str]] = {
     "other-policy": "the SM has a different policy",
     "not-read": "not applied yet: the SM has not read its file, which is newer than its last sweep without errors",
-    "sweep-due": "the SM has yet to sweep: the port is not Active",
+    "sweep-due": "the SM has not swept yet: the port is not Active",
     "refused": "refused by the node: the SM has read its file and swept since",
     "no-room": "no room in the P_Key table",
     "not-applied": "not applied yet, or refused by the node: it is not known whether the SM has read its file",
     "changed": "changed after the SM's sweep",
-    "hidden": "refused by the node, or changed after the SM's sweep: only the SA knows which, and it does not say",
+    "hidden": "refused by the node, or changed after the SM's sweep: which of the two is not known, because the SA "
+    "hides it",
     "sm-file-unknown": "not applied, refused, or a different policy: the content of the SM's own file is not known",
     "node-silent": "the node was not read",
     "nothing-to-compare": "there is nothing to compare it with",

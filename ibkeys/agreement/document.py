@@ -17,7 +17,7 @@ NONE_OF_IT: Final = "-"
 
 
 def to_json(agreement: Agreement, values: Iterable[Value]) -> dict[str, Any]:
-    """Return the document without its schema. *values*: those that are listed; the summary counts all."""
+    """Return the document without its schema. *values* are listed; the summary counts all values."""
     inputs, states = agreement.inputs, agreement.counts()
     policy, view = inputs.policy, inputs.view
     return {

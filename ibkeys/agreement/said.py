@@ -70,7 +70,7 @@ def said_by_node(port: Port) -> PortView:
 
 
 def said_by_sa(view: SaView | None, port: Port) -> PortView:
-    """Return what the SA says of a port; nothing where it was not asked."""
+    """Return what the SA says about a port; nothing where it was not queried."""
     if view is None:
         return NOTHING
     said = view.of(port)

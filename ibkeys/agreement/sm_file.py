@@ -21,7 +21,7 @@ _GUARDING: Final = ("m_key_protection_level", "m_key_lease_period", "sweep_inter
 
 _HIGHEST_LEVEL: Final = 3
 _INSTEAD: Final = 2
-"""What OpenSM takes for a level that there is none of."""
+"""The level that OpenSM uses in place of one that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)

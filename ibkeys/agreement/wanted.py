@@ -34,11 +34,11 @@ _OFF: Final = PortView(None, Enforcement(False, False))
 
 
 def wanted(policy: Policy | None, found: Topology, means: SmContext) -> Mapping[Port, PortView]:
-    """Return what *policy* wants of every end port and of the switch port before it. None: there is no file, and every
-    port is a full member, as it is with one that OpenSM refuses.
+    """Return what *policy* wants of every end port and of the switch port before it. None: there is no file, so every
+    port is a full member; this is also the case with a file that OpenSM refuses.
 
-    Source: opensm osm_prtn.c, osm_pkey_mgr.c: a leaf port gets the P_Keys of its end port, limited ones left out where
-    the full one is there; none where nothing is enforced. Between switches nothing is.
+    Source: opensm osm_prtn.c, osm_pkey_mgr.c: a leaf port gets the P_Keys of its end port, without a limited one whose
+    full one is there. It gets none if nothing is enforced. Ports between switches enforce nothing.
     """
     uncertain, left_open = frozenset[int](), frozenset[int]()
     if policy is not None:

@@ -46,8 +46,8 @@ def plan_apply(
 ) -> ApplyPlan:
     """Plan to apply a plan document. *carrier*: how it gets to the fabric, by default by Sets of ibkeys.
 
-    SMPs: a sweep, and ``ceil(capacity / 32)`` Gets for each port that the plan touches, which with one more for
-    PortInfo are read again at the end; what each Set costs stands in `ibkeys.change.engine`. Raises MKeyNeeded, and
+    SMPs: a sweep, and ``ceil(capacity / 32)`` Gets for each port that the plan touches, which, with one more for
+    PortInfo, are read again at the end; for the SMPs of each Set see `ibkeys.change.engine`. Raises MKeyNeeded, and
     Refused for removals and breaks that are not permitted.
     """
     carrier = carrier or DirectCarrier(writer)
@@ -146,13 +146,11 @@ def plan_resume(
     options = _options_of(memory)
     digest = str(options.get("digest", plan_digest(kept)))
     if plan is not None and ((plan.policy, plan.fabric) != (kept.policy, kept.fabric) or plan_digest(plan) != digest):
-        raise UsageError(f"operation {operation} follows a different plan from the one given; leave PLAN out to resume")
+        raise UsageError(f"operation {operation} follows a different plan from the one given; omit PLAN to resume")
     permissions = _remember(writer, options, permissions or Permissions())
     carrier = carrier or carrier_of(writer, via or Via(), memory)
     if permissions.first is not None and not carrier.sends_sets:
-        raise UsageError(
-            f"operation {operation} works through {carrier.name}, on all switches at once: leave --first out"
-        )
+        raise UsageError(f"operation {operation} uses {carrier.name}, which changes all switches at once: omit --first")
     survey = carrier.survey(list(dict.fromkeys([*ports_of(kept), *former.values])), by_port_guid=True)
     remaining = carrier.state(kept, survey, former)
     advice = f"see what happened, or roll back: `ibkeys undo {operation}`"

@@ -33,7 +33,7 @@ _OTHER_WAYS: Final = {
     "no-room": "free an index first",
     "circle": "first apply a policy that reuses no partition",
 }
-"""Kind of a break → what can be done to have none."""
+"""Kind of a break → how to avoid it."""
 
 _POLICIES: Final = {
     "rewrite": "the policy that makes OpenSM rewrite every table",
@@ -98,7 +98,7 @@ class ApplyPlan(Plan):
 
     @property
     def change(self) -> FabricChange:
-        """What the carrier is to make true."""
+        """The change that the carrier has to make."""
         left = self.remaining
         return FabricChange(left.tables, left.enforcement, self.phases, self.survey.targets, left.empties)
 
@@ -134,7 +134,7 @@ class ApplyPlan(Plan):
             if carried.gone_back:
                 self.gone_back, operation.has_ended = True, True
                 self.failed = list(carried.not_given_back)
-                if not self.failed:  # else whoever waits on another host may do better
+                if not self.failed:  # otherwise the guard on another host may do better
                     self.late_notes += self.carrier.disarm(confirmed=False)
                 raise GoneBack(carried.gone_back)
             if carried.problem is not None:
@@ -180,7 +180,7 @@ class ApplyPlan(Plan):
 
 
 class GoneBack(Incomplete):
-    """The carrier rolled back by itself: nobody is asked any more."""
+    """The carrier has rolled back: no confirmation is asked for."""
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ Failed = tuple[PortId | None, str]
 """A port that could not be written, None for what is not a port, and why."""
 OnStep = Callable[[str, int, int], None]
 """Called with (phase, steps done, steps in all)."""
-IN_ONE_STEP: Final = "in one step, which may briefly cut or connect pairs"
+IN_ONE_STEP: Final = "in one step, which may briefly disconnect or connect pairs"
 """How a carrier goes back through a subnet manager, in words."""
 
 
@@ -158,6 +158,6 @@ class Carrier(Protocol):
         ...
 
     def go_back(self, operation: Operation) -> list[Failed]:
-        """Give back what *operation*, which is still open, overwrote, in one go: nothing is asked, and no interlock
+        """Restore what *operation*, which is still open, overwrote, in one step: nothing is asked, and no interlock
         stops it. Return what could not be restored. Raises IbkeysError where nothing could be tried."""
         ...

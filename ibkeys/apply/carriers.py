@@ -52,7 +52,7 @@ def _ufm(writer: Writer, via: Via, kept: Mapping[str, Any]) -> Carrier:
     if via.open_ufm is None:
         raise UsageError(f"the operation goes through UFM at {url}, but the caller gave no access to UFM (open_ufm)")
     if began is not None and via.url and via.open_ufm(via.url).url != began:
-        raise UsageError(f"the operation goes through UFM at {began}; leave the URL out to continue it")
+        raise UsageError(f"the operation goes through UFM at {began}; omit the URL to continue it")
     return UfmCarrier(writer, via.open_ufm(url), via.settings)
 
 
@@ -80,7 +80,7 @@ def carrier_of(writer: Writer, via: Via, record: PlanRecord | None = None) -> Ca
             f"this operation was made through {name!r}, which this version of ibkeys does not know; use a newer version"
         )
     if via.name not in (None, name):
-        raise UsageError(f"the operation was begun through {name}; leave --via out to continue it")
+        raise UsageError(f"the operation was started through {name}; omit --via to continue it")
     return make(writer, via, kept)
 
 

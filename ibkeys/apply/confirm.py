@@ -96,7 +96,7 @@ def confirm_or_go_back(
     )
     confirmed = await_confirmation(_AwaitedOperation(operation.journal, operation.id), seconds, now, wait)
     if confirmed:
-        # Whoever confirms elsewhere has reached those on other hosts before.
+        # A confirmation from elsewhere has already reached the guards on other hosts.
         for problem in carrier.disarm(confirmed=True) if confirmed == "here" else ():
             run.plan.failed.append((None, problem))
         say(f"operation {operation.id} is confirmed")
@@ -115,7 +115,7 @@ def _go_back(run: FinishedApply) -> None:
         plan.failed += plan.carrier.go_back(operation)
     except IbkeysError as error:
         plan.failed.append((None, f"{error}; `ibkeys undo {operation.id}` tries again"))
-    if not plan.failed:  # else whoever waits on another host may do better
+    if not plan.failed:  # otherwise the guard on another host may do better
         plan.failed += [(None, problem) for problem in plan.carrier.disarm(confirmed=False)]
 
 

@@ -196,7 +196,7 @@ class _Phases(EngineHooks):
     # --- what the engine asks and tells ------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Let whoever waits for the run stop it."""
+        """Let the code that waits for the run stop it."""
         self._check()
 
     def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:

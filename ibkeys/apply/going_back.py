@@ -1,4 +1,5 @@
-"""Rolling back because nobody confirmed: what an operation overwrote is restored, as an undo that nothing stops."""
+"""Rolling back because nobody confirmed: what an operation overwrote is restored, by an undo that no interlock
+stops."""
 
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ from ibkeys.store.journal import Operation
 
 
 def go_back_by_plan(writer: Writer, carrier: Carrier, operation: Operation) -> list[Failed]:
-    """Give back what *operation*, which is still open, overwrote: planned and made as an undo of its own. Return what
-    could not be restored. Raises IbkeysError where nothing could be tried."""
+    """Restore what *operation*, which is still open, overwrote, by an undo operation. Return what could not be
+    restored. Raises IbkeysError if nothing could be tried."""
     journal, kept = operation.journal, writer.consent
     assert operation.id is not None
-    # What is restored was there before the run began, and whoever began it asked for this.
+    # What is restored was there before the run began, and the user who began it asked for this.
     writer.consent = Consent(True, frozenset(INTERLOCKS))
     try:
         former = former_in(journal, journal.find(operation.id))

@@ -1,4 +1,4 @@
-"""The proof at the end of a change: every port that was written is read afresh, whoever wrote it."""
+"""The proof at the end of a change: every port that was written is read again, whichever part of the code wrote it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def find_differences(writer: Writer, written: Mapping[PortKey, Written]) -> dict
     wrong = read_again(writer, [each.target for each in written.values()])
     for key, each in written.items():
         if key not in wrong and (problem := _difference(each)):
-            wrong[key] = NotStored(f"{each.target.port}: in the final read, {problem}")
+            wrong[key] = NotStored(f"{each.target.port}: when it was read at the end, {problem}")
     return wrong
 
 

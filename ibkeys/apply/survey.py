@@ -38,9 +38,9 @@ class Survey:
 def look(writer: Writer, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
     """Sweep the fabric and read the P_Key tables of *ports*.
 
-    SMPs: those of a sweep, and ``ceil(capacity / 32)`` Gets for each port. A port that is not there, cannot be told
-    from another, or does not answer is in ``missing``; with *by_port_guid*, which is for what ports get by their port
-    GUID, also one whose port GUID another node shows too, and the leaf port before it. Raises what
+    SMPs: those of a sweep, and ``ceil(capacity / 32)`` Gets for each port. A port that is not there, cannot be
+    distinguished from another, or does not answer is in ``missing``; with *by_port_guid*, which is for what ports get
+    by their port GUID, also one whose port GUID another node shows too, and the leaf port before it. Raises what
     `Fabric.sweep` raises.
     """
     return _read_ports(writer, writer.fabric.sweep(), ports, by_port_guid)

@@ -35,7 +35,7 @@ def run(
 ) -> Report:
     """Read *source* once, run *rules* over it, and return the report. What could not be read is unknown, never passed.
 
-    *policy*: the partitions.conf that P_Key tables are held against. *baseline*: an earlier snapshot, as `ibkeys.load`
+    *policy*: the partitions.conf that P_Key tables are compared with. *baseline*: an earlier snapshot, as `ibkeys.load`
     gives it: counters and indexes are compared. *waivers*: findings that are accepted. *thresholds*: where rules draw
     their lines. The key store of an open fabric is examined; files of this host are not, so the rules that need them
     are unknown.

@@ -19,7 +19,7 @@ from ibkeys.topology.port_id import LookedAt
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a fabric: ``keeps`` says of which ports findings count, ``is_about`` of which ports it counts that
+    """A part of a fabric: ``keeps`` says for which ports findings count, ``is_about`` of which ports it counts that
     something was not read (it may not be known which of them would be kept)."""
 
     keeps: Callable[[Port], bool]
@@ -39,8 +39,8 @@ def audit(
 ) -> Report:
     """Run *rules* and return the report. *source*: the snapshot file, or the local port, that the fabric was read from.
 
-    Nothing is sent, and nothing is raised: what cannot be told is unknown. The rules always see the whole fabric; with
-    *part* only what they say of its ports is in the report, and nothing that is about no port.
+    Nothing is sent, and nothing is raised: what cannot be determined is unknown. The rules always see the whole fabric;
+    with *part* only what they say of its ports is in the report, and nothing that is about no port.
     """
     results = [_result(rule, rule.check(data), profile, waivers or Waivers(), part) for rule in rules]
     return Report(
@@ -93,7 +93,7 @@ def _is_of(part: Part, draft: Draft) -> bool:
 
 
 def _of_all(verdict: Verdict, subjects: Sequence[Subject]) -> Result:
-    """Return what the rule says of the fabric: the worst that it says of a subject."""
+    """Return what the rule says about the fabric: the worst that it says about a subject."""
     results = {subject.result for subject in subjects}
     if "fail" in results:
         return "fail"
@@ -105,8 +105,8 @@ def _of_all(verdict: Verdict, subjects: Sequence[Subject]) -> Result:
 
 
 def _of_part(rule: Rule, verdict: Verdict, subjects: Sequence[Subject]) -> Result:
-    """Return what the rule says of a part of the fabric, of which *subjects* are. It passes where it looks at ports and
-    has found nothing at these; what is about files, or about the fabric as a whole, does not apply."""
+    """Return what the rule says about a part of the fabric, of which *subjects* are. It passes where it looks at ports
+    and has found nothing at these; what is about files, or about the fabric as a whole, does not apply."""
     result = _of_all(verdict, subjects)
     if result not in ("pass", "n/a"):
         return result
@@ -163,7 +163,7 @@ def coverage_of(data: AuditInput, part: Part | None = None) -> Coverage:
 
 
 def _who_was_there(data: AuditInput, trouble: Trouble) -> str:
-    """Name who was behind a port when the baseline was taken: whoever does not answer cannot say its name."""
+    """Name who was behind a port when the baseline was taken: a port that does not answer cannot give its name."""
     if data.baseline is None or not trouble.is_behind:
         return ""
     port = data.before(trouble.port)

@@ -1,6 +1,6 @@
 """The small files that an audit compares with: registry of P_Keys, tenants, inventory of GUIDs, subnet managers.
 
-One entry on each line (of tenants JSON too), ``#`` begins a comment, blank lines do not count.
+One entry on each line; ``#`` begins a comment, and blank lines are ignored. Tenants may also be JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from ibkeys.store.private_files import os_error
 
 
 def read_registry(path: Path) -> dict[int, str]:
-    """Return partition → owner from lines ``P_KEY OWNER``; membership does not count, the owner ``-`` is not a tenant.
+    """Return partition → owner from lines ``P_KEY OWNER``; the membership bit is ignored, the owner ``-`` is not a
+    tenant.
 
     Raises FileFormatError: no P_Key, no owner, one partition twice. Raises StoreError when it cannot be read.
     """
@@ -34,7 +35,7 @@ def read_registry(path: Path) -> dict[int, str]:
         if not key.is_valid:
             raise FileFormatError(f"{word} is not a P_Key: partition 0 matches nothing", str(path), line, 1)
         if not owner.strip():
-            raise FileFormatError(f"{word} has no owner; write - for one that belongs to no tenant", str(path), line, 1)
+            raise FileFormatError(f"{word} has no owner; write - for a partition without a tenant", str(path), line, 1)
         if key.partition in registry:
             known = registry[key.partition]
             message = f"partition 0x{key.partition:04x} belongs to {known!r} already"
@@ -65,7 +66,9 @@ def read_tenants(path: Path) -> list[Tenancy]:
         document = loads(text.encode(), str(path))
         entries = document.get("partitions") if isinstance(document, dict) else document
         if not isinstance(entries, list):
-            raise FileFormatError("is no list of partitions, and has none as partitions", str(path))
+            raise FileFormatError(
+                "is neither a list of partitions nor an object with such a list as partitions", str(path)
+            )
         return [_tenancy(each, path) for each in entries]
     found = []
     for line, words in _lines(path):
@@ -76,7 +79,7 @@ def read_tenants(path: Path) -> list[Tenancy]:
 
 def _tenancy(entry: Any, path: Path) -> Tenancy:
     if not isinstance(entry, dict) or "partition_key" not in entry:
-        raise FileFormatError("an entry of partitions is no object with a partition_key", str(path))
+        raise FileFormatError("an entry of partitions is not an object with a partition_key", str(path))
     tenant, name = (entry.get(key) for key in ("tenant_id", "name"))
     if not all(isinstance(each, str | None) for each in (tenant, name)):
         raise FileFormatError("a tenant_id or name is not text", str(path))
@@ -96,7 +99,7 @@ def _partition(word: str, path: Path, line: int = 0) -> int:
 
 
 def read_guids(path: Path) -> frozenset[int]:
-    """Return the GUIDs of a file with one at the beginning of each line; what follows it is for people.
+    """Return the GUIDs of a file with one at the beginning of each line; the rest of the line is a comment.
 
     Raises FileFormatError, and StoreError when it cannot be read.
     """
@@ -112,7 +115,9 @@ def read_guids(path: Path) -> frozenset[int]:
 def parse_guid(text: str) -> int:
     """Read a GUID, 0x and hex digits or as sysfs has it. Raises EncodeError."""
     if not (text.lower().startswith("0x") or guids.is_spelled_as_guid(text)):
-        raise EncodeError(f"{quoted(text)} is not a GUID (0x and hex digits, or 24be:05ff:ff98:aba1 as sysfs has it)")
+        raise EncodeError(
+            f"{quoted(text)} is not a GUID (0x and hex digits, or the form of sysfs, 24be:05ff:ff98:aba1)"
+        )
     return guids.parse_guid(text)
 
 

@@ -37,7 +37,7 @@ class Subject:
     """One port, node or file that a rule has something to say about.
 
     ``identity``: the keys that every port carries in every document, all None for a file of the host. ``result`` is
-    what the rule says of this subject alone. ``evidence``: attribute → field → value as it was read, M_Keys as
+    what the rule says about this subject alone. ``evidence``: attribute → field → value as it was read, M_Keys as
     fingerprints. ``time``: when it was read. ``m_key_used``: whether an M_Key was sent, None if none could be.
     ``waiver``: why it is waived and until when. ``severity``: that of this subject where it is not the rule's own.
     """
@@ -67,7 +67,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
-    """What one rule says of the whole fabric. ``note``: why it is unknown or does not apply; "" otherwise.
+    """What one rule says about the whole fabric. ``note``: why it is unknown or does not apply; "" otherwise.
 
     ``severity`` is the worst of the subjects that fail, else the rule's own. ``subjects``: those that fail, are unknown
     or are waived; what passes is only counted, in ``passed``, which is 0 in a report of a part of the fabric.

@@ -43,8 +43,8 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class StoredPort:
-    """What the key store says of one port: its keys in the order in which they are tried, each with its state, and the
-    ProtectBits that were set with the first that has them."""
+    """What the key store says about one port: its keys in the order in which they are tried, each with its state, and
+    the ProtectBits that were set with the first that has them."""
 
     protect_bits: int | None
     keys: Sequence[tuple[KeyState, MKey]]
@@ -113,7 +113,8 @@ class AuditInput:
 
     ``registry``: partition → its owner. ``inventory``: the GUIDs that belong here. ``sm_guids``: the port GUIDs that
     may run a subnet manager. ``inbound_check``: what switches are taken to check of packets that come in. ``host`` is
-    None when the fabric was not read from this host. ``ufm``: what UFM says of its SM's keys; None: it was not asked.
+    None when the fabric was not read from this host. ``ufm``: what UFM says about its SM's keys; None: it was not
+    queried.
     """
 
     snapshot: Snapshot

@@ -54,7 +54,7 @@ NO_IDENTITY: Final[Mapping[str, None]] = dict.fromkeys(
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a rule says of one subject, before waivers. ``port`` None: a file of the host, or the fabric as a whole.
+    """What a rule says about one subject, before waivers. ``port`` None: a file of the host, or the fabric as a whole.
 
     ``partners``: the ports that it makes pairs with. ``labels``: other words by which a waiver may name the subject.
     """
@@ -82,7 +82,7 @@ class Verdict:
 
     @classmethod
     def over_fabric(cls, data: AuditInput) -> Verdict:
-        """Begin a verdict on every node: those that did not say who they are make it unknown."""
+        """Begin a verdict on every node: nodes that were not identified make it unknown."""
         verdict = cls(data)
         for trouble in data.hidden:
             verdict.unknown(trouble.port, trouble.error, {"NodeInfo": {"reading": trouble.reading}})
@@ -114,12 +114,12 @@ class Verdict:
     def unknown(
         self, port: Port | None, message: str, evidence: Evidence | None = None, *, labels: tuple[str, ...] = ()
     ) -> None:
-        """Say that nothing can be said of a subject, and why."""
+        """Say that nothing can be said about a subject, and why."""
         self.drafts.append(Draft(port, "unknown", message, evidence or {}, labels=labels))
 
     def unread(self, port: Port, attribute: str) -> None:
-        """Say that nothing can be said of a port because one of its attributes was not read; SwitchInfo is asked of the
-        whole switch."""
+        """Say that nothing can be said about a port because one of its attributes was not read; SwitchInfo is asked of
+        the whole switch."""
         trouble = self.data.trouble(port.end_port if attribute == SwitchInfo.name else port, attribute)
         why = trouble.error if trouble is not None else "it was not queried"
         reading = trouble.reading if trouble is not None else "not-asked"

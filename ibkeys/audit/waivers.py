@@ -16,7 +16,7 @@ A TOML file::
 
 A port is a node or port GUID or a node's name, ``*`` and ``?`` stand for any letters, ``/N`` at the end for port N
 alone. A subject that is not a port goes by its path (a file) or partition (``0x0010``). A waiver that has run out, or
-has a mistake, waives nothing, and is said.
+has a mistake, waives nothing, and is reported.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Waiver:
     _known: dict[tuple[Pattern, Port], bool] = field(default_factory=dict, repr=False)
 
     def covers(self, rule: str, draft: Draft) -> bool:
-        """Return whether this waives what *rule* says of a subject; of a pair, either its port or every partner."""
+        """Return whether this waives what *rule* says about a subject; of a pair, either its port or every partner."""
         if rule not in self.rules:
             return False
         if any(fnmatchcase(label, pattern.text) for pattern in self.ports for label in draft.labels):
@@ -140,7 +140,7 @@ class Waivers:
 
 
 def read_waivers(path: Path, today: date) -> Waivers:
-    """Read a waiver file; *today* (UTC) decides which have run out. The last day counts.
+    """Read a waiver file; *today* (UTC) decides which have expired. On its last day a waiver is still valid.
 
     Raises FileFormatError for a file that is not TOML, and StoreError for one that cannot be read.
     """
@@ -193,10 +193,10 @@ def _waiver(entry: Any) -> Waiver:
         raise ValueError("it has no reason")
     expires = entry.get("expires")
     if isinstance(expires, datetime) or not isinstance(expires, date):
-        raise ValueError("expires = has to be a date such as 2027-01-31, without quotes")
+        raise ValueError("expires = must be a date such as 2027-01-31, without quotes")
     ports, pairs = entry.get("ports", []), entry.get("pairs", [])
     if not _are_texts(ports) or not isinstance(pairs, list) or not all(_are_texts(p) and len(p) == 2 for p in pairs):
-        raise ValueError('ports = has to be a list of texts, pairs = a list of ["A", "B"]')
+        raise ValueError('ports = must be a list of texts, pairs = a list of ["A", "B"]')
     if not ports and not pairs:
         raise ValueError('it names neither ports nor pairs (ports = ["*"] is every port)')
     try:

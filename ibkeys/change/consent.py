@@ -20,14 +20,14 @@ INTERLOCKS: Final = {
     "on a link between switches",
     "links-initialize": "M_Keys at level 2 or 3 over links that no subnet manager has brought up (Initialize)",
     "sm-wipes-keys": "M_Keys that are missing in an opensm.conf, so that its OpenSM would remove or replace them",
-    "weak-key": "an M_Key that is easy to guess, as audit rule MK007 has it",
+    "weak-key": "an M_Key that is easy to guess by audit rule MK007",
     "lease-0": "ProtectBits 2 or 3 with lease 0, or a lease not above the SM's sweep interval",
     "stale": "overwriting what changed since it was shown",
     "standby-differs": "a change through the master OpenSM alone, while another SM has or may have a different policy",
     "self-takeover": "a policy that newly uses SELF while another SM may take over: SELF would then be that SM's port",
     "drift": "a change through OpenSM of ports whose tables differ from what it wrote, and that it would not rewrite",
     "file-managed": "replacing a file of OpenSM that another program makes or manages",
-    "default-sa-key": "an M_Key through an OpenSM whose SA_Key is the default: whoever sends that reads the M_Key",
+    "default-sa-key": "an M_Key through an OpenSM whose SA_Key is the default, with which anyone can read the M_Key",
     "sm-prints-keys": "a key for an OpenSM that prints it where users other than root can read it",
 }
 """Name → what the interlock refuses."""

@@ -218,7 +218,8 @@ class CountersEdit(PortInfoEdit):
 
 
 def _other_fields(shown: PortInfo, now: PortInfo, changes: Mapping[str, int]) -> str:
-    """Return which fields differ, other than *changes* and those that change by themselves; empty when none does."""
+    """Return which fields differ, except for *changes* and fields that the port itself changes; empty if none
+    differs."""
     as_shown = {name: getattr(shown, name) for name in changes}
     return what_changed(shown, now.replace(**as_shown))
 

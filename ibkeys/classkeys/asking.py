@@ -30,8 +30,8 @@ FREE_WITHOUT_KEY: Final = frozenset({"b"})
 ASKED_FIRST: Final = frozenset({"vs", "n2n"})
 """The classes in which ClassPortInfo comes before KeyInfo. In the others KeyInfo comes first: one MAD is less to count,
 and ClassPortInfo only tells zeros of a port with the class from those of a port without it (ibsim's switches)."""
-NO_KEY_KNOWN: Final = "not asked: no key of it is known here, and what asking without one costs is not known"
-WITHHELD: Final = "not asked, because its key is not sent there"
+NO_KEY_KNOWN: Final = "not queried: no key of this class is known here, and what a query without one costs is not known"
+WITHHELD: Final = "not queried, because its key is not sent there"
 """Begins why a port with a known key was not asked."""
 
 
@@ -119,7 +119,7 @@ def _ask(client: SmpClient, local: LocalPort, question: Question, pkey_index: in
     if question.why_not:
         return ClassKeyReading(port, of.name, "not-asked", question.why_not)
     if not port.lid:
-        return ClassKeyReading(port, of.name, "not-asked", "not asked: it has no LID, and these MADs need one")
+        return ClassKeyReading(port, of.name, "not-asked", "not queried: it has no LID, and these MADs need one")
     try:
         way = way_to(local, port, pkey_index)
     except Unreachable as error:

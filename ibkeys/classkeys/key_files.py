@@ -57,9 +57,9 @@ def parse_class_keys(data: bytes, name: str, warnings: list[str]) -> dict[int, C
             continue
         values = [c_number(word, 64) for word in words]
         if len(values) != 2 or values[0] is None or values[1] is None:
-            warnings.append(f"{name}:{number}: is no record of a GUID and a key; ignored")
+            warnings.append(f"{name}:{number}: is not a record of a GUID and a key; ignored")
         elif values[0] in keys:
-            warnings.append(f"{name}:{number}: a second record for the same port; ignored, the first one counts")
+            warnings.append(f"{name}:{number}: a second record for the same port; ignored, the first one is used")
         else:
             keys[values[0]] = ClassKey(values[1])
     return keys

@@ -15,7 +15,7 @@ from ibkeys.discovery.links.check import LinkCheck
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import LinkEnd, Port
 
-_OR_TRUST: Final = "--trust-topology sends the key all the same"
+_OR_TRUST: Final = "--trust-topology sends the key anyway"
 
 
 def doubts(ports: Iterable[Port], found: Topology, ring: KeyRing, look: LinkCheck) -> dict[Port, str]:
@@ -76,7 +76,7 @@ class _Swept:
             return ""
         near, far = _last_link(here)
         if near is None:
-            return f"it is not known behind which port GUID 0x{here.guid:016x} was found; {_OR_TRUST}"
+            return f"the place where GUID 0x{here.guid:016x} was found is not known; {_OR_TRUST}"
         return self._why_not_there(here, near.link_end, far) or self._doubt_of_near(near)
 
     def link_to_prove(self, here: Port) -> tuple[Port, LinkEnd] | None:
@@ -91,16 +91,16 @@ class _Swept:
     def _why_not_there(self, here: Port, near: LinkEnd, far: LinkEnd) -> str:
         guid = f"port GUID 0x{here.guid:016x}"
         if far[0] != here.guid:  # the known links name a switch by its node GUID, and a key by the port GUID
-            return f"{guid} is said by a switch with another node GUID, 0x{far[0]:016x}; {_OR_TRUST}"
+            return f"{guid} is reported by a switch with another node GUID, 0x{far[0]:016x}; {_OR_TRUST}"
         if self._ring.joins(near, far):
             return ""
         known = self._ring.neighbors.get(far)
         if known is None:
-            why = f"{guid} has no known place, and was found behind {_in_words(near)}"
+            why = f"{guid} has no known place, but was found behind {_in_words(near)}"
         elif known == near and far in self._ring.from_sa:
-            why = f"only the SA says that {guid} is behind {_in_words(near)}, and it gave no such key"
+            why = f"only the SA reports {guid} behind {_in_words(near)}, and the SA gave no such key"
         else:
-            why = f"{guid} is known behind {_in_words(known)}, and was found behind {_in_words(near)}"
+            why = f"{guid} is known behind {_in_words(known)}, but was found behind {_in_words(near)}"
         return (
             f"{why}; if that is its place, put this link into the file neighbors in the directory of --security-keys, "
             "or use --trust-topology"
@@ -112,7 +112,7 @@ class _Swept:
         A node that says the GUID of a switch would make a place of its own ports.
         """
         if near.end_port in self._found.doubtful:
-            return f"the node GUID of {near}, before it, is not believed: {self._found.doubtful[near.end_port]}"
+            return f"the node GUID of {near}, before it, is not trusted: {self._found.doubtful[near.end_port]}"
         if near.node.guid in self._shared:
             return f"the node before it shares its node GUID 0x{near.node.guid:016x} with another one; {_OR_TRUST}"
         return ""

@@ -28,7 +28,7 @@ class ClassKeyReading:
 
     ``info``: the 16 bytes of KeyInfo, None without an answer; read from a snapshot, the key in it is a fingerprint.
     ``with_key``: it was asked with the key of a file or store. ``is_the_known_key``: whether that is the port's; None
-    where it was not asked with one, or did not answer.
+    where it was not queried with one, or did not answer.
     """
 
     port: Port

@@ -219,7 +219,7 @@ def _leave_no_core() -> None:
 
 def _leave_at_once() -> None:
     """Let the interpreter end without a look at each object: after a sweep that is a tenth of the command's time."""
-    atexit.unregister(gc.freeze)  # registered once, whoever calls commands in one process
+    atexit.unregister(gc.freeze)  # registered once, however often one process calls commands
     atexit.register(gc.freeze)
 
 

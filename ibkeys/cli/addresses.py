@@ -38,7 +38,7 @@ class GivenPort:
 def given_port(words: Sequence[str], kind: Kind, every_port: bool = False) -> GivenPort:
     """Return the port of ``[ADDR] [PORTNUM]``. Raises UsageError, AddressError."""
     if len(words) > 2:
-        # Not repeated: what stands here may be a key.
+        # Not repeated: this word may be a key.
         raise UsageError(f"{len(words)} words after the options, but only ADDR and PORTNUM are allowed")
     if every_port and (words or _letter(kind)):
         raise UsageError("--all means every port: it takes no ADDR, PORTNUM or kind of address")

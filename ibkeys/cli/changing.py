@@ -127,7 +127,7 @@ def confirm(
     if not is_a_terminal():
         more = "".join(f"; {each.text}: {each.answer} answers yes" for each in questions)
         raise Refused(
-            "nothing was changed: this command asks for confirmation, and there is no terminal to ask on; --yes skips "
+            "nothing was changed: this command asks for confirmation, and there is no terminal for it; --yes skips "
             f"the question{more}",
             _ASKED,
         )
@@ -164,7 +164,7 @@ def change(
 ) -> int:
     """Carry out one changing command and return its exit code: 0 done or nothing to do, 1 a dry run with changes.
 
-    Raises Refused (exit 4) for an interlock, and where nobody said yes; what planning and applying raise.
+    Raises Refused (exit 4) for an interlock, and if nobody confirmed; and whatever planning and applying raise.
     """
     with writer_of(fabric, command, consent) as writer:
         return _ListedChange(writer, make_plan(writer), consent, format, missing).carry_out()

@@ -225,7 +225,7 @@ def warn(text: str, kind: str = "warning", more: str = "") -> None:
 
 
 def show_details(text: str) -> None:
-    """Write the lines of *text*, such as a diff, below what was said; indented, so that none passes for a message."""
+    """Write the lines of *text*, such as a diff, below a message; indented, so that none looks like a message."""
     for line in text.split("\n") if text else ():
         say(f"  {clean(typed.without_keys(line))}")
 

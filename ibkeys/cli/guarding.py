@@ -108,7 +108,7 @@ def wait_for_enter(interrupts: Interrupts) -> Callable[[float], bool]:
             typed = os.read(sys.stdin.fileno(), 1024)
         except (OSError, ValueError):
             typed = b""
-        listening = bool(typed)  # the terminal is gone: the time runs on
+        listening = bool(typed)  # the terminal is gone: the timer keeps running
         return b"\n" in typed
 
     return wait

@@ -49,7 +49,7 @@ _SM_KEY: Final = "ibkeys.sm_key"
 def open_fabric(
     where: Where, changing: bool = False, around: Callable[[UmadPort], UmadPort] | None = None
 ) -> Iterator[Fabric]:
-    """Open the fabric that the options mean; say on standard error what its user should know.
+    """Open the fabric that the options mean; write warnings and notes on standard error.
 
     A *changing* command makes the key store that is named where it is missing; to any other that is worth a warning.
     *around*: returns what is to be used in place of the local port.
@@ -125,7 +125,7 @@ def _keep_names(where: Where, fabric: Fabric) -> None:
 
 
 def _know_more(where: Where, fabric: Fabric) -> None:
-    """When the command cannot complete because ports do not answer, what this host knows is said too."""
+    """When the command cannot complete because ports do not answer, what this host knows is shown too."""
 
     def lines() -> Iterable[str]:
         found = fabric.swept
@@ -161,7 +161,7 @@ def journal_of(where: Where) -> Path:
 def open_keystore(options: Store | Where, command: str, changing: bool = False) -> Iterator[KeyStore]:
     """Open the key store that the options mean, without a fabric; a *changing* command makes it and holds its lock.
 
-    Raises UsageError for one that would be in memory: nothing in it would last.
+    Raises UsageError for one that would be in memory, because nothing in it would be kept.
     """
     from ibkeys.store.keys.keystore import KeyStore
     from ibkeys.store.keys.sealing import Passphrase
@@ -209,14 +209,14 @@ def open_source(where: Where) -> Iterator[Source]:
 
 
 def open_recorded(where: Where) -> RecordedFabric:
-    """Return the snapshot of ``--from``; say on standard error what its user should know."""
+    """Return the snapshot of ``--from``; write warnings and notes on standard error."""
     assert where.snapshot is not None
     if where.debug:
         exits.show_frames()
     context = click.get_current_context()
     for name, option in _LIVE_ONLY.items():
         if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
-            raise UsageError(f"--from reads a file, not the fabric: leave {option} out")
+            raise UsageError(f"--from reads a file, not the fabric: omit {option}")
     recorded = ibkeys.load(where.snapshot, node_names=where.node_name_map or _default_name_map(where))
     for warning in recorded.warnings:
         exits.warn(warning)
@@ -226,7 +226,7 @@ def open_recorded(where: Where) -> RecordedFabric:
 
 
 def load(path: Path) -> Snapshot:
-    """Return the snapshot in *path*; say on standard error what its user should know."""
+    """Return the snapshot in *path*; write warnings and notes on standard error."""
     recorded = ibkeys.load(path)
     for warning in recorded.warnings:
         exits.warn(warning)
@@ -259,10 +259,12 @@ def _sa_access(where: Where) -> ibkeys.SaAccess | None:
     if not where.sa_keys:
         asks_sa = "sm_port" in context.params
         if not asks_sa and context.get_parameter_source("smkey") == ParameterSource.COMMANDLINE:
-            raise UsageError("--smkey is sent to the SA, which this command asks with --sa-keys only: give that too")
+            raise UsageError(
+                "--smkey is sent to the SA, and this command queries the SA only with --sa-keys: give --sa-keys too"
+            )
         return None
     if where.m_key is not None:
-        raise UsageError("-y sends one M_Key to every port, so those of the SA would not be used: leave --sa-keys out")
+        raise UsageError("-y sends one M_Key to every port, so those of the SA would not be used: omit --sa-keys")
     key = sm_key_of(where)
     if key is None or key.is_zero:
         raise UsageError("--sa-keys: the SA gives M_Keys only to a requester with its SM_Key: give --smkey @FILE")
@@ -336,5 +338,6 @@ def _say_statistics(fabric: Fabric) -> None:
         f"at most {counts.widest} in flight",
         err=True,
     )
-    if fabric.last_sweep is not None:
-        click.echo(f"ibkeys: the sweep: {fabric.last_sweep}", err=True)
+    cost = fabric.last_sweep
+    if cost is not None:
+        click.echo(f"ibkeys: the sweep: {cost}", err=True)

@@ -89,12 +89,13 @@ def _csv_field(value: Any) -> Any:
     return _as_data(str(value)) if not isinstance(value, (int, float)) else value
 
 
-# Where a cell begins, a reader's other separators included; there, what makes it a formula (OWASP, "CSV Injection").
+# The beginning of a cell, also after separators of other readers; characters that make it a formula (OWASP, "CSV
+# Injection").
 _FORMULA: Final = re.compile(r"(?:^|(?<=[;\t\r\n]))(?=\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r])")
 
 
 def _as_data(text: str) -> str:
-    """Return *text* as a spreadsheet takes it for text: node names come from whoever owns the node."""
+    """Return *text* as a spreadsheet takes it for text: the owner of a node chooses its name."""
     return text if text == NOTHING else _FORMULA.sub("'", text)
 
 

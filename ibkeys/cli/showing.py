@@ -119,14 +119,14 @@ def read_sheet(
             sheet = Sheet([_row(port, values) for port in ports], errors, is_sweep=len(ports) > 1)
         else:
             found = sweep_for(source, where, chosen, Wanted(p_keys=p_keys), names)
-            ports = [port for port in found.ports() if chosen.keeps(port)]
+            ports = chosen.kept(found)
             read_more(source, ports)
             rows = [_row(port, values) for port in ports]
             sheet = Sheet(rows, errors_of(found, chosen.is_about), found.unreached, True, found)
     if not source.holds_m_keys:
         for row in sheet.ports:
             if "m_key" in row:
-                row["m_key"] = None  # what stands there is a fingerprint
+                row["m_key"] = None  # that is a fingerprint
     return sheet
 
 
@@ -174,7 +174,7 @@ def sweep_for(source: Source, where: Where, chosen: PortFilter, wanted: Wanted, 
 
 
 def _problems_of(port: Port) -> list[dict[str, Any]]:
-    """Return what a port that was read says of itself and cannot be, as the contract has errors."""
+    """Return what a port that was read says about itself and cannot be, as the contract has errors."""
     from ibkeys.topology.plausible import node_problems, port_problems
 
     problems = node_problems(port.node.node_info) + port_problems(port)
@@ -183,7 +183,9 @@ def _problems_of(port: Port) -> list[dict[str, Any]]:
 
 
 def _row(port: Port, values: Callable[[Port], dict[str, Any]]) -> dict[str, Any]:
-    return {**port.identity(), **values(port)}
+    row = port.identity()
+    row.update(values(port))
+    return row
 
 
 def sweep(source: Source, where: Where, p_keys: bool = False, wanted: Wanted | None = None) -> Topology:
@@ -206,7 +208,7 @@ def take_snapshot(fabric: Fabric, where: Where, make_secret: bool) -> Snapshot:
 
 
 def say_notes(found: Topology) -> None:
-    """Say on standard error what a reader of the whole should know; from now on no line breaks a node's name."""
+    """Write on standard error the notes about the whole output; from now on no line breaks a node's name."""
     keep_whole(node.description for node in found.nodes)
     for note in found.notes:
         exits.warn(note, "note")

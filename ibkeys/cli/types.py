@@ -16,8 +16,9 @@ from ibkeys.keys.pkey import PKey
 
 if TYPE_CHECKING:
     _ParamType = click.ParamType[Any]
-else:  # no generic class before click 8.4
-    _ParamType = click.ParamType
+    _Choice = click.Choice[str]
+else:  # no generic classes before click 8.4 and 8.2
+    _ParamType, _Choice = click.ParamType, click.Choice
 
 
 class Number(_ParamType):
@@ -97,7 +98,7 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION: Final = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
 
 
-class NearChoice(click.Choice[str]):
+class NearChoice(_Choice):
     """One of a few words; of one that is none, the near ones are named. Its word is never a key."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:

@@ -84,7 +84,7 @@ _WORDS: Final = {
     "smps": "the sweep sent {} SMPs, its limit",
     "time": "the sweep took {:g} s, its limit",
     "node_smps": "this node was sent {} SMPs, the limit for one node",
-    "node_time": "this node was waited for {:g} s in all, the limit for one node",
+    "node_time": "{:g} s were spent waiting for this node, the limit for one node",
     "sa_size": "it is longer than {} million bytes, the limit for one answer of the SA",
     "sa_time": "it took longer than {:g} s, the limit for one answer of the SA",
 }

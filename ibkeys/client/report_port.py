@@ -1,9 +1,8 @@
-"""A port that takes Reports: a `UmadPort` around another one, so that whoever uses it in the meantime does not lose
-them.
+"""A port that takes Reports: a `UmadPort` around another one, so that other code that uses the port does not lose them.
 
 The SA sends a Report to every subscriber of a trap and repeats it until a ReportResp comes or its attempts are used up
-(IBA 13.4.9; OpenSM: four times 200 ms). So each is answered as soon as it is received, whoever receives: a sweep takes
-longer than that.
+(IBA 13.4.9; OpenSM: four times 200 ms). So each is answered as soon as it is received, by any code that receives: a
+sweep takes longer than that.
 """
 
 from __future__ import annotations

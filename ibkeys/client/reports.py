@@ -147,7 +147,7 @@ class Subscriber:
         if now < self._due and self._current_lid() == self._said:
             return
         before = self.sm_lid if self.trouble is None else 0
-        # one attempt where the last one failed: an SM that is not there must not hold up who polls
+        # one attempt if the last one failed: a missing SM must not delay the caller, which polls
         timing = self._timing if self.trouble is None else Timing(self._timing.timeout, 0)
         try:
             self._ask_for_all(timing)

@@ -139,7 +139,7 @@ class Receiver:
         return None
 
     def _check_lengths(self, number: int, length: int, flags: int, size: int) -> RmppStatus | None:
-        """Note what a new segment says of the whole; returns the status to abort with when it contradicts itself."""
+        """Note what a new segment says about the whole; returns the status to abort with when it contradicts itself."""
         last = bool(flags & LAST)
         if number == 1 and length:
             if length < RMPP_OVERHEAD:

@@ -1,4 +1,4 @@
-"""What one sweep found, against its limits; and what is said of those that it reached."""
+"""What one sweep found, compared with its limits; and the notes about limits that it reached."""
 
 from __future__ import annotations
 

@@ -100,9 +100,9 @@ class FoundNodes:
                 self.found.doubtful[rival] = f"GUID 0x{rival.guid:016x} is at {near} too, and neither is proven"
         if proof is not None and proof.found is not None and proof.found[0] == guid and self.switch_named(proof):
             return ""  # the SM names this switch behind this port too: another of its links
-        there = f"; known there is GUID 0x{far[0]:016x}, to whose M_Key it answered" if far else ""
+        there = f"; GUID 0x{far[0]:016x} is known there, and its M_Key was answered" if far else ""
         return (
-            f"it says that it is port GUID 0x{arrival.port_guid:016x} of node GUID 0x{arrival.node_guid:016x}, "
+            f"it reports port GUID 0x{arrival.port_guid:016x} of node GUID 0x{arrival.node_guid:016x}, "
             f"{self._where_known(guid, rivals)}{there}: a port that moved, or a false GUID; it gets no M_Key of that "
             "GUID (`ibkeys mkey-list --settle` records ports that moved)"
         )

@@ -40,8 +40,8 @@ def describe_moves(found: Topology, ring: KeyRing) -> list[str]:
         assert peer is not None
         what = "switch" if peer.node.is_switch else "port"
         lines.append(
-            f"{port} now leads to {peer} ({what} GUID 0x{peer.link_end[0]:016x}); known there was GUID "
-            f"0x{known[0]:016x} port {known[1]}"
+            f"{port} now leads to {peer} ({what} GUID 0x{peer.link_end[0]:016x}); before, GUID "
+            f"0x{known[0]:016x} port {known[1]} was there"
         )
     if len(moved) > len(told):
         lines.append(f"and {len(moved) - len(told)} more links lead elsewhere than known (all of them: -v)")

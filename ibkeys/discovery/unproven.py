@@ -53,7 +53,7 @@ class UnprovenPlaces:
         self.doubts: dict[Port, str] = {}
 
     def put_off(self, near: Port, doubt: str = "") -> None:
-        """Let the question who is behind *near* wait. *doubt*: why the port that is known there was not proven."""
+        """Delay the query of the far end of *near*. *doubt*: why the port that is known there was not proven."""
         if doubt:
             self.doubts[near] = doubt
         self._waiting.append(near)

@@ -52,7 +52,7 @@ class _Reader:
     def read(self) -> Said:
         magic, version, nodes, ports, start, _ = self._take(_HEADER)
         if magic != MAGIC:
-            raise self._error("is no file of ibnetdiscover --cache (another magic number)", 0)
+            raise self._error("is not a file of ibnetdiscover --cache (wrong magic number)", 0)
         if version != _VERSION:
             raise self._error(f"is of version {version} of ibnetdiscover --cache; version {_VERSION} is known", 4)
         self.said.start = start or None
@@ -76,7 +76,7 @@ class _Reader:
         if kind not in NODE_TYPE_NAMES or not guid or not ports:
             raise self._error("has a node without GUID, type or ports: it is damaged", begins)
         if (view.node_guid, view.node_type, view.num_ports) != (guid, kind, ports):
-            raise self._error("has a node whose NodeInfo says something else: it is damaged", begins)
+            raise self._error("has a node that contradicts its NodeInfo: it is damaged", begins)
         if guid in self.nodes:
             raise self._error("has a node GUID twice", begins)
         node = NodeSaid(guid, kind, ports, description=description, info=info)
@@ -90,7 +90,7 @@ class _Reader:
         guid, num, _, _, _, info, node_guid, has_far_end, far_guid, far_num = self._take(_PORT)
         node = self.nodes.get(node_guid)
         if node is None or num > node.num_ports or (not num and node.type != NodeType.SWITCH) or not guid:
-            raise self._error("has a port of no node: it is damaged", begins)
+            raise self._error("has a port without a node: it is damaged", begins)
         if (guid, num) in places:
             raise self._error("has a port twice", begins)
         places[guid, num] = (node_guid, num)

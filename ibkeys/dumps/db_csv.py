@@ -145,9 +145,9 @@ class _Reader:
         guid = _guid(line, values, "NodeGUID")
         kind, ports = _number(line, values, "NodeType", 255), _number(line, values, "NumPorts", 255)
         if kind not in NODE_TYPE_NAMES or not 1 <= ports <= MAX_PORT:
-            raise line.error("NodeType or NumPorts is one that no node has")
+            raise line.error("NodeType or NumPorts is not valid")
         if guid in self.nodes:
-            raise line.error("this NodeGUID was there before")
+            raise line.error("this NodeGUID appears twice")
         description = _text(values.get("NodeDesc"))
         node = self.nodes[guid] = NodeSaid(guid, kind, ports, line.number, description)
         for column, row in NODE_COLUMNS.items():
@@ -170,7 +170,7 @@ class _Reader:
     def _port(self, line: TextLine, values: Values) -> None:
         guid, num = _guid(line, values, "NodeGuid"), _number(line, values, "PortNum", MAX_PORT)
         if (guid, num) in self.ports:
-            raise line.error("this port was there before")
+            raise line.error("this port appears twice")
         self.ports.add((guid, num))
         fields = PortFields()
         for column, row in PORT_COLUMNS.items():

@@ -104,7 +104,7 @@ def _described(path: Path, kind: Kind, said: Said) -> ImportedFile:
         written = datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
         when = timestamp(lambda: written)
     except (OSError, ValueError, OverflowError) as error:
-        raise FileFormatError(f"has no time that can be told: {error}", str(path)) from None
+        raise FileFormatError(f"its modification time cannot be shown: {error}", str(path)) from None
     return ImportedFile(clean(path.name), kind.name, when, kind.is_sm, said.m_keys)
 
 

@@ -1,6 +1,6 @@
 """What several files say of one fabric, put together.
 
-What a port answered beats what the SM said of it; of two files of the same worth the one that is named first counts.
+What a port answered beats what the SM said about it; of two files of the same worth the one that is named first counts.
 Where files contradict each other about what a node is, they are of two fabrics, which is an error.
 """
 
@@ -135,7 +135,7 @@ class _Joiner:
     # --- ports -------------------------------------------------------------------------------------------------------
 
     def named_ports(self) -> None:
-        """Take what is said of ports by the GUID of their node: after it, their LIDs and GUIDs are known."""
+        """Take what is said about ports by the GUID of their node: after it, their LIDs and GUIDs are known."""
         for place, file in self.files:
             strange = 0
             for said in file.said.ports:
@@ -153,7 +153,7 @@ class _Joiner:
                 )
 
     def ports_by_address(self) -> None:
-        """Take what is said of ports by LID or GUID."""
+        """Take what is said about ports by LID or GUID."""
         addresses = Addresses(self.joined.fabric.nodes)
         for place, file in self.files:
             lost = 0
@@ -215,7 +215,7 @@ class _Joiner:
             if capacity is None:
                 self.joined.why.setdefault(
                     key,
-                    f"{self.names[place]} has blocks of its P_Key table, and no file says how many entries it has "
+                    f"{self.names[place]} has blocks of its P_Key table, but no file says how many entries it has "
                     "(ibnetdiscover --cache, ibdiagnet2.db_csv and smpquery nodeinfo and switchinfo do)",
                 )
                 continue

@@ -56,7 +56,7 @@ def kind_of(path: Path) -> Kind:
             if kind.begins is not None and kind.begins.match(line):
                 return kind
     names = ", ".join(kind.name for kind in KINDS)
-    raise FileFormatError(f"is none of the files that can be imported: {names}", str(path))
+    raise FileFormatError(f"is not a file that can be imported; these can: {names}", str(path))
 
 
 def read_file(path: Path, kind: Kind, owner: PortSaid | None) -> Said:
@@ -67,5 +67,5 @@ def read_file(path: Path, kind: Kind, owner: PortSaid | None) -> Said:
         raise FileFormatError("--pkeys-of needs the output of smpquery pkeys; this file is something else", str(path))
     said = smpquery.read_smpquery(path, kind.limit, owner)
     if owner.table is None:
-        raise FileFormatError("has no P_Key table of smpquery pkeys, which --pkeys-of says", str(path))
+        raise FileFormatError("has no P_Key table of smpquery pkeys, which --pkeys-of needs", str(path))
     return said

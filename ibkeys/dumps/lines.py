@@ -1,4 +1,4 @@
-"""Text files of other tools, line by line: so much memory as one line needs, and no message shows what stands in one,
+"""Text files of other tools, read line by line, so only one line is in memory. No message shows the text of a line,
 because it may be an M_Key."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class TextLine:
         """Return the number *text*, 0x... or decimal. Raises FileFormatError, which names *what* and not the text."""
         value = to_number(text)
         if value is None:
-            raise self.error(f"{what} is no number (0x... or decimal)")
+            raise self.error(f"{what} is not a number (0x... or decimal)")
         if value > highest:
             raise self.error(f"{what} is more than {highest:#x}")
         return value
@@ -42,10 +42,10 @@ class TextLine:
         """Return the GUID *text*, hex with or without 0x. Raises FileFormatError."""
         digits = text[2:] if text[:2] in ("0x", "0X") else text
         if not 1 <= len(digits) <= 16 or not is_hex(digits):
-            raise self.error(f"{what} is no GUID (up to 16 hex digits)")
+            raise self.error(f"{what} is not a GUID (up to 16 hex digits)")
         guid = int(digits, 16)
         if not guid:
-            raise self.error(f"{what} is 0, which is no GUID")
+            raise self.error(f"{what} is 0, which is not a GUID")
         return guid
 
 
@@ -79,7 +79,7 @@ def text_lines(path: Path, limit: int) -> Iterator[TextLine]:
                         f"a line of more than {LONGEST_LINE} bytes, the limit for such a file", name, number
                     )
                 if b"\0" in raw:
-                    raise FileFormatError("a NUL byte, which no text has", name, number)
+                    raise FileFormatError("a NUL byte, which is not text", name, number)
                 text = raw.decode("utf-8", "surrogateescape").rstrip("\r\n")
                 yield TextLine(text, name, number)
     except OSError as error:

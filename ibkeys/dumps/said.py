@@ -18,7 +18,7 @@ PORT_INFO_NEEDED: Final[tuple[NumberRow, ...]] = (
     PortInfo.p_key_violations,
     PortInfo.q_key_violations,
 )
-"""Fields without which a PortInfo counts as not read: a command would take the zero in their place for an answer."""
+"""Fields without which a PortInfo counts as not read: a command would take the zeros in their place for values."""
 END_PORT_NEEDED: Final[tuple[NumberRow, ...]] = (
     PortInfo.lid,
     PortInfo.lmc,

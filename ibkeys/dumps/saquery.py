@@ -1,4 +1,5 @@
-"""What ``saquery NodeRecord``, ``PortInfoRecord`` and ``PKeyTableRecord`` print: the SM's word, not the ports'.
+"""What ``saquery NodeRecord``, ``PortInfoRecord`` and ``PKeyTableRecord`` print: values that the SM reports, not
+answers of the ports.
 
     record := NAME"Record dump:", lines "name....value"; of a P_Key table 4 lines of 8 "0x%04x" too, and an empty line
 
@@ -65,8 +66,9 @@ class _Reader:
             self.numbers, self.fields, self.keys = {}, PortFields(), bytearray()
             self.node, self.description = {}, None
             return
-        if self.record == P_KEY_RECORD and _KEYS.fullmatch(line.text.strip() + " "):
-            self.keys += bytes.fromhex(line.text.replace("0x", ""))
+        keys = line.text.strip()
+        if self.record == P_KEY_RECORD and _KEYS.fullmatch(keys):
+            self.keys += bytes.fromhex(keys.replace("0x", ""))
             return
         pair = split_dotted(line.text)
         if pair is None:

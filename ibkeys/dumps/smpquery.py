@@ -97,8 +97,8 @@ class _Reader:
             self._end_node(heading)
         elif not self.lid:
             self.said.notes.append(
-                f"{heading.path}:{heading.number}: the heading has no LID (asked by a directed route), so nobody can "
-                "say whose answer it is: it was left out"
+                f"{heading.path}:{heading.number}: the heading has no LID (asked by a directed route), so "
+                "the port that answered is not known: the answer was left out"
             )
         elif part == "Port":
             self.said.ports.append(self.port.into(PortSaid(None, self.num, heading.number, at_lid=self.lid)))
@@ -125,7 +125,8 @@ class _Reader:
             raise line.error("this P_Key table has fewer entries than its last line says: it is cut off")
         if self.owner is None:
             raise line.error(
-                "a P_Key table does not say whose it is: name its port with --pkeys-of PORT FILE, one file each"
+                "a P_Key table does not say which port it belongs to: name the port with --pkeys-of PORT "
+                "FILE, one file each"
             )
         owner, self.owner = self.owner, None
         owner.table, owner.line = keys[: 2 * capacity], line.number

@@ -54,7 +54,8 @@ class _Reader:
         ends = self._ends(line)
         if ends is None:
             self.said.notes.append(
-                f"{line.path}:{line.number}: a node's name reads like the rest of the line, so the link was left out"
+                f"{line.path}:{line.number}: the name of a node looks like the rest of the line, so the "
+                "link was left out"
             )
             return
         near, far = (self._end(line, end, first) for first, end in zip((True, False), ends, strict=True))
@@ -69,7 +70,7 @@ class _Reader:
         tail = _TAIL.search(line.text)
         splits = list(_BETWEEN.finditer(line.text))
         if tail is None or not splits:
-            raise line.error("is no line of an opensm-subnet.lst: { CA ... LID: PN: } { ... } PHY= LOG= SPD=")
+            raise line.error("is not a line of an opensm-subnet.lst: { CA ... LID: PN: } { ... } PHY= LOG= SPD=")
         if len(splits) > 1:
             return None
         at = splits[0].end()

@@ -24,7 +24,7 @@ SILENCE: Final = 10.0
 WHOLE: Final = 30.0
 """Seconds that a client may take for everything; one that sends a byte now and then would stay forever otherwise."""
 MOST_CLIENTS: Final = 16
-"""At the same time; whoever comes then is sent away, so that slow clients take no memory."""
+"""At the same time; further clients are refused, so that slow clients take no memory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ class Comparison:
         yield "removed", [ends for ends in self.links_removed if not self.moves.explains(ends)]
 
     def only(self, wanted: Collection[MatchKey]) -> Comparison:
-        """Return what of it is about the ports *wanted*: of a link or a move one port of it has to be wanted."""
+        """Return the changes of the ports *wanted*: of a link or a move at least one port must be wanted."""
 
         def is_wanted(ports: Iterable[Port]) -> bool:
             return any(match_key(port) in wanted for port in ports)
@@ -168,7 +168,7 @@ def _only_in(
     nodes = []
     for key, node in nodes_of(fabric).items():
         if node in unseen:
-            why = f"nothing answered there in the {which} snapshot: it did not answer, or is behind what did not"
+            why = f"nothing answered there in the {which} snapshot: it did not answer, or is behind a node that did not"
             result.unknown.append(Unknown(_first_port(node), "the node", why))
         elif key not in theirs:
             nodes.append(node)

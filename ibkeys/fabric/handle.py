@@ -55,7 +55,7 @@ class PortHandle(NamedPort):
         return PortInfo(self.port.info)
 
     def _uncover(self, own: Port) -> None:
-        """A port at level 1 hides its key from a wrong one, which counts nothing there: try the others it may have."""
+        """A port at level 1 hides its key from a wrong one, which costs nothing there: try the others it may have."""
         for other in self.fabric.ring.others_for(own.guid, own.m_key):
             info = self.fabric.get(PortInfo, own.num, self.route, other)
             if PortInfo(info).m_key:

@@ -71,7 +71,7 @@ class History:
 
     *partition*: only what concerns P_Keys of this partition; None: everything. ``found_any``: whether some snapshot had
     such a port. ``unread``: what of a port could not be read in the snapshot added last. ``keys_comparable``: false
-    once two M_Keys that are set could not be told apart, for lack of one secret.
+    once two M_Keys that are set could not be distinguished, for lack of one secret.
     """
 
     def __init__(self, wanted: Callable[[Port], bool], partition: int | None = None) -> None:

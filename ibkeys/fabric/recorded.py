@@ -34,8 +34,7 @@ _IF_WANTED: Final = {
 class RecordedFabric(Closing):
     """A `Source` made of *snapshot*: it answers as an open fabric does, from what was recorded. Nothing is sent.
 
-    *node_names*: names by node GUID that take the place of the recorded ones. ``warnings``: what the user should know
-    about the file.
+    *node_names*: names by node GUID that take the place of the recorded ones. ``warnings``: those about the file.
     """
 
     def __init__(self, snapshot: Snapshot, node_names: Mapping[int, str] | None = None) -> None:
@@ -157,7 +156,7 @@ class RecordedPort(NamedPort):
     def _missing(self, attribute: str, port: Port) -> NotRecorded:
         why = next(
             (each.error for each in self.snapshot.fabric.troubles if (each.port, each.attribute) == (port, attribute)),
-            "it was not asked",
+            "it was not queried",
         )
         taken = self.snapshot.about.started
         return NotRecorded(f"{port}: {attribute} was not read when the snapshot was taken ({taken}): {why}")

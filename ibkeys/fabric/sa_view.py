@@ -36,8 +36,8 @@ class SaAnswer:
 
 @dataclass(slots=True)
 class SaPort:
-    """What the SA says of one port; None if it does not. ``port_info``: 64 bytes, the M_Key zeroed; ``p_key_raw``: the
-    whole table.
+    """What the SA says about one port; None if it does not. ``port_info``: 64 bytes, the M_Key zeroed; ``p_key_raw``:
+    the whole table.
     """
 
     port_info: bytes | None = None
@@ -52,7 +52,7 @@ class SaView:
     ports: dict[Port, SaPort] = field(default_factory=dict)
 
     def of(self, port: Port) -> SaPort:
-        """Return what it says of a port."""
+        """Return what it says about a port."""
         return self.ports.get(port) or SaPort()
 
 
@@ -76,7 +76,8 @@ _Place = tuple[int, int]
 
 
 def _by_place(ports: Iterable[Port]) -> dict[_Place, Port]:
-    """Return the ports that a LID and a number name; two with the same ones are not told apart, so neither is named."""
+    """Return the ports that a LID and a number name; two with the same ones cannot be distinguished, so neither is
+    returned."""
     found: dict[_Place, Port] = {}
     twice = set()
     for port in ports:

@@ -67,11 +67,11 @@ class Snapshot:
     """One fabric at one time.
 
     ``m_key_traits``: what makes a port's M_Key guessable, for end ports whose key was seen. ``constraint_errors``: of
-    switch ports that enforce. ``sa_probes``: by question, where asked. ``sa_view``: what the SA says of every port;
-    None if it was not asked. ``class_keys``: what ports said of keys of other classes; None if none was asked.
-    ``fingerprints``: made of M_Keys, with the secret of this snapshot; None when that is not at hand. ``files``: those
-    that it was imported from, none for one that a sweep made; ``origins``: from which of them an attribute of a port
-    is.
+    switch ports that enforce. ``sa_probes``: the answers, by question. ``sa_view``: what the SA says about every port;
+    None if it was not queried. ``class_keys``: what ports answered about keys of other classes; None if none was
+    queried. ``fingerprints``: those of M_Keys, made with the secret of this snapshot; None if that secret is not
+    available. ``files``: the files that it was imported from, none for a sweep; ``origins``: which of these files an
+    attribute of a port is from.
     """
 
     fabric: Topology
@@ -91,7 +91,8 @@ class Snapshot:
                 port.sm_said |= {attribute}
 
     def number_of(self, key: MKey) -> int | None:
-        """Return the number that stands for *key* in this snapshot's M_Key fields; None when it cannot be told."""
+        """Return the number that stands for *key* in this snapshot's M_Key fields; None when it cannot be
+        determined."""
         if self.about.has_keys:
             return key.reveal()
         return self.fingerprints.of(key) if self.fingerprints is not None else None

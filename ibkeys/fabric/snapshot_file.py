@@ -55,7 +55,7 @@ _READ: Final[dict[bool, Reading]] = {True: "with-key", False: "without-key"}
 def save_snapshot(path: Path, snapshot: Snapshot, with_keys: bool = False) -> None:
     """Write *snapshot* to *path* atomically; *with_keys* puts the M_Keys themselves in it. Raises StoreError."""
     if not snapshot.about.has_keys or snapshot.fingerprints is None:
-        raise StoreError(f"{path}: a snapshot that was read from a file is copied, not written anew")
+        raise StoreError(f"{path}: this snapshot was read from a file and cannot be written again: copy that file")
     fabric = snapshot.fabric
     ports = [port for node in fabric.nodes for _, port in sorted(node.ports.items())]
     node_ids = {node: number for number, node in enumerate(fabric.nodes, 1)}
@@ -218,11 +218,11 @@ def load_snapshot(path: Path, secret: Callable[[], Fingerprints | None] = lambda
     """
     tables = read_snapshot(path)
     if not tables["nodes"]:
-        raise StoreError(f"{path}: the snapshot has no node; take another")
+        raise StoreError(f"{path}: the snapshot has no node; take a new one")
     try:
         snapshot = _Loader(tables).snapshot()
     except (LookupError, ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise StoreError(f"{path}: the snapshot is damaged ({type(error).__name__}); take another") from error
+        raise StoreError(f"{path}: the snapshot is damaged ({type(error).__name__}); use another one") from error
     fingerprints = secret()
     if fingerprints is not None and fingerprints.id == snapshot.about.fingerprints:
         snapshot.fingerprints = fingerprints
@@ -270,7 +270,7 @@ class _Loader:
         return Snapshot(self.fabric, self.about, found, errors, probes, view, class_keys, files=files, origins=origins)
 
     def _sa_view(self) -> SaView | None:
-        """Return what the SA said; None if it was not asked."""
+        """Return what the SA said; None if it was not queried."""
         view = SaView({record: SaAnswer(_OUTCOMES[outcome], why) for record, outcome, why in self.tables["sa_answers"]})
         for number, info, table in self.tables["sa_ports"]:
             if len(table or b"") % _P_KEY_BYTES:

@@ -104,7 +104,7 @@ class SnapshotFolder:
     def _check_latest(self) -> None:
         link = self.path / LATEST
         if os.path.lexists(link) and not (link.is_symlink() and _NAME.fullmatch(os.readlink(link))):
-            raise StoreError(f"{link}: is not a link to a snapshot beside it, so it is not replaced; move it away")
+            raise StoreError(f"{link}: is not a link to a snapshot beside it, so it is not replaced; move it elsewhere")
 
     def _link(self, written: Path) -> None:
         self._check_latest()

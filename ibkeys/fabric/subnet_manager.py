@@ -74,9 +74,11 @@ class OwnSmLid:
 
 
 def _by_driver(fabric: Fabric) -> SubnetManager:
-    """What this host says of its own port, which is named as the SM's and does not answer."""
+    """What this host says about its own port, which is named as the SM's and does not answer."""
     local = fabric.local()
-    where = f"the local port, LID {local.base_lid}, is named as the SM's and does not answer, and this host says that"
+    where = (
+        f"the local port, LID {local.base_lid}, is named as the SM's port but does not answer; according to this host"
+    )
     if local.capability_mask & CapabilityMask.IS_SM:
         return SubnetManager(local.base_lid, "unknown", f"{where} its IsSM bit is set")
     return SubnetManager(local.base_lid, "none", f"{where} no SM runs there")

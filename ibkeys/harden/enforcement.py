@@ -100,8 +100,8 @@ def plan_enforcement(writer: Writer, asked: Asked, wanted: str) -> EnforcementPl
 
 
 def plan_abort(writer: Writer, asked: Asked) -> EnforcementPlan:
-    """Plan to give part_enforce back what the last hardening that changed it found at the master. Raises UsageError if
-    none did, and what `plan_enforcement` raises.
+    """Plan to restore the value of part_enforce that the last hardening which changed it found at the master. Raises
+    UsageError if none did, and what `plan_enforcement` raises.
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
         images = [
@@ -225,6 +225,6 @@ def _of_strangers(seen: Seen) -> Iterator[Objection]:
     if strangers:
         yield Objection(
             "standby-differs",
-            f"the SM at {named(strangers)} is not on any host that was examined; when it takes over, its own "
-            "part_enforce counts; reach it with --sm-host",
+            f"the SM at {named(strangers)} is not on any host that was examined; when it takes over, its "
+            "own part_enforce applies; reach it with --sm-host",
         )

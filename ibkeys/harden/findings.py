@@ -31,7 +31,7 @@ MENDED_BY: Final[Mapping[str, StepName]] = {
 _WITHOUT: Final[Mapping[StepName, str]] = {
     "partitions": "P_Keys change only with --policy FILE",
 }
-"""Step → why it is not made, where it was not asked for."""
+"""Step → why it is not made, if it was not requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def by_step(findings: Collection[RuleResult]) -> dict[StepName, tuple[str, ...]]
 
 
 def remaining_findings(report: Report, severity: Severity, steps: Collection[StepName]) -> list[RemainingFinding]:
-    """Return what is said of the rules that fail, and of those that are not known because a step was not asked for.
+    """Return what is said about the rules that fail, and of those that are not known because a step was not asked for.
 
     *steps*: those that the user's options allow.
     """

@@ -1,6 +1,6 @@
 """The step for the keys of subnet managers: a new sm_key and sa_key on all hosts, before the first M_Key.
 
-With the default SA_Key whoever sends it to the SA is shown the M_Key of every port.
+With the default SA_Key anyone can ask the SA for the M_Key of every port.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from ibkeys.sm.hosts import SmHost
 class Asked:
     """What the user asks of a hardening. ``hosts``: those with OpenSMs, this one first; ``wait``: seconds without
     progress after which an OpenSM is given up; ``lease``: of the M_Keys, in seconds; ``policy``: None where P_Keys stay
-    as they are; ``permissions``: what the policy may do; ``telling``: who hears how far it is; ``say``: told
+    as they are; ``permissions``: what the policy may do; ``telling``: called with the progress; ``say``: called with
     what is being done, where that cannot be counted."""
 
     hosts: Sequence[SmHost]

@@ -15,7 +15,8 @@ from ibkeys.umad.probe import Check
 
 
 def check_host(facts: HostFacts) -> Iterator[Check]:
-    """Yield a check for each file that holds keys, each configuration of OpenSM, and whoever may use the devices."""
+    """Yield a check for each file that holds keys, each configuration of OpenSM, and each user who may use the
+    devices."""
     for process in facts.opensm_processes:
         where = f"its key files are in {process.cache}" + (
             "" if process.cache_known else " unless OSM_CACHE_DIR says so"

@@ -61,7 +61,7 @@ class FileFact:
 
 
 def read_file_fact(path: Path) -> FileFact | None:
-    """Return what can be told of a file from outside; None when it is not there or hidden."""
+    """Return what can be learned about a file from outside; None when it is not there or hidden."""
     try:
         return stat_file(path)
     except OSError:
@@ -69,7 +69,7 @@ def read_file_fact(path: Path) -> FileFact | None:
 
 
 def stat_file(path: Path) -> FileFact:
-    """Return what can be told of a file or directory from outside. Raises OSError."""
+    """Return what can be learned about a file or directory from outside. Raises OSError."""
     status = path.stat()
     real = Path(os.path.realpath(path))
     if not real.exists() or not real.samefile(path):  # below /proc/PID/root, which is not a plain symbolic link

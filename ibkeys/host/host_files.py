@@ -43,7 +43,7 @@ class HostFiles(Protocol):
         """Return all of a regular file, which may have *limit* bytes."""
 
     def stat(self, path: Path) -> FileFact:
-        """Return what can be told of a file or directory from outside; symbolic links are followed."""
+        """Return what can be learned about a file or directory from outside; symbolic links are followed."""
 
     def link(self, path: Path) -> str:
         """Return where a symbolic link leads to."""
@@ -74,7 +74,7 @@ class LocalFiles:
         return read_inside(*self._split(path), limit)
 
     def stat(self, path: Path) -> FileFact:
-        """Return what can be told of a file from outside."""
+        """Return what can be learned about a file from outside."""
         with opened(*self._split(path)) as place:
             return fact_of(path, os.fstat(place.descriptor), place.above)
 

@@ -188,8 +188,8 @@ def _notes(store: KeyStore, files: KeyFiles) -> list[str]:
     pending = sum(row.state == "pending" for row in store.outline())
     if pending:
         notes.append(
-            f"{pending} port{_s(pending)} may have a different key from the one written: a change was never confirmed; "
-            "finish it (mkey-rotate --resume) and export again"
+            f"{pending} port{_s(pending)} may have a different key from the one written, because a change "
+            "was never confirmed; finish that change (mkey-rotate --resume) and export again"
         )
     linked = {guid for guid, _ in files.neighbors.values()}
     apart = sum(guid not in linked for guid in keys)

@@ -90,7 +90,7 @@ def problems(data: bytes, wanted: KeyLines | None) -> list[str]:
     level = 2 if level == 4 else level  # OpenSM's own way with a level that there is not
     for name, value, meant in ((LEVEL, level, wanted.protect), (LEASE, found.get(LEASE, 0), wanted.lease)):
         if meant is not None and value != meant:
-            has = f"{name} is {value}" if name in found else f"{name} is not set, which is 0"
+            has = f"{name} is {value}" if name in found else f"{name} is not set, which means 0"
             said.append(f"{has}; the ports have {meant}")
     return said
 
@@ -100,7 +100,8 @@ def _unset(found: dict[str, int]) -> str:
 
 
 def with_lines(data: bytes, wanted: KeyLines) -> bytes:
-    """Return *data* with the lines that *wanted* asks for; every other byte stays, and lines that say so already too.
+    """Return *data* with the lines that *wanted* asks for. Every other byte stays, and so do lines that already have
+    the value.
 
     Raises FileFormatError as `with_options` does.
     """

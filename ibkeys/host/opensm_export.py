@@ -79,8 +79,8 @@ def check_found(store: KeyStore, but: Path | None = None) -> list[CheckedConf]:
 def lines_to_write(store: KeyStore, path: Path, protect: int | None = None, lease: int | None = None) -> KeyLines:
     """Return what `write_conf` would write into *path*; nothing is written.
 
-    Raises Refused when a running OpenSM reads *path* (to write it would be to apply it), and when the ports have keys
-    of their own; UsageError where nobody says which level or lease; FileFormatError, StoreError.
+    Raises Refused when a running OpenSM reads *path* (to write it would be to apply it), and when the ports have
+    separate keys; UsageError if level or lease is given nowhere; FileFormatError, StoreError.
     """
     for process in readers_of(path):
         raise Refused(

@@ -25,7 +25,7 @@ BITS: Final[dict[str, int]] = {"u8": 8, "u16": 16, "u32": 32, "u64": 64, "i32": 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One row. ``needs_restart``: a running OpenSM never takes a changed value over."""
+    """One row. ``needs_restart``: a running OpenSM never reads a changed value."""
 
     name: str
     kind: Kind

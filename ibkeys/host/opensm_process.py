@@ -128,7 +128,7 @@ def read_given_config(path: Path) -> OpensmConfig | None:
 
 
 def opensm_config(file: FileFact, data: bytes) -> OpensmConfig:
-    """Return what the options file *data* says of keys."""
+    """Return what the options file *data* says about keys."""
     options = read_options(data)
     m_key, sm_key, sa_key = (_key(options, name) for name in _KEY_OPTIONS)
     mistakes = (remark.option for remark in options.remarks if remark.complaint == "no-number")
@@ -183,7 +183,7 @@ def opensm_processes(
         words = _words(host, folder / "cmdline")
         if words and os.path.basename(words[0]) == PROGRAM:
             process = _process(host, folder, words, status, default_cache)
-            if _words(host, folder / "cmdline"):  # else it has ended meanwhile, and what was read of it is in part
+            if _words(host, folder / "cmdline"):  # otherwise it has ended since, and was only partly read
                 found.append(process)
     return found
 

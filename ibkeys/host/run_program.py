@@ -1,30 +1,48 @@
-"""Running a program of this host that only reads, such as rdma or ibv_devinfo."""
+"""Running a program of this host that only reads, such as rdma, ibv_devinfo or smpquery."""
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 _SECONDS: Final = 5.0
+_LINES_KEPT: Final = 2
 
 Run = Callable[[Sequence[str]], str | None]
 """Runs a program and returns what it printed, None when it is not there or failed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A program that was run. ``printed``: what it printed, None when it failed. ``why``: its last words then."""
+
+    printed: str | None
+    why: str = ""
+
+
 def run_program(command: Sequence[str]) -> str | None:
     """Run *command* for a few seconds at most; return what it printed, None when it is not there or failed."""
+    return run_and_hear(command, _SECONDS).printed
+
+
+def run_and_hear(command: Sequence[str], seconds: float) -> Ran:
+    """Run *command* for *seconds* at most; as `run_program`, with the reason of a failure."""
     try:
         done = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=_SECONDS,
+            capture_output=True,
+            timeout=seconds,
             text=True,
             errors="replace",
             check=False,
         )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout if done.returncode == 0 else None
+    except subprocess.TimeoutExpired:
+        return Ran(None, f"it took more than {seconds:.0f} s")
+    except (OSError, subprocess.SubprocessError) as error:
+        return Ran(None, str(error))
+    if done.returncode != 0:
+        return Ran(None, "; ".join(done.stderr.split("\n")[:_LINES_KEPT]).strip("; ") or f"exit {done.returncode}")
+    return Ran(done.stdout)

@@ -14,7 +14,7 @@ TRAIT_TEXT: Final[Mapping[str, str]] = {
     "repeated": "repeats one pattern of at most 16 bits",
     "counting": "its digits count up or down",
     "sample": "appears in public documentation",
-    "all-f": "is all ones: NVIDIA's SM takes that as 'choose a random key', another SM installs it as it stands",
+    "all-f": "is all ones: NVIDIA's SM takes that as 'choose a random key', another SM uses the value itself",
     "guid": "is a GUID of this fabric",
     "sm-key": "is also the SM_Key",
     "sa-key": "is also the SA_Key",

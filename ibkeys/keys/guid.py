@@ -47,4 +47,4 @@ def _number(text: str) -> int:
     try:
         return parse_number(text, "GUID")
     except EncodeError as error:
-        raise EncodeError(f"{error}; a GUID is 0x and hex digits, or 24be:05ff:ff98:aba1 as sysfs has it") from None
+        raise EncodeError(f"{error}; a GUID is 0x and hex digits, or the form of sysfs, 24be:05ff:ff98:aba1") from None

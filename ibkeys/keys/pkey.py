@@ -144,7 +144,9 @@ def explain(key: PKey) -> str:
         extra = "" if key == 0 else "; write the empty entry as 0x0000"
         return f"invalid P_Key (partition 0): an empty table entry, matches nothing{extra}"
     if key.is_default:
-        talk = "every member" if key.is_full else "full members only (so it reaches the SA, but not its own kind)"
+        talk = (
+            "every member" if key.is_full else "full members only (so it reaches the SA, but not other limited members)"
+        )
         return f"default partition 0x7fff, {key.membership} member: may talk to {talk}"
     talk = "full and limited members" if key.is_full else "full members only, not to other limited members"
     return f"partition 0x{key.partition:04x}, {key.membership} member: may talk to {talk}"

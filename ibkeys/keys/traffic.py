@@ -8,7 +8,8 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """One kind of packets. ``key``: its name in documents; ``name``: in words; ``rule``: what holds for it."""
+    """One kind of packets. ``key``: its name in documents; ``name``: in words; ``rule``: which P_Key rule applies to
+    it."""
 
     key: str
     name: str
@@ -20,7 +21,7 @@ TRAFFIC: Final = (
     Traffic(
         "qp1",
         "GMPs (QP1), SA queries too",
-        "received if any entry of the table matches; who sends chooses the index in its own table",
+        "received if any entry of the table matches; the sender chooses the index in its own table",
     ),
     Traffic(
         "queue_pairs",

@@ -104,4 +104,4 @@ def inform_info(trap: int, subscribe: bool, *, kind: int = ALL_TYPES, qpn: int =
 
 
 _RESP_TIME: Final = 19
-"""4.096 us times 2 to 19, about 2 s: how long the subscriber may take to answer; what others ask for too."""
+"""4.096 us times 2 to 19, about 2 s: how long the subscriber may take to answer; other programs use the same value."""

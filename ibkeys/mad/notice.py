@@ -173,7 +173,7 @@ class BadQKeyVPortDetails(_BadKeyDetails):
 
 
 class BadPKeyVPortDetails(BadQKeyVPortDetails):
-    """NVIDIA's vendor trap 1257: as 1258 for a wrong P_Key, which is the low half of KEY."""
+    """NVIDIA's vendor trap 1257: like 1258, but for a wrong P_Key, which is in the low half of KEY."""
 
     __slots__ = ()
     p_key = field("P_KEY", 18, 16, hex=True, part_of="KEY")

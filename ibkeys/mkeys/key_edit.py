@@ -148,8 +148,8 @@ class KeyEdit:
         self.has = "old"
         if isinstance(error, NoReply):
             self.sets_lost += 1
-            # What may be sent again was made of another Get than this one: it must say the same, except for what a Set
-            # leaves alone.
+            # A Set that may be sent again was made from an earlier Get. This Get must show the same, except for fields
+            # that a Set leaves alone.
             if changed := what_changed(PortInfo(each.before), answer.info):
                 return self._not_stored(f"the Set was lost, then PortInfo changed ({changed})")
             rest = " each time; its old M_Key stays" if self.at_most > 1 else "; it still has its old M_Key: try again"

@@ -30,7 +30,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class SaKeys:
-    """What the SA says of M_Keys and places. All are by port GUID (of a switch that of its port 0).
+    """What the SA says about M_Keys and places. All are by port GUID (of a switch that of its port 0).
 
     ``m_keys``: ports with an M_Key, ``levels``: their M_KeyProtectBits; ``lids``: base LIDs; ``links``: one end of a
     link → the other, in both directions; ``warnings``: lines for the user, without any key.
@@ -69,10 +69,10 @@ def read_sa_keys(sa: SaClient) -> SaKeys:
     a request with a wrong one: NoReply. Raises as `ibkeys.client.sa.SaClient.get_table`. No port is asked.
     """
     nodes = _Agreed(
-        "LIDs of which it names two ports", ((each.lid, each.node_info) for each in sa.get_table(NodeRecord))
+        "LIDs for which it names two ports", ((each.lid, each.node_info) for each in sa.get_table(NodeRecord))
     )
-    infos = _Agreed("ports of which it says two things", _end_ports(sa.get_table(PortInfoRecord), nodes.values))
-    links = _Agreed("ends of which it says two links", _links(sa.get_table(LinkRecord), nodes.values))
+    infos = _Agreed("ports about which it contradicts itself", _end_ports(sa.get_table(PortInfoRecord), nodes.values))
+    links = _Agreed("link ends for which it names two links", _links(sa.get_table(LinkRecord), nodes.values))
     m_keys = {guid: MKey(info.m_key) for guid, info in infos.values.items() if info.m_key}
     return SaKeys(
         m_keys,
@@ -98,7 +98,7 @@ class _Agreed(Generic[K, V]):
 
     def in_words(self) -> str:
         """Return the line for the user."""
-        return f"the SA contradicts itself, and is not believed there: {len(self.contradicted)} {self.what}"
+        return f"the SA contradicts itself, so this was not used: {len(self.contradicted)} {self.what}"
 
 
 def _end_ports(records: Iterable[PortInfoRecord], nodes: Mapping[int, NodeInfo]) -> Iterator[tuple[int, PortInfo]]:

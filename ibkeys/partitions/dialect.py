@@ -1,4 +1,4 @@
-"""Words of a policy that another OpenSM than upstream's may know, so that nothing can be said of them.
+"""Words of a policy that another OpenSM than upstream's may know, so that nothing can be said about them.
 
 NVIDIA's OpenSM has keywords that upstream refuses. ``ALL_VCAS`` is one that was reported; no list of them is public,
 and none was seen at work. Such a word is neither right nor wrong here: it is not checked, and who it means is not
@@ -34,7 +34,8 @@ def in_dialect(policy: Policy, dialect: Dialect) -> Policy:
             error.column,
             "warning",
             NOT_CHECKED,
-            f"{word!r} is no keyword of upstream OpenSM, perhaps one of NVIDIA's: not checked, and who it means is "
+            f"{word!r} is not a keyword of upstream OpenSM, perhaps one of NVIDIA's: it is not checked, "
+            "and which ports it selects is "
             "not known",
         )
         for error, word in unknown.items()

@@ -96,7 +96,7 @@ def pin_random(policy: Policy, rng: random.Random | None = None) -> Policy:
     free = [base for base in range(1, DEFAULT_PARTITION) if base not in taken]
     automatic = [partition.base for partition in policy.partitions if partition.automatic]
     if len(automatic) > len(free):
-        raise NoRoom(f"{policy.path}: {len(automatic)} P_Keys are to be picked, and {len(free)} are free")
+        raise NoRoom(f"{policy.path}: {len(automatic)} P_Keys must be chosen, but only {len(free)} are free")
     picked = dict(zip(automatic, rng.sample(free, len(automatic)), strict=True))
     return _with(
         policy, {partition.base: picked.get(partition.base, partition.base) for partition in policy.partitions}

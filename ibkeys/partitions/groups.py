@@ -28,7 +28,7 @@ def read_group(
     closed: bool,
     comment: str | None,
 ) -> Group | None:
-    """Read an ``mgid=`` line, which ends its line's part of the definition; None when OpenSM does not survive it.
+    """Read an ``mgid=`` line, which ends its line's part of the definition; None if OpenSM crashes on it.
 
     *known*: the groups that are there already; those of this line are added. *closed*: a semicolon ends the line's
     part; else *comment* may.

@@ -75,7 +75,7 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class GroupFinding:
-    """One group: what the policy says of it (``planned``), what the SA says (``found``), and what comes of it.
+    """One group: what the policy says about it (``planned``), what the SA says (``found``), and what comes of it.
 
     ``as-planned``, ``differs`` (in ``differences``), ``missing``; ``no-member``: rightly not there, because OpenSM
     drops a partition without a member; ``unexpected``: a broadcast group that the policy does not make; ``unknown``:
@@ -266,7 +266,7 @@ def _difference(name: str, planned: GroupValues, found: GroupValues) -> str:
     words, wanted = _WORDS[name](getattr(found, name)), _WORDS[name](getattr(planned, name))
     text = f"{words}, the policy says {wanted.split(' ', 1)[1]}"
     if name == "sl" and not found.sl:
-        text += " (OpenSM heeds sl= only with QoS on)"
+        text += " (OpenSM uses sl= only with QoS on)"
     if name == "pkey" and found.pkey == planned.pkey & PARTITION_MASK:
         text += " (a group's P_Key has the full bit)"
     return text

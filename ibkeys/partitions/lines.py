@@ -38,7 +38,7 @@ def skip_blanks(text: str, at: int) -> int:
 
 
 def pairs(text: str, start: int, stop: int) -> Iterator[Pair]:
-    """Yield what stands between the commas of ``text[start:stop]``."""
+    """Yield the parts between the commas of ``text[start:stop]``."""
     while True:
         comma = text.find(",", start, stop)
         end = comma if comma >= 0 else stop
@@ -74,7 +74,7 @@ class Remarks:
         self._add(column, "warning", code, message)
 
     def note(self, column: int, code: str, message: str) -> None:
-        """Note what is worth knowing."""
+        """Add a problem of severity note."""
         self._add(column, "note", code, message)
 
     def check_spelling(self, word: Word, meant: str) -> None:

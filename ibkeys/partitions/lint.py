@@ -78,9 +78,7 @@ def _order(partition: Partition) -> Iterator[Problem]:
             before = by_guid.get(rule.guid)
             if before is not None:
                 effect = (
-                    "again"
-                    if before.membership == rule.membership
-                    else f"as {rule.membership}, and that is what counts"
+                    "again" if before.membership == rule.membership else f"as {rule.membership}, which takes effect"
                 )
                 yield _problem(
                     rule, "warning", "guid-twice", f"{rule} was named in line {before.line} already; here {effect}"
@@ -121,7 +119,9 @@ def _strength(partition: Partition) -> Iterator[Problem]:
             first, "warning", "limited-only", f"partition {number} has only limited members: none may talk to another"
         )
     elif len(rules) == 1 and rules[0].who in ("GUID", "SELF"):
-        yield _problem(first, "note", "one-member", f"partition {number} has one member, which talks to nobody in it")
+        yield _problem(
+            first, "note", "one-member", f"partition {number} has one member, which has no other member to talk to"
+        )
 
 
 def _useless_flags(definition: Definition) -> Iterator[Problem]:
@@ -184,5 +184,5 @@ def _pinned_twice(policy: Policy) -> Iterator[Problem]:
                     "warning",
                     "indx0-twice",
                     f"{rule} has 0x{base:04x} at index 0 by line {before.line}, and 0x{definition.base:04x} by this "
-                    "one, which counts",
+                    "one, which takes effect",
                 )

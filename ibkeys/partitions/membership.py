@@ -82,8 +82,8 @@ class Resolution:
 
 
 def uncertain_partitions(policy: Policy, knows_sm: bool = False) -> frozenset[int]:
-    """Return the partitions whose members are not known: what the policy leaves open, and, for whoever does not know
-    where the SM is, those whose members depend on that."""
+    """Return the partitions whose members are not known: those that the policy leaves open and, if the SM's port is not
+    known, those whose members depend on it."""
     if knows_sm:
         return policy.open_partitions
     named = {each.base for each in policy.partitions if any(rule.who == "SELF" for rule in each.rules)}

@@ -33,8 +33,8 @@ CANNOT_BE_TOLD: Final = frozenset({"lone-semicolon", "mgid-semicolon", "long-lin
 class Problem:
     """Something about a policy file. ``line`` and ``column`` count from 1; ``code`` names the kind in the man page.
 
-    An ``error``: OpenSM refuses the file, or what it makes of it cannot be told. A ``warning``: it reads something else
-    than was probably meant. A ``note``: worth knowing, nothing wrong.
+    An ``error``: OpenSM refuses the file, or what it makes of it cannot be determined. A ``warning``: it reads
+    something else than was probably meant. A ``note``: worth knowing, nothing wrong.
     """
 
     line: int

@@ -7,9 +7,9 @@ column.
     portlist   = { item ( "," | newline ) }
     item       = member [ "=" membership ] | "mgid=" GID { "," flag "=" value }, which takes the rest of its line
 
-Words are matched as far as they are written, case counts, ``#`` begins a comment anywhere. What OpenSM reads from bytes
-left over in its buffer cannot be told, so it is an error here. After an error reading goes on, to find the next one; no
-part of such a file is ever used. Source: opensm osm_prtn_config.c, osm_prtn.c, and files given to opensm 3.3.23.
+A shortened word matches, case matters, ``#`` begins a comment anywhere. Where OpenSM would read bytes left over in its
+buffer, the result cannot be predicted, so that is an error here. After an error reading goes on, to find the next one;
+no part of such a file is ever used. Source: opensm osm_prtn_config.c, osm_prtn.c, and files given to opensm 3.3.23.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from ibkeys.partitions.model import (
 from ibkeys.partitions.words import BLANKS, abbreviates, c_number
 
 MAX_LINE: Final = 4094
-"""Bytes in a line without its newline. OpenSM cuts a longer one in two, wherever that is."""
+"""Bytes in a line without its newline. OpenSM splits a longer line at this length."""
 _LAST_AUTOMATIC: Final = 0x7FFE
 
 _KEYWORDS: Final[tuple[Keyword, ...]] = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF")
@@ -208,7 +208,7 @@ class _Reader:
         if key is not None:
             number = c_number(key.text)
             if not number.found or number.rest:
-                shown = f"{key.text!r} is not a P_Key" if key.text else "there is not a P_Key after the '='"
+                shown = f"{key.text!r} is not a P_Key" if key.text else "there is no P_Key after the '='"
                 self.remarks.error(key.column, "bad-pkey", f"{shown} (0x..., decimal)")
                 return False
             base = number.value & PARTITION_MASK
@@ -284,7 +284,7 @@ class _Reader:
             self.remarks.warn(
                 word.column,
                 "long-name",
-                f"OpenSM keeps {MAX_NAME} bytes of this name, and does not find it again by name",
+                f"OpenSM keeps {MAX_NAME} bytes of this name, and cannot find it by the full name again",
             )
         known = self.bases.get(base)
         if known is not None and pkey_given and base in self.picked:

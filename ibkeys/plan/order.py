@@ -104,8 +104,8 @@ def order(plan: PartitionPlan) -> list[Phase]:
 
 
 def order_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange] = ()) -> list[Phase]:
-    """As `order`, for tables and enforcement alone. *tables* should include those that stay as they are, where a
-    partition is reused: nobody shall be cut from them; *enforcement* that of leaf ports where it stays."""
+    """As `order`, for tables and enforcement alone. *tables* should include those that stay as they are, if a partition
+    is reused, because no port may be disconnected from these; *enforcement* that of leaf ports where it stays."""
     enforcement = tuple(enforcement)
     stages = stages_of(tables, enforcement)
     turned = [each for each in enforcement if each.port.key in stages.turned]

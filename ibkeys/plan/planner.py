@@ -65,14 +65,14 @@ def make_plan(
     options, manager = options or Options(), manager or shown_subnet_manager(fabric)
     if options.disconnect_unconfigured and policy.leaves_open(DEFAULT_PARTITION):
         raise UsageError(
-            f"{policy.path} does not say who is in the default partition, so nobody can be removed from it: leave "
-            "--disconnect-unconfigured out"
+            f"{policy.path} does not say which ports are in the default partition, so none can be removed "
+            "from it: omit --disconnect-unconfigured"
         )
     if options.disconnect_unconfigured and manager.presence != "none" and not force:
         raise Objection(
             "active-sm",
-            f"{manager.evidence or 'a subnet manager may be master'}, and OpenSM gives each disconnected port its "
-            "default P_Key back when it next writes that block; stop it first",
+            f"{manager.evidence or 'a subnet manager may be master'}, and OpenSM would restore the "
+            "default P_Key of each disconnected port when it next writes that block; stop it first",
         ).refusal()
     draft = Draft(fabric)
     return _Planner(policy, fabric, options, manager, draft, LeafPorts(draft, options.enforce)).plan(full)
@@ -143,8 +143,9 @@ class _Planner:
                 self.draft.report(
                     port,
                     "duplicate-guid",
-                    f"its port GUID 0x{port.guid:016x} is shown by {others_that_show_it(port, shared) or 'others'} "
-                    "too; it is not known which of them lies, so their tables and those of their leaf ports stay as "
+                    f"its port GUID 0x{port.guid:016x} is also reported by "
+                    f"{others_that_show_it(port, shared) or 'others'}; which of them is false is not "
+                    "known, so their tables and those of their leaf ports stay as "
                     "they are",
                 )
             elif port.node.type_name not in _KINDS:

@@ -148,7 +148,7 @@ class Rounds(Generic[P]):
     # --- drops -------------------------------------------------------------------------------------------------------
 
     def _safe_drops(self, rises: Sequence[int]) -> list[int]:
-        """Return drops that together cut nobody, as many as were found; first of all those that a rise waits for."""
+        """Return drops that together disconnect no pair, as many as were found; first those that a rise waits for."""
         start = self._start(rises)
         pending = [kind.drops & ~now for kind, now in zip(self._kinds, self.changed, strict=True)]
         drops = list(pending)

@@ -18,7 +18,7 @@ one. What it cannot do:
 - OpenSM 3.3.23 crashes, two or three changes later, after a policy that gives the MGID of an ``mgid=`` line to another
   partition and at the same time takes the last port of the former one. No policy in between does that; the last one
   does where the plan's policy does (``moved_groups``).
-- What is on the wire is taken for what OpenSM has written. Where they differ, see the interlock ``drift``.
+- What the ports have is assumed to be what OpenSM has written. Where they differ, see the interlock ``drift``.
 
 Pure: tables and policies in, texts out. Sources: opensm osm_pkey_mgr.c, osm_prtn.c; IBA 10.9.3.
 """
@@ -113,7 +113,7 @@ class _Way:
     ) -> None:
         new.require_accepted()
         if new.data is None:
-            raise FileFormatError("the policy has no text that OpenSM could be given", new.path)
+            raise FileFormatError("the policy has no text to give to OpenSM", new.path)
         self.text = new.data
         self.new, self.options, self.sm_port_guid = new, options, sm_port_guid
         self.old = old if old is not None and old.accepted else _NO_FILE
@@ -125,8 +125,7 @@ class _Way:
         self.ports += [port for port in others if port.guid not in self.tables]
         if sm_port_guid not in {port.guid for port in self.ports}:
             raise UsageError(
-                f"the subnet manager's port 0x{sm_port_guid:016x} is not an end port that the plan's fabric has; "
-                f"plan again"
+                f"the subnet manager's port 0x{sm_port_guid:016x} is not an end port of the plan's fabric; plan again"
             )
         self.present, self.planned = self.resolve(self.old, self.ports), self.resolve(new, self.ports)
         self.had = {port.guid: self.as_opensm_has(port.guid) for port in self.ports}
@@ -138,8 +137,8 @@ class _Way:
         return resolve(policy, ports, self.sm_port_guid, self.options.allow_both_pkeys, emulate_fallback=True)
 
     def as_opensm_has(self, guid: int) -> frozenset[PKey]:
-        """Return the P_Keys that a port has, as a policy can say it: with a default one, and without allow_both_pkeys
-        in one form of each partition."""
+        """Return the P_Keys of a port in the form that a policy can express: with a default P_Key, and without
+        allow_both_pkeys only one form of each partition."""
         table = self.tables.get(guid)
         keys = set(table.before.values() if table is not None else self.present.by_port.get(guid, ()))
         if not any(key.is_default for key in keys):
@@ -244,7 +243,7 @@ class _Way:
         wrong = next((guid for guid, keys in state.items() if keys != frozenset(made.get(guid, ()))), None)
         if wrong is not None:
             raise FileFormatError(
-                f"no policy gives port 0x{wrong:016x} what it needs in an intermediate step", self.new.path
+                f"no policy gives port 0x{wrong:016x} the P_Keys that it needs in an intermediate step", self.new.path
             )
         return policy
 

@@ -89,7 +89,7 @@ def one_partition_at_a_time(
 
 
 def _grown(before: frozenset[PKey], after: frozenset[PKey]) -> frozenset[PKey]:
-    """Return the P_Keys once all that rises has risen, and nothing has dropped."""
+    """Return the P_Keys after all rises and before any drop."""
     was, will = levels(before), levels(after)
     rises = {base for base, level in will.items() if was.get(base, 0) < level}
     return _mixed(before, after, frozenset(rises))

@@ -226,7 +226,8 @@ class Reach:
                 yield port, self.ports[other]
 
     def depending_on_inbound_check(self) -> list[Port]:
-        """Return the ports of which some packets pass their switch port by one reading of the inbound check only."""
+        """Return the ports for which some packets pass the switch port under only one of the two assumptions about the
+        inbound check."""
         return [
             port
             for group in self.groups

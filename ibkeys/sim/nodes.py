@@ -28,7 +28,7 @@ DEFAULT_BLOCK: Final = b"\xff\xff" + bytes(62)
 EMPTY_BLOCK: Final = bytes(BLOCK_SIZE)
 NO_ROUTE: Final = 0xFF
 
-# Positions in PortInfo of what is read for every SMP.
+# Positions in PortInfo of the fields that are read for every SMP.
 KEY: Final = PortInfo.m_key.span
 GUID_CAP_BYTE: Final = PortInfo.guid_cap.byte
 LID: Final = PortInfo.lid.span

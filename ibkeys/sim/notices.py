@@ -68,7 +68,7 @@ def description_change(port: Port) -> Notice:
 
 
 class Packet(NamedTuple):
-    """What a security trap says of a packet: its ends, its keys, SL and QPs."""
+    """What a security trap says about a packet: its ends, its keys, SL and QPs."""
 
     source: Port
     destination: Port

@@ -238,6 +238,6 @@ class Subnet:
         return min((timer for timer in timers if timer is not None), default=None)
 
     def run_timers(self) -> None:
-        """Do what is due: repeat traps and segments. Whoever serves the subnet in real time calls it; nobody has to."""
+        """Do what is due: repeat traps and segments. A server in real time calls it; other callers need not."""
         self.traps.repeat_due(self.now)
         self.carrier.run_sa_timers()

@@ -33,7 +33,7 @@ class Traps:
         self._number = 0
 
     def send(self, port: Port, notice: Notice) -> None:
-        """Send *notice* from *port* to its MasterSMLID. Whoever is attached there receives it.
+        """Send *notice* from *port* to its MasterSMLID. A program that is attached there receives it.
 
         `repeat_due` sends it again until a TrapRepress comes.
         """

@@ -16,7 +16,7 @@ from ibkeys.sm.report import HostReport, look_at_host, not_reached
 
 @dataclass(frozen=True, slots=True)
 class SmHost:
-    """One host. ``ssh``: how it is reached; None for this one. ``named``: what the user says of the OpenSM there."""
+    """One host. ``ssh``: how it is reached; None for this one. ``named``: what the user says about the OpenSM there."""
 
     ssh: SshHost | None = None
     named: Named = NOTHING_NAMED

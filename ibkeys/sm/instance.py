@@ -33,7 +33,7 @@ DUMP_FILE: Final = "opensm-subnet.lst"
 _DESCRIPTOR: Final = re.compile(
     r"/dev/(std(in|out|err)|fd)(/|$)|/proc/(self|thread-self)(/|$)|/proc/[0-9]+(/task/[0-9]+)?/fd(/|$)"
 )
-"""Names that mean a descriptor of whoever uses them."""
+"""Names that mean a descriptor of the process that uses them."""
 _DEVICES: Final = Path("/dev")
 """A log that is thrown away goes to /dev/null, which is not a file that anybody could read it in, or close."""
 _NO_FILE: Final = frozenset({"stdout", "stderr", "-", "syslog"})
@@ -62,7 +62,7 @@ class InstanceFile:
 
     @property
     def is_there(self) -> bool | None:
-        """Whether it is there; None if that cannot be told."""
+        """Whether it is there; None if that cannot be determined."""
         if self.fact is not None:
             return True
         return False if self.problem == ABSENT else None
@@ -70,7 +70,7 @@ class InstanceFile:
 
 ABSENT: Final = "is not there"
 HOSTS_OWN: Final = "assumed to be the host's own; run as root to be certain"
-"""A process whose root directory cannot be told may have other files of these names."""
+"""A process whose root directory cannot be determined may have other files of these names."""
 BUILD: Final = "which options file is the default was decided when this OpenSM was built: name it (-F) to be certain"
 NO_PROGRAM: Final = "its program could not be examined: only its name is opensm"
 NO_FILE: Final = ("none is named", "goes to ")
@@ -113,7 +113,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What ``sm.toml`` says of a host: the unit whose OpenSM is meant, and files that are not to be searched for."""
+    """What ``sm.toml`` says about a host: the unit whose OpenSM is meant, and files that are not to be searched for."""
 
     unit: str | None = None
     options: Path | None = None

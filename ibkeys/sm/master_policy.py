@@ -42,8 +42,8 @@ class MasterPolicy:
 def policy_of_master(fabric: Fabric, named: Named = NOTHING_NAMED, host: HostFiles = THIS_HOST) -> MasterPolicy:
     """Return the policy of the OpenSM on this host that is master of *fabric*.
 
-    Raises UsageError if none of this host's is, or which one cannot be told, and FileFormatError for a policy that
-    cannot be read or that OpenSM would refuse.
+    Raises UsageError if none of this host's is, or which one cannot be determined, and FileFormatError for a policy
+    that cannot be read or that OpenSM would refuse.
     """
     if fabric.is_simulated:
         raise UsageError(f"a simulated subnet has no OpenSM on this host: {_BY_HAND}")
@@ -51,7 +51,7 @@ def policy_of_master(fabric: Fabric, named: Named = NOTHING_NAMED, host: HostFil
     manager = find_subnet_manager(fabric)
     guid = manager.port_guid
     if manager.presence != "active" or guid is None:
-        raise UsageError(f"whether an OpenSM of this host is master is not known ({manager.evidence}): {_BY_HAND}")
+        raise UsageError(f"it is not known whether an OpenSM of this host is master ({manager.evidence}): {_BY_HAND}")
     own = with_ports(report, {guid: sm_state_name(SMState.MASTER)}, [fabric.own_guid])
     found = [each for each in own.instances if each.port_guid == guid]
     if len(found) != 1:

@@ -40,7 +40,7 @@ class Setting:
 
     @property
     def needs_restart(self) -> bool:
-        """Whether a running OpenSM never takes a changed value over."""
+        """Whether a running OpenSM never reads a changed value."""
         return OPTIONS[self.name].needs_restart
 
     @property

@@ -39,7 +39,7 @@ class HostReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``managers``: those of the fabric; None if it was not asked or did not answer, with the reason in ``error``."""
+    """``managers``: those of the fabric; None if it was not queried or did not answer, with the reason in ``error``."""
 
     managers: tuple[Manager, ...] | None
     hosts: tuple[HostReport, ...]

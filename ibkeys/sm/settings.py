@@ -52,7 +52,7 @@ class SmSettings:
 
     def chosen(self, names: Sequence[str], sudo: bool, ssh_config: str | None) -> list[SmHost]:
         """Return this host, and the others: those of the command line (*names*) where it names any, else those of the
-        file. What the file says of a host holds in both cases; *sudo* and *ssh_config* of the command line win.
+        file. What the file says about a host holds in both cases; *sudo* and *ssh_config* of the command line win.
 
         Raises UsageError for a name that is none.
         """
@@ -110,7 +110,7 @@ def _ssh_config(name: str | None) -> str | None:
     """ssh checks nothing of a file that -F names, and such a file may name commands to run."""
     if name is not None:
         if not Path(name).is_absolute():
-            raise UsageError("ssh_config has to be an absolute path")
+            raise UsageError("ssh_config must be an absolute path")
         try:
             _refuse_what_others_decide(Path(name))
         except UsageError as error:
@@ -134,7 +134,7 @@ def _named(where: str, entry: Any) -> Named:
     _check(where, entry, _NAMED)
     for name in ("options", "policy"):
         if name in entry and not Path(entry[name]).is_absolute():
-            raise UsageError(f"{where}: {name} has to be an absolute path")
+            raise UsageError(f"{where}: {name} must be an absolute path")
     options, policy = (Path(entry[name]) if name in entry else None for name in ("options", "policy"))
     return Named(entry.get("unit"), options, policy)
 

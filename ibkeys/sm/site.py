@@ -36,7 +36,7 @@ _NO_PROGRAM: Final = "it cannot be verified that it is an OpenSM; run as root"
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A host with OpenSMs: what the user said of it, and the way to change it."""
+    """A host with OpenSMs: what the user said about it, and the way to change it."""
 
     host: SmHost
     machine: Machine
@@ -71,7 +71,7 @@ class Running:
             raise FileError(
                 f"{file.path}: {self.instance.name} sees a different file of that name than its host: run ibkeys in "
                 "its container, or change the file at its source"
-            ).explained("It is in a container, or has mounts of its own.")
+            ).explained("It is in a container, or has its own mount namespace.")
         return file.path, file.place
 
     def _is_the_hosts_own(self, file: InstanceFile) -> bool:
@@ -241,7 +241,8 @@ def stale(what: str) -> Refused:
 def _the_master(report: Report) -> Manager:
     if not report.masters:
         raise Refused(
-            "no subnet manager says that it is master, so there is none to go through; see `ibkeys sm-show`", MASTER
+            "no subnet manager says that it is master, so nothing can be changed through one; see `ibkeys sm-show`",
+            MASTER,
         )
     if len(report.masters) > 1:
         ports = named([str(each.port) for each in report.masters])
@@ -255,8 +256,8 @@ def _not_seen(report: Report, manager: Manager) -> IbkeysError:
     doubles = [each.name for each in report.instances() if each.port_guid == manager.guid]
     if len(doubles) > 1:
         return Refused(
-            f"the master, the SM at {manager.port}, is seen as {named(doubles)}: name each host only once (this one is "
-            "always examined), and stop what is not that SM",
+            f"the master, the SM at {manager.port}, was found as {named(doubles)}: name each host only "
+            "once (this host is always examined), and stop the process that is not that SM",
             MASTER,
         )
     silent = [host for host in report.hosts if host.error]

@@ -102,15 +102,15 @@ def find_key_managers(writer: Writer, reached: Sequence[Reached], found: Topolog
     refuse_strangers(managers, report.hosts, "an SM that keeps the former sm_key becomes a second master")
     # That of the master last.
     opensms = [_fit(each) for _, each in sorted(managers, key=lambda each: each[0].is_master) if each is not None]
-    settings = [each.settings(_POLLING, "after how long a standby takes over")[0] for each in opensms]
+    settings = [each.settings(_POLLING, "the time after which a standby takes over")[0] for each in opensms]
     polling = [_seconds(each) for each in settings] if len(opensms) > 1 else []
     files, notes = _files(opensms)
     _refuse_one_file_of_several_hosts(files)
     _refuse_several_files_of_another_host(files)
     if polling and not all(setting.is_certain for each in settings for setting in each.values()):
         notes.append(
-            "after how long a standby takes over is taken from the options files as they are now; whether each OpenSM "
-            "has read that is not known"
+            "the time after which a standby takes over is that in the options files now; it is not known "
+            "whether each OpenSM has read it"
         )
     notes += notes_on_idle_hosts(report.hosts)
     ports = tuple(manager for manager, _ in managers)
@@ -176,4 +176,6 @@ def _refuse_several_files_of_another_host(files: Sequence[KeyFile]) -> None:
                 f"{other.conf.name} and {file.conf.name} belong to two OpenSMs of one host; nothing was changed: stop "
                 "one of them, or run ibkeys on that host",
                 "file",
-            ).explained("Both would have to be replaced at the same moment, and only one can be kept ready there.")
+            ).explained(
+                "Both files would have to be replaced at the same time, but only one can be prepared on another host."
+            )

@@ -41,7 +41,7 @@ _FORMER_AGAIN: Final = "that OpenSM would keep its former keys, and ignore the o
 @dataclass(slots=True)
 class Settings:
     """``wait``: seconds without progress after which OpenSM is given up. ``check``: called often, raises to stop.
-    ``say``: told what is being done."""
+    ``say``: called with what is being done."""
 
     wait: float = 60.0
     clock: Clock = REAL_TIME
@@ -132,7 +132,7 @@ def plan_change(
 ) -> KeyChange:
     """Plan new keys for all SMs of the fabric, *given* or else generated, or the rest of a change that was interrupted.
 
-    Raises UsageError for keys that cannot be meant, and where something is not known; Refused if the change would leave
+    Raises UsageError for keys that cannot be intended, and if something is not known; Refused if the change would leave
     the SMs without a common key, or could not be proven; FileError, HostNotReached, StoreError, StoreSealed.
     """
     if writer.fabric.is_simulated:
@@ -190,15 +190,17 @@ def _new_keys(given: Mapping[Kind, SMKey], pending: Mapping[Kind, SMKey]) -> dic
     """Return the new keys. Raises UsageError for given ones that are not key, or not those that were begun with."""
     for kind, key in given.items():
         if key.is_zero or key == DEFAULT:
-            raise UsageError(f"the new {kind} is {'0' if key.is_zero else '1, the default'}, which is no key at all")
+            raise UsageError(f"the new {kind} is {'0' if key.is_zero else '1, the default'}, which gives no protection")
         if kind in pending and key != pending[kind]:
             raise UsageError(
-                f"a change with another {kind} was interrupted, and some files may have that key: finish it first, "
-                "without keys on the command line"
+                f"a change with another {kind} was interrupted, and some files may have that key: first "
+                "finish that change, without keys on the command line"
             )
     new: dict[Kind, SMKey] = {kind: pending.get(kind) or given.get(kind) or SMKey.generate() for kind in KINDS}
     if new["sm_key"] == new["sa_key"]:
-        raise UsageError("the new sm_key and sa_key are the same: whoever knows the sa_key would also know the sm_key")
+        raise UsageError(
+            "the new sm_key and sa_key are the same: anyone who knows the sa_key would also know the sm_key"
+        )
     return new
 
 
@@ -222,7 +224,7 @@ def _refuse_without_sa(writer: Writer) -> None:
         writer.fabric.sa(NO_SM_KEY).class_port_info()
     except IbkeysError as error:
         raise Refused(
-            f"whether the new SA_Key is in force could not be proven, because the SA does not answer here: {error}; "
+            f"it could not be verified that the new SA_Key is in force, because the SA does not answer here: {error}; "
             "nothing was changed",
             REFUSAL,
         ) from error

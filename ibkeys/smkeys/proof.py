@@ -71,8 +71,9 @@ class Proof:
     # --- the SMs -----------------------------------------------------------------------------------------------------
 
     def until_read(self, key: SMKey) -> str:
-        """Return "" when no SM shows another sm_key than *key* in its SMInfo, within the patience; else which do, in
-        words. An SM shows it to a requester that knows its M_Key, and to everybody where that is 0; 0 shows nothing.
+        """Return "" if no SM shows an sm_key other than *key* in its SMInfo, waiting up to the patience; otherwise
+        which SMs do, in words. An SM shows it to a requester that knows its M_Key, and to everybody where that is 0; 0
+        shows nothing.
         """
         waiting = ProgressTimeout(self.clock, self.wait)
         while True:

@@ -47,7 +47,7 @@ class Placed:
 class Run:
     """``new``: the keys that all files get; ``former``: SA_Keys that must be refused afterwards; ``goes_on``: it is an
     earlier change that was interrupted, so that some files may have the new keys already. ``check``: called often,
-    raises to stop; ``say``: told what is being done. ``notes``: what the user should know at the end.
+    raises to stop; ``say``: called with what is being done. ``notes``: what the user should know at the end.
     """
 
     writer: Writer
@@ -172,7 +172,7 @@ class Run:
                 sees_it = False
             if not sees_it:
                 raise FileError(
-                    f"{conf.name}: {each.instance.name} does not see the new file: it has mounts of its own"
+                    f"{conf.name}: {each.instance.name} does not see the new file: it has its own mount namespace"
                 )
 
     def _signal(self, opensms: Iterable[Running]) -> None:
@@ -224,7 +224,7 @@ class Run:
                 keys.promote(ref)
 
     def _end_in_vain(self, error: IbkeysError) -> None:
-        """Go back where this run began the change; raise what went wrong, and what holds now."""
+        """Roll back if this run began the change; raise the error, with the state now."""
         if self.goes_on:
             raise Incomplete(f"{error}; {self._what_stands()}: {AGAIN}") from error
         if not self._placed:
@@ -250,7 +250,9 @@ class Run:
                 seen = conf.machine.look(conf.path)
                 if seen.data != each.former:
                     if seen.data != each.after:
-                        raise FileChanged(f"{conf.name}: somebody else changed it in the meantime; it stays as it is")
+                        raise FileChanged(
+                            f"{conf.name}: somebody else changed it in the meantime; it is left unchanged"
+                        )
                     entry = conf.machine.replace(self.operation, seen, each.former, contents=self._contents)
                     entry.failed()
                 each.entry.failed()

@@ -39,7 +39,7 @@ def load_fingerprints(path: Path | None, create: bool = True) -> Fingerprints | 
     except (OSError, ValueError) as error:
         raise os_error(path, _WHAT, error) from error
     if len(secret) != SECRET_BYTES:
-        raise StoreError(f"{path}: is not a {_WHAT} ({len(secret)} bytes instead of {SECRET_BYTES}); move it away")
+        raise StoreError(f"{path}: is not a {_WHAT} ({len(secret)} bytes instead of {SECRET_BYTES}); move it elsewhere")
     return Fingerprints(secret)
 
 

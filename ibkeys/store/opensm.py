@@ -143,7 +143,7 @@ def _parse(
         if key is None:
             problem = "its first word is not the number that it should be; record ignored"
         elif key in into:
-            problem = "a second record for the same port; ignored, the first one counts"
+            problem = "a second record for the same port; ignored, the first one is used"
         elif value is None:
             problem = "the value is not what this file should hold; record ignored"
         else:

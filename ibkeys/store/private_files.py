@@ -1,4 +1,4 @@
-"""Files and directories that are this user's alone: how they are made, replaced, and what is said where that fails."""
+"""Files and directories that are this user's alone: how they are made, replaced, and the errors if that fails."""
 
 from __future__ import annotations
 

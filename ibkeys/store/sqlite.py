@@ -24,6 +24,7 @@ from urllib.parse import quote
 from ibkeys.closing import Closing
 from ibkeys.errors import ClosedError, StoreError
 from ibkeys.files import MIB, STATE, NoRegularFile, refuse_what_is_no_file
+from ibkeys.printable import clean
 from ibkeys.store.columns import first_wrong
 from ibkeys.store.private_files import create_private_file, os_error
 from ibkeys.store.schema import Schema as Schema
@@ -54,7 +55,7 @@ class Database:
 
     With ``create=False`` a file that is not there is no error and is not made: the database is then an empty one in
     memory, which is what a command that only reads wants. With ``upgrade=False`` a file of an earlier schema is read
-    through a copy in memory and stays as it is: whoever reads may not be allowed to write. ``read_only`` is for files
+    through a copy in memory and stays as it is: the reader may not be allowed to write. ``read_only`` is for files
     that are handed on: others may read them, and nothing changes them; of an earlier schema they are read in the same
     way. Every failure is a StoreError of one line.
 
@@ -194,9 +195,8 @@ class Database:
         if strange:
             kind, name, *_ = min(strange)
             raise StoreError(
-                f"{self.path}: {kind} {name!r} does not belong to this kind of {self._what}: the file is damaged, "
-                f"or another "
-                f"program changed it; take another, or restore it from a backup"
+                f"{self.path}: {kind} {name!r} does not belong to this kind of {self._what}: the file is "
+                "damaged, or another program changed it; use another one, or restore it from a backup"
             )
 
     def _migrate(self) -> None:
@@ -225,10 +225,10 @@ class Database:
         if self._open_connection().execute("PRAGMA application_id").fetchall() != [(self._schema.application_id,)]:
             raise StoreError(f"{self.path}: is not an ibkeys {self._what}; name another file")
         if not self._version():
-            raise StoreError(f"{self.path}: is not a complete ibkeys {self._what}; take another")
+            raise StoreError(f"{self.path}: is not a complete ibkeys {self._what}; use another one")
         problems = self._open_connection().execute("PRAGMA quick_check(1)").fetchall()
         if problems != [("ok",)]:
-            raise StoreError(f"{self.path}: the {self._what} is damaged; take another, or restore it from a backup")
+            raise StoreError(f"{self.path}: the {self._what} is damaged; use another one, or restore it from a backup")
 
     def _version(self) -> int:
         return int(self._open_connection().execute("PRAGMA user_version").fetchone()[0])
@@ -273,7 +273,8 @@ class Database:
 
     def _explain(self, error: sqlite3.Error) -> str:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        return _SQLITE_ADVICE.get(code, "{what}: {error}").format(what=self._what, error=error)
+        said = clean(str(error).partition("\n")[0])  # it may quote a damaged table, which has many lines
+        return _SQLITE_ADVICE.get(code, "{what}: {error}").format(what=self._what, error=said)
 
 
 class Store(Closing):

@@ -61,15 +61,15 @@ def check_folders(path: Path, what: str) -> None:
         if status.st_uid not in users:
             owner = f"belongs to another user (UID {status.st_uid})"
             raise StoreError(
-                f"{path}: {_kind(status)} {folder} {owner}, who could put another {what} there; keep it in a directory "
+                f"{path}: {_kind(status)} {folder} {owner}, who could replace this {what}; keep it in a directory "
                 "of your own"
             )
         if stat.S_ISLNK(status.st_mode) or not _others_write(status, users):
             continue
         if folder == parent or not status.st_mode & stat.S_ISVTX:
             raise StoreError(
-                f"{path}: other users may write in {folder} (mode {stat.S_IMODE(status.st_mode):04o}), and so put "
-                f"another {what} there; keep it in a directory of your own (mkdir -m 700)"
+                f"{path}: other users may write in {folder} (mode {stat.S_IMODE(status.st_mode):04o}), so "
+                f"they could replace this {what}; keep it in a directory of your own (mkdir -m 700)"
             )
 
 

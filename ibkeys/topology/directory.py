@@ -156,8 +156,8 @@ class Directory:
 
 
 def require_distinct(ports: Iterable[Port]) -> None:
-    """Raise AddressError if one of *ports* is of a node that others are called like: by its name it cannot be told
-    which of them is meant. *ports*: all that a name was found to mean.
+    """Raise AddressError if one of *ports* is of a node that others are called like: by its name it cannot be
+    determined which of them is meant. *ports*: all that a name was found to mean.
     """
     nodes: dict[str, dict[Node, None]] = {}
     for port in ports:

@@ -108,7 +108,7 @@ def pick(fabric: Topology | None, ports: Sequence[Port], portnum: int | None, wh
     if not node.is_switch and port.path is None:
         raise Unreachable(
             f"port {num} of {node.description or hex(node.guid)!r}: no link of this subnet reaches it; "
-            "if it is on another subnet, ask it by its LID from there"
+            "if it is on another subnet, query it by its LID from there"
         )
     return port
 

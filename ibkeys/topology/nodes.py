@@ -27,8 +27,8 @@ from ibkeys.topology.port_id import PortId, identity
 MKeyState = Literal["zero", "set", "hidden", "unreadable"]
 Reading = Literal["with-key", "without-key", "refused", "silent", "not-asked", "imported", "sm-word", "not-in-file"]
 """How a value was read, or why not: with the node's M_Key or without one; an answer that says no; no answer. A wrong
-M_Key is silence too: from outside the two cannot be told apart. Of files of other tools (`ibkeys.dumps`): one that has
-the port's answer; one that has the SM's word; none has it."""
+M_Key is silence too: from outside the two cannot be distinguished. Of files of other tools (`ibkeys.dumps`): one that
+has the port's answer; one that has the SM's word; none has it."""
 
 VirtualPorts = Literal["none", "off", "on", "unknown"]
 """Whether virtual ports are behind a port: it cannot have them, it has them switched off or on, or did not say."""
@@ -327,8 +327,10 @@ class Port:
 
     def identity(self) -> dict[str, Any]:
         """Return the keys that every port carries in every JSON document."""
-        node = self.node  # as `id` has them, without an object for each row of a long list
-        return identity(node.guid, self.port_guid or None, node.description, node.type_name, self.num, self.lid)
+        # as `id` has them, with little work for each row of a long list
+        node, own = self.node, self.end_port
+        lid = own.stated_lid if own.info is None else int.from_bytes(own.info[_LID])
+        return identity(node.guid, own.guid or None, node.description, node.type_name, self.num, lid)
 
     def __str__(self) -> str:
         name = f"{self.node.description!r} " if self.node.description else ""

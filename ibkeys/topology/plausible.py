@@ -31,7 +31,7 @@ def node_problems(said: NodeInfo) -> list[Problem]:
     found: list[Problem] = []
     kind, ports = said.raw[_NODE_TYPE], said.raw[_NUM_PORTS]
     if kind not in NODE_TYPE_NAMES:
-        found.append(("NodeType", f"NodeInfo says NodeType {kind}: there are 1 (CA), 2 (switch) and 3 (router)"))
+        found.append(("NodeType", f"NodeInfo says NodeType {kind}: valid are 1 (CA), 2 (switch) and 3 (router)"))
     if not 1 <= ports <= MAX_PORT:
         found.append(("NumPorts", f"NodeInfo says NumPorts {ports}: a node has 1 to {MAX_PORT} ports"))
     if not said.node_guid:
@@ -76,7 +76,8 @@ def _lid_problem(lid: int, lmc: int) -> list[Problem]:
 
 
 def check_port_numbers(node: Node, port: Port) -> None:
-    """Raise ImpossibleValue if it cannot be told which port of *node* was reached; *port* is it by its own word."""
+    """Raise ImpossibleValue if it cannot be determined which port of *node* was reached; *port* is it by its own
+    word."""
     for field, text in (*node_problems(node.node_info), *arrival_problems(node.node_info, over_link=bool(node.path))):
         if field in ("NumPorts", "LocalPortNum"):
             raise ImpossibleValue(f"{port}: {text}; the node is defective or lies")

@@ -161,7 +161,7 @@ class _Classifier:
             if key not in other.nodes and node not in unseen and node.guid not in self.doubled
         }
 
-    # --- what cannot be told -----------------------------------------------------------------------------------------
+    # --- what cannot be determined ------------------------------------------------------------------------------------
 
     def _doubled(self) -> None:
         """Name as unknown the node GUIDs of several nodes that left one place and came to another."""
@@ -191,7 +191,7 @@ def _label(node: Node) -> str:
 
 
 def _text(raw: bytes) -> bytes:
-    """Return what counts of a NodeDescription: what stands before the first NUL."""
+    """Return the part of a NodeDescription that is compared: the text before the first NUL."""
     return raw.partition(b"\0")[0]
 
 

@@ -36,8 +36,8 @@ class SubnetManager:
 
 
 def shown_subnet_manager(found: Topology) -> SubnetManager:
-    """Return what a sweep with SMInfo says of the master: the port that answers as one, else the one that MasterSMLID
-    names. Of two masters the first; the evidence names both."""
+    """Return what a sweep with SMInfo says about the master: the port that answers as one, else the one that
+    MasterSMLID names. Of two masters the first; the evidence names both."""
     masters = [port for port in found.end_ports() if _state(port) == SMState.MASTER]
     if masters:
         where = " and ".join(f"the SM of {_at(port)} is master" for port in masters)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import ssl
 
 PREFIX: Final = "ufm:"
-"""What stands before the URL where a policy or a way is named."""
+"""The text before the URL in the name of a policy or a way."""
 WITH_TOKEN: Final = "/ufmRestV3"
 WITH_CERTIFICATE: Final = "/ufmRest"
 TIMEOUT: Final = 30.0
@@ -99,13 +99,13 @@ class UfmAccess:
         if token is None and certificate is None:
             raise UsageError("UFM needs a login: give --ufm-token @FILE, or --ufm-cert FILE")
         if private_key is not None and certificate is None:
-            raise UsageError("--ufm-key goes with --ufm-cert")
+            raise UsageError("--ufm-key requires --ufm-cert")
         parts = _split(text.removeprefix(PREFIX), "UFM's URL", f"{PREFIX}https://HOST[:PORT]")
         through = _split(proxy, "--ufm-proxy", "http://HOST:PORT") if proxy is not None else parts
         hosts = parts.hostname or "", through.hostname or ""
         if parts.scheme == "http" and verifies and not all(map(_is_loopback, hosts)):
             raise UsageError(
-                f"http://{parts.netloc}: whoever listens would read the token; use https, or --ufm-insecure on a "
+                f"http://{parts.netloc}: anyone who listens could read the token; use https, or --ufm-insecure on a "
                 "network that you trust"
             )
         path = parts.path.rstrip("/") or (WITH_TOKEN if token is not None else WITH_CERTIFICATE)

@@ -58,7 +58,7 @@ class UfmPartition:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """How a job of UFM stands. ``summary``: what it says of itself."""
+    """How a job of UFM stands. ``summary``: what it says about itself."""
 
     id: str
     state: JobState

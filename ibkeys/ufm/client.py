@@ -89,7 +89,8 @@ class UfmClient:
         self._require_success(method, path, answer, self._reason(answer))
         if answer.is_page:
             raise UfmNotReached(
-                f"{self.url}{path}: {method} was answered with an HTML page; whether the change was made is not known",
+                f"{self.url}{path}: {method} was answered with an HTML page; it is not known whether the "
+                "change was made",
                 self.url,
             )
         return answer
@@ -99,13 +100,13 @@ class UfmClient:
             return
         what = f"{self.url}{path}: {method} was answered with status {answer.status}"
         if 300 <= answer.status < 400:
-            raise UfmRefused(f"{what}, a redirect, which is not followed: name the right URL", answer.status)
+            raise UfmRefused(f"{what}, a redirect; redirects are not followed: give the right URL", answer.status)
         if answer.status in _NOT_TAKEN:
             what += ": it does not accept this token or certificate, or not for this request"
         raise UfmRefused(f"{what}{reason}", answer.status)
 
     def _reason(self, answer: Answer) -> str:
-        """Return what an error says of itself, in one line, without the token; "" for a page and for nothing."""
+        """Return what an error says about itself, in one line, without the token; "" for a page and for nothing."""
         if answer.is_page:
             return ""
         text = answer.body.strip()[: 8 * _SHOWN].decode("utf-8", "replace")
@@ -170,7 +171,7 @@ class UfmClient:
         return bytes(found)
 
     def _why(self, method: Method, path: str, error: Exception) -> str:
-        made = "" if method == "GET" else "; whether the change was made is not known"
+        made = "" if method == "GET" else "; it is not known whether the change was made"
         within = f"within {self.access.timeout:g} s"
         return f"{self.url}{path}: {method}: no complete answer {within}: {self._text_of(error)}{made}"
 
@@ -236,4 +237,9 @@ def _httpx() -> ModuleType:
         raise UsageError(
             "asking UFM needs the Python package httpx: apt-get install python3-httpx, or pip install 'ibkeys[ufm]'"
         ) from None
+    if tuple(map(int, httpx.__version__.split(".")[:2])) < (0, 26):  # as in Debian 12
+        raise UsageError(
+            f"asking UFM needs httpx 0.26 or later, and this is {httpx.__version__}: pip install 'ibkeys[ufm]' into an "
+            "environment of its own"
+        )
     return httpx

@@ -19,7 +19,7 @@ from ibkeys.ufm.access import PREFIX
 from ibkeys.ufm.answers import UfmPartition
 
 _NOTHING: Final = Definition(None, DEFAULT_PARTITION, True, "limited", False, False, GroupFlags(), (), ())
-"""What stands in the text where UFM says the members of no partition: OpenSM takes no empty file."""
+"""The text used if UFM lists the members of no partition: OpenSM does not accept an empty file."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,30}")
 
 

@@ -103,7 +103,7 @@ def _refuse_agent(where: str, mgmt_class: int, reason: int) -> NoReturn:
     smp = mgmt_class in (SUBN_LID_ROUTED, SUBN_DIRECTED_ROUTE)
     if smp and reason in (errno.EPROTONOSUPPORT, errno.EOPNOTSUPP):
         raise SmpsNotAllowed(
-            f"{where}: it has no QP0 ({said}), as a virtual function: run this on the host that owns the HCA", reason
+            f"{where}: it has no QP0 ({said}), like a virtual function: run this on the host that owns the HCA", reason
         )
     raise AgentRefused(
         f"{where}: no agent for management class {mgmt_class:#04x} ({said}): another program (OpenSM, a monitor) may "

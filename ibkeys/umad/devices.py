@@ -19,7 +19,8 @@ from ibkeys.umad.port import LocalCa, LocalPort
 
 SYS_INFINIBAND = "/sys/class/infiniband"
 SYS_INFINIBAND_MAD = "/sys/class/infiniband_mad"
-INSTALL_ADVICE = "apt-get install libibumad-dev gcc pkg-config python3-dev, then install ibkeys again"
+BUILD_ADVICE = "apt-get install libibumad-dev gcc pkg-config python3-dev, then install ibkeys from its source"
+LIBRARY_ADVICE = "apt-get install libibumad3 (on other systems the package is called libibumad)"
 
 IS_SM_DISABLED = 0x400  # PortInfo:CapabilityMask bit 10; set on virtual functions, which have no QP0
 ACTIVE, LINK_UP = 4, 5
@@ -35,7 +36,7 @@ class Binding(NamedTuple):
 
 
 def import_extension() -> Binding:
-    """Import the extension, on demand: without it everything but the real stack works."""
+    """Import the extension, on demand: without it everything but the real stack works. This needs no libibumad yet."""
     import ibkeys.umad._libibumad as extension
 
     return Binding(extension.ffi, extension.lib)
@@ -43,17 +44,21 @@ def import_extension() -> Binding:
 
 @cache
 def binding() -> Binding:
-    """Return the extension. Raises LibraryMissing, which says what to install."""
+    """Return the extension, with libibumad loaded. Raises LibraryMissing, which says what to install."""
     try:
-        return import_extension()
-    except ModuleNotFoundError:
+        found = import_extension()
+    except ImportError:
         raise LibraryMissing(
-            f"ibkeys was built without libibumad, so --backend umad does not work: {INSTALL_ADVICE}", errno.ENOSYS
+            f"ibkeys was built without its extension over libibumad, so --backend umad does not work: {BUILD_ADVICE}",
+            errno.ENOSYS,
+        ).explained(
+            "Wheels and packages for a processor have the extension; the wheel that ends in -none-any.whl has not."
         ) from None
-    except ImportError as error:
-        raise LibraryMissing(
-            f"libibumad cannot be loaded ({error}): apt-get install libibumad3", errno.ENOSYS
-        ) from None
+    reason = found.lib.ibkeys_load()
+    if reason:
+        said = found.ffi.string(reason).decode("utf-8", "replace")
+        raise LibraryMissing(f"libibumad cannot be loaded ({said}): {LIBRARY_ADVICE}", errno.ENOSYS)
+    return found
 
 
 # Local channel adapters -----------------------------------------------------------------------------------------------
@@ -165,8 +170,8 @@ def choose_port(cas: Sequence[LocalCa], ca: str | None, port: int | None) -> Loc
     if not cas:
         if ca_names():
             raise NoDevice(
-                f"none of the devices in {SYS_INFINIBAND} ({', '.join(ca_names())}) is an InfiniBand device that "
-                "libibumad can read: ibkeys doctor",
+                f"none of the devices in {SYS_INFINIBAND} ({', '.join(ca_names())}) is an InfiniBand "
+                "device that libibumad can read: run ibkeys doctor",
                 errno.ENODEV,
             )
         raise NoDevice(
@@ -201,7 +206,8 @@ def choose_port(cas: Sequence[LocalCa], ca: str | None, port: int | None) -> Loc
         for each in filter(better, able):
             return each
     raise PortDown(
-        f"no port with a link: there is {_describe(cas)}; check the cable. -C and -P together ask a port about itself",
+        f"no port with a link: there is {_describe(cas)}; check the cable; a port "
+        "without a link can be queried if both -C and -P are given",
         errno.ENETDOWN,
     )
 

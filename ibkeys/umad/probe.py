@@ -14,7 +14,8 @@ from ibkeys.umad.port import LocalCa, LocalPort
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was examined. ``ok`` is None when it cannot be told; ``advice`` is empty when none is needed."""
+    """One thing that was examined. ``ok`` is None when it cannot be determined; ``advice`` is empty when none is
+    needed."""
 
     name: str
     ok: bool | None

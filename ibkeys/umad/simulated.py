@@ -81,8 +81,8 @@ def _inherited(subnet: Subnet) -> Node:
         return subnet.node(name)
     except AddressError as error:
         raise AddressError(
-            f"the environment variable SIM_HOST does not fit this subnet: {error} (unset it, or name "
-            "the node to stand on with --at)"
+            f"the environment variable SIM_HOST does not fit this subnet: {error} (unset it, or choose "
+            "the node with --at)"
         ) from None
 
 
@@ -144,7 +144,9 @@ class SimulatedPort(Closing):
         self._check_open()
         owned = self._methods.get(mgmt_class, frozenset())
         if not self.subnet.receivers.claim(self.home, self._unsolicited, mgmt_class, set(methods)):
-            raise AgentRefused(f"an agent for class 0x{mgmt_class:02x} and one of these methods exists", errno.EPERM)
+            raise AgentRefused(
+                f"an agent for class 0x{mgmt_class:02x} and one of these methods is already registered", errno.EPERM
+            )
         self._methods[mgmt_class] = owned | frozenset(methods)
 
     def send(self, batch: Sequence[Outgoing]) -> list[SendFailure]:

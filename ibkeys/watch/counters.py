@@ -103,7 +103,7 @@ class Counters:
         if cleared:
             notes.append(f"it was cleared in between, from {before.value}: there may have been more")
         if told:
-            notes.append(f"by {rose} since the last reading, of which traps reported {told}")
+            notes.append(f"by {rose} since the last reading; traps reported {told} of them")
         return Event(time, "counters", kind, None, End.of(port), value=value, detail="; ".join(notes), count=rose)
 
     def _forget(self) -> None:

@@ -1,4 +1,4 @@
-"""From what OpenSM's log says of a trap to an event."""
+"""From what OpenSM's log says about a trap to an event."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from ibkeys.watch.event import End, Event, Kind
 from ibkeys.watch.names import Names
 
 _PERMISSIVE: Final = (0, 0xFFFF)
-FOLLOWED_BACK: Final = "who sent it was found by following the trap's return path, which devices fill in differently"
+FOLLOWED_BACK: Final = "the sender was found by following the trap's return path, which devices fill in differently"
 NOT_NAMED: Final = "the trap does not say who sent it"
 
 _OF_GIDS: Final[dict[int, Kind]] = {

@@ -20,9 +20,7 @@ from typing import Final
 
 from ibkeys.mad.const import SECURITY_TRAPS, TrapNumber
 
-FROM_BUFFER: Final = (
-    "OpenSM's log has named only the reporter so far: the rest is missing in it, or still in its buffer"
-)
+FROM_BUFFER: Final = "OpenSM's log has named only the reporter so far: the rest is missing, or still in OpenSM's buffer"
 ALREADY_TOLD: Final = "an earlier event that named only the reporter may be the same"
 NO_SENDER: Final = "OpenSM's log does not say who sent it"
 _MOST_WAITING: Final = 64
@@ -95,7 +93,7 @@ class LogNotice:
 
 
 def read_received(line: str) -> LogNotice | None:
-    """Return what a line ``Received Generic Notice`` says of a security trap, None for any other line."""
+    """Return what a line ``Received Generic Notice`` says about a security trap, None for any other line."""
     found = _RECEIVED.fullmatch(line)
     if found is None:
         return None
@@ -115,7 +113,7 @@ def add_bad_key(notice: LogNotice, line: str) -> LogNotice | None:
 
 
 def read_reporting(line: str) -> LogNotice | None:
-    """Return what a line ``Reporting ... Notice`` says of a security trap, None for any other line."""
+    """Return what a line ``Reporting ... Notice`` says about a security trap, None for any other line."""
     if found := _REPORTING_KEY.fullmatch(line):
         when, thread, which, lid, guid, lid1, lid2, key, gid1, gid2 = found.groups()
         notice = LogNotice(when, thread, _TRAP_OF[which], int(lid), int(guid, 16), 0)

@@ -8,8 +8,9 @@ from typing import Final, Literal
 About = Literal["subscription", "membership", "lost", "strangers", "log", "change", "sweep", "policy"]
 
 LIMITED: Final = (
-    "this port is not a full member of the default partition (0x7fff): the SA reports nothing about ports with which "
-    "it shares no P_Key, such as other limited members, so their traps are not received; watch from the SM's host, "
+    "this port is not a full member of the default partition (0x7fff): the SA reports nothing about "
+    "ports that share no P_Key with this one, such as other limited members, so their traps are not "
+    "received; watch from the SM's host, "
     "or another "
     "full member"
 )
@@ -24,7 +25,8 @@ _OVER: Final[dict[About, str]] = {
 
 
 class Saying:
-    """Hands to *say* what is new about each thing. Of what is only counted, nothing is over."""
+    """Calls *say* with each new state of a thing. For things that are only counted there is no message that they are
+    over."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say

@@ -212,7 +212,7 @@ class Watch:
     # --- sweeping ------------------------------------------------------------------------------------------------
 
     def _sweep_again(self) -> None:
-        """Sweep; a sweep that fails is said, and leaves names and counters as they were.
+        """Sweep; a sweep that fails is reported, and leaves names and counters as they were.
 
         Keys may have been changed by another command: with the former ones each port would count a violation. While
         one still changes them, nobody is asked.

@@ -1,4 +1,4 @@
-"""CK rules: n/a without the class, unknown where it was not asked, without exit status 3, and no key in the report."""
+"""CK rules: n/a without the class, unknown where not queried, without exit status 3, and no key in the report."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def test_a_switch_that_says_the_port_guid_of_a_host_gets_no_key_of_it(
     """Its own node GUID is where it is known, and a key goes by port GUID."""
     ring, switch = know(ring_of(net), [host]), net.node(SWITCH_B)
     tell(Lie("port", "switch", "host", True, False), net, switch.ports[0], host, ring, monkeypatch)
-    assert "is said by a switch with another node GUID" in refusal(net, ring)
+    assert "is reported by a switch with another node GUID" in refusal(net, ring)
 
 
 def test_what_the_files_say_in_one_direction_only_counts_and_a_contradiction_does_not(net: Subnet, host: Port) -> None:
@@ -161,7 +161,7 @@ def test_a_link_that_nothing_proves_carries_no_key(net: Subnet, host: Port) -> N
     detail = refusal(net, ring)
     assert f"could not be verified that port GUID 0x{host.guid:016x} is behind" in detail
     assert "LinkDownedCounter of the port before it is 3, not 0" in detail
-    assert detail.endswith("--trust-topology sends the key all the same")
+    assert detail.endswith("--trust-topology sends the key anyway")
 
 
 # --- lying nodes ------------------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ def test_behind_a_switch_whose_guid_is_not_believed_no_place_is_known(net: Subne
         found.doubtful[port.peer.end_port] = "it moved"
         (question,) = fabric.class_key_questions([port], [OF])
     assert question.key.is_zero
-    assert question.why_not.endswith("before it, is not believed: it moved")
+    assert question.why_not.endswith("before it, is not trusted: it moved")
 
 
 @pytest.mark.parametrize("with_sm", [False, True], ids=["counters", "sa"])
@@ -278,7 +278,7 @@ def test_the_sa_places_no_key_of_a_class(net: Subnet, host: Port) -> None:
     ring = know(KeyRing(), [host])
     SaKeys(links={near: far, far: near}).add_to(ring)
     assert ring.expected_behind(near) == far, "the SA's own M_Keys may go there"
-    assert f"only the SA says that port GUID 0x{host.guid:016x} is behind" in refusal(net, ring)
+    assert f"only the SA reports port GUID 0x{host.guid:016x} behind" in refusal(net, ring)
 
 
 def test_what_the_files_know_of_a_link_counts_where_the_sa_says_it_too(net: Subnet, host: Port) -> None:

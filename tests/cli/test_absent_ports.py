@@ -38,7 +38,7 @@ def m_keys(folder: Path) -> dict[str, int]:
         (("mkey-rotate", "--per-port"), "when it answers, --resume gives it the new one; "),
         (("mkey-rotate", "--same"), "when it answers, --resume gives it the new one; "),
         (("mkey-rotate", "--per-port", "--first", 3), "when it answers, --continue gives it the new one; "),
-        (("mkey-remove", "--leave-open"), "when it answers, --resume takes it away; "),
+        (("mkey-remove", "--leave-open"), "when it answers, --resume removes it; "),
     ],
 )
 def test_a_host_that_was_silent_before_the_run_is_named_and_gets_its_turn_when_it_answers(
@@ -86,6 +86,22 @@ def test_ports_that_are_off_for_one_reason_are_one_line_until_they_are_settled(c
     assert line.endswith(": node[02-03] mlx4_0")
     assert cli("mkey-list", "--settle", "--yes").code == 0
     assert cli("mkey-rotate", "--per-port", *QUICK).code == 0
+
+
+def test_settle_as_json_has_ports_that_are_gone_and_places_with_nobody_known(cli: Cli, tmp_path: Path) -> None:
+    far = "Infiniscale-IV Mellanox Technologies"
+    with between_commands(tmp_path) as net:
+        for name in (SILENT, "node05 mlx4_0"):
+            net.unplug(name, 1)
+        net.plug(SILENT, 1, far, 2)
+        net.plug("node05 mlx4_0", 1, far, 6)
+        net.reset("node05 mlx4_0")
+    result = cli("mkey-list", "--settle", "--yes", "-f", "json")
+    assert result.code == 3
+    assert result.json["vanished"] == ["0x0002c903000a1021", "0x0002c903000a1051"]
+    known = [(each["behind"]["port"], each["known"]) for each in result.json["unidentified"]]
+    assert known == [(2, {"guid": "0x0002c903000a1051", "port": 1}), (6, None)]
+    assert result.json["settled"]
 
 
 def test_json_has_a_line_for_the_port_that_was_not_read(cli: Cli, tmp_path: Path) -> None:

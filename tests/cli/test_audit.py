@@ -260,7 +260,7 @@ def test_from_asks_nobody(cli: Cli, tmp_path: Path) -> None:
     cli("snapshot", tmp_path / "a.db")
     result = cli("audit", "--from", tmp_path / "a.db", "--probe-sa")
     assert result.code == 2
-    assert "leave --probe-sa out" in result.error
+    assert "omit --probe-sa" in result.error
 
 
 def test_sm_keys_are_probed_only_when_asked_for(tmp_path: Path) -> None:

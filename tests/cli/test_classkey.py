@@ -179,7 +179,7 @@ def test_a_table_folds_ports_that_say_the_same(place: Path) -> None:
 
 def test_a_port_of_a_switch_has_none_and_port_0_has(place: Path) -> None:
     wrong = show(place, 7, 3)
-    assert (wrong.code, "those of a switch are at port 0" in wrong.err) == (2, True)
+    assert (wrong.code, "the keys of a switch are at port 0" in wrong.err) == (2, True)
     steer(place, *EVERY)
     ports = show(place, "--all", "-f", "json").json["ports"]
     assert {row["port"] for row in ports if row["node_type"] == "switch"} == {0}
@@ -216,7 +216,7 @@ def test_snapshot_holds_them_and_classkey_show_reads_it(place: Path, tmp_path: P
     plain = run("snapshot", tmp_path / "b.db", *at, "-f", "json")
     assert plain.json["class_keys"] is None
     alone = run("snapshot", tmp_path / "c.db", "--ask-unkeyed", *at)
-    assert (alone.code, "goes with --class-keys" in alone.err) == (2, True)
+    assert (alone.code, "requires --class-keys" in alone.err) == (2, True)
 
 
 def test_the_documents_of_sdn04(place: Path, tmp_path: Path) -> None:

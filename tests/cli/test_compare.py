@@ -156,7 +156,7 @@ def test_a_snapshot_without_it(cli: Cli, policy: Path, tmp_path: Path) -> None:
 def test_what_the_sa_did_not_tell_is_a_warning_and_in_the_file(cli: Cli, tmp_path: Path) -> None:
     result = cli("snapshot", tmp_path / "a.db", "--sa")
     assert result.code == 0
-    assert "ibkeys: warning: the snapshot lacks this part of what the SA says: SubnAdmGetTable(P_KeyTable" in result.err
+    assert "ibkeys: warning: part of the SA's data is missing in the snapshot: SubnAdmGetTable(P_KeyTable" in result.err
     assert "the SA hides it" in cli("compare", "--from", tmp_path / "a.db").err
 
 
@@ -164,9 +164,9 @@ def test_what_the_sa_did_not_tell_is_a_warning_and_in_the_file(cli: Cli, tmp_pat
     ("words", "message"),
     [
         (["--policy", "opensm"], "--policy opensm needs the fabric to find the master"),
-        (["--wait", "5"], "leave --wait out"),
-        (["--smkey", "-"], "leave --smkey out"),
-        (["--sm-host", "sm1"], "leave --sm-host out"),
+        (["--wait", "5"], "omit --wait"),
+        (["--smkey", "-"], "omit --smkey"),
+        (["--sm-host", "sm1"], "omit --sm-host"),
     ],
 )
 def test_what_does_not_go_with_a_snapshot(cli: Cli, tmp_path: Path, words: list[str], message: str) -> None:

@@ -50,6 +50,9 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--unconfirmed",
     "--rewrite",
     "--dry-run",
+    "--report",
+    "--hash-guids",
+    "--write-loopback",
     "--leave-open",
     "--Lid",
     "--Direct",
@@ -228,11 +231,13 @@ def test_main_man_page_names_commands_and_interlocks() -> None:
         assert f"\\fB{name}\\fR" in page
 
 
-def test_man_pages_have_no_mistakes() -> None:
+@pytest.mark.parametrize("width", ["78n", "120n"], ids=["a terminal", "lintian"])
+def test_man_pages_have_no_mistakes(width: str) -> None:
     groff = shutil.which("groff")
     assert groff is not None, "groff is not installed: apt-get install groff-base"
     for page in sorted(MAN.glob("*.[17]")):
-        done = subprocess.run([groff, "-man", "-ww", "-z", "-Tutf8", page], capture_output=True, text=True, timeout=30)
+        command = [groff, "-t", "-man", "-ww", "-z", "-Tutf8", f"-rLL={width}", page]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
         assert (done.returncode, done.stderr) == (0, ""), page.name
 
 

@@ -44,7 +44,7 @@ def test_a_snapshot_into_a_folder_is_named_linked_and_read(cli: Cli, tmp_path: P
     [
         ([], "no destination: give FILE or --into DIR"),
         (["a.db", "--into", "x"], "give FILE or --into DIR, not both"),
-        (["a.db", "--keep", "30d"], "--keep goes with --into DIR"),
+        (["a.db", "--keep", "30d"], "--keep requires --into DIR"),
         (["--keep", "30d"], "no destination: give FILE or --into DIR with --keep"),
         (["--into", "x", "--keep", "30"], "is not a length of time: write 90s, 15m, 12h, 30d or 8w"),
         (["--into", "x", "--keep", "0d"], "is not a length of time"),
@@ -105,7 +105,7 @@ def test_what_is_not_there_is_said(folder: Path, tmp_path: Path) -> None:
     assert nobody.err == "ibkeys: note: no port is in partition 0x0077 in any of these snapshots\n"
     assert "there is no such folder" in run("history", 3, tmp_path / "no").error
     assert "it has no snapshot" in run("history", 3, tmp_path).error
-    assert "leave PORTNUM out" in run("history", "0x8001", "1", folder).error
+    assert "omit PORTNUM" in run("history", "0x8001", "1", folder).error
     assert run("history", "3").code == 2
 
 

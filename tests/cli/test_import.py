@@ -40,7 +40,7 @@ def test_it_says_what_it_made_and_what_holds_keys(cli: Cli, tmp_path: Path) -> N
         ("opensm-subnet.lst", "opensm-subnet.lst", True, 0),
     ]
     assert "keyed.cache holds the M_Keys of 8 ports in clear" in result.err
-    assert "P_KeyTable of 1 port: the SM's word (pktr3.txt)" in result.err
+    assert "P_KeyTable of 1 port: as the SM reported it at its last sweep (pktr3.txt)" in result.err
 
 
 def test_the_table_counts_what_is_unknown(cli: Cli, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_an_import_compares_with_itself_and_with_less(cli: Cli, imported: Path, 
 
 
 def test_what_is_the_word_of_the_sm_is_said_whenever_it_is_read(cli: Cli, imported: Path) -> None:
-    assert "the SM's word (pktr3.txt)" in cli("pkey-show", "3", "--from", imported).err
+    assert "as the SM reported it at its last sweep (pktr3.txt)" in cli("pkey-show", "3", "--from", imported).err
 
 
 def test_compare_takes_the_word_of_the_sm_for_the_sa_and_not_for_the_node(cli: Cli, imported: Path) -> None:
@@ -133,8 +133,8 @@ def test_a_port_that_no_file_describes_is_an_error_of_its_own(cli: Cli, tmp_path
     [
         ((), 2, "no file to import"),
         (("nothing.txt",), 2, "nothing.txt: cannot be read: No such file or directory"),
-        (("README.md",), 2, "is none of the files that can be imported"),
-        (("pkeys.txt",), 2, "pkeys.txt:9: a P_Key table does not say whose it is"),
+        (("README.md",), 2, "is not a file that can be imported"),
+        (("pkeys.txt",), 2, "pkeys.txt:9: a P_Key table does not say which port it belongs to"),
         (("keyed.cache", "--pkeys-of", "gpu", "pkeys.txt"), 2, "neither a LID nor a GUID"),
     ],
 )

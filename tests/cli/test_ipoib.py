@@ -169,14 +169,16 @@ def test_without_any_group_that_is_said(net: Subnet, policy: Path) -> None:
     policy.write_text("Default : ALL=full ;\n")
     result = run("ipoib-check", policy)
     assert result.code == 0
-    assert result.out == f"{policy} marks no partition ipoib and makes no group, and the SA shows no broadcast group\n"
+    assert (
+        result.out == f"{policy} marks no partition ipoib and defines no group, and the SA shows no broadcast group\n"
+    )
 
 
 def test_without_any_group_and_without_an_answer_nothing_is_claimed(policy: Path) -> None:
     policy.write_text("Default : ALL=full ;\n")
     result = run("ipoib-check", policy, "--backend", TWO_SWITCH, "-t", "1")
     assert result.code == 3
-    assert result.out == f"{policy} marks no partition ipoib and makes no group, and the SA gave no answer\n"
+    assert result.out == f"{policy} marks no partition ipoib and defines no group, and the SA gave no answer\n"
 
 
 def test_partitions_whose_groups_this_port_is_not_shown_are_named(net: Subnet, policy: Path) -> None:
@@ -207,10 +209,11 @@ def test_members_says_who_is_kept_out(net: Subnet, policy: Path) -> None:
     assert (result.code, result.err) == (0, "")
     assert result.out.splitlines()[-3:] == [
         "0x7fff Default: all of 6 members can join its group",
-        "0x0012 Blue: keeps drivers out: none of 1 member can join its group ('node01 mlx4_0' 0x0002c903000a1010 port "
+        "0x0012 Blue: drivers cannot join: none of 1 member can join its group ('node01 mlx4_0' "
+        "0x0002c903000a1010 port "
         "1: MTU 2048 bytes, 4096 bytes wanted)",
         "0x0013 Red: no broadcast group, so no interface runs; but a member can have the SA make one. A group that "
-        "none of them can join keeps drivers out: ipoib, mtu=5 in the policy",
+        "none of them can join prevents this: ipoib, mtu=5 in the policy",
     ]
     joins = run("ipoib-check", policy, "--members", "-f", "json").json["joins"]
     assert [(each["partition"], each["ipoib"], each["members"], each["keeps_out"]) for each in joins] == [

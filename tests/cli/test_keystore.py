@@ -207,7 +207,7 @@ def test_export_says_what_an_opensm_conf_lacks(same: Cli, tmp_path: Path, privat
     assert result.out == f"{tmp_path / 'out'}: 8 keys, 8 links\n"
     assert [line for line in result.err.splitlines() if "note" not in line] == [
         f"ibkeys: keys would be lost: {conf}: m_key is not set: an OpenSM that starts with it removes every M_Key",
-        f"ibkeys: keys would be lost: {conf}: m_key_protection_level is not set, which is 0; the ports have 2",
+        f"ibkeys: keys would be lost: {conf}: m_key_protection_level is not set, which means 0; the ports have 2",
         f"ibkeys: keys would be lost: {conf}: m_key_lease_period is 30; the ports have 60",
         f"ibkeys: error: {conf} would lose the keys: do not start OpenSM with it (--write-opensm-conf corrects it)",
     ]

@@ -121,7 +121,7 @@ def test_the_table_says_that_it_is_a_part(taken: Path) -> None:
 def test_a_partition_without_such_a_port_is_said(taken: Path) -> None:
     result = run("matrix", "--from", taken, "--node", "node06", "--partition", "0x0010")
     assert result.code == 1
-    assert "no port that the filter chooses is in partition 0x0010" in result.err
+    assert "no port that the filter selects is in partition 0x0010" in result.err
 
 
 @pytest.mark.parametrize("format", ["svg", "html", "map", "dot"])

@@ -24,7 +24,7 @@ WITHIN = ("--confirm-within", 5)
         ("mkey-rotate", ["--unconfirmed", 1, "--lease", 60], "--unconfirmed ID takes no other option"),
         ("mkey-rotate", ["--unconfirmed", 1, *WITHIN], "--unconfirmed ID takes no other option"),
         ("mkey-deploy", ["--confirm", 1, "--unconfirmed", 1], "--confirm ID takes no other option"),
-        ("mkey-deploy", ["--confirm", 1, "--dry-run"], "leave --dry-run out"),
+        ("mkey-deploy", ["--confirm", 1, "--dry-run"], "omit --dry-run"),
         ("mkey-deploy", ["--confirm-within", 0], "--confirm-within"),
     ],
 )
@@ -66,7 +66,7 @@ def test_the_child_gets_the_way_and_no_key(children: list[Any], tmp_path: Path) 
     backend = f"{TWO_SWITCH},state={tmp_path / 'fabric'}"
     words = ("--via", "opensm", "--wait", 77, "--sm-host", "sm2", *WITHIN, "-y", f"{KEY:#x}", "--yes")
     result = run("mkey-rotate", *words, "--backend", backend)
-    assert (result.code, "leave --sm-host out" in result.err) == (2, True), result.err
+    assert (result.code, "omit --sm-host" in result.err) == (2, True), result.err
     (command, seconds, is_unconfirmed), key, left = children
     assert command[1:6] == ["-m", "ibkeys", "mkey-rotate", "--via=opensm", "--wait=77"]
     assert command[-1] == "--unconfirmed"

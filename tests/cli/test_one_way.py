@@ -38,7 +38,7 @@ def test_why_says_which_way_and_by_which_rule(after: Path) -> None:
     result = run("why", "--from", after, LIAR, VICTIM)
     assert result.code == 1
     lines = [line.strip() for line in result.out.splitlines()[2:]]
-    assert lines[0] == f"one way, {LIAR} to {VICTIM}: packets get there, and no answer comes back"
+    assert lines[0] == f"one way, {LIAR} to {VICTIM}: packets get through, but no answer comes back"
     assert lines[1].startswith("0x8001 with 0x0001: yes")
     assert lines[2].startswith(f"{LIAR} to {VICTIM}: 'MF0;switch-a:IS5023/U1' ")
     assert lines[2].endswith(
@@ -79,7 +79,7 @@ def test_why_says_where_the_answer_depends_on_the_inbound_check(after: Path) -> 
     assert lax.out.splitlines()[2].strip() == "can talk"
     assert (
         "this depends on what inbound enforcement checks, here the partition: with --inbound-check membership the "
-        f"answer is: one way, {MANAGER} to {VICTIM}: packets get there, and no answer comes back\n"
+        f"answer is: one way, {MANAGER} to {VICTIM}: packets get through, but no answer comes back\n"
     ) in lax.out
     strict = run("why", "--from", after, MANAGER, VICTIM, "--inbound-check", "membership")
     assert strict.code == 1
@@ -110,7 +110,7 @@ def test_matrix_counts_and_lists_what_is_one_way(before: Path, after: Path) -> N
     assert "one way" not in run("matrix", "--from", before).out
     out = run("matrix", "--from", after).out
     assert "\n4 pairs are one way: packets reach the other port, but no answer comes back" in out
-    assert "(what 6 ports can send depends on what inbound enforcement checks: see --inbound-check)" in out
+    assert "(for 6 ports, what they can send depends on what inbound enforcement checks: see --inbound-check)" in out
     document = run("matrix", "--from", after, "-f", "json").json
     assert (document["pairs"], document["one_way"], document["inbound_check"]) == (7, 4, "partition")
     assert document["ports_depending_on_inbound_check"] == 6

@@ -88,8 +88,8 @@ def test_both_ports_of_a_host_join_and_that_is_said(policy: Path) -> None:
     result = edit("policy-add", policy, "lustre", "--full", "db01", "--full", "db02 mlx5_0", backend=DUAL_HOME)
     assert result.code == 0
     assert result.err == (
-        "ibkeys: note: db01: hosts with several ports, all of which are meant: db01 mlx5_0 port 1-2\n"
-        "ibkeys: note: db02 mlx5_0: hosts with several ports, all of which are meant: db02 mlx5_0 port 1-2\n"
+        "ibkeys: note: db01: hosts with several ports; all their ports are selected: db01 mlx5_0 port 1-2\n"
+        "ibkeys: note: db02 mlx5_0: hosts with several ports; all their ports are selected: db02 mlx5_0 port 1-2\n"
     )
     assert "    0x248a070300b10202=full ;  # db02 mlx5_0 port 2\n" in policy.read_text()
 
@@ -128,7 +128,7 @@ def test_names_come_from_a_snapshot_and_a_map(policy: Path, tmp_path: Path) -> N
         (("policy-add", "lustre=", "--full", "node01"), "is not a partition"),
         (("policy-add", "lustre=0x22", "--full", "node01"), "has the number 0x0021 there"),
         (("policy-remove", "Default", "node01"), "by ALL in line 2"),
-        (("policy-remove", "lustre", "SELF"), "does not name single ports"),
+        (("policy-remove", "lustre", "SELF"), "stands for a group of ports"),
         (("policy-move", "lustre", "gpu=0x30"), "--full WHO or --limited WHO"),
         (("policy-move", "lustre", "gpu=0x30", "node01"), "no member of partition lustre"),
         (("policy-move", "lustre", "0x21", "node04"), "the same partition"),

@@ -53,9 +53,9 @@ def test_a_wrong_sm_key_sends_nothing_to_a_port(cli: Cli, tmp_path: Path) -> Non
     ("words", "message"),
     [
         (["--sa-keys"], "give --smkey @FILE"),
-        (["--sa-keys", "--smkey", "-", "-y", "0x12"], "leave --sa-keys out"),
-        (["--smkey", "-"], "with --sa-keys only"),
-        (["--sa-keys", "--from", "a.db"], "leave --sa-keys out"),
+        (["--sa-keys", "--smkey", "-", "-y", "0x12"], "omit --sa-keys"),
+        (["--smkey", "-"], "only with --sa-keys"),
+        (["--sa-keys", "--from", "a.db"], "omit --sa-keys"),
     ],
 )
 def test_what_makes_no_sense_is_refused(cli: Cli, words: list[str], message: str) -> None:

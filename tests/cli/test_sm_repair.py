@@ -203,7 +203,7 @@ def test_keys_from_elsewhere_do_not_go_with_it(lab: Lab, words: tuple[str, str])
     given = [words[0], lab.file("one", KEY) if words[1] == "@key" else words[1]]
     result = lab.repair("--yes", *given)
     assert result.code == 2
-    assert "leave -y and --security-keys out" in result.error
+    assert "omit -y and --security-keys" in result.error
 
 
 def test_a_simulated_subnet_never_touches_the_cache_of_this_host(lab: Lab) -> None:

@@ -43,7 +43,7 @@ def test_the_managers_of_a_simulated_subnet_and_no_host() -> None:
 
 
 def test_a_subnet_without_a_manager_and_a_snapshot(cli: Cli, tmp_path: Path) -> None:
-    assert "no port of the fabric says that a subnet manager runs behind it" in cli("sm-show").out
+    assert "no port of the fabric says that a subnet manager runs there" in cli("sm-show").out
     run("snapshot", tmp_path / "s.db", "--backend", SM)
     assert run("sm-show", "--from", tmp_path / "s.db").out == run("sm-show", "--backend", SM).out
 

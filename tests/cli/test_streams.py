@@ -121,7 +121,7 @@ def test_stderr_that_cannot_be_written_changes_no_exit_code(command: str, code: 
 def test_stdin_that_is_closed_is_no_terminal() -> None:
     done = shell("ibkeys pkey-set 2 3=0x8010 <&-")
     assert done.returncode == 4
-    assert "there is no terminal to ask on" in done.stderr
+    assert "there is no terminal for it" in done.stderr
 
 
 # --- the streams alone ------------------------------------------------------------------------------------------------

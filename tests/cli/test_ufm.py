@@ -101,7 +101,7 @@ def test_members_that_ufm_names_come_and_those_that_it_does_not_name_go(cli: Cli
 def test_nobody_is_disconnected_by_what_is_unknown(asks: Asks) -> None:
     result = asks("plan", "--policy", "UFM", "--disconnect-unconfigured", "--force")
     assert result.code == 2
-    assert "does not say who is in the default partition" in result.err
+    assert "does not say which ports are in the default partition" in result.err
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_an_audit_holds_what_is_unknown_for_unknown(
     [found] = report["results"]
     assert found["result"] == result
     for each in found["subjects"]:
-        assert "does not say who is in that partition" in each["message"]
+        assert "does not list the members of that partition" in each["message"]
 
 
 def test_an_audit_finds_who_is_too_much_and_who_is_missing(cli: Cli, asks: Asks, tmp_path: Path) -> None:
@@ -192,8 +192,8 @@ def test_an_answer_that_is_no_list_shows_no_key(asks: Asks) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--present", "x.conf"), "--present and --allow-break go with --script"),
-        (("--allow-break",), "--present and --allow-break go with --script"),
+        (("--present", "x.conf"), "--present and --allow-break require --script"),
+        (("--allow-break",), "--present and --allow-break require --script"),
         (("--script", "ufm", "-f", "json"), "-f json is for programs"),
     ],
 )
@@ -236,12 +236,12 @@ def test_the_steps_at_ufm_in_full(cli: Cli, tmp_path: Path) -> None:
         f'{curl} "$UFM/resources/pkeys/0x21?guids_data=true&qos_conf=true"',
         "# it must show: 0002c903000a1021 full, 0002c903000a1031 full, 0002c903000a1051 full",
         "# if it shows others too, add them to guids and memberships below, or PUT removes them",
-        "# PUT carries no name and no mtu_limit, service_level, rate_limit: look afterwards whether UFM kept them",
+        "# PUT carries no name and no mtu_limit, service_level, rate_limit: check afterwards whether UFM kept them",
         "# if it exists already: replace ip_over_ib and index0 below with its values",
         f"{curl} --request PUT --header 'Content-Type: application/json' --data '{body}' \"$UFM/resources/pkeys\"",
         "# check, from a host that can ask the fabric; the order of the P_Keys does not count:",
         "#   ibkeys pkey-show -G 0x0002c903000a1031   # 'node03 mlx4_0' 0x0002c903000a1030 port 1: 0x0021, 0xffff",
-        "#   go on when 1 port shows this",
+        "#   continue when 1 port shows this",
     ]
     assert "--request POST" in steps[0]
 

@@ -231,7 +231,7 @@ def test_a_full_counter_proves_nothing() -> None:
     with tool(net, timeout=0.1) as fabric, listening(net):
         fabric.ring = ring
         [trouble] = fabric.sweep().troubles
-        assert "LinkDownedCounter of the port before it is full" in trouble.error
+        assert "LinkDownedCounter of the port before it is at its maximum" in trouble.error
         net.set_sm("node01 mlx4_0")
         assert_whole(net, fabric.sweep())
 

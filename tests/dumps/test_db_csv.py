@@ -126,12 +126,12 @@ END_PORTS
 @pytest.mark.parametrize(
     ("row", "line", "text"),
     [
-        ("0x1,1,secret,0", 7, "MKey is no number"),
+        ("0x1,1,secret,0", 7, "MKey is not a number"),
         ("0x1,1,0x5ec2e7,70000", 7, "PKeyViolations has a value that this field cannot have"),
         ("0x1,1,0x5ec2e7", 7, "another number of values"),
         ("0x0,1,0x5ec2e7,0", 7, "NodeGuid is 0"),
         ("0x1,,0x5ec2e7,0", 7, "PortNum is missing or empty"),
-        ("0x1,1,0x5ec2e7,0\n0x1,1,0x5ec2e7,0", 8, "this port was there before"),
+        ("0x1,1,0x5ec2e7,0\n0x1,1,0x5ec2e7,0", 8, "this port appears twice"),
         ("START_X", 7, "a section begins inside another one"),
         ("END_NODES", 7, "does not belong to the section"),
     ],

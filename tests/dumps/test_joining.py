@@ -59,7 +59,9 @@ def test_a_port_that_cannot_be(port: str, text: str) -> None:
 
 
 def test_a_table_whose_port_is_not_named() -> None:
-    with pytest.raises(FileFormatError, match=r"pkeys\.txt:9: a P_Key table does not say whose it is: name its port"):
+    with pytest.raises(
+        FileFormatError, match=r"pkeys\.txt:9: a P_Key table does not say which port it belongs to: name the port"
+    ):
         bring("keyed.cache", "pkeys.txt")
     with pytest.raises(FileFormatError, match="this file is something else"):
         import_files([], SECRET, [TableOf("1", DUMPS / "keyed.cache")])

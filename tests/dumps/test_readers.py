@@ -156,8 +156,15 @@ def test_node_records_say_who_and_how_many_entries() -> None:
     assert node.port(0).occupied is not None
 
 
+@pytest.mark.parametrize("space", ["\x1f", "\u2003", "\t"])
+def test_p_keys_may_stand_behind_any_white_space(tmp_path: Path, space: str) -> None:
+    text = (DUMPS / "pktr.txt").read_text().replace("0x7fff ", f"{space}0x7fff ")
+    read, expected = (bring("nr.txt", file).fabric.nodes[0].port(0) for file in (write(tmp_path, text), "pktr.txt"))
+    assert read.occupied == expected.occupied is not None
+
+
 def test_a_refusal_of_the_sa_is_no_file_to_import() -> None:
-    with pytest.raises(ValueError, match="is none of the files"):
+    with pytest.raises(ValueError, match="is not a file that can be imported"):
         bring("ibnetdiscover.txt", "pktr-no.txt")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -17,8 +17,8 @@ from tests.fuzz.judge import Judge
 from tests.fuzz.target import Target
 
 FOLDER = DATA / "fuzz"
-MOST_BYTES = 24 << 10
-"""Of the inputs that are kept for one target."""
+MOST_BYTES = 12 << 10
+"""Of the file of one target."""
 _ROOM = "/ibkeys/"
 
 Arc = tuple[str, int, int]
@@ -53,14 +53,18 @@ def keep(target: Target, inputs: Iterable[bytes], folder: Path = FOLDER) -> int:
         gain = waiting.pop(best)
         if not gain:
             break
-        if size + len(best) <= MOST_BYTES:
-            size += len(best)
+        if size + len(_line(best)) <= MOST_BYTES:
+            size += len(_line(best))
             chosen.append(best)
             waiting = {each: left - gain for each, left in waiting.items()}
     folder.mkdir(parents=True, exist_ok=True)
-    lines = "".join(f"{json.dumps(each.decode('latin-1'))}\n" for each in sorted(chosen))
-    (folder / f"{target.name}.jsonl").write_text(lines)
+    (folder / f"{target.name}.jsonl").write_text("".join(map(_line, sorted(chosen))))
     return len(chosen)
+
+
+def _line(data: bytes) -> str:
+    """Return the line of an input."""
+    return f"{json.dumps(data.decode('latin-1'))}\n"
 
 
 def arcs(target: Target, data: bytes) -> set[Arc]:
@@ -87,8 +91,3 @@ def arcs(target: Target, data: bytes) -> set[Arc]:
         finally:
             sys.settrace(former)
     return found
-
-
-def sizes(targets: Sequence[Target]) -> dict[str, int]:
-    """Return how many bytes are committed for each target."""
-    return {each.name: sum(map(len, kept(each))) for each in targets}

@@ -12,7 +12,7 @@ from tests.fuzz.mutate import mutate
 from tests.fuzz.seeds import MOST_BYTES, begin_with, kept
 from tests.sample import SOAK
 
-MORE_IN_SOAK = 200
+MORE_IN_SOAK = 50
 COUNTED_EACH = 50
 """Of so many inputs the operations and the memory of one are counted."""
 

@@ -133,7 +133,7 @@ def test_a_file_without_lines_gets_them_and_one_with_them_stays() -> None:
     [
         (LINES, WANTED, []),
         (LINES, KeyLines(KEY), []),
-        (b"", WANTED, ["m_key is not set", "level is not set, which is 0; the ports have 2", "period is not set"]),
+        (b"", WANTED, ["m_key is not set", "level is not set, which means 0; the ports have 2", "period is not set"]),
         (b"m_key 0\n", KeyLines(KEY), ["m_key is 0: an OpenSM that starts with it removes every M_Key"]),
         (b"m_key 77\n", KeyLines(KEY), ["m_key is another key"]),
         (LINES + b"m_key_protection_level 1\n", WANTED, ["m_key_protection_level is 1; the ports have 2"]),

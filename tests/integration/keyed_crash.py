@@ -141,7 +141,7 @@ class KeyedScene:
     def _goes_back(self, what: str, former: Setting) -> str:
         """Go back, and return what ibkeys said; "" where keys are mixed, and that was refused."""
         code, said = self.run([COMMANDS[what][0], "--abort"])
-        if code == REFUSED and "can only go forward" in said:
+        if code == REFUSED and "can only be finished" in said:
             return ""
         assert code == 0, said
         assert (self.key(), self.said_in_confs()) == (former, {former})

@@ -126,7 +126,7 @@ def test_records_of_the_sa_are_the_words_of_the_sm(dumped: Dumped) -> None:
         assert mine.files[mine.origins[port, "P_KeyTable"]].is_sm
         assert not mine.files[mine.origins[port, "PortInfo"]].is_sm  # the cache has what the port answered
     assert {each["sm_word"] for each in document["files"] if each["kind"] == "saquery"} == {True}
-    assert "the SM's word" in dumped.fabric.ibkeys("pkey-show", "--all", "--from", "imported.db").stderr
+    assert "as the SM reported it" in dumped.fabric.ibkeys("pkey-show", "--all", "--from", "imported.db").stderr
 
 
 def test_keys_of_a_cache_become_the_fingerprints_of_a_live_snapshot() -> None:

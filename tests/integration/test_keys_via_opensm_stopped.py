@@ -81,7 +81,7 @@ def refuse_while_it_is_dead(opensm: KeyedOpensm) -> None:
     assert "sm-repair" in said
     code, said = opensm.ibkeys("mkey-rotate", "--abort")
     assert code == 4, said
-    assert ("can only go forward" in said) == (opensm.number_of_keys() > 1)
+    assert ("can only be finished" in said) == (opensm.number_of_keys() > 1)
     code, said = opensm.ibkeys("mkey-rotate")
     assert code == 4, said
     assert "is not finished" in said
@@ -138,7 +138,7 @@ def assert_no_way_back_while_keys_are_mixed(opensm: KeyedOpensm, command: str) -
     if opensm.number_of_keys() > 1:
         code, said = opensm.ibkeys(command, "--abort")
         assert code == 4, said
-        assert "can only go forward" in said
+        assert "can only be finished" in said
 
 
 @pytest.mark.parametrize("command", STEPS)
@@ -219,7 +219,7 @@ def test_where_opensm_never_reads_its_file_nothing_is_armed_and_the_run_waits_fo
             conf.write_text(CONF)
             code, said = opensm.ibkeys("mkey-deploy", *CLOSED, "--wait", "1", "-v")
             assert code == 3, said
-            assert "no further port took it" in said
+            assert "no further port changed" in said
             assert "which has its former values again" in said
             assert conf.read_text() == CONF + NO_KEY
             assert opensm.mode(conf) == 0o600

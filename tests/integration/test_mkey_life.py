@@ -51,10 +51,11 @@ class Life:
         return {name: value for name, value in port.items() if name.startswith("m_key")}
 
     def wait(self, seconds: float) -> None:
-        """Let time pass between two runs: the state file says when it was written."""
-        document = json.loads(self.state.read_text())
+        """Let time pass between two runs: the last line of the state file says when it was written."""
+        *earlier, last = self.state.read_text().splitlines(keepends=True)
+        document = json.loads(last)
         document["wall"] -= seconds
-        self.state.write_text(json.dumps(document))
+        self.state.write_text("".join([*earlier, json.dumps(document) + "\n"]))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 from contextlib import ExitStack
@@ -102,6 +103,9 @@ def test_keys_of_files_and_what_the_output_shows_of_them(served: Subnet, stack: 
         words += [f"--new-{kind.replace('_', '-')}", f"@{path}"]
     dry = served.ibkeys("smkey-rotate", "--dry-run", *words, "-K")
     assert (dry.returncode, dry.stdout.splitlines()[-1]) == (1, "dry run: nothing was changed")
+    planned = json.loads(served.ibkeys("smkey-rotate", "--dry-run", *words, "-K", "-f", "json").stdout)
+    assert (planned["dry_run"], planned["applied"], set(planned["keys"].values())) == (True, False, {None})
+    assert [file["changes"] for file in planned["files"]] == [{"sm_key": "default", "sa_key": "default"}]
     refused = served.ibkeys("smkey-rotate", *words)
     assert (refused.returncode, "no terminal" in refused.stderr) == (4, True)
     assert not (served.folder / "stores" / "keys.db").exists() or stored(served.folder / "stores") == []
@@ -109,7 +113,7 @@ def test_keys_of_files_and_what_the_output_shows_of_them(served: Subnet, stack: 
     assert done.returncode == 0, done.stderr
     assert [f"{kind}: {key.hex()}" in done.stdout for kind, key in given.items()] == [True, True]
     assert current(served.folder / "stores") == given
-    shown = dry.stdout + dry.stderr + refused.stdout + refused.stderr
+    shown = dry.stdout + dry.stderr + json.dumps(planned) + refused.stdout + refused.stderr
     assert not any(key.hex()[2:] in shown for key in given.values())
 
 

@@ -97,7 +97,7 @@ def test_a_whole_story(tmp_path: Path) -> None:
         assert (
             "receive_response_headers.complete return_value=(b'HTTP/1.1', 302, b'Found', <headers not shown>)" in said
         )
-        assert "a redirect, which is not followed" in said
+        assert "a redirect; redirects are not followed" in said
         over.mock.answer = None
         over.token.write_text("a-token-that-was-revoked\n")
         watched.said.append(watched.run(3, "plan", "--policy", over.url).encode())

@@ -66,7 +66,7 @@ def test_what_nobody_confirmed_goes_back(other: OtherHost) -> None:
         _, said = process.communicate(timeout=RUN_TIMEOUT)
     assert process.returncode == 3
     assert "not confirmed: rolling back" in said
-    assert "cannot be told" not in said
+    assert "could not be reached" not in said
     assert other.running.policy.read_text() == TENANTS
     assert tables(other.served) == before
 

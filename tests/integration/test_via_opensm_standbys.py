@@ -93,7 +93,7 @@ def test_self_is_refused_where_it_is_new_and_said_where_it_stands(served: Subnet
     stands = plan(served, BY_GUID_GREEN + "Sm=0x60 : SELF=full ;\n")
     done = via(served, stands)
     assert done.returncode == 0, done.stderr
-    assert "the policy names SELF, as it did before" in done.stderr
+    assert "the policy already used SELF" in done.stderr
     assert running[1].policy.read_text().startswith(BY_GUID_GREEN)
 
 

@@ -121,20 +121,18 @@ def test_what_put_does_not_carry_is_told_before_and_what_it_loses_afterwards(ver
         kept.name, kept.qos, kept.ip_over_ib = "lustre", {**QOS, "mtu_limit": 4}, False
         over.mock.put_resets, over.mock.version = True, version
         parts = "mtu_limit, service_level, rate_limit"
-        parts = (
-            f"does not carry {'' if version == '6.23.1-6' else 'name, '}{parts}: whether UFM keeps them is not known"
-        )
+        parts = f"but not {'' if version == '6.23.1-6' else 'name, '}{parts}: it is not known whether UFM keeps"
         done = over.apply(over.served.folder / "plan.json", "--dry-run")
         assert parts in done.stderr
         assert over.mock.changes == 0
         done = over.apply()
         assert done.returncode == 0, done.stderr
-        lost = "mtu_limit 2 instead of 4: give that back in UFM"
+        lost = "mtu_limit 2 instead of 4: restore that in UFM"
         if version == "6.23.1-6":
             assert kept.name == "lustre"
         else:
             lost = f"name api_pkey_0x10 instead of lustre, {lost}"
-        assert f"/resources/pkeys/0x10: UFM made the change and now has {lost}" in done.stderr
+        assert f"/resources/pkeys/0x10: UFM made the change, but now has {lost}" in done.stderr
         assert not kept.ip_over_ib, "that is carried"
 
 

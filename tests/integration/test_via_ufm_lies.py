@@ -21,7 +21,7 @@ def test_a_ufm_that_says_yes_and_never_syncs_ends_with_exit_3_and_names_the_port
         assert done.returncode == 3
         assert ": node[02-03] mlx4_0, MF0;switch-a:IS5023/U1 port 2-3\n" in done.stderr
         assert "1 s without progress, although UFM has stored it" in done.stderr
-        assert "look whether UFM's SM runs, is master, and took over the partitions" in done.stderr
+        assert "check whether UFM's SM runs, is master, and has read the partitions" in done.stderr
         assert "node04" not in done.stderr
         assert (stored(over.mock), sets(over)) == ({0x10: {2: "full", 3: "full"}}, before)
         over.mock.syncs = True
@@ -96,7 +96,7 @@ def test_what_another_stored_since_the_plan_is_named() -> None:
         done = over.apply()
         assert done.returncode == 4
         assert "interlock stale" in done.stderr
-        assert "is full of 0x10 in UFM and none on the wire" in done.stderr
+        assert "is full of 0x10 in UFM and none on the port" in done.stderr
         assert over.mock.changes == 0
 
 
@@ -114,7 +114,7 @@ def test_what_ufm_has_and_its_sm_never_wrote_is_drift() -> None:
         done = over.apply()
         assert done.returncode == 4
         assert "refused by interlock drift" in done.stderr
-        assert "is full of 0x10 in UFM and none on the wire" in done.stderr
+        assert "is full of 0x10 in UFM and none on the port" in done.stderr
         assert over.mock.changes == 0
 
 

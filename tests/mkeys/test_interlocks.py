@@ -183,7 +183,7 @@ def test_the_sa_key_of_a_configuration_on_this_host_is_no_m_key(host: Path) -> N
 def test_one_that_cannot_be_read_is_not_taken_for_a_good_one(host: Path) -> None:
     host.mkdir()
     [objection] = found_on_host(subnet("two-switch"), SAME, KEY)
-    assert "it is not known whether it has the new M_Keys" in objection.message
+    assert "it is not known whether this file has the new M_Keys" in objection.message
 
 
 def test_a_simulated_subnet_has_nothing_to_do_with_this_host(host: Path) -> None:

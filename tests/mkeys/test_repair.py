@@ -173,7 +173,7 @@ def test_what_is_behind_a_closed_switch_is_named_too(lab: Lab) -> None:
     behind = [port.peer for port in closed.ports[1:] if port.peer is not None and not port.peer.node.is_switch]
     assert len(reasons) == 1 + len(behind)
     for port in behind:
-        assert reasons[f"0x{port.guid:016x}"] == "it was not asked: no link that was found leads to it"
+        assert reasons[f"0x{port.guid:016x}"] == "it was not queried: no link that was found leads to it"
         assert not port.m_key_violations
     assert not done.troubles
 

@@ -139,8 +139,8 @@ def test_records_that_contradict_each_other_are_not_believed() -> None:
     found = keys_of(net, twice)
     assert len(found.m_keys) == len(keys) - 1
     assert [line.rpartition(": ")[2] for line in found.warnings] == [
-        "1 ports of which it says two things",
-        "1 ends of which it says two links",
+        "1 ports about which it contradicts itself",
+        "1 link ends for which it names two links",
     ]
 
 

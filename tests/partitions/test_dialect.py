@@ -23,7 +23,7 @@ def test_upstream_refuses_the_word_and_for_nvidia_it_is_not_checked() -> None:
     assert judged.accepted
     (problem,) = [each for each in lint(judged) if each.code == "not-checked"]
     assert (problem.line, problem.column, problem.severity) == (2, 11, "warning")
-    assert "'ALL_VCAS' is no keyword of upstream OpenSM" in problem.message
+    assert "'ALL_VCAS' is not a keyword of upstream OpenSM" in problem.message
     assert "not checked" in problem.message
     assert "refuse" not in problem.message.lower()
     assert to_json(judged, lint(judged))["accepted"] is None

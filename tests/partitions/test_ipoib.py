@@ -119,7 +119,7 @@ def test_a_default_partition_with_a_group_that_nobody_asked_for_may_be_a_refused
         ("mtu=5", {}, ("mtu",), "MTU 2048 bytes, the policy says 4096 bytes"),
         ("rate=7", {"rate": 3}, ("rate",), "rate 10 Gb/s, the policy says 40 Gb/s"),
         ("", {"rate": 63}, ("rate",), "rate no rate code (63), the policy says 10 Gb/s"),
-        ("sl=3", {}, ("sl",), "SL 0, the policy says 3 (OpenSM heeds sl= only with QoS on)"),
+        ("sl=3", {}, ("sl",), "SL 0, the policy says 3 (OpenSM uses sl= only with QoS on)"),
         ("sl=3", {"sl": 2}, ("sl",), "SL 2, the policy says 3"),
         ("Q_Key=0x80000b1b", {}, ("q_key",), "Q_Key 0x00000b1b, the policy says 0x80000b1b"),
         ("", {"pkey": "0x0012"}, ("pkey",), "P_Key 0x0012, the policy says 0x8012 (a group's P_Key has the full bit)"),

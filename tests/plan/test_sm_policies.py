@@ -363,9 +363,9 @@ def test_what_opensm_would_not_make_of_the_policy_is_refused() -> None:
     other = [replace(each, after={0: PKey(0x7FFF)}) if each.port == port_id(A) else each for each in found]
     with pytest.raises(UsageError, match=r"would make 0x7fff, 0x8002 of the policy, and the plan has 0x7fff there"):
         policies_between(old, new, other, SM, SmOptions(), DIGEST)
-    with pytest.raises(UsageError, match="port 0x000000000000beef is not an end port that the plan's fabric has"):
+    with pytest.raises(UsageError, match="port 0x000000000000beef is not an end port of the plan's fabric"):
         policies_between(old, new, found, 0xBEEF, SmOptions(), DIGEST)
-    with pytest.raises(FileFormatError, match="the policy has no text that OpenSM could be given"):
+    with pytest.raises(FileFormatError, match="the policy has no text to give to OpenSM"):
         policies_between(old, pin(new), found, SM, SmOptions(), DIGEST)
     with pytest.raises(FileFormatError, match="nothing was read from it"):
         policies_between(old, parse_policy("X=oops : ALL ;"), found, SM, SmOptions(), DIGEST)

@@ -69,7 +69,7 @@ def test_a_blank_line_and_a_comment_do_nothing(subnet: Subnet) -> None:
         ("seed -1", "is not a seed"),
         ("packet a b pkey=0x10000", "is not a P_Key"),
         ("packet a b pkey=1 pkey=2", "given twice"),
-        ("packet a b qkey=1", "go together"),
+        ("packet a b qkey=1", "must be given together"),
         ("packet a b sl=1", "write pkey=, qkey= or expects="),
         ("nvram a gkey on", "write mkey or pkey"),
         ("events x", "is not a number of events"),

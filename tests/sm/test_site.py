@@ -48,7 +48,7 @@ def test_without_one_master_that_is_seen_it_is_refused(
 
 def test_a_host_that_was_named_twice_is_told_from_one_that_was_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     twice = tuple(cast(Any, SimpleNamespace(name=f"OpenSM on {name}", port_guid=1)) for name in ("sm1", "sm1.example"))
-    with pytest.raises(Refused, match=r"is seen as OpenSM on sm1, OpenSM on sm1\.example") as refused:
+    with pytest.raises(Refused, match=r"was found as OpenSM on sm1, OpenSM on sm1\.example") as refused:
         ask(monkeypatch, [manager(1, "master")], HostReport("", twice))
     assert refused.value.interlock == "master"
 
@@ -56,7 +56,7 @@ def test_a_host_that_was_named_twice_is_told_from_one_that_was_not_seen(monkeypa
 def test_a_standby_that_is_seen_twice_gets_no_key() -> None:
     twice = tuple(cast(Any, SimpleNamespace(name=f"OpenSM on {name}", port_guid=2)) for name in ("a", "b"))
     standby = manager(2, "standby")
-    with pytest.raises(Refused, match="the SM at port 2 is seen as OpenSM on a, OpenSM on b"):
+    with pytest.raises(Refused, match="the SM at port 2 was found as OpenSM on a, OpenSM on b"):
         refuse_strangers([(standby, cast(Any, "one of them"))], [HostReport("", twice)], "would")
 
 

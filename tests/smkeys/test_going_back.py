@@ -115,7 +115,7 @@ def test_somebody_elses_edit_in_the_middle_stays(three: MadeUpSite, monkeypatch:
             raise HostRefused("it runs no more", "sm2")
 
     three.before_each = edit
-    with pytest.raises(Incomplete, match="somebody else changed it in the meantime; it stays as it is"):
+    with pytest.raises(Incomplete, match="somebody else changed it in the meantime; it is left unchanged"):
         three.run(monkeypatch)
     assert three.confs()[1] == theirs
     three.before_each = lambda step: None

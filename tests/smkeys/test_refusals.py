@@ -65,7 +65,7 @@ def test_an_opensm_that_was_started_again_meanwhile_is_not_told(three: MadeUpSit
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"sm_key": SMKey(0)}, "the new sm_key is 0, which is no key"),
+        ({"sm_key": SMKey(0)}, "the new sm_key is 0, which gives no protection"),
         ({"sa_key": SMKey(1)}, "the new sa_key is 1, the default"),
         ({"sa_key": A, "sm_key": A}, "are the same"),
     ],

@@ -153,6 +153,18 @@ def test_damaged_file_is_one_line_with_advice(tmp_path: Path) -> None:
     assert "damaged" in one_line(error)
 
 
+def test_what_sqlite_quotes_of_a_damaged_table_is_one_line(tmp_path: Path) -> None:
+    """SQLite's own message shows the text of the table as it stands in the file: with its line feeds, and damage."""
+    steps = ("CREATE TABLE a (x TEXT CHECK (x IN ('one', '\x07two')),\n  y INTEGER)",)
+    path = tmp_path / "a.db"
+    Database(path, Schema("test store", 0x1234, (steps,))).close()
+    path.write_bytes(path.read_bytes().replace(b"'one'", b"'\x1bone"))
+    with pytest.raises(StoreError) as error:
+        Database(path, Schema("test store", 0x1234, (steps,)))
+    assert "the test store is damaged (malformed database schema (a)" in one_line(error)
+    assert str(error.value).isprintable()
+
+
 def test_directory_and_device_are_no_store(tmp_path: Path) -> None:
     for path in (tmp_path, Path("/dev/null")):
         with pytest.raises(StoreError) as error:

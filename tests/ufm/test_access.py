@@ -59,7 +59,7 @@ def test_a_url_that_is_none(text: str) -> None:
 
 
 def test_plain_http_to_this_host_goes_through_no_other_host() -> None:
-    with pytest.raises(UsageError, match="whoever listens"):
+    with pytest.raises(UsageError, match="anyone who listens"):
         UfmAccess.of("http://localhost:1", UfmToken(TOKEN), proxy="http://proxy.example:3128")
 
 

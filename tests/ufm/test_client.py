@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.errors import IbkeysError, UfmNotReached, UfmRefused
+from ibkeys.errors import IbkeysError, UfmNotReached, UfmRefused, UsageError
 from ibkeys.ufm.client import Deadline, UfmClient
 from ibkeys.ufm.rest import Ufm, adding
 from tests.ufm.exchange import JSON, A, access, answers, page
@@ -28,7 +28,11 @@ from tests.ufm.mock import Mock, ufm
         (answers(200, JSON, b'"text"'), UfmNotReached, "not a list of partitions"),
         (answers(200, JSON, b""), UfmNotReached, "is not JSON"),
         (answers(404, JSON, b""), UfmNotReached, "404"),
-        (answers(301, {"Location": "http://elsewhere.invalid/"}, b""), UfmRefused, "redirect, which is not followed"),
+        (
+            answers(301, {"Location": "http://elsewhere.invalid/"}, b""),
+            UfmRefused,
+            "redirect; redirects are not followed",
+        ),
         (answers(302, {"Location": "/ufmRest/login"}, b""), UfmRefused, "redirect"),
         (answers(401, {}, b""), UfmRefused, "does not accept this token"),
         (answers(403, JSON, b'{"detail": "not yours"}'), UfmRefused, "not yours"),
@@ -51,6 +55,13 @@ def test_a_wrong_token_is_refused_and_not_repeated(mock: Mock) -> None:
         Ufm(access(mock, "another-token-0815")).partitions()
     assert "0815" not in str(caught.value)
     assert caught.value.status == 401
+
+
+def test_an_httpx_that_is_too_old_is_named(mock: Mock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("httpx.__version__", "0.23.3")  # of Debian 12
+    with pytest.raises(UsageError, match=r"needs httpx 0\.26 or later, and this is 0\.23\.3"):
+        Ufm(access(mock)).partitions()
+    assert not mock.log
 
 
 def test_an_answer_without_end_is_cut_off(mock: Mock) -> None:
@@ -96,7 +107,7 @@ def test_a_silent_server_is_given_up_and_a_lost_change_is_not_known(mock: Mock) 
         return True
 
     mock.answer = answer
-    with pytest.raises(UfmNotReached, match="whether the change was made is not known"):
+    with pytest.raises(UfmNotReached, match="it is not known whether the change was made"):
         Ufm(access(mock, timeout=0.3)).make(adding(0x11, [A], ip_over_ib=True, index0=False))
     assert len(mock.log) == 1, "a change is never repeated blindly"
 

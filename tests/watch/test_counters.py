@@ -105,7 +105,7 @@ def test_what_traps_told_of_is_not_told_again() -> None:
         host(net, 3).p_key_violations += 40
         (event,) = counters.compare(*read(fabric), TIME)
     assert (event.count, event.value) == (41, 42)
-    assert event.detail == "by 41 since the last reading, of which traps reported 1"
+    assert event.detail == "by 41 since the last reading; traps reported 1 of them"
 
 
 def test_a_port_that_could_not_be_read_is_compared_when_it_can_again() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 WAIT: Final = 60.0
-"""Seconds without progress after which a subnet manager is told once more where it can be, and then given up."""
+"""Seconds without progress after which a subnet manager is signalled once more where it can be, and then given up."""
 
 
 @dataclass(frozen=True, slots=True)

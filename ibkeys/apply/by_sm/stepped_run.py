@@ -75,7 +75,7 @@ class SteppedRun(ABC):
         """
 
     def report_of(self, step: PolicyStep) -> Callable[[int, int], None]:
-        """Return what is told how far a step is."""
+        """Return the function that is called with the progress of a step."""
         progress = self.progress
         return (lambda done, whole: None) if progress is None else lambda done, whole: progress(step.name, done, whole)
 

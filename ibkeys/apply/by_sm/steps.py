@@ -1,4 +1,4 @@
-"""The policies of a change, and what the wire shows after each: an apply, a rewriting of all tables, an undo.
+"""The policies of a change, and what the ports show after each: an apply, a rewriting of all tables, an undo.
 
 What OpenSM makes of a policy is predicted for end ports (`ibkeys.partitions.sweeps`) and their leaf ports.
 """
@@ -137,7 +137,7 @@ class Prediction:
         return after
 
     def not_enforcing(self, ends: Mapping[int, Placement]) -> Iterator[PortKey]:
-        """Yield the leaf ports that OpenSM lets enforce nothing: what it copies there fills the table to the end.
+        """Yield the leaf ports that OpenSM does not let enforce: its copy fills their table to the end.
 
         *ends*: the tables of end ports by port GUID.
         """

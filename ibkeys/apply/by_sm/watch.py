@@ -1,4 +1,4 @@
-"""Waiting for OpenSM: the wire is read until it is as predicted. Nothing else proves that a policy is in force.
+"""Waiting for OpenSM: the ports are read until they are as predicted. Nothing else proves that a policy is in force.
 
 OpenSM's log is written late, its list of links only after a sweep without errors, and what its SA tells is its memory.
 So every table that is to change is read again and again, and once all of them are right, every other one too.
@@ -87,8 +87,8 @@ class Watched:
 
 @dataclass(slots=True)
 class Watch:
-    """Reads ports until they are as expected. ``check``: called often, raises to stop; ``report``: told how many of the
-    ports that are to change are right, and how many these are."""
+    """Reads ports until they are as expected. ``check``: called often, raises to stop; ``report``: called with the
+    number of changing ports that are right, and the number of all changing ports."""
 
     writer: Writer
     targets: Mapping[PortKey, Target]

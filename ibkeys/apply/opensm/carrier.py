@@ -1,9 +1,9 @@
 """The OpenSM carrier: policies take the place of the master's own, one after the other, and OpenSM writes the tables.
 
 One step: the former bytes are in the journal; the new file is beside the old one, complete and on disk, and takes its
-place, at the standbys first; SIGHUP; the wire is read until it is as predicted. Before each file and each signal it is
-checked again whether it is the same process, the same one master, and nobody else has written a file in the meantime.
-Source: osm_state_mgr.c, osm_pkey_mgr.c, osm_prtn_config.c; a running OpenSM, observed.
+place, at the standbys first; SIGHUP; the ports are read until they are as predicted. Before each file and each signal
+it is checked again whether it is the same process, the same one master, and nobody else has written a file in the
+meantime. Source: osm_state_mgr.c, osm_pkey_mgr.c, osm_prtn_config.c; a running OpenSM, observed.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ class OpensmCarrier:
         """Return what is left, with what OpenSM will make of it. Finds the master, and looks at its files.
 
         Raises UsageError where this change cannot go this way, FileFormatError for a policy that OpenSM would refuse,
-        Refused where a file cannot be replaced or OpenSM not be told, and FileError, HostNotReached.
+        Refused where a file cannot be replaced or OpenSM not be signalled, and FileError, HostNotReached.
         """
         if self._writer.fabric.is_simulated:
-            raise UsageError("a simulated subnet has no OpenSM on any host; leave --via out")
+            raise UsageError("a simulated subnet has no OpenSM on any host; omit --via")
         assert survey.topology is not None
         self._site = site = find_site(self._writer, self._reached, survey.topology)
         files = distinct([PolicyFile.of(place) for place in site.places])
@@ -113,7 +113,8 @@ class OpensmCarrier:
         ]
 
     def breaks(self, wanted: PartitionPlan | Former, remaining: Remaining) -> tuple[Break, ...]:
-        """Return who is cut because ports wait for each other in a circle; of the rollback only that it may cut."""
+        """Return the ports that are disconnected because ports wait for each other in a circle; for the rollback only
+        that it may disconnect some."""
         return self._course.breaks
 
     def kept(self) -> Mapping[str, Any]:
@@ -208,8 +209,8 @@ class OpensmCarrier:
     def _put_former(
         self, undo: Operation, ways: Mapping[FileKey, Way], failed: list[Failed]
     ) -> tuple[list[FileEntry], bool]:
-        """Put back what can be restored; return that, and whether OpenSM may be told: what somebody else wrote into the
-        master's file would come into force."""
+        """Restore what can be restored. Return the files restored, and whether OpenSM may be signalled: if somebody
+        else changed the master's file, the signal would apply that change."""
         entries, may_tell = [], True
         for file in self._course.files:
             if file.key not in ways:
@@ -219,7 +220,7 @@ class OpensmCarrier:
             try:
                 file.seen = file.machine.look(file.path)
                 if file.key != key:
-                    raise FileChanged(f"{file.path}: leads to {file.name} now, no longer to {key[1]}")
+                    raise FileChanged(f"{file.path}: now leads to {file.name}, no longer to {key[1]}")
                 for content in steps_back([file], ways, at_once=True):
                     entry = file.put(undo, content[file.key])
                     entries += [entry] if entry is not None else []
@@ -232,8 +233,8 @@ class OpensmCarrier:
         return entries, may_tell  # of the master's file, which is the last one
 
     def _prove_back(self, read: Policy | None, former: Policy | None, touched: Collection[PortKey]) -> Iterator[Failed]:
-        """Yield the ports that do not become what the *former* policy says. *touched*: the ports that the operation was
-        at; what has drifted elsewhere, from the policy that OpenSM has *read*, is not examined."""
+        """Yield the ports that do not return to what the *former* policy says. *touched*: the ports that the operation
+        changed. Ports elsewhere that drifted from the policy that OpenSM has *read* are not examined."""
         survey = self._prediction.survey
         silent = read_again(self._writer, survey.targets.values())
         prediction = Prediction(survey, self._site.options, self._site.manager.guid)

@@ -140,8 +140,9 @@ class Planning:
             made, planned = ({*each.values()} for each in (last[target.port.guid].entries, table.after))
             if made != planned:
                 raise UsageError(
-                    f"{target.id}: the policy has more P_Keys for it than its table has entries, and OpenSM would "
-                    f"leave out different ones than the plan does ({named(sorted(made ^ planned))}); give it fewer"
+                    f"{target.id}: the policy gives it more P_Keys than its table has entries, and OpenSM "
+                    f"would leave out other P_Keys than the plan does ({named(sorted(made ^ planned))}); "
+                    "remove some of them"
                 )
 
     def _take_on(self, goal: dict[PortKey, Entries], plan: PartitionPlan, new: Policy) -> None:
@@ -158,8 +159,9 @@ class Planning:
                 late.append(target.id)
         if late:
             self.site.notes.append(
-                f"{counted(len(late), 'port')} that the plan does not name {'gets' if len(late) == 1 else 'get'} what "
-                f"the policy says, because OpenSM applies it to every port: {named(late)}"
+                f"{counted(len(late), 'port')} that the plan does not name also "
+                f"{'changes' if len(late) == 1 else 'change'}, because OpenSM applies the policy to every "
+                f"port: {named(late)}"
             )
 
     def _set_drift_aside(self, course: Course, plan: PartitionPlan, new: Policy, former: Former | None) -> None:
@@ -230,7 +232,7 @@ class Planning:
         first = {file.key: ways[file.key][0] for file in self.files}
         tables = self.prediction.follow(parsed(each[master]) for each in contents or [first])
         if not contents and former.files and tables[-1] != course.start:
-            contents = [first]  # the file is back, and OpenSM was not told
+            contents = [first]  # the file is back, and OpenSM was not signalled
         names = ["between"] * (len(contents) - 1) + ["former"]
         self.site.notes += _of_moved_groups(groups_that_move(self.site.policy, parsed(ways[master][0])))
         others = list(self._not_given_back(former, tables[-1]))
@@ -240,10 +242,10 @@ class Planning:
             course.objections.append(
                 Objection(
                     "drift",
-                    f"{counted(len(others), 'port')} would not return to its state before the operation: "
-                    f"{named(others)}",
-                    "The former policy says otherwise, and the port had drifted from it, or is new. A port that the "
-                    "operation did not change would not keep what it has now.",
+                    f"{counted(len(others), 'port')} would not return to the former state: {named(others)}",
+                    "The former policy gives such a port other P_Keys: the port had drifted from that "
+                    "policy, or is new. The port would lose its current P_Keys, even if the operation "
+                    "did not change them.",
                 )
             )
         if contents and self.settings.had_gaps and not self.settings.at_once:

@@ -60,11 +60,12 @@ class Guards:
             try:
                 guard.waiting()
             except IbkeysError as error:
-                problems.append(f"{error}; its guard rolls back when it hears nothing for too long")
+                problems.append(f"{error}; the guard on that host rolls back if it is not contacted in time")
         return problems
 
     def end(self, confirmed: bool) -> list[str]:
-        """End them; return what is wrong, in words: a guard that rolls back although the change is *confirmed*."""
+        """Stop the guards. Return the problems in words, such as a guard that rolls back although the change is
+        *confirmed*."""
         problems = []
         for (host, path), guard in self.by_file.items():
             try:

@@ -26,7 +26,9 @@ def objections_to_edits(site: Site, prediction: Prediction, is_ours: bool) -> It
     edits = [site.unread_edit("options")]
     policy = "" if is_ours else site.unread_edit("policy")
     if policy and not site.policy_was_written and prediction.follow([site.policy])[0] == prediction.now:
-        site.notes.append(f"{policy}; only its mode or owner is new: its P_Keys are already in force")
+        site.notes.append(
+            f"{policy}; only the mode or owner of the file changed: the P_Keys in it are already in force"
+        )
     elif policy:
         edits.append(policy)
     edits = [edit for edit in edits if edit]
@@ -80,15 +82,15 @@ def objections_to_self(site: Site, new: Policy) -> Iterator[Objection]:
         return
     if wanted <= there:
         site.notes.append(
-            "the policy names SELF, as it did before: after a takeover the former master's port loses what SELF gave it"
+            "the policy already used SELF: after a takeover the former master's port loses the P_Keys that SELF gave it"
         )
         return
     listed = ", ".join(f"0x{base:04x}" for base in sorted(wanted - there))
     yield Objection(
         "self-takeover",
-        f"the policy names SELF in {listed}, where it did not before, and {counted(site.others, 'other SM')} may take "
-        "over: name both ports by their GUIDs",
-        "SELF then means the port of that SM, and the present master's port loses what SELF gave it.",
+        f"the policy newly uses SELF in {listed}, and {counted(site.others, 'other SM')} may take over: "
+        "name both ports by their GUIDs",
+        "SELF then means the port of the new master, and the present master's port loses the P_Keys that SELF gave it.",
     )
 
 
@@ -102,9 +104,9 @@ def _named_self(policy: Policy | None) -> frozenset[int]:
 
 @dataclass(slots=True)
 class Drift:
-    """Where the wire is not what OpenSM wrote. ``lasting``: ports of this change that OpenSM would not write in it,
-    ``elsewhere``: other ones; ``aside``: the GUIDs of the end ports of both, ``of_change``: of those
-    that the plan names; ``mended``: how many OpenSM writes; ``guids``: of all."""
+    """Where the ports differ from what OpenSM wrote. ``lasting``: ports of this change that OpenSM would not write in
+    it, ``elsewhere``: other ones; ``aside``: the GUIDs of the end ports of both, ``of_change``: of those that the plan
+    names; ``mended``: how many OpenSM writes; ``guids``: of all."""
 
     lasting: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
@@ -121,8 +123,8 @@ class Drift:
                 "drift",
                 f"{counted(count, 'port')} of this change {'does' if count == 1 else 'do'} not match OpenSM's policy: "
                 f"{named(self.lasting)}; --rewrite makes it rewrite every table first",
-                f"OpenSM takes {'it' if count == 1 else 'them'} to be right and would not write "
-                f"{'it' if count == 1 else 'them'}.",
+                f"OpenSM assumes that {'it is' if count == 1 else 'they are'} correct and would not "
+                f"rewrite {'it' if count == 1 else 'them'}.",
             )
 
     def notes(self) -> Iterator[str]:
@@ -142,7 +144,7 @@ def drift_of(
     changing: Collection[PortKey],
     partitions: Collection[int] = (),
 ) -> Drift:
-    """Compare the wire with what *old*, the policy that OpenSM has read, makes of it; *new* is the last one of the
+    """Compare the ports with what *old*, the policy that OpenSM has read, makes of it; *new* is the last one of the
     change. *changing*: the ports that the change is for; *partitions*: the partition numbers that it is for.
 
     OpenSM writes a block where the new policy differs from what it remembers; what it remembers is what the old policy

@@ -75,7 +75,8 @@ class PolicyFile:
             back.failed()
             self.seen = self.machine.look(self.path)
             raise FileError(
-                f"{self.name}: OpenSM does not see the new file (it has its own mounts); the former file is restored"
+                f"{self.name}: OpenSM does not see the new file (it has its own mount namespace); the "
+                "former file is restored"
             )
 
 
@@ -105,14 +106,14 @@ def ways_in(images: Iterable[FileImage]) -> dict[FileKey, Way]:
 def where_it_is(file: PolicyFile, way: Way) -> int:
     """Return at which step of its *way* a file is; the last one where several have the same bytes.
 
-    Raises FileChanged, with what differs, where it holds what is none of them.
+    Raises FileChanged, with the difference, if its content is that of no step.
     """
     for number in range(len(way) - 1, -1, -1):
         if way[number] == file.seen.data:
             return number
     raise FileChanged(
         f"{file.name}: is not what that operation wrote: it has since been "
-        "{'removed' if file.seen.data is None else 'changed'}; it stays as it is",
+        "{'removed' if file.seen.data is None else 'changed'}; it is left unchanged",
         difference(way[-1], file.seen.data, WITHOUT_KEYS),
     )
 

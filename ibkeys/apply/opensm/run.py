@@ -1,4 +1,4 @@
-"""One run over the steps of a course: the files, the signal, the wire; then the next step."""
+"""One run over the steps of a course: the files, the signal, the ports; then the next step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ibkeys.topology.port_id import PortId
 
 @dataclass(slots=True)
 class Run(SteppedRun):
-    """One run. After ``wait`` seconds without progress OpenSM is told once more, and after as many it is given up.
+    """One run. After ``wait`` seconds without progress OpenSM is signalled once more, and after as many it is given up.
     ``fell_back``: OpenSM turned to its built-in policy, and nothing was done after that."""
 
     course: Course
@@ -72,7 +72,7 @@ class Run(SteppedRun):
                 raise FileChanged(f"{file.name}: somebody else changed it in the meantime; {otherwise}")
 
     def _watch(self, number: int) -> Watched:
-        """Return how the wire ends up; OpenSM is told once more when nothing comes nearer."""
+        """Return the final state of the ports; OpenSM is signalled once more when nothing comes nearer."""
         step, survey = self.course.steps[number], self.prediction.survey
         expected = expectations(step, self.course.before(number), self.course.bits(number), self.prediction)
         watch = Watch(self.site.writer, survey.targets, self.clock, self._look_around, self.report_of(step))

@@ -138,7 +138,7 @@ def _place(running: Running) -> PolicyPlace:
 
 
 def _find_others(site: Site, seen: Seen) -> None:
-    """Note the other SMs: those whose policy file is reached, and those whose is not."""
+    """Note the other SMs: those whose policy file can be reached, and those whose file cannot."""
     known = {(site.master.machine.name, site.master.path)}
     standbys, unreached = [], []
     for manager, running in seen.others():

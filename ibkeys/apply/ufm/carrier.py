@@ -61,7 +61,7 @@ class UfmCarrier(NobodyElsewhere):
     # --- planning ----------------------------------------------------------------------------------------------------
 
     def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
-        """Look at all end ports and leaf ports: what UFM has stored is held against the wire."""
+        """Read all end ports and leaf ports: what UFM has stored is compared with them."""
         return look_at_all(self._writer, ports, by_port_guid=by_port_guid)
 
     def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:
@@ -100,7 +100,8 @@ class UfmCarrier(NobodyElsewhere):
         listed = named([f"{base:#x}" for base in bases])
         self._course.notes.append(
             f"PUT sets the members of {counted(len(bases), 'partition')} of UFM ({listed}) "
-            f"and does not carry {', '.join(parts)}: whether UFM keeps them is not known; they are compared afterwards"
+            f"but not {', '.join(parts)}: it is not known whether UFM keeps these settings; they are "
+            "compared afterwards"
         )
 
     def check(self, change: FabricChange) -> list[Objection]:
@@ -133,7 +134,7 @@ class UfmCarrier(NobodyElsewhere):
         return run.carried
 
     def go_back(self, operation: Operation) -> list[Failed]:
-        """Give the members back that *operation* changed, in one step, and prove it."""
+        """Restore the members that *operation* changed, in one step, and verify it."""
         kept = self._settings
         self._settings = replace(kept, at_once=True)
         try:

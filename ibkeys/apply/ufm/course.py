@@ -38,7 +38,7 @@ State = Mapping[int, frozenset[PKey]]
 @dataclass(slots=True)
 class UfmCourse:
     """What is done, step by step. ``stored``: the partitions that change, as UFM has them; ``words``: their members
-    after each step; ``steps``: what the wire shows then. ``start``: the tables before."""
+    after each step; ``steps``: what the ports show then. ``start``: the tables before."""
 
     start: Mapping[PortKey, Entries] = field(default_factory=dict)
     stored: dict[int, Stored] = field(default_factory=dict)
@@ -135,8 +135,8 @@ class Planning:
         changes = enforcement_of(plan, self.prediction.survey, remaining)
         if changes:
             raise UsageError(
-                f"the plan changes what {counted(len(changes), 'leaf port')} enforces "
-                f"({named([each.port for each in changes])}), and no call of UFM's REST interface does that; plan "
+                f"the plan changes the enforcement of {counted(len(changes), 'leaf port')} "
+                f"({named([each.port for each in changes])}), which UFM's REST interface cannot do; plan "
                 "again with the --enforce that the fabric has"
             )
 
@@ -148,8 +148,8 @@ class Planning:
             return
         if entry is not None and entry.is_untold:
             raise UsageError(
-                f"UFM lists members of partition {base:#x} without their membership, so no call could keep them "
-                "unchanged: the partition is not changed; check it in UFM"
+                f"UFM lists members of partition {base:#x} without their membership, so a call could "
+                "change it: the partition is left unchanged; check it in UFM"
             )
         there = [guid for guid, keys in had.items() if guid not in ours and _of(keys, base)]
         if there:
@@ -185,7 +185,7 @@ class Planning:
             for base, each in course.stored.items()
         )
         if not states and is_late:
-            states.append(("members-set", gets))  # the wire is as wanted, and UFM has something else stored
+            states.append(("members-set", gets))  # the ports are as wanted, but UFM has something else stored
         tables = self.prediction.follow(explicit_policy(state, {}, lambda _: ()) for _, state in states)
         is_last = len(states) - 1
         for number, ((name, state), table) in enumerate(zip(states, tables, strict=True)):
@@ -236,7 +236,7 @@ class Planning:
         changed: Mapping[int, Collection[int]],
         earlier: Collection[tuple[int, int]],
     ) -> None:
-        """Object where UFM has stored what the wire does not show. Of such ports that are none of the change's nothing
+        """Object where UFM has stored what the ports do not show. Of such ports that are none of the change's nothing
         is expected: they may become what UFM has."""
         foreign, drifted = [], dict[int, list[str]]()
         for base, entry in self.partitions.items():
@@ -247,7 +247,7 @@ class Planning:
                 if says == has or (base, guid) in earlier:
                     continue
                 text = (
-                    f"{self._name(guid)} is {says or 'no member'} of {base:#x} in UFM and {has or 'none'} on the wire"
+                    f"{self._name(guid)} is {says or 'no member'} of {base:#x} in UFM and {has or 'none'} on the port"
                 )
                 if base in changed.get(guid, ()) and says != word_of(gets[guid], base):
                     foreign.append(text)

@@ -1,4 +1,4 @@
-"""One run over the steps of a course through UFM: each partition read again, changed and read back; then the wire."""
+"""One run over the steps of a course through UFM: each partition read again, changed and read back; then the ports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHOWS_WITHIN: Final = 10.0
 
 @dataclass(slots=True)
 class Run(SteppedRun):
-    """One run. After ``wait`` seconds without progress a job, or the wire, is given up."""
+    """One run. After ``wait`` seconds without progress a job, or the ports, are given up."""
 
     course: UfmCourse
     writer: Writer
@@ -79,8 +79,8 @@ class Run(SteppedRun):
             return stored.with_settings(entry)
         if entry is not None and entry.is_untold:
             raise Refused(
-                f"refused by interlock stale, which cannot be overridden: {self.ufm.url}{resource(base)}: it now lists "
-                "members without their membership; it was left as it is",
+                f"refused by interlock stale, which cannot be overridden: {self.ufm.url}{resource(base)}: "
+                "it now lists members without their membership, so it was not changed",
                 "stale",
             )
         now = entry.words if entry is not None else {}
@@ -137,8 +137,8 @@ class Run(SteppedRun):
         lost = stored.lost_settings(entry) if entry is not None else []
         if lost:
             self.carried.notes.append(
-                f"{self.ufm.url}{resource(stored.base)}: UFM made the change and now has {', '.join(lost)}: give that "
-                "back in UFM"
+                f"{self.ufm.url}{resource(stored.base)}: UFM made the change, but now has "
+                f"{', '.join(lost)}: restore that in UFM"
             )
 
     def _lost(self, base: int, words: Words, entry: UfmPartition | None) -> dict[PortKey | None, str]:
@@ -161,7 +161,7 @@ class Run(SteppedRun):
     # --- the wire ----------------------------------------------------------------------------------------------------
 
     def _watch(self, number: int) -> Watched:
-        """Return how the wire ends up."""
+        """Return the final state of the ports."""
         step, survey = self.course.steps[number], self.prediction.survey
         expected = expectations(step, self.course.before(number), (), self.prediction)
         watch = Watch(self.writer, survey.targets, self.clock, self.check, self.report_of(step))
@@ -174,13 +174,13 @@ class Run(SteppedRun):
         wrong: dict[PortKey | None, str] = {key: f"{text} ({why})" for key, text in seen.wrong.items()}
         if seen.fell_back:
             self.carried.notes.append(
-                "most ports became full members of the default partition, as OpenSM does when it accepts no "
-                f"policy: `ibkeys undo {self.operation.id}`, and check UFM's log"
+                "most ports became full members of the default partition, as happens when OpenSM accepts "
+                f"no policy: run `ibkeys undo {self.operation.id}`, and check UFM's log"
             )
         else:
             self.carried.notes.append(
-                f"UFM at {self.ufm.url} has the change stored, and the ports do not show it: look whether UFM's SM "
-                "runs, is master, and took over the partitions"
+                f"UFM at {self.ufm.url} has stored the change, but the ports do not show it: check "
+                "whether UFM's SM runs, is master, and has read the partitions"
             )
         self._stop(wrong, entries, phase)
         self.carried.failed.update(seen.silent)

@@ -33,7 +33,8 @@ _IS_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """What a call says of a partition besides its members. ``name``: None where the partition gets none from here."""
+    """What a call says about a partition besides its members. ``name``: None where the partition gets none from
+    here."""
 
     ip_over_ib: bool = True
     index0: bool = False
@@ -49,7 +50,7 @@ class Flags:
 @dataclass(frozen=True, slots=True)
 class Stored:
     """A partition as UFM has it. ``exists``: whether UFM has it at all; ``index0``: the flag of its members, None where
-    they differ. ``settings``: what UFM says of it besides, by name: its name, IPoIB, QoS. ``former_name``: its name
+    they differ. ``settings``: what UFM says about it besides, by name: its name, IPoIB, QoS. ``former_name``: its name
     before an operation that is undone or gone on with. ``name``: the one that calls carry, None where this UFM takes
     none."""
 
@@ -88,7 +89,7 @@ class Stored:
         return self if entry is None else replace(self, settings=settings_of(entry))
 
     def with_name(self) -> Stored:
-        """Return it with the name that it had in what calls carry, where it can be one."""
+        """Return it with its former name in the body of calls, if that is a valid name."""
         name = self.former_name or self.settings.get(_NAME, "")
         return replace(self, name=name if _IS_NAME.fullmatch(name) else None)
 
@@ -96,14 +97,15 @@ class Stored:
         """Return which settings UFM's answer has no longer, in words."""
         now = settings_of(entry)
         return [
-            f"{name} {now.get(name, 'no longer said')} instead of {value}"
+            f"{name} {now.get(name, 'no longer listed')} instead of {value}"
             for name, value in self.settings.items()
             if now.get(name) != value
         ]
 
     def is_as(self, entry: UfmPartition | None) -> bool:
-        """Whether UFM's answer has these members. An empty list and no answer at all are the same: neither says who is
-        in it, and UFM was never seen to keep one from the other. GUIDs without their membership are neither."""
+        """Whether UFM's answer has these members. An empty list and no answer at all are the same: neither says which
+        members there are, and no UFM was seen to distinguish them. GUIDs without their membership are a different
+        case."""
         if entry is not None and entry.is_untold:
             return False
         return dict(self.words) == (dict(entry.words) if entry is not None else {})
@@ -133,7 +135,7 @@ class Stored:
 
 
 def settings_of(entry: UfmPartition) -> dict[str, str]:
-    """Return what UFM says of a partition besides its members, as text by name."""
+    """Return what UFM says about a partition besides its members, as text by name."""
     told = {_NAME: entry.name, "ip_over_ib": None if entry.ip_over_ib is None else str(entry.ip_over_ib).lower()}
     return {name: value for name, value in told.items() if value is not None} | dict(entry.qos)
 
@@ -144,7 +146,7 @@ def host_of(url: str) -> str:
 
 
 def changes_in(images: list[FileImage], url: str) -> dict[int, MembersChange]:
-    """Return whom an operation of the journal changed in the partitions of the UFM at *url*, by partition.
+    """Return the members that an operation of the journal changed in the partitions of the UFM at *url*, by partition.
 
     Raises StoreError for an image that cannot be read.
     """
@@ -162,7 +164,7 @@ def changes_in(images: list[FileImage], url: str) -> dict[int, MembersChange]:
 
 
 def with_changes(words: Words, changes: Mapping[int, Word | None]) -> dict[int, Word]:
-    """Return *words* with other memberships; None takes one out."""
+    """Return *words* with other memberships; None removes one."""
     merged: dict[int, Word | None] = {**words, **changes}
     return {guid: word for guid, word in merged.items() if word is not None}
 

@@ -78,7 +78,7 @@ def _may_be_replaced(place: Path) -> bool:
 
 
 def _put_in_place(made: Path, place: Path) -> None:
-    """Let *made* become *place*; what was *place* is *made* then."""
+    """Exchange the folders *made* and *place*."""
     if not place.exists():
         os.rename(made, place)
         return

@@ -184,7 +184,7 @@ def _coverage(report: Report) -> list[tuple[str, str]]:
 
 def _kinds(report: Report, texts: Texts, names: FoldedNames) -> Iterator[dict[str, Any]]:
     """Yield the rules that have findings: those that fail, are unknown, are waived; the worst first in each. Rules that
-    are unknown as a whole are named with what was not seen."""
+    are unknown as a whole are named with the data that was not read."""
     rows = {each.rule: _same(each, names) for each in report.results}
     few = sum(map(len, rows.values())) <= _OPEN_ROWS
     kinds: tuple[tuple[Result, str], ...] = (("fail", "Fails"), ("unknown", "Unknown"), ("waived", "Waived"))

@@ -18,8 +18,8 @@ _EACH: Final = "…"
 
 @dataclass(frozen=True, slots=True)
 class FindingGroup:
-    """Findings that differ in nothing but their port. ``message``: what they say; where each names another port, that
-    stands as … there, and ``own`` is True: each has its own message. ``ports``: all of them, in few words."""
+    """Findings that differ in nothing but their port. ``message``: their common message. If each names another port,
+    that port is replaced by … and ``own`` is True: each has its own message. ``ports``: all of them, in few words."""
 
     subjects: Sequence[Subject]
     message: str

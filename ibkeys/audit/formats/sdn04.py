@@ -25,7 +25,7 @@ _NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What a document says of itself: ``platform`` and ``site_id`` as the reader calls them."""
+    """What a document says about itself: ``platform`` and ``site_id`` as the reader calls them."""
 
     platform: str
     site_id: str
@@ -150,7 +150,7 @@ def _m_keys(data: AuditInput) -> dict[str, Any]:
     if unread or data.hidden or not states:
         return _null(source, f"{_ports(len(unread) + len(data.hidden))} not read")
     if hidden:
-        return _null(source, f"set, but whether each port has its own is not seen: hidden on {_named(hidden)}")
+        return _null(source, f"set, but it is not known whether each port has its own key: hidden on {_named(hidden)}")
     return {"configured": True, "source": source, "detail": f"set on {_ports(len(states))}, each its own"}
 
 
@@ -179,7 +179,7 @@ def _class_keys(data: AuditInput, name: ClassName) -> dict[str, Any]:
 _UNSEEN: Final = {
     "silent": "no answer from",
     "refused": "refused by",
-    "unconfirmed": "zeros of ports that may not have the class",
+    "unconfirmed": "zeros from ports that may not have the class",
     "not-asked": "not queried",
 }
 """States of which nothing follows → how a document says so, the most telling first."""
@@ -201,7 +201,8 @@ def _of(readings: Iterable[ClassKeyReading], chosen: Callable[[ClassKeyReading],
 
 
 def _head(data: AuditInput, site: Site) -> dict[str, Any]:
-    """Return the beginning of both. ``success``: the whole fabric was read; otherwise ``error`` says what was not."""
+    """Return the first part of both documents. ``success``: the whole fabric was read; otherwise ``error`` says what
+    was not."""
     missing = len(data.fabric.troubles)
     head: dict[str, Any] = {"success": not missing, "platform": site.platform, "site_id": site.site_id}
     if missing:

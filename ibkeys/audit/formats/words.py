@@ -100,7 +100,8 @@ def said_of(subject: Subject, see: str, name: Callable[[Mapping[str, Any]], str]
 
 
 def is_unread(subject: Subject) -> bool:
-    """Whether all that is said of a subject is that something was not read: the reasons stand in their own section."""
+    """Whether all that is said about a subject is that something was not read: the reasons stand in their own
+    section."""
     return any("reading" in fields for fields in subject.evidence.values())
 
 

@@ -17,7 +17,7 @@ from ibkeys.topology.nodes import Node, Port
 Colouring = Literal["partition", "level", "finding"]
 COLOURINGS: Final[tuple[Colouring, ...]] = get_args(Colouring)
 Findings = Mapping[tuple[str, int], Severity]
-"""(node GUID in hex, port) → the worst that fails there."""
+"""(node GUID in hex, port) → the highest severity that fails there."""
 
 MOST: Final = 3000
 """Groups of hosts that a map draws."""
@@ -31,7 +31,7 @@ _FEW: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """What a box is coloured by, and what stands in it, for each `Colouring`: a letter for a set of P_Keys, the level
+    """What a box is coloured by, and the text in it, for each `Colouring`: a letter for a set of P_Keys, the level
     (ProtectBits), the worst severity that fails. ``?``: not read. Equal looks are one box."""
 
     partition: str

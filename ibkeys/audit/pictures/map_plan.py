@@ -100,7 +100,8 @@ class Plan:
         return row
 
     def _place(self, level: int) -> None:
-        """Spread the switches of a level over the height, in the order of the middle of what they are linked to."""
+        """Spread the switches of a level over the height, ordered by the mean position of the nodes that they are
+        linked to."""
         linked: dict[int, list[int]] = {}
         for one, other in self._made.links:
             for here, there in ((one, other), (other, one)):
@@ -151,7 +152,7 @@ class Plan:
 
 
 def caption(box: Box) -> str:
-    """Return what stands in a box: its names, and how many ports they are where they are several."""
+    """Return the text of a box: its names, and how many ports they are where they are several."""
     return (f"{box.count:,}: " if box.count > 1 else "") + ", ".join(box.names)
 
 

@@ -19,7 +19,8 @@ from ibkeys.topology.recabling import WHETHER_MOVED
     id="HY004",
     title="protected or partitioned port recabled",
     severity="medium",
-    evidence="the switch port that faces each CA and router port, against the baseline; M_Key, ProtectBits, P_Keys",
+    evidence="the switch port that faces each CA and router port, compared with the baseline; M_Key, ProtectBits, "
+    "P_Keys",
     why=(
         "The enforcement of a switch port was set up for the port that was behind it. A port on a different cable is "
         "also no longer verified at its place: its stored M_Key is not sent until the new link is proven. A device "
@@ -78,9 +79,9 @@ def _end(leaf: Port) -> str:
 
 
 def _guarded(data: AuditInput, port: Port) -> str | bool | None:
-    """Return what a port has to lose, in words, from what it shows now or showed in the baseline.
+    """Return in words which protection or partitions a port has, now or in the baseline.
 
-    False when nothing; None when nothing was seen and not all was read now.
+    False: none. None: none was seen, but not everything was read.
     """
     before = data.before(port)
     reasons = list(dict.fromkeys(reason for each in (port, before) if each is not None for reason in _reasons(each)))

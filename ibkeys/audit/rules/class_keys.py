@@ -34,7 +34,7 @@ def _judged(data: AuditInput, fault_of: Callable[[ClassKeyReading, KeySettings],
         elif reading.state != "absent":
             message = f"{name} is unknown ({reading.state}): {reading.detail}"
             verdict.unknown(reading.port, message, _evidence(reading), labels=(reading.of,))
-    verdict.note_if_empty("no port that was queried has such a key, or none has these classes")
+    verdict.note_if_empty("no queried port has such a key, or no queried port has these classes")
     return verdict
 
 
@@ -55,7 +55,7 @@ def _evidence(reading: ClassKeyReading) -> dict[str, Mapping[str, Any]]:
     why="With key 0 anybody can send MADs of this class that change the port: congestion control, vendor settings.",
     sources=("NVG", "NICO", "ISV"),
     remedy="cc_key_enable 2, vs_key_enable 2 and n2n_key_enable 2 in the configuration of NVIDIA's subnet manager.",
-    false_positives="A class that nobody uses, on a fabric that nobody else can send MADs to.",
+    false_positives="The class is not used, and no untrusted host can send MADs on this fabric.",
     lower_in_cloud=True,
 )
 def unset(data: AuditInput) -> Verdict:
@@ -68,7 +68,7 @@ def unset(data: AuditInput) -> Verdict:
     title="key of another class readable",
     severity="high",
     evidence="the key in KeyInfo, shown to a query without it, or its protect bit 0",
-    why="With protect bit 0 the port shows its key to everybody, and whoever has it can use it.",
+    why="With protect bit 0 the port shows its key to everybody, and anyone who has it can use it.",
     sources=("NVG", "NICO"),
     remedy="cc_key_protect_bit 1, vs_key_ci_protect_bits 1 and n2n_key_protect_bit 1 in the subnet manager's "
     "configuration; then new keys, because the old ones may be known.",
@@ -83,7 +83,7 @@ def readable(data: AuditInput) -> Verdict:
             return None
         if not settings.protect_bit:
             return "the protect bit is 0: everybody can read it"
-        return "was shown to a query without it" if reading.state == "set" and not reading.with_key else ""
+        return "was shown to a query without the key" if reading.state == "set" and not reading.with_key else ""
 
     return _judged(data, fault)
 
@@ -97,7 +97,7 @@ def readable(data: AuditInput) -> Verdict:
     sources=("NVG", "NICO"),
     remedy="cc_key_lease_period, vs_key_lease_period and n2n_key_lease_period 60 (seconds) in the subnet manager's "
     "configuration.",
-    false_positives="Keys that are kept safe elsewhere, too.",
+    false_positives="Keys of which a copy is kept in a safe place.",
     lower_in_cloud=True,
 )
 def no_lease(data: AuditInput) -> Verdict:
@@ -115,11 +115,12 @@ def no_lease(data: AuditInput) -> Verdict:
     id="CK004",
     title="violations of a key of another class",
     severity="medium",
-    evidence="the violation counters in KeyInfo; 0xffff of class 0x05 is left out, it also means not counted",
+    evidence="the violation counters in KeyInfo; 0xffff of class 0x05 is left out, because it can also mean that "
+    "violations are not counted",
     why="Somebody sent MADs of this class with a wrong key.",
     sources=("NVG",),
     remedy="Find the sender: the subnet manager's log has the traps. A Set of CongestionKeyInfo with 0 clears it.",
-    false_positives="A query without the key by a diagnostic program, ibkeys --ask-unkeyed too.",
+    false_positives="Queries without the key by diagnostic programs, including ibkeys --ask-unkeyed.",
     lower_in_cloud=True,
 )
 def violations(data: AuditInput) -> Verdict:

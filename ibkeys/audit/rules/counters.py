@@ -29,7 +29,7 @@ def judge_counters(verdict: Verdict, port: Port, rows: Sequence[NumberRow]) -> N
             continue
         evidence[row.attr] = now
         if before is None or before.info is None:
-            unclear.append(f"{row.name} is {now}, and no baseline has this port, so it is not known since when")
+            unclear.append(f"{row.name} is {now}; when it rose is not known, because no baseline has this port")
             continue
         was = number(before, row)
         if now == was == SATURATED:

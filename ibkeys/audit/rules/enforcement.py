@@ -27,10 +27,10 @@ def enforces(port: Port) -> bool:
         "PortInfo.PartitionEnforcementInbound and -Outbound of switch ports to end ports, where SwitchInfo says that "
         "the switch can enforce; medium if one of the two is set"
     ),
-    why="Without it only the far end checks P_Keys: a host that lies about its own is not stopped.",
+    why="Without it only the receiving port checks P_Keys, so a host that gives itself more P_Keys is not stopped.",
     sources=("SEED1",),
     remedy="part_enforce both in OpenSM; ibkeys enforce-set where no SM runs.",
-    false_positives="Gateways; part_enforce in or out by choice.",
+    false_positives="Gateways; sites that chose part_enforce in or out.",
 )
 def off(data: AuditInput) -> Verdict:
     """SE001: leaf enforcement off or one-way."""

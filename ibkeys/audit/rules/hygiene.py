@@ -13,7 +13,7 @@ from ibkeys.topology.nodes import Port
     title="umad or issm device open",
     severity="high",
     evidence="mode of /dev/infiniband/umad* and issm* on this host",
-    why="Whoever can open umad can send to QP0 and QP1 of every node; issm sets the IsSM bit.",
+    why="Anyone who can open umad can send to QP0 and QP1 of every node; issm sets the IsSM bit.",
     sources=("SANS",),
     remedy="Mode 0660 and a group of permitted users, by udev rules.",
     false_positives="A machine with one user.",
@@ -40,10 +40,10 @@ def devices(data: AuditInput) -> Verdict:
     title="duplicate or unknown GUID",
     severity="high",
     evidence="one port or node GUID at two places; GUIDs that are not in the inventory",
-    why="A policy identifies a port by its GUID alone: whoever takes the GUID of another port gets its partitions.",
+    why="A policy identifies a port by its GUID alone: anyone who takes the GUID of another port gets its partitions.",
     sources=("SANS", "NICO"),
-    remedy="Find the cable: the routes of both are named.",
-    false_positives="An HCA that was swapped. Planes of one XDR port carry one GUID and are left out.",
+    remedy="Find the cable: the finding shows the routes of both.",
+    false_positives="An HCA that was swapped. Planes of one XDR port share one GUID and are left out.",
 )
 def guids(data: AuditInput) -> Verdict:
     """HY002: duplicate or unknown GUID."""
@@ -116,12 +116,12 @@ def incomplete(data: AuditInput) -> Verdict:
     severity="info",
     evidence="PortInfo.CapabilityMask2 IsVirtualizationSupported, VirtualizationInfo",
     why=(
-        "Virtual ports have P_Key tables of their own, which cannot be read from outside as far as is publicly known: "
-        "a partition may be there that is not in the table of the physical port."
+        "Virtual ports have their own P_Key tables, and no public way to read them from outside is "
+        "known. They may contain partitions that the table of the physical port lacks."
     ),
     sources=("NVVIRT",),
     remedy="Look at the P_Keys of the virtual functions on their hosts (sysfs), or in ibdiagnet2.vports_pkey.",
-    false_positives="None: such a port is not known as a whole.",
+    false_positives="None: such a port is only partly known.",
 )
 def virtual_ports(data: AuditInput) -> Verdict:
     """HY005: virtual ports not read."""

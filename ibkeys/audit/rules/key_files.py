@@ -21,7 +21,7 @@ ELSEWHERE: Final = "this host was not examined: the fabric is simulated, or the 
         "mode and owner of guid2mkey, guid2vskey, guid2cckey, guid2_m2n_key, opensm.conf, ibdiag.conf and the key "
         "store, and of the directories above them"
     ),
-    why="Whoever can read the file has the keys. OpenSM writes its "
+    why="Anyone who can read the file has the keys. OpenSM writes its "
     "files with the umask, and packages install them as 0644.",
     sources=("OSM", "PUP"),
     remedy="chmod 600, owner root; directories above writable by root only.",
@@ -66,9 +66,9 @@ def _file(each: KeyFile) -> dict[str, Mapping[str, Any]]:
 
 @rule(
     id="KF002",
-    title="key file out of step",
+    title="key file out of date",
     severity="medium",
-    evidence="port GUIDs of the fabric against those in guid2mkey",
+    evidence="port GUIDs of the fabric, compared with those in guid2mkey",
     why="A port that is not in the file will be slow to recover, and diagnostics that use the file cannot read it.",
     sources=("OSM",),
     remedy="Let the SM write its files (a sweep), then audit again; ibkeys mkey-import imports them.",
@@ -76,7 +76,7 @@ def _file(each: KeyFile) -> dict[str, Mapping[str, Any]]:
     lower_in_cloud=True,
 )
 def out_of_step(data: AuditInput) -> Verdict:
-    """KF002: key file out of step."""
+    """KF002: key file out of date."""
     if data.host is None:
         return Verdict.not_applicable(data, ELSEWHERE)
     if not data.host.guid2mkey:
@@ -97,7 +97,7 @@ def out_of_step(data: AuditInput) -> Verdict:
             message = f"{path} has a key for port GUID 0x{guid:016x}, which is not on the fabric"
             evidence = {"file": {"path": str(path), "port_guid": f"0x{guid:016x}"}}
             if data.hidden:  # it may be behind a link that nobody answered on
-                verdict.unknown(None, f"{message}, as far as that was read", evidence, labels=label)
+                verdict.unknown(None, f"{message}, as far as the fabric was read", evidence, labels=label)
             else:
                 verdict.fail(None, message, evidence, labels=label)
     return verdict

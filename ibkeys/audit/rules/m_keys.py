@@ -63,7 +63,7 @@ def unset(data: AuditInput) -> Verdict:
     title="M_Key readable by all",
     severity="high",
     evidence="PortInfo.M_Key other than 0 with ProtectBits 0",
-    why="At level 0 every Get(PortInfo) answers with the key, and whoever has the key can change the port.",
+    why="At level 0 every Get(PortInfo) answers with the key, and anyone who has the key can change the port.",
     sources=("SEED5",),
     remedy="ProtectBits 2: m_key_protection_level 2 in OpenSM, or ibkeys mkey-set --protect 2 --lease 60.",
     false_positives="A recovery under way: the lease ran out so that the key could be read.",
@@ -107,7 +107,7 @@ def reads_open(data: AuditInput) -> Verdict:
 
 @rule(
     id="MK004",
-    title="one M_Key shared widely",
+    title="one M_Key on many nodes",
     severity="high",
     evidence="the same PortInfo.M_Key on more nodes than --max-share (1)",
     why="One key that leaks opens every node that has it; a key for each port limits the damage to one.",
@@ -117,7 +117,7 @@ def reads_open(data: AuditInput) -> Verdict:
     lower_in_cloud=True,
 )
 def shared(data: AuditInput) -> Verdict:
-    """MK004: one M_Key shared widely."""
+    """MK004: one M_Key on many nodes."""
     verdict = Verdict.over_fabric(data)
     nodes: dict[int, set[int]] = {}
     ports = [port for port in _with_key(verdict) if port.m_key_state == "set"]
@@ -129,7 +129,7 @@ def shared(data: AuditInput) -> Verdict:
         if holders <= data.thresholds.max_share:
             verdict.passed += 1
             continue
-        message = f"{holders} nodes have this M_Key: whoever learns it from one can change them all"
+        message = f"{holders} nodes have this M_Key: anyone who learns it from one of them can change them all"
         verdict.fail(port, message, port_info(data, port, PortInfo.m_key), severity=severity)
     verdict.note = "" if ports or verdict.drafts else "no port has an M_Key"
     return verdict
@@ -147,9 +147,10 @@ def _sm_cannot_do_better(data: AuditInput) -> bool:
     title="lease absent or out of range",
     severity="medium",
     evidence="ProtectBits above 0 and M_KeyLeasePeriod 0, not above the SM's sweep interval, or above --lease-limit",
-    why="Without a lease a lost key stays lost. One that is too short runs out between two sweeps and exposes the key.",
+    why="Without a lease, a port whose key is lost stays locked. A lease that is too short expires between "
+    "two sweeps and exposes the key.",
     sources=("NVG", "SEED5", "OSM"),
-    remedy="m_key_lease_period 60 in OpenSM: several sweep intervals at least.",
+    remedy="m_key_lease_period 60 in OpenSM; it should be at least several sweep intervals.",
     false_positives=(
         "Keys in escrow, so that none is lost. Without --sweep-interval and without an OpenSM on this host, the "
         "sweep interval is not checked."
@@ -192,18 +193,19 @@ def sweep_interval(data: AuditInput) -> int | None:
     title="guessable M_Key",
     severity="high",
     evidence=(
-        "the shape of the M_Key that was read: small, repeated, counting, a GUID, SM_Key or SA_Key, from "
-        "documentation, all ones; $RANDOM's shape (bits 15, 31, 47, 63 clear) in 4 or more different keys is low"
+        "whether the M_Key is easy to guess: small, a repeated pattern, counting digits, a GUID, the "
+        "SM_Key or SA_Key, from documentation, all ones; 4 or more different keys that look like $RANDOM "
+        "(bits 15, 31, 47, 63 clear) are low"
     ),
     why=(
-        "Samples get copied. All ones makes NVIDIA's SM choose a random key; any other SM uses it as the key. Four "
-        "values of a shell's $RANDOM are 60 weak bits."
+        "Keys from documentation are often copied. With all ones NVIDIA's SM chooses a random key, but "
+        "any other SM uses the value itself. Four values of a shell's $RANDOM give only 60 weak bits."
     ),
     sources=("NVG", "NICO"),
     remedy="64 bits of a cryptographic random source: ibkeys mkey-gen.",
     false_positives=(
-        "One good key in 16 has $RANDOM's shape by chance, so they are reported only if there are more than chance "
-        "explains."
+        "One good key in 16 looks like $RANDOM by chance, so these keys are reported only if there are "
+        "more than chance explains."
     ),
 )
 def guessable(data: AuditInput) -> Verdict:

@@ -19,11 +19,11 @@ _NO_STORE: Final = "no key store to compare with (--keystore)"
     id="MK006",
     title="M_Key violations",
     severity="high",
-    evidence="PortInfo.M_KeyViolations against the baseline",
+    evidence="PortInfo.M_KeyViolations compared with the baseline",
     why="Somebody sent a Set, or a Get at level 2, without the right key.",
     sources=("SEED5", "OSM"),
     remedy="Trap 256 in the SM's log names the LID that sent it; find that host.",
-    false_positives="Own tools that were run without the key; a counter stays at 65535.",
+    false_positives="Your own tools, run without the key; a counter that stays at 65535.",
 )
 def violations(data: AuditInput) -> Verdict:
     """MK006: M_Key violations."""
@@ -44,7 +44,8 @@ def violations(data: AuditInput) -> Verdict:
     ),
     sources=("SEED5",),
     remedy=(
-        "Is the SM alive, and does its opensm.conf have the key (ibkeys mkey-export --opensm-conf)? Give this port "
+        "Check that the SM runs and that its opensm.conf has the key (ibkeys mkey-export --opensm-conf). "
+        "Give this port "
         "a new M_Key: ibkeys mkey-set."
     ),
     false_positives="The SM is being restarted.",
@@ -63,7 +64,7 @@ def dropped(data: AuditInput) -> Verdict:
             verdict.fail(port, message, port_info(data, port, *_KEY, PortInfo.m_key_lease_period))
         else:
             verdict.passed += 1
-    verdict.note_if_empty("the key store has protected none of these ports")
+    verdict.note_if_empty("the key store has none of these ports as protected")
     return verdict
 
 
@@ -80,7 +81,7 @@ def _how_it_fell(port: Port) -> str:
     id="MK010",
     title="key in store is wrong",
     severity="high",
-    evidence="the key store's M_Key against the one the port shows, or refuses",
+    evidence="the key store's M_Key, compared with the one that the port shows or refuses",
     why="The SM set another key, the HCA was swapped, or a store was rolled back: at level 2 the port is out of reach.",
     sources=("SEED5",),
     remedy="ibkeys mkey-recover, or import the SM's files again: ibkeys mkey-import.",

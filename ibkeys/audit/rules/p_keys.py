@@ -43,13 +43,13 @@ def _of_one_table(judge: Callable[[Verdict, Port, Table], None]) -> Callable[[Au
     severity="high",
     evidence="0xffff in the P_KeyTable of a CA port that runs no SM",
     why=(
-        "Full members of the default partition may all talk to each other, whatever other partitions say; a full "
-        "member that its switch port has as limited can still send."
+        "All full members of the default partition can talk to each other, whatever other partitions "
+        "they are in. A full member whose switch port has it as limited can still send."
     ),
     sources=("NVG", "NICO"),
     remedy="Default=0x7fff : ALL=limited, SELF=full; in partitions.conf; default_membership limited in NVIDIA's SM.",
     false_positives=(
-        "Ports of an SM, of UFM, of gateways. What --sm-guids lists and the policy names by GUID is left out."
+        "Ports of an SM, of UFM, of gateways. Ports that --sm-guids lists or the policy names by GUID are left out."
     ),
 )
 def full_default(data: AuditInput) -> Verdict:
@@ -75,7 +75,7 @@ _DEFAULT_REACHES: Final = {
     (True, True): "it may talk to every port of the subnet",
     (True, False): "one way, it may send to every port of the subnet; {leaf} stops {what}",
     (False, True): "one way, every port of the subnet may send to it; {leaf} stops what it sends (inbound enforcement)",
-    (False, False): "its packets do not pass {leaf}, which enforces partitions and does not have this one",
+    (False, False): "its packets do not pass {leaf}, which enforces partitions and does not have this P_Key",
 }
 
 
@@ -91,7 +91,7 @@ def _what_default_reaches(data: AuditInput, port: Port) -> str:
 
 @rule(
     id="PK006",
-    title="full and limited of one base",
+    title="full and limited P_Key of one partition",
     severity="medium",
     evidence="both forms of a P_Key in one table, where the policy does not say both",
     why="The full one wins, so the limited one has no effect; OpenSM's allow_both_pkeys is off by default.",
@@ -101,7 +101,7 @@ def _what_default_reaches(data: AuditInput, port: Port) -> str:
 )
 @_of_one_table
 def both_forms(verdict: Verdict, port: Port, table: Table) -> None:
-    """PK006: full and limited of one base."""
+    """PK006: full and limited P_Key of one partition."""
     data = verdict.data
     wanted = data.wanted.get(port.guid, _EMPTY) if data.policy is not None else _EMPTY
     double = [base for base, keys in table.bases.items() if len(keys) > 1 and not {base, base | FULL_BIT} <= wanted]
@@ -143,7 +143,7 @@ def odd_entries(data: AuditInput) -> Verdict:
 
 @rule(
     id="PK008",
-    title="index 0 surprise",
+    title="unexpected P_Key at index 0",
     severity="high",
     evidence="index 0 of the P_KeyTable is empty, or not the default partition although the policy has no indx0",
     why="NCCL, NVSHMEM, IPoIB and SA queries take the P_Key at index 0 unless they are configured otherwise.",
@@ -153,7 +153,7 @@ def odd_entries(data: AuditInput) -> Verdict:
 )
 @_of_one_table
 def index_0(verdict: Verdict, port: Port, table: Table) -> None:
-    """PK008: index 0 surprise."""
+    """PK008: unexpected P_Key at index 0."""
     data = verdict.data
     if not port.capacity:
         return
@@ -206,7 +206,7 @@ def nearly_full(verdict: Verdict, port: Port, table: Table) -> None:
     evidence="a P_Key at another index than in the baseline",
     why="A QP holds an index, not a P_Key: it now sends and accepts the P_Key at that index.",
     sources=("SEED1",),
-    remedy="Put it back at its index, or restart what uses it.",
+    remedy="Put it back at its index, or restart the programs that use it.",
     false_positives="OpenSM with keep_pkey_indexes FALSE after a reboot of the node.",
 )
 def index_moved(data: AuditInput) -> Verdict:
@@ -249,16 +249,17 @@ def _moved(before: Table, now: Table) -> list[tuple[int, int, int]]:
 
 @rule(
     id="PK011",
-    title="partition joins nobody",
+    title="partition connects no ports",
     severity="low",
     evidence="partitions with one member, or with limited members only",
-    why="Limited members cannot talk to each other, and one member has nobody to talk to: often a typing error.",
+    why="Limited members cannot talk to each other, and a single member has no port to talk to. Often this "
+    "is a typing error.",
     sources=("SEED2",),
     remedy="Make a member full, or add the missing one.",
-    false_positives="A partition that is being built up.",
+    false_positives="A partition that is still being set up.",
 )
 def joins_nobody(data: AuditInput) -> Verdict:
-    """PK011: partition joins nobody."""
+    """PK011: partition connects no ports."""
     verdict = Verdict.over_fabric(data)
     unread = [port for port in data.end_ports if port.p_key_raw is None]
     for port in unread:
@@ -273,7 +274,7 @@ def joins_nobody(data: AuditInput) -> Verdict:
             verdict.passed += 1
             continue
         if len(members) == 1:
-            problem = f"partition {label[0]} has one member: it has nobody to talk to"
+            problem = f"partition {label[0]} has one member, which has no port to talk to"
         else:
             problem = f"partition {label[0]} has {count(len(members), 'member')}, all limited: none can talk to another"
         evidence = {"partition": {"number": label[0], "full": len(each.full), "limited": len(each.limited)}}
@@ -292,7 +293,7 @@ def joins_nobody(data: AuditInput) -> Verdict:
     why="Nobody is responsible for it: it was left over, or added out of band.",
     sources=("NICO",),
     remedy="Add its owner to the registry, or remove it with a plan.",
-    false_positives="P_Keys of SHARP and of gateways that other software makes.",
+    false_positives="P_Keys of SHARP and of gateways, which other software creates.",
 )
 def without_owner(data: AuditInput) -> Verdict:
     """PK012: P_Key without owner."""
@@ -313,7 +314,7 @@ def without_owner(data: AuditInput) -> Verdict:
         members, label = each.members, f"0x{each.partition:04x}"
         where = count(len(members), "port")
         evidence = {"partition": {"number": label, "full": len(each.full), "limited": len(each.limited)}}
-        message = f"partition {label} is in the tables of {where}, and in no policy or registry"
+        message = f"partition {label} is in the tables of {where}, but in no policy or registry"
         verdict.fail(members[0], message, evidence, labels=(label,))
     return verdict
 

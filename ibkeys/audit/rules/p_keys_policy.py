@@ -23,7 +23,7 @@ WAYS: Final[tuple[Way, ...]] = get_args(Way)
 NO_TENANT: Final = "-"
 """The owner, in a registry, of a partition that belongs to no tenant."""
 _UNLESS_SM: Final = "; it depends on where the SM runs, and no master SM was found"
-_LEFT_OPEN: Final = "; the policy's source does not say who is in that partition"
+_LEFT_OPEN: Final = "; the policy's source does not list the members of that partition"
 _INFRASTRUCTURE_NAMES: Final = frozenset({"", "default", "management", "mgmt"})
 
 
@@ -164,10 +164,10 @@ def raised(data: AuditInput) -> Verdict:
     title="forbidden pair can talk",
     severity="critical",
     evidence=(
-        "pairs of ports that share a partition, one as a full member, that the policy keeps apart, and that no switch "
-        "blocks in at least one direction"
+        "pairs of ports that the policy keeps apart but that share a partition (at least one as a full "
+        "member), unless switches block both directions"
     ),
-    why="This is what isolation of tenants is for. Packets that get through one way are enough to flood and to forge.",
+    why="Isolation of tenants has to prevent this. Packets in one direction are enough for flooding and forging.",
     sources=("ISV",),
     remedy="Correct the tables: ibkeys why A B shows by which P_Key, ibkeys plan what to change.",
     false_positives="Services that all tenants share: waive them by pair.",
@@ -263,7 +263,7 @@ def _what_stops_answers(data: AuditInput, sender: Port, receiver: Port, bases: C
 
 @rule(
     id="PK014",
-    title="tenant on default base",
+    title="tenant in the default partition",
     severity="critical",
     evidence="the default partition in the policy or the registry: a tenant's name, or full membership for every CA",
     why="The default partition spans all ports, so a tenant there reaches everybody.",
@@ -272,7 +272,7 @@ def _what_stops_answers(data: AuditInput, sender: Port, receiver: Port, bases: C
     false_positives="A site with one tenant.",
 )
 def tenant_on_default(data: AuditInput) -> Verdict:
-    """PK014: tenant on default base."""
+    """PK014: tenant in the default partition."""
     if data.policy is None and data.registry is None:
         return Verdict.without(data, "no policy or registry was given (--policy, --registry)")
     verdict = Verdict(data)

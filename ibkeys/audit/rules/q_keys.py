@@ -20,11 +20,11 @@ _COUNTERS: Final = (PortInfo.p_key_violations, PortInfo.q_key_violations)
     id="QK001",
     title="P_Key or Q_Key violations rise",
     severity="medium",
-    evidence="PortInfo.P_KeyViolations and Q_KeyViolations against the baseline",
-    why="A host sends where it may not, or probes: the counter that grows is that of the destination.",
+    evidence="PortInfo.P_KeyViolations and Q_KeyViolations compared with the baseline",
+    why="A host sends where it may not, or probes. The counter of the destination rises.",
     sources=("SEED1", "SEED3"),
     remedy="Traps 257, 258 and 259 in the SM's log name both sides. Then ibkeys counters-clear.",
-    false_positives="Applications that start before their P_Key is there; IPoIB. A counter stays at 65535.",
+    false_positives="Applications that start before their P_Key is in the table; IPoIB; a counter that stays at 65535.",
 )
 def violations(data: AuditInput) -> Verdict:
     """QK001: P_Key or Q_Key violations rise."""
@@ -38,8 +38,10 @@ def violations(data: AuditInput) -> Verdict:
     id="QK002",
     title="switch drops by enforcement",
     severity="medium",
-    evidence="PortRcvConstraintErrors and PortXmitConstraintErrors of enforcing switch ports against the baseline",
-    why="Enforcement is at work: somebody behind this port, or towards it, uses a P_Key that is not theirs.",
+    evidence="PortRcvConstraintErrors and PortXmitConstraintErrors of enforcing switch ports compared with the "
+    "baseline",
+    why="Enforcement dropped packets: the host behind this port, or a host that sends to it, uses a P_Key "
+    "that the port does not have.",
     sources=("GEX",),
     remedy="See what runs on the host behind the port.",
     false_positives="Raw packet filters count here too.",
@@ -100,7 +102,9 @@ def privileged_q_keys(data: AuditInput) -> Verdict:
         message = "neither the kernel nor `rdma system show` of this host reports privileged-qkey"
         verdict.unknown(None, message, evidence)
     elif allowed:
-        verdict.fail(None, "any user of this host may use controlled Q_Keys, that of QP1 (0x80010000) too", evidence)
+        verdict.fail(
+            None, "any user of this host may use controlled Q_Keys, including that of QP1 (0x80010000)", evidence
+        )
     else:
         verdict.passed = 1
     return verdict

@@ -50,7 +50,7 @@ def masters(data: AuditInput) -> Verdict:
             )
         else:
             verdict.passed += 1
-    verdict.note_if_empty("no port says that a subnet manager runs behind it")
+    verdict.note_if_empty("no port says that a subnet manager runs there")
     return verdict
 
 
@@ -72,7 +72,7 @@ def _state(number: int) -> str:
     remedy=(
         "ibkeys smkey-rotate --via opensm: sm_key and sa_key become two different random numbers on all hosts at once."
     ),
-    false_positives="OpenSM drops a wrong key without an answer: an answer to 0 without an answer to 1 is a pass.",
+    false_positives="OpenSM does not answer a wrong key: if SM_Key 0 is answered and 1 is not, the rule passes.",
 )
 def default_keys(data: AuditInput) -> Verdict:
     """SM002: default SM_Key or SA_Key."""
@@ -134,7 +134,7 @@ def _running_configs(data: AuditInput) -> list[OpensmConfig]:
 
 @rule(
     id="SM003",
-    title="SA serves bulk to untrusted",
+    title="SA answers bulk queries of untrusted requesters",
     severity="medium",
     evidence="GetTable(NodeRecord) with SM_Key 0 to the SA (--probe-sa)",
     why="Every host can read the topology and the GUIDs of all others.",
@@ -144,29 +144,29 @@ def _running_configs(data: AuditInput) -> list[OpensmConfig]:
     lower_in_cloud=True,
 )
 def bulk(data: AuditInput) -> Verdict:
-    """SM003: SA serves bulk to untrusted."""
+    """SM003: SA answers bulk queries of untrusted requesters."""
     return _stranger_gets(data, BULK, "the SA gives the list of all nodes to anyone, without an SM_Key")
 
 
 @rule(
     id="SM004",
-    title="SA takes wildcard subscriptions from untrusted",
+    title="SA accepts wildcard subscriptions of untrusted requesters",
     severity="high",
     evidence="Set(InformInfo) with SM_Key 0, TrapNumber 0xFFFF and Type security to the SA, ended at once (--probe-sa)",
     why=(
         "The notice of a wrong M_Key shows the key that was offered: often the right key of another port, or the "
         "next key of this one. "
-        "OpenSM wants an SM_Key for traps 256 to 259 only where they are named by number."
+        "OpenSM requires an SM_Key for traps 256 to 259 only if the subscription names them by number."
     ),
     sources=("OSM",),
     remedy=(
-        "OpenSM has no option for it. A default partition of limited members keeps the notices of hosts from other "
-        "hosts; keys go only to ports that have them, so that none is offered in vain."
+        "OpenSM has no option for it. If hosts are limited members of the default partition, they do not "
+        "get notices about other hosts. A tool that sends a key only to ports that have it causes no such notice."
     ),
     false_positives="An SM that accepts the subscription and sends such a subscriber no security notice.",
 )
 def wildcard(data: AuditInput) -> Verdict:
-    """SM004: SA takes wildcard subscriptions from untrusted."""
+    """SM004: SA accepts wildcard subscriptions of untrusted requesters."""
     return _stranger_gets(
         data,
         WILDCARD,

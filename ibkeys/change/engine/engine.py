@@ -28,7 +28,8 @@ class EngineHooks:
         """Called often; raises to stop: no further Set is begun, and what was sent is still proven."""
 
     def keep(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
-        """Put on disk what belongs there before *ready* are sent and after *ended*. Raises StoreError."""
+        """Write the records to disk that must be there before *ready* are sent, and after *ended*. Raises
+        StoreError."""
 
     def failed(self, each: PendingSet) -> None:
         """Called once when a port did not answer or could not be changed; it may still be tried again."""

@@ -21,13 +21,13 @@ from ibkeys.mad.const import PortState
 from ibkeys.topology.nodes import Port
 from ibkeys.topology.subnet_manager import SubnetManager
 
-LEVEL_BESIDE_SM = "OpenSM sets ProtectBits and lease as its own configuration says at every sweep"
+LEVEL_BESIDE_SM = "at every sweep OpenSM sets ProtectBits and lease from its own configuration"
 _LET_OPENSM = "let OpenSM give all ports one key (`ibkeys mkey-deploy --via opensm`)"
 _ONLY_AT_START = "OpenSM reads its key files only when it starts."
 
 
 def objections_to_key_under_sm(writer: Writer, port: PortHandle) -> list[Objection]:
-    """Return what ``mkey-under-sm`` says of a new key for one port, as a list of none or one."""
+    """Return what ``mkey-under-sm`` says about a new key for one port, as a list of none or one."""
     return _under_sm(
         writer,
         f"an SM that does not know the new M_Key loses {port} and all ports behind it: {_LET_OPENSM}",
@@ -37,7 +37,7 @@ def objections_to_key_under_sm(writer: Writer, port: PortHandle) -> list[Objecti
 
 
 def objections_to_keys_under_sm(writer: Writer, managers: Sequence[Port]) -> list[Objection]:
-    """Return what ``mkey-under-sm`` says of new keys for a fabric. *managers*: the ports with IsSM."""
+    """Return what ``mkey-under-sm`` says about new keys for a fabric. *managers*: the ports with IsSM."""
     return _under_sm(
         writer,
         f"{_is_sm_on(managers)}; an SM that does not know the new M_Keys loses those ports and all behind them: let "
@@ -48,7 +48,7 @@ def objections_to_keys_under_sm(writer: Writer, managers: Sequence[Port]) -> lis
 
 
 def objections_to_removal_under_sm(writer: Writer, managers: Sequence[Port]) -> list[Objection]:
-    """Return what ``mkey-under-sm`` says of taking the keys of a fabric away. *managers*: the ports with IsSM."""
+    """Return what ``mkey-under-sm`` says about taking the keys of a fabric away. *managers*: the ports with IsSM."""
     return _under_sm(
         writer,
         f"{_is_sm_on(managers)}; OpenSM sets its own m_key, level and lease on every port at each sweep, so the keys "
@@ -63,7 +63,7 @@ def _is_sm_on(managers: Sequence[Port]) -> str:
 
 
 def objections_to_leases_under_sm(writer: Writer, managers: Sequence[Port]) -> list[Objection]:
-    """Return what ``mkey-under-sm`` says of waiting for leases. *managers*: the ports with IsSM."""
+    """Return what ``mkey-under-sm`` says about waiting for leases. *managers*: the ports with IsSM."""
     names = ", ".join(map(str, managers))
     return _under_sm(
         writer,
@@ -74,8 +74,8 @@ def objections_to_leases_under_sm(writer: Writer, managers: Sequence[Port]) -> l
 
 
 def objections_to_key_files_under_sm(manager: SubnetManager) -> list[Objection]:
-    """Return what ``mkey-under-sm`` says of key files that are written for an OpenSM that is to start. *manager*: what
-    is known of the master."""
+    """Return what ``mkey-under-sm`` says about key files that are written for an OpenSM that is to start. *manager*:
+    what is known of the master."""
     if not manager.may_be_master:
         return []
     text = (
@@ -93,7 +93,8 @@ def _under_sm(writer: Writer, what: str, *more: str) -> list[Objection]:
 
 
 def objections_to_lease(who: str, wanted: KeySetting, sweep_interval: int | None) -> list[Objection]:
-    """Return what ``lease-0`` says of *wanted* for *who*: a port, or how many of them. *sweep_interval* in seconds."""
+    """Return what ``lease-0`` says about *wanted* for *who*: a port, or how many of them. *sweep_interval* in
+    seconds."""
     if wanted.key.is_zero:
         return []  # no level has an effect then, and no lease runs
     found = []
@@ -117,7 +118,7 @@ def objections_to_lease(who: str, wanted: KeySetting, sweep_interval: int | None
 
 
 def objections_to_key(writer: Writer, key: MKey, guids: Collection[int]) -> list[Objection]:
-    """Return what ``weak-key`` says of a key that the user gave: what audit rule MK007 would say of it.
+    """Return what ``weak-key`` says about a key that the user gave: what audit rule MK007 would say of it.
 
     *guids*: those of the fabric's nodes and ports, as far as they are known.
     """
@@ -158,7 +159,7 @@ def objections_to_opensm(fabric: Fabric, key: MKey | None, named: Path | None, g
         except IbkeysError as error:
             if path == named:
                 raise
-            found.append(Objection("sm-wipes-keys", f"{error}; it is not known whether it has the new M_Keys"))
+            found.append(Objection("sm-wipes-keys", f"{error}; it is not known whether this file has the new M_Keys"))
             continue
         wrong = problems(data, None if key is None else KeyLines(key))
         if wrong:
@@ -179,8 +180,8 @@ def _way(key: MKey | None, generated: bool) -> tuple[str, str]:
 
 
 def objections_to_links(changes: Iterable[tuple[Port, KeySetting, KeySetting]], own_port_guid: int) -> list[Objection]:
-    """Return what ``links-initialize`` says of many ports as a sweep found them, each with what it has and should have:
-    level 2 or 3 where none was before, and no Active link leads there.
+    """Return what ``links-initialize`` says about many ports as a sweep found them, each with what it has and should
+    have: level 2 or 3 where none was before, and no Active link leads there.
     """
     levels = [
         wanted.protect
@@ -196,7 +197,8 @@ def objections_to_links(changes: Iterable[tuple[Port, KeySetting, KeySetting]], 
 
 
 def objections_to_link_of(port: PortHandle, old: KeySetting, wanted: KeySetting) -> list[Objection]:
-    """Return what ``links-initialize`` says of one port, which is asked for its links where it is a switch."""
+    """Return the objection of ``links-initialize`` for one port. If it belongs to a switch, the switch's links are
+    read."""
     if not _closes(old, wanted) or port.port.port_guid == port.fabric.own_guid:
         return []
     if not _is_unprovable(_states_of(port)):
@@ -205,7 +207,7 @@ def objections_to_link_of(port: PortHandle, old: KeySetting, wanted: KeySetting)
 
 
 def _states_of(port: PortHandle) -> list[Port]:
-    """Return the ports of a handle's node with their PortInfo: of a switch up to the first that is Active."""
+    """Return the ports of a handle's node with their PortInfo; of a switch only those up to the first Active port."""
     node = port.port.node
     if not node.is_switch:
         return [port.port]
@@ -250,8 +252,8 @@ def _about_links(what: str) -> Objection:
 def first_keys_at_level_0(who: str) -> Question:
     """Return the question for a first key that a port at level 0 gets, where nobody said which level."""
     return Question(
-        f"{who} at level 0: everyone who reads the port sees the new M_Key, and whoever has the key may change the "
-        "port (--protect 2 --lease 60 closes it)",
+        f"{who} at level 0: everyone who reads the port sees the new M_Key, and anyone who has the key "
+        f"may change the port (--protect 2 --lease 60 closes it)",
         "--protect 0",
     )
 

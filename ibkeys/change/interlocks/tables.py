@@ -96,7 +96,8 @@ def objections_to_enforcement(
         found.append(
             Objection(
                 "enforce-blind",
-                f"the P_Key table of {port} is empty: enforcement cuts the attached node off from everything but SMPs",
+                f"the P_Key table of {port} is empty: enforcement would drop all packets of the attached "
+                "node except SMPs",
             )
         )
     elif not any(key.is_default for key in table):
@@ -140,8 +141,8 @@ def _peer_objection(writer: Writer, port: PortHandle) -> list[Objection]:
         return [
             Objection(
                 "enforce-blind",
-                f"what {port} is linked to does not answer; if it is a switch, enforcement cuts off what lies "
-                "behind it",
+                f"the node at the far end of {port} does not answer; if it is a switch, enforcement cuts "
+                "off the nodes behind it",
             )
         ]
     if peer == NodeType.SWITCH:

@@ -46,7 +46,7 @@ FORMATS: Final = ("table", "json", "csv", *FOR_OTHERS, *FOR_CHECKS)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which rules run, how they weigh, and what of them is shown."""
+    """Which rules run, their severities, and which results are shown."""
 
     profile: Profile
     fail_on: str
@@ -64,11 +64,14 @@ _choice: Final = options.group(
     FAIL_ON,
     options.option("--check", multiple=True, metavar="ID[,ID...]", help="Only these rules; repeatable."),
     options.option(
-        "--group", multiple=True, metavar="GROUP[,...]", help="Only rules of MK, KF, CK, PK, SE, QK, SM, HY."
+        "--group",
+        multiple=True,
+        metavar="GROUP[,...]",
+        help="Only rules of these groups: MK, KF, CK, PK, SE, QK, SM, HY.",
     ),
     options.option("--skip", multiple=True, metavar="ID[,ID...]", help="Skip these rules; repeatable."),
     WAIVERS,
-    options.option("--no-remedy", is_flag=True, help="Leave the remedies out."),
+    options.option("--no-remedy", is_flag=True, help="Omit the remedies."),
 )
 
 
@@ -168,12 +171,12 @@ def _report(
         _write(report, data, format, not choice.no_remedy, folded)
     finish(errors, format)
     for question, probe in failed_probes:
-        exits.warn(f"the SA could not be asked ({question}): {probe.detail}", "error")
+        exits.warn(f"the SA could not be queried ({question}): {probe.detail}", "error")
     return code
 
 
 def _say_unmatched(data: AuditInput) -> None:
-    """Say which GUIDs of the policy are on no port: those of another fabric, or written wrong."""
+    """Report the GUIDs of the policy that no port has: those of another fabric, or misspelled ones."""
     named = data.resolution.unmatched if data.resolution is not None else ()
     aliases = say_aliases(data.fabric, "the policy", [rule.guid for rule in named])
     unmatched = [rule for rule in named if rule.guid not in aliases]

@@ -59,7 +59,8 @@ compare: Final = options.group(
     options.option(
         "--policy",
         metavar="FILE|opensm|ufm:URL",
-        help="The policy to compare P_Key tables with; opensm: that of the master on this host; ufm:URL: that of UFM.",
+        help="The policy to compare P_Key tables with; opensm: the policy of the master on this host; "
+        "ufm:URL: UFM's partitions.",
     ),
     options.option("--allow-both-pkeys", env=False, is_flag=True, help="OpenSM runs with allow_both_pkeys."),
     options.option(
@@ -157,7 +158,7 @@ def read_input(
     if where.snapshot is not None:
         refuse_what_asks(compare)
         if ask_class_keys is not None:
-            raise UsageError("--from reads a file, not the fabric: leave --class-keys out")
+            raise UsageError("--from reads a file, not the fabric: omit --class-keys")
         return recorded_input(where, given), where.snapshot
     with open_fabric(where) as fabric:
         data, source = input_of(fabric, where, given, compare)
@@ -188,7 +189,7 @@ def input_of(fabric: Fabric, where: Where, given: dict[str, Any], compare: Compa
 
 
 def host_of(keystore: Path | None, where: Where) -> HostView:
-    """Return what of this host guards keys."""
+    """Return the facts about key files and devices of this host."""
     from ibkeys.audit.gather import look_at_host
 
     return look_at_host(keystore, [Path(where.security_keys)] if where.security_keys else [])
@@ -201,7 +202,7 @@ def refuse_what_asks(compare: Compare) -> None:
             "--policy opensm needs the fabric to find the master, and --from reads a file: name the policy file"
         )
     if click.get_current_context().get_parameter_source("probe_sa") == ParameterSource.COMMANDLINE:
-        raise UsageError("--from reads a file, not the fabric: leave --probe-sa out")
+        raise UsageError("--from reads a file, not the fabric: omit --probe-sa")
 
 
 def recorded_input(where: Where, given: dict[str, Any]) -> AuditInput:

@@ -57,17 +57,19 @@ _target: Final = options.group(
     options.option("--textfile", metavar="FILE", help="Write them to a file for node_exporter's textfile collector."),
     options.option("--listen", metavar="[ADDR:]PORT", help="Serve them by HTTP; without ADDR on loopback."),
     options.option("--interval", type=DURATION, metavar="TIME", help="Time between two readings.  [--listen: 5m]"),
-    options.option("--max-age", type=DURATION, metavar="TIME", help="With --from: an older snapshot is a failure."),
+    options.option(
+        "--max-age", type=DURATION, metavar="TIME", help="With --from: treat an older snapshot as a failed sweep."
+    ),
     options.option("--tls-cert", metavar="FILE", help="Certificate of the endpoint (PEM), with its chain."),
     options.option("--tls-key", metavar="FILE", help="Key of the certificate (PEM)."),
-    options.option("--token-file", metavar="FILE", help="File with the bearer token that a scrape must show."),
+    options.option("--token-file", metavar="FILE", help="File with the bearer token that each scrape must send."),
 )
 
 
 @command("export")
 @_target
 @options.option("--all-ports", is_flag=True, help="Violation counters of each port, also those that are 0.")
-@options.option("--port-info", is_flag=True, help="Name each port in a separate metric.")
+@options.option("--port-info", is_flag=True, help="Export a metric with the name of each port.")
 @compare
 @PROFILE
 @WAIVERS
@@ -83,9 +85,9 @@ def export(
 ) -> int:
     """Write metrics of the fabric's keys for Prometheus.
 
-    One sweep and one audit give the numbers. They go to standard output, with --textfile to a file, or with
-    --listen to an HTTP endpoint. With --from the numbers come from a snapshot, or from the newest snapshot of a
-    folder. A sweep that failed or is partial shows as ibkeys_sweep_success 0; data that was not read has no number.
+    The metrics come from one sweep and one audit. They go to standard output, with --textfile to a file, or with
+    --listen to an HTTP endpoint. With --from the numbers come from a snapshot, or from the newest snapshot of a folder.
+    A sweep that failed or is partial shows as ibkeys_sweep_success 0; for data that was not read there is no metric.
     """
     from ibkeys.cli.audit.exporting import Audited, Publisher, Reader
     from ibkeys.export.latest import Latest
@@ -117,16 +119,16 @@ def _check(where: Where, target: Target, compared: Compare) -> None:
     elif target.max_age is not None:
         raise UsageError("--max-age is for --from only: a sweep is always current")
     if target.interval is not None and target.textfile is None and target.listen is None:
-        raise UsageError("--interval goes with --textfile or --listen: standard output is written once")
+        raise UsageError("--interval requires --textfile or --listen: standard output is written once")
     if target.listen is None and (target.tls_cert or target.tls_key or target.token_file):
         raise UsageError("--tls-cert, --tls-key and --token-file are for an endpoint: --listen is missing")
     if (target.tls_cert is None) != (target.tls_key is None):
-        raise UsageError("--tls-cert and --tls-key go together")
+        raise UsageError("--tls-cert and --tls-key must be given together")
     if target.period is not None:
         for option, text in (("-y", where.m_key), ("--keystore-passphrase", where.keystore_passphrase)):
             if text is not None and not text.startswith("@"):
                 raise UsageError(
-                    f"{option}: it is needed for every read of the fabric, and there is no terminal to ask on: "
+                    f"{option}: it is needed for every read of the fabric, and there is no terminal for a prompt: "
                     "give @FILE"
                 )
     if target.textfile is not None:

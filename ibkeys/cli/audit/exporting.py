@@ -99,8 +99,8 @@ class Reader:
         age = time.time() - finished
         if age < -_CLOCKS_APART:
             raise StoreError(
-                f"{path}: its time {about.finished} is in the future, so a clock was wrong: move it away"
-            ).explained("Until then it would count as the newest snapshot.")
+                f"{path}: its time {about.finished} is in the future, so a clock was wrong: move the file elsewhere"
+            ).explained("Until that time it would count as the newest snapshot.")
         if self._max_age is not None and age > self._max_age.total_seconds():
             raise StoreError(
                 f"{path}: was taken {age / 3600:.1f} hours ago, at {about.finished}, and --max-age is "
@@ -112,7 +112,7 @@ class Reader:
 class Publisher:
     """Hands readings on: to the endpoint, to the text file, to standard output where neither is wanted.
 
-    What is wrong is said on standard error, and said again only when it is something else.
+    An error is written to standard error, and again only when it is a different one.
     """
 
     def __init__(self, latest: Latest, textfile: Path | None, to_stdout: bool) -> None:

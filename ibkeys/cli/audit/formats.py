@@ -44,7 +44,9 @@ checked: Final = options.group(
     options.option(
         "--site-id", metavar="TEXT", help="Value of site_id in sdn04-04 and sdn04-05.  [default: the host's name]"
     ),
-    options.option("--platform", metavar="TEXT", help="Value of platform in both.  [default: infiniband]"),
+    options.option(
+        "--platform", metavar="TEXT", help="Value of platform in sdn04-04 and sdn04-05.  [default: infiniband]"
+    ),
     options.option(
         "--tenants", metavar="FILE", help="File of partition tenants for sdn04-04: one P_KEY TENANT per line, or JSON."
     ),
@@ -59,10 +61,10 @@ def for_checks_of(wanted: ForChecks, format: str, is_part: bool) -> list[Tenancy
     if format not in FOR_CHECKS:
         for name in ("site_id", "platform", "tenants"):
             if getattr(wanted, name) is not None and _typed_here(name):
-                raise UsageError(f"--{name.replace('_', '-')} goes with -f {' or -f '.join(FOR_CHECKS)}")
+                raise UsageError(f"--{name.replace('_', '-')} requires -f {' or -f '.join(FOR_CHECKS)}")
         return []
     if is_part:
-        raise UsageError(f"-f {format} is about the whole fabric: leave the filters out")
+        raise UsageError(f"-f {format} is about the whole fabric: omit the filters")
     return read_tenants(Path(wanted.tenants)) if wanted.tenants is not None else []
 
 

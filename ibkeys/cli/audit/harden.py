@@ -1,4 +1,4 @@
-"""Harden a fabric with OpenSM alive: from what an audit finds to one plan, and the audit again."""
+"""Harden a fabric while OpenSM runs: an audit, one plan made from its findings, and the audit again."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def harden(
 def _require_file(policy: str | None) -> None:
     """Raise UsageError for a policy that is not a file."""
     if is_opensm(policy):
-        raise UsageError("--policy opensm changes nothing: it is the policy that OpenSM has already; name a file")
+        raise UsageError("--policy opensm changes nothing: OpenSM already has that policy; name a file")
     if policy is not None:
         require_file(
             policy,

@@ -60,7 +60,7 @@ def import_(files: tuple[str, ...], out: str, pkeys_of: tuple[tuple[str, str], .
     return exits.DONE
 
 
-_SM_WORD: Final = ", the SM's word"
+_SM_WORD: Final = ", reported by the SM"
 
 
 def _report(snapshot: Snapshot, out: str, format: str) -> None:

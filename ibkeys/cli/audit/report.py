@@ -129,7 +129,7 @@ def _add_journal(files: dict[str, str], pages: list[Page], where: Where, data: A
     try:
         text, tables = what_was_done(path)
     except StoreError as error:
-        exits.warn(f"the report is without the journal: {error}")
+        exits.warn(f"the report does not contain the journal: {error}")
         return
     files["journal.html"] = render_tables(text, tables, version=__version__)
     pages.append(("journal.html", "Journal", f"What changing commands did: {text.headline.lower()}"))

@@ -97,7 +97,7 @@ def _links(changed: Comparison) -> list[tuple[str, str, str]]:
 def _folded(
     things: Iterable[T], port: Callable[[T], Port], said: Callable[[T], str], names: FoldedNames
 ) -> list[tuple[str, str, str]]:
-    """Return what is said of ports, how many they are, and who."""
+    """Return what is said about ports, how many they are, and who."""
     groups: dict[str, list[Port]] = {}
     for thing in things:
         groups.setdefault(said(thing), []).append(port(thing))

@@ -54,10 +54,10 @@ def snapshot(
 ) -> int:
     """Save the whole fabric's keys in one file.
 
-    FILE is an SQLite database: nodes, ports, links, P_Key tables, M_Key state and counters, each with the raw bytes
-    that were read, and what could not be read and why. M_Keys are stored as fingerprints, with -K in clear. Every
-    reading command reads the file with --from. An existing snapshot is replaced in one step; any other file is left
-    alone, and the command ends. With --into DIR the file is named by its time, and none is replaced.
+    FILE is an SQLite database: nodes, ports, links, P_Key tables, M_Key state and counters, with the raw bytes of each,
+    and the errors of what could not be read. M_Keys are stored as fingerprints, with -K in clear. Every reading command
+    reads the file with --from. An existing snapshot is replaced in one step; any other file is left alone, and the
+    command ends. With --into DIR the file is named by its time, and none is replaced.
     """
     from ibkeys.fabric.probes import probe_sa as ask_sa
     from ibkeys.fabric.sa_view import ask_sa_view
@@ -94,7 +94,7 @@ def _folder(file: str | None, into: str | None, keep: timedelta | None) -> Snaps
         if source("into") == ParameterSource.COMMANDLINE:
             raise UsageError("give FILE or --into DIR, not both")
         if source("keep") == ParameterSource.COMMANDLINE:
-            raise UsageError("--keep goes with --into DIR: with FILE nothing is removed")
+            raise UsageError("--keep requires --into DIR: with FILE nothing is removed")
         return None
     if into is None:
         raise UsageError("no destination: give FILE or --into DIR" + (" with --keep" if keep is not None else ""))
@@ -134,7 +134,7 @@ def _say_silent_sa(taken: Snapshot) -> None:
     """Say what the SA was asked and did not tell; that is not part of the sweep either."""
     answers = taken.sa_view.answers.values() if taken.sa_view is not None else ()
     for detail in dict.fromkeys(each.detail for each in answers if each.outcome != "answered"):
-        exits.warn(f"the snapshot lacks this part of what the SA says: {detail}")
+        exits.warn(f"part of the SA's data is missing in the snapshot: {detail}")
 
 
 def _summary(taken: Snapshot, with_keys: bool) -> dict[str, Any]:

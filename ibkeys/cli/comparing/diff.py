@@ -116,7 +116,7 @@ def _last_two(folder: Path) -> tuple[str, str]:
 
 
 def _names(before: Snapshot, after: Snapshot, fabric: Topology | None = None) -> FoldedNames:
-    """Return what ports are called in both. *fabric*: of which the links are those of both."""
+    """Return the names of ports in both. *fabric*: one with the links of both."""
     return FoldedNames((port.identity() for each in (before, after) for port in each.fabric.ports()), fabric)
 
 

@@ -50,7 +50,7 @@ def history(words: tuple[str, ...], format: str) -> int:
         raise StoreError(f"{folder}: it has no snapshot; `ibkeys snapshot --into {folder}` takes one")
     partition = parse_p_key(what).partition if _P_KEY.fullmatch(what) else None
     if partition is not None and portnum is not None:
-        raise UsageError("a P_Key is searched at every port: leave PORTNUM out")
+        raise UsageError("a P_Key is searched at every port: omit PORTNUM")
     found = History(_wanted(what, portnum, files) if partition is None else lambda port: True, partition)
     taken: list[str] = []
     events: list[Event] = []

@@ -32,7 +32,7 @@ _ONE_WAY: Final = ("one-way-gained", "one-way-lost")
 def write_reach(about: dict[str, Any], found: ReachComparison, names: FoldedNames, pairs: bool, format: str) -> None:
     """Write who gained and lost reach: groups of ports that went the same way, every port named, or each pair.
 
-    *names*: what ports are called. *about*: what stands before it in JSON.
+    *names*: what ports are called. *about*: the JSON text before it.
     """
     counts = {change: found.count(change) for change in _IN_WORDS}
     if format == "json":

@@ -1,4 +1,5 @@
-"""What click's support for shells leaves out: bash ends a word at each ``: = @``, and takes what it gets as it is."""
+"""What click's support for shells leaves out: bash ends a word at each ``: = @``, and inserts completions without
+quoting them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What parameters can be. Each function gets the context of the command as far as it was typed, and the word to
-complete; its own imports come late, so that completing one thing does not load another."""
+"""The values that parameters can have. Each function gets the context of the command as far as it was typed, and the
+word to complete; its own imports come late, so that completing one thing does not load another."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ are more, so many ports are named, and the others counted."""
 _OF_ONE_PORT: Final = re.compile(
     r" to (?:route [0-9,]+|LID [0-9]+)(?=: )|, modifier 0x[0-9a-f]+(?=\))| \(route [0-9,]+\)(?=: )"
 )
-"""What a message says of the one request that failed: where it went, which block or port it asked about."""
+"""What a message says about the one request that failed: where it went, which block or port it asked about."""
 
 
 def say_by_cause(
@@ -64,7 +64,7 @@ def lines_by_cause(
 
 
 def cause_of(row: Row, text: str) -> str:
-    """Return a reason without what it says of the one request, and of the one port: ``SubnGet(PortInfo): no reply
+    """Return a reason without what it says about the one request, and of the one port: ``SubnGet(PortInfo): no reply
     after 3 attempts``."""
     port = f"{row['node_desc']!r} {row['node_guid']} port {row['port']}" if row["node_desc"] else None
     return _OF_ONE_PORT.sub("", text.replace(f"{port}: ", "") if port is not None else text)

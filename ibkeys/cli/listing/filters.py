@@ -91,6 +91,12 @@ class PortFilter:
             and (self._changed is None or port.id.key in self._changed)
         )
 
+    def kept(self, found: Topology) -> list[Port]:
+        """Return those of the ports of *found* that are listed."""
+        if not self.is_given and self._nodes is None:
+            return list(found.ports())
+        return [port for port in found.ports() if self.keeps(port)]
+
     def looked_at(self, found: Topology) -> LookedAt | None:
         """Return how many ports of *found* are listed, of how many; None without filters."""
         if not self.is_given:
@@ -129,7 +135,7 @@ def is_set_of_names(word: str) -> bool:
 def refuse_without_sweep(filters: PortFilter) -> None:
     """Refuse filters of a command that was asked for one port. Raises UsageError."""
     if filters.is_given:
-        raise UsageError("a filter selects among the ports of --all: add --all, or leave the filter out")
+        raise UsageError("a filter selects among the ports of --all: add --all, or omit the filter")
 
 
 def _level(port: Port) -> int | None:

@@ -103,7 +103,7 @@ def _folded(names: Sequence[str]) -> str:
 def _link(port: KernelPort) -> str:
     parts = [port.link_layer or "link layer not read", port.state_name or "state not read"]
     if port.link_layer is not None and not port.is_infiniband:
-        return f"{', '.join(parts)}: no InfiniBand, so its P_Keys are no partitions of a subnet"
+        return f"{', '.join(parts)}: not InfiniBand, so its P_Keys are not partitions of a subnet"
     return ", ".join(parts)
 
 

@@ -31,7 +31,7 @@ CLASS_KEYS: Final = options.option(
 def refuse_unkeyed_alone(class_keys: bool, ask_unkeyed: bool) -> None:
     """Raise UsageError for --ask-unkeyed where no key of a class is asked for."""
     if ask_unkeyed and not class_keys:
-        raise UsageError("--ask-unkeyed goes with --class-keys: without it no key of a class is queried")
+        raise UsageError("--ask-unkeyed requires --class-keys: without --class-keys no class key is queried")
 
 
 def ask_all_ports(fabric: Fabric, taken: Snapshot, ask_unkeyed: bool, pkey_index: int | None) -> None:

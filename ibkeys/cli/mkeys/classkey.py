@@ -30,7 +30,7 @@ _STATE_TEXT: Final = {
     "silent": "unknown: no answer",
     "refused": "unknown: refused",
     "unconfirmed": "unknown: zeros of a port that may not have this class",
-    "not-asked": "unknown: not asked",
+    "not-asked": "unknown: not queried",
 }
 
 _CLASSES: Final = options.option(
@@ -64,9 +64,10 @@ def classkey_show(
 ) -> int:
     """Show CC_Key, VS_Key, N2N manager key and B_Key: state, protect bit, lease and violations.
 
-    A port without the class, a hidden key and a silent port are three different answers. A key that is known here
-    (from --security-keys or the key store) is sent to its own port. Without a key only B_Keys are queried, because
-    nobody knows what the query costs in the other classes; --ask-unkeyed queries them once, without retries.
+    The state tells a port without the class from a hidden key and from a port that does not answer. A known key (from
+    --security-keys or the key store) is sent only to the port it belongs to. Without a key only B_Keys are queried,
+    because the cost of such a query is not known in the other classes; --ask-unkeyed queries them once, without
+    retries.
     """
     if ask_unkeyed and where.snapshot is not None:
         raise UsageError("--ask-unkeyed cannot be used with --from, which sends no queries")
@@ -122,7 +123,7 @@ def _read(handle: ReadablePort) -> None:
 
 def _end_port(port: Port) -> Port:
     if not port.is_end_port:
-        raise UsageError(f"{port} has no keys of its own: those of a switch are at port 0")
+        raise UsageError(f"{port} has no class keys of its own: the keys of a switch are at port 0")
     return port
 
 

@@ -78,7 +78,7 @@ def awaiting(
 
     stores = stores_of(where)
     if stores.keystore is None:
-        raise UsageError("--confirm-within goes with --via opensm, and a simulated subnet has no OpenSM on any host")
+        raise UsageError("--confirm-within requires --via opensm, and a simulated subnet has no OpenSM on any host")
     _refuse_closed_store(where, stores.keystore)
     words = [command, "--via=opensm", f"--wait={sm_wait}"]
     child = [*command_for_child(words, where, stores, sm_hosts), "--unconfirmed"]
@@ -99,7 +99,7 @@ def _refuse_closed_store(where: Where, path: Path) -> None:
         raise UsageError(
             "the key store is encrypted, and with --confirm-within it cannot ask for the passphrase later: give "
             "--keystore-passphrase @FILE"
-        ).explained("If this process dies, another one lowers the level, and that one has no terminal to ask on.")
+        ).explained("If this process dies, a background process lowers the level, and it has no terminal for a prompt.")
 
 
 def confirm(where: Where, command: str, run: int) -> int:

@@ -59,10 +59,10 @@ _RESULT_TEXT: Final = {
 def mkey_list(where: Where, settle: bool, yes: bool, format: str) -> int:
     """List the keys of the key store with port, state and time.
 
-    'current': a Get proved it. 'pending': its Set was not confirmed yet. 'former': the port had it before.
-    'imported': from OpenSM's files. -K prints the keys. If the store is encrypted, everything except the keys is
-    listed without the passphrase. --settle sweeps the fabric: a port that is not at its known place is not queried
-    with its key until its place is settled.
+    'current': verified by a Get. 'pending': its Set was not confirmed yet. 'former': the port had it before.
+    'imported': from OpenSM's files. -K prints the keys. If the store is encrypted, everything except the keys is listed
+    without the passphrase. --settle sweeps the fabric and records the places of ports that moved: such a port is not
+    queried with its key before that.
     """
     if settle:
         from ibkeys.cli.mkeys.settle import settle as settle_places
@@ -209,10 +209,9 @@ def mkey_encrypt(store: Store, new_passphrase: str | None, decrypt: bool) -> int
 def mkey_import(store: Store, directory: Path | None, opensm_conf: Path | None, format: str) -> int:
     """Import OpenSM's guid2mkey, neighbors and guid2lid from DIR into the key store.
 
-    The files guid2vskey, guid2cckey and guid2_m2n_key of NVIDIA's OpenSM are imported too if they are there. No key
-    of the store is lost. Where an M_Key in the files differs from the store's, it is tried first if the files were
-    written after the store's key was proven. The m_key of an opensm.conf is used for every port without a key of its
-    own, as OpenSM does.
+    The files guid2vskey, guid2cckey and guid2_m2n_key of NVIDIA's OpenSM are imported too if they are there. No key of
+    the store is lost. If an M_Key in the files differs from the one in the store, the newer one is tried first. The
+    m_key of an opensm.conf is used for every port without a key of its own, as OpenSM does.
     """
     from ibkeys.host.key_files import Imported, import_key_files, import_opensm_config
 
@@ -305,10 +304,10 @@ _conf_options: Final = options.group(
 def mkey_export(where: Where, directory: Path, guid2lid: bool, conf: Conf, format: str) -> int:
     """Export the key store to DIR as OpenSM's guid2mkey and neighbors.
 
-    With these files an OpenSM that starts reaches every port whose key is in the store. It keeps the keys only if
-    its opensm.conf has the same key (--opensm-conf, --write-opensm-conf). Each file is written completely or not at
-    all, with mode 0600. Refused where a running OpenSM has its files, and where a guid2mkey has keys that are not
-    in the store. Only --guid2lid talks to the fabric.
+    An OpenSM that starts with these files can query every port whose key is in the store. It keeps the keys only if its
+    opensm.conf has the same key (--opensm-conf, --write-opensm-conf). Each file is written completely or not at all,
+    with mode 0600. Refused if a running OpenSM has its files in DIR, or if a guid2mkey there has keys that are not in
+    the store. Only --guid2lid talks to the fabric.
     """
     from ibkeys.store.keys.keystore import KeyStore
 
@@ -349,7 +348,7 @@ def mkey_export(where: Where, directory: Path, guid2lid: bool, conf: Conf, forma
 
 def _check_conf_options(conf: Conf) -> None:
     if conf.opensm_conf is not None and conf.write_opensm_conf is not None:
-        raise UsageError("--write-opensm-conf checks what it wrote: leave --opensm-conf out")
+        raise UsageError("--write-opensm-conf checks what it wrote: omit --opensm-conf")
     named = conf.opensm_conf or conf.write_opensm_conf
     if named is None and (conf.protect is not None or conf.lease is not None):
         raise UsageError("--protect and --lease are for an opensm.conf: name one with --write-opensm-conf")

@@ -87,10 +87,10 @@ def mkey_recover(where: Where, asked: _Asked, consent: Changing, format: str) ->
     """Recover ports whose M_Key is lost: try keys, else wait for their leases.
 
     Reads the whole subnet. Shows which ports do not answer or hide an unknown key, and what probing them would cost.
-    Asks before it continues. Keys that may fit are tried. The leases of all other ports are started, all at once
-    where the links are known (--topology, --security-keys, key store). A port whose lease has run out shows its
-    key, which is saved in the key store. Nothing is set on a port without --set-new, --new-m-key, --protect or
-    --lease.
+    Asks before it continues. Keys that may fit are tried. The leases of all other ports are started; this is done at
+    once for all ports if the links are known (--topology, --security-keys, key store). A port whose lease has run out
+    shows its key, which is saved in the key store. Nothing is set on a port without --set-new, --new-m-key, --protect
+    or --lease.
     """
     from ibkeys.mkeys.recovery.recover import plan_recovery
     from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions

@@ -273,7 +273,7 @@ def _carry_out(asked: _Asked, plan_new: NewRun, plan_new_via: NewRunVia) -> int:
                 asked.way.check_direct()
             run = (plan_via if is_through_opensm else plan)(writer, progress)
         begun = run.plan.command
-        # Whoever means to give keys shall not take them away by finishing that run, nor the other way round.
+        # A user who wants to set keys must not remove them by finishing that run, nor the other way round.
         if "mkey-remove" in {command, begun} and command != begun:
             raise UsageError(f"the last run was started by {begun}; to continue it: ibkeys {begun} {course.ways[0]}")
         return ShownRun(writer, run, asked.consent, asked.format, where, awaits).carry_out()
@@ -283,7 +283,7 @@ def _end(asked: _Asked) -> int:
     """Confirm a run that was made before, or lower its level."""
     where, command, confirming = asked.where, asked.command, asked.confirming
     if asked.consent.dry_run:
-        raise UsageError("--confirm and --unconfirmed make no plan that a dry run could show: leave --dry-run out")
+        raise UsageError("--confirm and --unconfirmed have no dry run: omit --dry-run")
     if confirming.confirm is not None:
         return confirm(where, command, confirming.confirm)
     assert confirming.unconfirmed is not None

@@ -33,7 +33,7 @@ class KeyOptions:
     lease: int | None
 
     def given(self) -> list[str]:
-        """Return the options that a run keeps from its beginning, and that were given."""
+        """Return the given options among those that a run keeps from its start."""
         named = {
             "--same": self.same,
             "--per-port": self.per_port,
@@ -50,7 +50,7 @@ class KeyOptions:
             self._check_through_opensm()
             return
         if course.abort and self.opensm_conf is not None:
-            raise UsageError("--abort restores former keys, whatever an opensm.conf says: leave --opensm-conf out")
+            raise UsageError("--abort restores former keys, whatever an opensm.conf says: omit --opensm-conf")
         if self.new_m_key is not None and not self.same:
             raise UsageError(
                 "--new-m-key sets the same key on every port, so it needs --same; without --new-m-key keys are "
@@ -72,7 +72,7 @@ class KeyOptions:
                 "stock OpenSM has one M_Key for the subnet: --per-port cannot be combined with --via opensm"
             )
         if self.opensm_conf is not None:
-            raise UsageError("--via opensm edits the options file of each OpenSM itself: leave --opensm-conf out")
+            raise UsageError("--via opensm edits the options file of each OpenSM itself: omit --opensm-conf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class RolloutOptions:
         given = [*given, *(name for name, is_given in fixed.items() if is_given)]
         if self.ways and given:
             raise UsageError(
-                f"{self.ways[0]} continues a run with the options it was started with: leave {', '.join(given)} out"
+                f"{self.ways[0]} continues a run with the options it was started with: omit {', '.join(given)}"
             )
 
 
@@ -138,7 +138,9 @@ _COURSE: Final = (
     ),
     click.option("--continue", "go_on", is_flag=True, help="After --first: change the other ports."),
     click.option("--resume", is_flag=True, help="Finish a run that was interrupted, stopped, or had failures."),
-    click.option("--abort", is_flag=True, help="Restore what the ports of the last run had before."),
+    click.option(
+        "--abort", is_flag=True, help="Restore the former keys, levels and leases of the ports of the last run."
+    ),
     click.option(
         "--order",
         type=click.Choice(["farthest", "nearest"]),
@@ -179,9 +181,7 @@ class MethodOptions:
         source = click.get_current_context().get_parameter_source
         given = [name for name, option in _OF_OPENSM.items() if source(option) is ParameterSource.COMMANDLINE]
         if given:
-            raise UsageError(
-                f"{', '.join(given)}: only with --via opensm, but in this run ibkeys sends the Sets itself"
-            )
+            raise UsageError(f"{', '.join(given)}: only with --via opensm; in this run ibkeys sends the Sets itself")
 
     def check(self, course: RolloutOptions) -> None:
         """Raise UsageError for options of *course* that count ports: OpenSM sets all of them in one sweep."""
@@ -251,14 +251,14 @@ class ConfirmationOptions:
         if words and (len(words) > 1 or [*course.ways, *given, *within]):
             raise UsageError(f"{words[0]} takes no other option: it is about an earlier run")
         if within and course.abort:
-            raise UsageError("--abort rolls back, so there is nothing to confirm: leave --confirm-within out")
+            raise UsageError("--abort rolls back, so there is nothing to confirm: omit --confirm-within")
 
     def refuse_removal(self) -> None:
-        """Raise UsageError: what takes keys away raises no level."""
+        """Raise UsageError: a command that removes keys raises no level."""
         if self.confirm_within is not None:
-            raise UsageError(
-                "mkey-remove raises no level that could be rolled back: leave --confirm-within out"
-            ).explained("A key is never rolled back automatically; --abort restores the keys.")
+            raise UsageError("mkey-remove raises no level that could be rolled back: omit --confirm-within").explained(
+                "A key is never rolled back automatically; --abort restores the keys."
+            )
 
 
 _CONFIRMING: Final = (

@@ -152,7 +152,7 @@ class RunOutput:
         exits.flush()
 
     def write_summary(self, dry_run: bool = False) -> None:
-        """Write the account of the run; a table's reader hears here what failed, each cause once."""
+        """Write the account of the run; after a table also what failed, each cause once."""
         self._say_failed()
         account = self._run.account
         if self._format == "json":
@@ -181,7 +181,7 @@ class RunOutput:
         if account.violations and self._run.way is None:
             write(f"  queries after lost replies added at most {account.violations} M_Key violations")
         elif account.violations:
-            write(f"  the ports counted {account.violations} M_Key violations during the run, from whatever sender")
+            write(f"  the ports counted {account.violations} M_Key violations during the run, from any sender")
         if account.unresolved:
             who = f"{_ports(account.unresolved)} answer{'s' if account.unresolved == 1 else ''}"
             write(f"  {who} to neither key: the old and the new one are in the key store")

@@ -32,7 +32,9 @@ def settle(where: Where, yes: bool, format: str) -> int:
     agreed = Changing(dry_run=False, yes=yes, force=False, override=())
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, f"{_COMMAND} --settle", agreed) as writer:
         if not fabric.ring.has_keys:
-            raise UsageError("--settle: no M_Key is known here, so no port is missing (--keystore, --security-keys)")
+            raise UsageError(
+                "--settle: no M_Key is known, so there are no ports to look for (--keystore, --security-keys)"
+            )
         places = rooms.survey(writer)
         for note in places.found.notes:
             exits.warn(note, "note")
@@ -116,7 +118,7 @@ def _write(document: dict[str, Any], put: Callable[[str], None]) -> None:
         put(f"not settled: port GUID {guid} is at two places; one of them has a false GUID")
     for each in document["unidentified"]:
         known = f"; the known port there is {_end_text(each['known'])}" if each["known"] else ""
-        put(f"not settled: nothing says who is behind {_port_text(each['behind'])}{known}")
+        put(f"not settled: nothing identifies the node behind {_port_text(each['behind'])}{known}")
 
 
 def _end_text(end: dict[str, Any]) -> str:

@@ -43,8 +43,8 @@ wait_for_sm: Final = option(
     type=Number(1, 86_400),
     default=60,
     metavar="S",
-    help="Seconds without progress before OpenSM is signalled again, and as many again before ibkeys gives up.  "
-    "[default: 60]",
+    help="Seconds without progress until OpenSM is signalled again; after the same time again ibkeys gives "
+    "up.  [default: 60]",
 )
 opensm: Final = group(
     "through",
@@ -55,7 +55,7 @@ opensm: Final = group(
         type=Way(),
         default=None,
         metavar="direct|opensm|ufm:URL",
-        help="direct: by Sets of ibkeys; opensm: by the policy file; ufm:URL: by UFM.  "
+        help="direct: ibkeys sends the Sets; opensm: through the policy file; ufm:URL: through UFM.  "
         "[default: direct, or as the run was started]",
     ),
     wait_for_sm,

@@ -139,8 +139,8 @@ _fabric_options: Final[tuple[Callable[..., Any], ...]] = (
         "--ask-unproven",
         env=False,
         is_flag=True,
-        help="Query once, without a key, places where a protected port "
-        "may be: this adds a violation and may start its lease.",
+        help="Query places where a protected port may be, once and without a key: this adds a violation and "
+        "may start its lease.",
     ),
     shared(KEYS, "-K", "--show-keys", **_SHOW_KEYS),
     shared(

@@ -111,9 +111,9 @@ def apply(
 
     PLAN is the file that `ibkeys plan --out` wrote. If an OpenSM is master, use --via opensm: the plan's policy
     replaces OpenSM's own, and OpenSM writes the tables. If UFM runs it, use --via ufm:URL. Without --via the change
-    lasts only while no subnet manager runs. No pair of ports is cut or connected on the way that the plan does not
-    name. Every value is saved in the journal before it is overwritten, and the result is verified by a fresh read.
-    `ibkeys undo` rolls back.
+    lasts only while no subnet manager runs. During the change, no pair of ports is disconnected or connected unless the
+    plan names it. Every value is saved in the journal before it is overwritten, and the result is verified by a fresh
+    read. `ibkeys undo` rolls back.
     """
     from ibkeys.apply.apply import Permissions
 
@@ -124,7 +124,7 @@ def apply(
     if plan is None and not choices.resume:
         raise UsageError("nothing to apply: give a PLAN that `ibkeys plan --out PLAN` wrote, or --resume")
     if through.via not in (None, "direct") and choices.first is not None:
-        raise UsageError("--first counts leaf switches, but OpenSM and UFM apply a change to all of them: leave it out")
+        raise UsageError("--first counts leaf switches, but OpenSM and UFM apply a change to all of them: omit it")
     if rewrite and through.via != "opensm" and not choices.resume:
         raise UsageError("--rewrite needs --via opensm")
     each = gives_each(folding, format)

@@ -25,9 +25,9 @@ _SWITCH_CAPS = ("partition_enforcement_cap", "inbound_enforcement_cap", "outboun
 def caps_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, listing: Listing, format: str) -> int:
     """Show P_Key capacities and enforcement capabilities.
 
-    PartitionCap is the size of the P_Key table of CA and router ports and of a switch's port 0,
-    PartitionEnforcementCap that of a switch's external ports. Both belong to the node, so with --all the table
-    leaves external ports out. The NV-RAM bits show whether M_Key and P_Keys survive a reset.
+    PartitionCap is the size of the P_Key table of CA and router ports and of a switch's port 0, PartitionEnforcementCap
+    that of a switch's external ports. Both are values of the node, so with --all the table omits external ports. The
+    NV-RAM bits show whether M_Key and P_Keys survive a reset.
     """
     sheet = read_sheet(
         where,
@@ -53,7 +53,7 @@ def caps_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
 
 
 def _column(key: str, title: str) -> Column:
-    # Nodes that are not switches have no such value, which is another thing than one that could not be read.
+    # Nodes that are not switches have no such value, which differs from one that could not be read.
     return Column(key, title, lambda row: row[key] if row["node_type"] == "switch" else NOTHING)
 
 

@@ -42,12 +42,12 @@ _WITHOUT_SA: Final = "the snapshot was taken without --sa, so it has no answers 
 @options.option(
     "--policy",
     metavar="FILE|opensm|ufm:URL",
-    help="The wanted policy; opensm: the master's own file, which then must be found; ufm:URL: that of UFM.",
+    help="The wanted policy; opensm: the master's own file (an error if it is not found); ufm:URL: UFM's partitions.",
 )
 @options.option(
     "--allow-both-pkeys", env=False, is_flag=True, help="The policy is for an OpenSM with allow_both_pkeys."
 )
-@options.option("--full", env=False, is_flag=True, help="List every value, not only those that differ or are unknown.")
+@options.option("--full", env=False, is_flag=True, help="List all values, not only those that differ or are unknown.")
 @options.option("--wait", type=Number(1, 86_400), metavar="S", help="Look again for S seconds until all agree.")
 @options.listing_as_is
 @options.format
@@ -69,9 +69,9 @@ def compare(
 ) -> int:
     """Compare policy, SM policy file, SA and nodes for every port.
 
-    Compares four sources for each P_Key, for enforcement, and for level and lease of M_Keys: what --policy wants,
-    what the master's own files say, what its SA says, and what the node answers. Where they differ, it shows which
-    source and why. Reads only. Exits 1 when anything differs, 3 when a value that should be known is not.
+    Compares four sources: the policy (--policy), the master SM's own files, its SA, and the node. Compared are each
+    P_Key, enforcement, and level and lease of M_Keys. Where they differ, it shows which source differs and why. Reads
+    only. Exits 1 when anything differs, 3 when a value that should be known is not.
     """
     folded, chosen = is_folded(listing, format), PortFilter(listing)
     wanted = read_accepted(policy, ufm) if policy is not None else None
@@ -100,7 +100,7 @@ def _recorded(where: Where, name: str | None, policy: Policy | None, allow_both:
             "--policy opensm needs the fabric to find the master, and --from reads a file: name the policy file"
         )
     if click.get_current_context().get_parameter_source("wait") == ParameterSource.COMMANDLINE:
-        raise UsageError("--from reads a file, not the fabric: leave --wait out")
+        raise UsageError("--from reads a file, not the fabric: omit --wait")
     recorded = open_recorded(where)
     found = recorded.sweep(wanted=Wanted(p_keys=True, sm_info=True))
     recorded.read_alias_guids(found, policy.named_guids if policy is not None else ())

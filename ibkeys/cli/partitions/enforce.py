@@ -31,9 +31,9 @@ def enforce_show(
 ) -> int:
     """Show partition enforcement of switch ports.
 
-    Inbound applies to packets that enter the switch, outbound to packets that leave it. External ports of switches
-    enforce, and routers may; the table of --all leaves all other ports out. Peer is the far end of the port's link;
-    in a row of many ports it is the kind of node there.
+    Inbound applies to packets that enter the switch, outbound to packets that leave it. Only external ports of switches
+    enforce partitions, and sometimes ports of routers; with --all the table omits all other ports. Peer is the far end
+    of the port's link; in a row of many ports it is the type of the node at the far end.
     """
     sheet = read_sheet(where, kind, words, every_port, listing, lambda handle: handle.read_port_info(), _values)
     columns = [
@@ -105,7 +105,7 @@ def enforce_set(
     """Switch partition enforcement of a switch port on or off.
 
     ADDR names the switch, PORTNUM one of its external ports. A direction that is not given stays as it is. A router
-    port is changed only where it enforces already: no field says whether a router can.
+    port is changed only if it already enforces, because no field says whether a router can enforce.
     """
     from ibkeys.change.enforce import plan_enforce
 

@@ -1,4 +1,4 @@
-"""The multicast groups of IPoIB: what a partition policy says of them, and what the SA knows."""
+"""The multicast groups of IPoIB: what a partition policy says about them, and what the SA knows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _WORDS: Final = {
 @command("ipoib-check")
 @click.argument("file")
 @options.option(
-    "--members", env=False, is_flag=True, help="Read the fabric too: which members can join, and who is kept out."
+    "--members", env=False, is_flag=True, help="Read the fabric too, and show which members can join and which cannot."
 )
 @options.sm_port
 @options.pkey_idx
@@ -54,11 +54,11 @@ def ipoib_check(
 ) -> int:
     """Check the IPoIB multicast groups in the SA against a partition policy.
 
-    FILE is a partitions.conf; opensm: the one that the master on this host uses; ufm:URL: UFM's partitions. For each
-    partition that the policy marks ipoib, and each group that it defines in addition, shows the MGID, whether the SA
-    knows the group, and whether MTU, rate, SL and Q_Key match the policy. Broadcast groups of other partitions are
-    reported. With --members says which ports can join each broadcast group, and whether a partition without IPoIB
-    keeps drivers out. Reads only. Exits 1 with problems, 3 when the SA does not answer.
+    FILE is a partitions.conf; opensm: the one that the master on this host uses; ufm:URL: UFM's partitions. Shows, for
+    each partition that the policy marks ipoib and each additional group that it defines, the MGID, whether the SA knows
+    the group, and whether MTU, rate, SL and Q_Key match the policy. Broadcast groups of other partitions are reported.
+    With --members it says which ports can join each broadcast group, and whether drivers are kept from joining in
+    partitions without IPoIB. Reads only. Exits 1 with problems, 3 when the SA does not answer.
     """
     from ibkeys.keys.pkey import PARTITION_MASK
     from ibkeys.partitions.ipoib import count_states
@@ -147,7 +147,7 @@ def _write_words(policy: Policy, findings: Sequence[GroupFinding], otherwise: st
     if rows:
         write_table(("Partition", "Name", "MGID", "MTU", "Rate", "SL", "Q_Key", "SA"), rows)
     else:
-        write(clean(f"{policy.path} marks no partition ipoib and makes no group, and the SA {otherwise}"))
+        write(clean(f"{policy.path} marks no partition ipoib and defines no group, and the SA {otherwise}"))
     counted = ", ".join(f"{count} {_WORDS[state].lower()}" for state, count in count_states(findings).items() if count)
     if counted:
         write(f"{len(findings)} group{'s' if len(findings) != 1 else ''}: {counted}")

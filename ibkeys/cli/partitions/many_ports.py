@@ -169,7 +169,7 @@ class ManyPortsChange(ShownChange):
 class Bar:
     """A bar on a terminal while steps are made, nothing elsewhere: the `OnStep` of a run.
 
-    It appears with the first step and must be gone (`stop`) before anything is asked or said.
+    It appears with the first step and must be removed (`stop`) before any prompt or message.
     """
 
     def __init__(self, debug: bool) -> None:
@@ -200,7 +200,7 @@ class Bar:
         self._bar.start()
 
     def stop(self) -> None:
-        """Take the bar away. May be called twice."""
+        """Remove the bar. May be called twice."""
         if self._bar is not None:
             with suppress(OSError, ValueError):
                 self._bar.stop()

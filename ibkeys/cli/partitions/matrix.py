@@ -52,11 +52,14 @@ class _Shown:
 
 @command("matrix")
 @click.option("--partition", "partitions", metavar="P_KEY", multiple=True, help="Only this partition; repeatable.")
-@click.option("--pairs", is_flag=True, help="List every pair of ports that can talk, or one way, and by which P_Keys.")
+@click.option(
+    "--pairs", is_flag=True, help="List every pair of ports that can talk, also in one direction only, with the P_Keys."
+)
 @options.option(
     "--policy",
     metavar="FILE|opensm|ufm:URL",
-    help="Take partition names from this partitions.conf; opensm: that of the master here; ufm:URL: from UFM.",
+    help="Take partition names from this partitions.conf; opensm: the policy of the master on this host; "
+    "ufm:URL: from UFM.",
 )
 @options.inbound_check
 @options.option(
@@ -89,10 +92,10 @@ def matrix(
 ) -> int:
     """Show the members of every partition, and who can talk to whom.
 
-    The result follows from the P_Key tables as they are, and from the enforcement of the switch ports that face the
-    end ports; a policy file only adds names. A port with the full and the limited P_Key of a partition is in both
-    lists and acts as a full member. A filter selects ports: it shows their partitions with all members, and the pairs
-    that include one of them. Exits 1 when a partition named with --partition has no member.
+    The result is computed from the current P_Key tables and from the enforcement of the leaf switch ports; a policy
+    file only adds names. A port with the full and the limited P_Key of a partition is in both lists and acts as a full
+    member. A filter selects ports: it shows their partitions with all members, and the pairs that include one of them.
+    Exits 1 when a partition named with --partition has no member.
     """
     from ibkeys.discovery.wanted import Wanted
     from ibkeys.reach.reach import Reach
@@ -101,7 +104,7 @@ def matrix(
     if pairs and format in _PICTURES:
         raise UsageError(f"--pairs is a list; -f {format} is a picture")
     if filter.is_given and format in _PICTURES:
-        raise UsageError(f"-f {format} is a picture of all ports: a filter goes with table, json and csv")
+        raise UsageError(f"-f {format} is a picture of all ports: filters work only with table, json and csv")
     names = _names_of(policy, ufm)
     chosen = {_partition(text) for text in partitions}
     with open_source(where) as source:
@@ -144,7 +147,7 @@ def _is_shown(each: Membership, chosen: set[int], part: Part | None) -> bool:
 
 
 def _empty(partition: int, is_part: bool, is_unread: bool) -> str:
-    who = "no port that the filter chooses" if is_part else "no port"
+    who = "no port that the filter selects" if is_part else "no port"
     return f"{who} is in partition 0x{partition:04x}" + (", as far as was read" if is_unread else "")
 
 
@@ -233,7 +236,10 @@ def _write_table(shown: _Shown) -> None:
         write(f"{one_way} {is_one_way}: packets reach the other port, but no answer comes back (each: --pairs)")
     if depending := len(reach.depending_on_inbound_check()):
         ports = f"port{'s' if depending != 1 else ''}"
-        write(f"(what {depending} {ports} can send depends on what inbound enforcement checks: see --inbound-check)")
+        write(
+            f"(for {depending} {ports}, what they can send depends on what inbound enforcement checks: "
+            "see --inbound-check)"
+        )
     if reach.unread:
         write(f"({len(reach.unread)} ports left out: their tables could not be read)")
     if reach.virtualized:

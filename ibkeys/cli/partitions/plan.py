@@ -178,7 +178,7 @@ def plan(where: Where, ufm: UfmOptions, asked: _Asked, by_hand: _ByHand, folding
 
 def _check(by_hand: _ByHand, format: str) -> None:
     if by_hand.script is None and (by_hand.present is not None or by_hand.allow_break):
-        raise UsageError("--present and --allow-break go with --script")
+        raise UsageError("--present and --allow-break require --script")
     if by_hand.script is not None and format != "table":
         raise UsageError(f"--script writes steps for a person, and -f {format} is for programs")
 
@@ -229,7 +229,7 @@ def _say_warnings(policy: Policy) -> None:
     warnings = sum(problem.severity == "warning" for problem in lint(policy))
     if warnings:
         what = f"{warnings} warning{'s' if warnings != 1 else ''}"
-        exits.warn(f"{policy.path}: {what}: ibkeys policy-check {policy.path}")
+        exits.warn(f"{policy.path}: {what}: see ibkeys policy-check {policy.path}")
 
 
 def _partitions(policy: Policy, texts: Sequence[str]) -> tuple[int, ...]:

@@ -38,7 +38,7 @@ _COLUMNS: Final = ("file", "line", "column", "severity", "code", "message")
     "--dialect",
     type=click.Choice(["opensm", "nvidia"]),
     default="opensm",
-    help="Whose OpenSM will read it; of NVIDIA's own keywords nothing is said.  [default: opensm]",
+    help="Which OpenSM will read it; nvidia: do not report NVIDIA's own keywords.  [default: opensm]",
 )
 @ufm_options
 @options.common
@@ -47,8 +47,8 @@ def policy_check(ufm: UfmOptions, file: str, pin: bool, pin_random: bool, format
 
     FILE may be the word opensm: the policy that the only OpenSM on this host uses; or ufm:URL: UFM's partitions.
 
-    Reports with line and column what OpenSM would refuse, and what it would read differently from what was probably
-    meant. Then describes each partition in words. Reads no fabric. Exits 1 with errors or warnings.
+    Reports, with line and column, what OpenSM would refuse, and what it would read in a way that was probably not
+    intended. Then describes each partition in words. Reads no fabric. Exits 1 with errors or warnings.
     """
     from ibkeys.errors import UsageError
     from ibkeys.partitions import export
@@ -92,7 +92,7 @@ def _exit_code(problems: Sequence[Problem]) -> int:
 
 
 def _write_conf(policy: Policy, problems: Sequence[Problem]) -> int:
-    """Write the policy where it can be told what it means, and its problems on standard error."""
+    """Write the policy where it can be said what it means, and its problems on standard error."""
     from ibkeys.partitions.export import to_conf
 
     for problem in problems:
@@ -124,7 +124,9 @@ def _write_words(policy: Policy, problems: Sequence[Problem]) -> None:
     partitions = len(policy.partitions)
     counted = f"{partitions} partition{'s' if partitions != 1 else ''}"
     if _is_unchecked(problems):
-        write(clean(f"{policy.path}: not checked as a whole, for NVIDIA's OpenSM may know words of it: {counted}"))
+        write(
+            clean(f"{policy.path}: not fully checked, because NVIDIA's OpenSM may know some of its keywords: {counted}")
+        )
     else:
         write(clean(f"{policy.path}: OpenSM accepts it: {counted}"))
     write(counts or "no remarks")

@@ -71,9 +71,9 @@ def undo(
 
     Restores P_Key tables (byte for byte) and enforcement bits that apply, pkey-set, pkey-add, pkey-remove or
     enforce-set changed. ID is the number that `ibkeys journal` shows. Without it, the last operation that is not yet
-    undone is taken. The undo is an operation of its own: undoing it repeats the change. A change through OpenSM is
-    undone through OpenSM, with the same policies in reverse. Counters that were cleared cannot be restored; M_Keys have
-    commands of their own.
+    undone is taken. The undo is itself an operation: undoing it repeats the change. A change through OpenSM is undone
+    through OpenSM, with the same policies in reverse. Counters that were cleared cannot be restored; for M_Keys use the
+    mkey commands.
     """
     from ibkeys.apply.apply_plan import ApplyHooks
     from ibkeys.apply.by_sm.settings import Settings

@@ -38,8 +38,8 @@ def why(where: Where, kind: Kind, a: str, b: str, inbound_check: InboundCheck, f
 
     Shows the P_Keys by which they can talk, or the port that stops them. A and B are each a LID, a directed route, a
     GUID or a node's name; -L, -D, -G or -N sets the kind of both. For a node with several ports, add the port after a
-    slash, as in 'node07 mlx5_0/2'. A host's name means all its nodes: each pair is then shown. Exit status 1 when a
-    pair cannot talk, also where packets get through one way only.
+    slash, as in 'node07 mlx5_0/2'. A host's name means all nodes of that host; then each pair is shown. Exit status 1
+    when a pair cannot talk, or when packets get through in one direction only.
     """
     from ibkeys.reach.reach import Reach
 
@@ -224,11 +224,11 @@ def _in_words(ways: Ways, one: str, other: str) -> str:
         case None, _, _:
             return "it is not known whether they can talk: not everything could be read"
         case _, True, False:
-            return f"one way, {one} to {other}: packets get there, and no answer comes back"
+            return f"one way, {one} to {other}: packets get through, but no answer comes back"
         case _, False, True:
-            return f"one way, {other} to {one}: packets get there, and no answer comes back"
+            return f"one way, {other} to {one}: packets get through, but no answer comes back"
         case _, True, True:
-            return "cannot talk, but packets get there both ways: in each direction in another partition"
+            return "cannot talk, but packets get through both ways: in a different partition in each direction"
         case _, False, False:
             return "cannot talk"
     return "cannot talk; it is not known whether packets get through one way: not everything could be read"

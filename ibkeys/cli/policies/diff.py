@@ -160,7 +160,7 @@ def _other(each: PartitionDifference) -> Iterator[tuple[str, str | None, str | N
 
 
 def _group(group: dict[str, Any] | None, other: dict[str, Any] | None) -> str | None:
-    """Return in words what a group has and the *other* one has not."""
+    """Return in words what a group has that the *other* one lacks."""
     if group is None:
         return None
     own = [f"{key} {value}" for key, value in group.items() if key != "mgid" and (other or {}).get(key) != value]

@@ -182,7 +182,7 @@ def _by_guid(meant: Meant, memberships: Mapping[str, M]) -> dict[int, M]:
         for guid in guids:
             if found.setdefault(guid, memberships[word]) != memberships[word]:
                 raise UsageError(
-                    f"{meant.known.shown(guid)}: two names select it, with different memberships; one of them is "
+                    f"{meant.known.shown(guid)}: two names select it with different memberships; one of them is "
                     f"{word!r}"
                 )
     return found
@@ -193,7 +193,8 @@ def _refuse_keywords(words: Sequence[str]) -> None:
 
     if keywords := keywords_of(words):
         raise UsageError(
-            f"{keywords[0]} does not name single ports: its effect depends on its place; use an editor for it"
+            f"{keywords[0]} stands for a group of ports, and its effect depends on its position: change "
+            "it with an editor"
         )
 
 
@@ -206,7 +207,7 @@ def _carry_out(
     format: str,
     edit: Callable[[Policy, Meant], EditedPolicy],
 ) -> int:
-    """Read the file, look the words up, edit, show, write. Nothing is written where one step is refused."""
+    """Read the file, look the words up, edit, show, write. Nothing is written if one step is refused."""
     from ibkeys.cli.opening import open_source
     from ibkeys.cli.policies.edited import PolicyFile, refuse_what_objects, report
     from ibkeys.cli.policies.members import look_up

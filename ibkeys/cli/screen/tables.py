@@ -15,7 +15,7 @@ from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.screen.lines import columns, folded, pieces
 
 JOINED: Final = ", "
-"""What stands between the parts of a line."""
+"""The text between the parts of a line."""
 _GAP: Final = 2
 _INDENT: Final = 4
 """Before the further lines of a row."""

@@ -30,7 +30,7 @@ def hosts_of(where: Where, given: SmHosts) -> list[SmHost]:
         source = click.get_current_context().get_parameter_source("sm_host")
         if given.sm_host and source == ParameterSource.COMMANDLINE:
             what = "--from reads a file" if where.snapshot is not None else "a simulated subnet has no hosts"
-            raise UsageError(f"{what}: leave --sm-host out")
+            raise UsageError(f"{what}: omit --sm-host")
         return []
     return settings_of(given.sm_config).chosen(given.sm_host, given.sudo, given.ssh_config)
 

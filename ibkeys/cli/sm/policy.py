@@ -1,5 +1,5 @@
-"""What stands in place of a policy's file name: ``opensm``, the policy that the master on this host really uses,
-and ``ufm:URL``, the partitions of a UFM."""
+"""Words that may be given in place of a policy's file name: ``opensm``, the policy that the master on this host really
+uses, and ``ufm:URL``, the partitions of a UFM."""
 
 from __future__ import annotations
 

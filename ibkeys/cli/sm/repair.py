@@ -56,9 +56,9 @@ _VALUES: Final = ("result", "key", "m_key", "m_key_protect_bits", "m_key_lease_p
 def sm_repair(where: Where, cache_dir: Path | None, opensm_conf: Path | None, consent: Changing, format: str) -> int:
     """Rebuild OpenSM's key files after a crash during a change of M_Keys.
 
-    Run it on the host of the SM, while no OpenSM runs. First shows what it may cost. Then queries each port once
-    with each key that the key store has for it, the local port first, and writes guid2mkey and neighbors from the
-    answers. A port that does not answer keeps the first key of the key store in these files, and is named. At the
+    Run it on the host of the SM, while no OpenSM runs. First shows how many violations this may add. Then queries each
+    port once with each key that the key store has for it, the local port first, and writes guid2mkey and neighbors from
+    the answers. A port that does not answer keeps the first key of the key store in these files, and is named. At the
     end it shows how to start OpenSM. No port is changed.
     """
     from ibkeys.mkeys.repair.start import advise
@@ -84,7 +84,7 @@ def sm_repair(where: Where, cache_dir: Path | None, opensm_conf: Path | None, co
 def _check_options(where: Where, cache_dir: Path | None) -> None:
     if where.m_key is not None or where.security_keys is not None:
         raise UsageError(
-            "sm-repair queries each port with its keys of the key store: leave -y and --security-keys out (ibkeys "
+            "sm-repair queries each port with its keys of the key store: omit -y and --security-keys (ibkeys "
             "mkey-import DIR imports OpenSM's files into the key store)"
         )
     if is_simulated(where) and cache_dir is None:
@@ -245,7 +245,10 @@ def _how_to_start(confs: list[ConfAdvice], directory: Path) -> Iterator[str]:
             yield f"  {each.path}: its m_key is on {each.holds} of {_ports(each.ports)}, {own}"
             if each.holds < each.ports:
                 most = "the key that most ports have" if each.is_most else "not the key that most ports have"
-                yield f"    it is {most}; OpenSM sets it on all ports in its first sweep: right if it is the new key"
+                yield (
+                    f"    it is {most}; OpenSM sets it on all ports in its first sweep: this is correct only "
+                    "if it is the new key"
+                )
     yield "  1. the master on this host: now, with this cache folder, before anything else changes a key"
     yield (
         "  2. when every port shows that key (ibkeys mkey-show --all), import its files: "

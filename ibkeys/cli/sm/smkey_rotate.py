@@ -61,11 +61,11 @@ def smkey_rotate(
 ) -> int:
     """Set a new sm_key and sa_key for every OpenSM of the subnet.
 
-    Subnet managers recognise each other by the sm_key; the sa_key is what the SA trusts. OpenSM's default of both
-    is 1. Name every host with an OpenSM (--sm-host). The new keys are saved in the key store before any file is
-    changed. All files are first written beside the old ones; then all are replaced and every OpenSM is signalled,
-    within the time after which a standby would take over. The command proves that the SA answers to the new key and
-    to no former one, and that there is one master. Run the same command again to finish an interrupted change.
+    Subnet managers recognise each other by the sm_key; the sa_key is what the SA trusts. OpenSM's default of both is 1.
+    Name every host with an OpenSM (--sm-host). The new keys are saved in the key store before any file is changed. All
+    files are first written beside the old ones; then all are replaced and every OpenSM is signalled, within the time
+    after which a standby would take over. At the end it verifies that the SA answers to the new key, that it answers to
+    no former key, and that there is one master. Run the same command again to finish an interrupted change.
     """
     given = _given(new_sm_key, new_sa_key)
     from ibkeys.change.interrupts import Interrupts

@@ -44,7 +44,9 @@ ufm_options: Final = options.group(
     UfmOptions,
     options.shared(UFM, "--ufm-token", metavar="@FILE", help="For ufm:URL: the file with the access token."),
     options.shared(UFM, "--ufm-cert", metavar="FILE", help="For ufm:URL: a client certificate (PEM)."),
-    options.shared(UFM, "--ufm-key", metavar="FILE", help="Its private key (PEM), where it is another file."),
+    options.shared(
+        UFM, "--ufm-key", metavar="FILE", help="Private key of the certificate (PEM), if it is in another file."
+    ),
     options.shared(UFM, "--ufm-ca", metavar="FILE", help="For ufm:URL: the CA that signed its certificate (PEM)."),
     options.shared(UFM, "--ufm-insecure", env=False, is_flag=True, help="For ufm:URL: do not check its certificate."),
     options.shared(UFM, "--ufm-proxy", env=False, metavar="URL", help="For ufm:URL: a proxy.  [default: none]"),

@@ -53,7 +53,7 @@ def _write_managers(report: Report) -> None:
         write("the fabric was not read, so its subnet managers are not known")
         return
     if not report.managers:
-        write("no port of the fabric says that a subnet manager runs behind it")
+        write("no port of the fabric says that a subnet manager runs there")
     names = {each.port_guid: each for each in report.instances() if each.port_guid is not None}
     for manager in report.managers:
         instance = names.get(manager.guid)

@@ -44,8 +44,8 @@ def counters_show(
     Violation counters stop at 65535 and are cleared only by counters-clear, or by a reset of the port. Also shows
     PortXmitConstraintErrors and PortRcvConstraintErrors of switch ports that enforce partitions: packets that were
     dropped there on the way out and in. These counters stop at 255. They come from PortCounters, and counters-clear
-    does not clear them. Ports that have MulticastPKeyTrapSuppressionEnabled (TrapSuppr) show it: those may count
-    violations and send no trap.
+    does not clear them. TrapSuppr shows ports with MulticastPKeyTrapSuppressionEnabled: these may count violations
+    without sending a trap.
     """
     from ibkeys.discovery.port_counters import enforcing_ports
     from ibkeys.mad.attributes import PortInfo
@@ -125,8 +125,8 @@ def counters_clear(
 ) -> int:
     """Clear the violation counters.
 
-    Clears those of one port, or with --all those of every port that has counted any. The old values are kept in the
-    journal.
+    Clears the counters of one port, or with --all those of every port that has counted a violation. The old values are
+    kept in the journal.
     """
     from ibkeys.change.counters import plan_clear
 

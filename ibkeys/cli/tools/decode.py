@@ -22,7 +22,7 @@ _MASKED: Final = "_masked"
 
 @command("decode")
 @click.argument("hexes", metavar="HEX|-", nargs=-1, required=True)
-@click.option("--attribute", metavar="NAME", help="Attribute of a bare payload, as PortInfo.")
+@click.option("--attribute", metavar="NAME", help="Attribute of a bare payload, such as PortInfo.")
 @options.format
 @options.show_keys
 @options.common

@@ -13,8 +13,9 @@ from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import is_simulated, open_fabric
-from ibkeys.cli.options import Where
+from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.tools.hardware import ReportOptions, made_report, report_options
 from ibkeys.errors import IbkeysError, StoreError
 
 if TYPE_CHECKING:
@@ -27,27 +28,35 @@ MKEY_FILE: Final = "guid2mkey"
 
 
 @command("doctor")
+@report_options
+@options.changing
 @options.format
 @options.fabric
-def doctor(where: Where, format: str) -> int:
+def doctor(where: Where, consent: Changing, wanted: ReportOptions, format: str) -> int:
     """Check the local InfiniBand stack and suggest fixes.
 
     Checks the library, the kernel module, device files, channel adapters and their ports. Checks that the local port
-    opens and answers, and that it knows a subnet manager that answers. Checks key files and stores. Changes nothing.
-    Exits 1 when there is a problem.
+    can be opened and answers, and that its subnet manager answers. Checks key files and stores. Changes nothing. Exits
+    1 when there is a problem. With --report FILE it also compares this fabric with what ibkeys assumes, and writes an
+    archive without keys that can be sent to the developers.
     """
+    wanted.check(consent)
     checks = [_without_keys(check) for check in _checks(where)]
     problems = sum(check.ok is False for check in checks)
     rows = [
         {"name": check.name, "ok": check.ok, "detail": check.detail, "advice": check.advice or None} for check in checks
     ]
+    reported = made_report(where, consent, wanted, rows) if wanted.report is not None else None
     if format == "json":
-        write_json("doctor", {"checks": rows, "problems": problems})
+        write_json("doctor", {"checks": rows, "problems": problems, "report": reported.to_json() if reported else None})
     elif format == "csv":
-        write_csv(_COLUMNS, rows)
+        write_csv(_COLUMNS, [*rows, *(reported.as_checks() if reported else ())])
     else:
         _write_text(checks, problems)
-    return exits.SAYS_NO if problems else exits.DONE
+        if reported is not None:
+            reported.write_text(whole=where.verbose > 0)
+    code = exits.SAYS_NO if problems else exits.DONE
+    return reported.exit_code(code) if reported is not None else code
 
 
 def _without_keys(check: Check) -> Check:
@@ -138,13 +147,13 @@ def _subnet_manager(fabric: Fabric, lid: int) -> Iterator[Check]:
 
     missing = None if fabric.is_simulated else False  # a simulated subnet needs none
     if not lid:
-        advice = "start one, OpenSM for instance; LIDs need it, -D works without"
+        advice = "start one, such as OpenSM; LIDs need it, but -D works without it"
         yield Check("subnet manager", missing, "none has configured this port (MasterSMLID 0)", advice)
         return
     try:
         info = SMInfo(fabric.find_port(lid).get(SMInfo))
     except IbkeysError as error:
-        advice = "is it running? sminfo, and its log"
+        advice = "check that it is running (sminfo), and read its log"
         yield Check("subnet manager", missing, f"LID {lid} does not answer as a subnet manager: {error}", advice)
         return
     state = SM_STATE_NAMES[SMState(info.sm_state)] if info.sm_state <= SMState.MASTER else str(info.sm_state)
@@ -200,6 +209,8 @@ def _stores(paths: StorePaths, folders: list[Path]) -> Iterator[Check]:
             with _opened(kind, path) as store:
                 detail = _contents(store) if path.exists() else "does not exist yet: a changing command creates it"
             yield _written_check(name, path, detail)
+            if kind is Journal and path.exists():
+                yield from _left_by_a_report(path)
             if kind is KeyStore and path.exists():
                 with KeyStore(path, create=False, passphrase=paths.passphrase) as store:
                     yield from check_run(store)
@@ -208,8 +219,22 @@ def _stores(paths: StorePaths, folders: list[Path]) -> Iterator[Check]:
             yield Check(name, False, str(error))
 
 
+def _left_by_a_report(path: Path) -> Iterator[Check]:
+    """Writes of --write-loopback that were cut off and not put back."""
+    from ibkeys.hardware.loopback.putting_back import not_put_back
+    from ibkeys.store.journal import Journal
+    from ibkeys.umad.probe import Check
+
+    with Journal.read(path) as journal:
+        left = not_put_back(journal)
+    if left:
+        numbers = ", ".join(str(written.record.id) for written in left)
+        advice = "run doctor --report with --write-loopback and the same two ports: it puts them back first"
+        yield Check("loopback writes", False, f"operation {numbers} of the journal was not put back", advice)
+
+
 def _written_check(name: str, path: Path, detail: str) -> Check:
-    """Return what is to be said of a store that can be read: ok only where changing commands can write or
+    """Return what is to be said about a store that can be read: ok only where changing commands can write or
     create it too."""
     from ibkeys.umad.probe import Check
 

@@ -37,8 +37,8 @@ def pkey_check(a: PKey, b: PKey, format: str) -> int:
 def pkey_explain(value: PKey, format: str) -> int:
     """Explain a P_Key.
 
-    VALUE is 0x8001, 0x1:full or 0x1:limited. Also says for which packets a P_Key counts: SMPs, GMPs, queue pairs, raw
-    packets.
+    VALUE is 0x8001, 0x1:full or 0x1:limited. Also says how a P_Key affects each kind of packet: SMPs, GMPs, queue
+    pairs, raw packets.
     """
     text = explain(value)
     values = {

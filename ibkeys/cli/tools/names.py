@@ -43,7 +43,7 @@ _ONE: Final[dict[str, Callable[[Directory, Port], Any]]] = {
 def names(where: Where, words: tuple[str, ...], only: str | None, filters: Filters, format: str) -> int:
     """Show GUID, name, LID and switch port of end ports.
 
-    WHO is a GUID, a LID, a name as node07, 'stage[1-48]' or 'tank*', or SWITCH:3 for the port that is linked to
+    WHO is a GUID, a LID, a name such as node07, 'stage[1-48]' or 'tank*', or SWITCH:3 for the port that is linked to
     port 3 of a switch. Without WHO every end port is listed; filters select among them.
     """
     from ibkeys.discovery.wanted import Wanted

@@ -46,7 +46,7 @@ _socket: Final = click.option(
 def sim() -> None:
     """Serve a simulated subnet to any libibumad program, and control it.
 
-    Programs attach through ibsim-run, as to ibsim: OpenSM, infiniband-diags, ibkeys itself.
+    Programs attach through ibsim-run, as with ibsim: OpenSM, infiniband-diags, ibkeys itself.
     """
 
 
@@ -117,7 +117,9 @@ _attaching: Final = options.group(
 @click.argument("file", metavar="[FILE]", required=False)
 @_socket
 @_made
-@click.option("--at", envvar="IBKEYS_AT", metavar="NODE", help="Node where programs attach that do not set SIM_HOST.")
+@click.option(
+    "--at", envvar="IBKEYS_AT", metavar="NODE", help="Node to which programs attach if they do not set SIM_HOST."
+)
 @click.option("--state", envvar="IBKEYS_STATE", metavar="PATH", help="Keep the state of the subnet in this file.")
 @click.option(
     "--script", envvar="IBKEYS_SCRIPT", metavar="FILE", help="File of events: lines as for 'sim ctl', with times."
@@ -137,7 +139,7 @@ def serve(
 ) -> int:
     """Serve a simulated subnet to any libibumad program.
 
-    FILE is a net file of ibsim, or what ibnetdiscover printed; without it a small demo fabric is served. Runs until
+    FILE is a net file of ibsim, or output of ibnetdiscover; without it a small demo fabric is served. Runs until
     SIGTERM or SIGINT. The lines it prints first say how programs attach; the last of them is 'ready'.
     """
     from ibkeys.sim.server.server import Server

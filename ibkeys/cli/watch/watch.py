@@ -41,7 +41,7 @@ _UNTRUSTED: Final = (0x0200, 0x0700)
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What is watched, when it ends, and what is said of it."""
+    """What is watched, when it ends, and what is said about it."""
 
     all_traps: bool
     interval: int
@@ -74,12 +74,13 @@ _asked: Final = options.group(
         type=Number(1, 86_400),
         default=60,
         metavar="S",
-        help="Seconds between two counts of repeats.  [default: 60]",
+        help="Seconds between two counts of repeated events.  [default: 60]",
     ),
     options.option(
         "--policy",
         metavar="FILE|opensm|ufm:URL",
-        help="Take partition names from this partitions.conf; opensm: that of the master here; ufm:URL: from UFM.",
+        help="Take partition names from this partitions.conf; opensm: the policy of the master on this host; "
+        "ufm:URL: from UFM.",
     ),
     options.option("--opensm-log", metavar="FILE", help="Follow OpenSM's log instead of Reports: needs no SM_Key."),
     options.option(
@@ -110,8 +111,8 @@ def watch(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked) -> int:
     """Show who tries a wrong key, and on which port, as it happens.
 
     Subscribes at the SA to the traps of refused M_Keys, P_Keys and Q_Keys, for which OpenSM requires its sa_key
-    (--smkey), and reads the violation counters at intervals. Repeats are folded: one line at once, then a count.
-    Runs until SIGTERM or SIGINT.
+    (--smkey), and reads the violation counters at intervals. Repeated events are combined: the first gives a line at
+    once, the others a count later. Runs until SIGTERM or SIGINT.
     """
     from ibkeys.change.interrupts import Interrupts
     from ibkeys.cli.watch.outlet import EventSink
@@ -124,7 +125,7 @@ def watch(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked) -> int:
     read = read_accepted(asked.policy, ufm) if asked.policy is not None else None
     sm_key = sm_key_of(where)
     if asked.opensm_log is not None and (where.smkey is not None or asked.all_traps):
-        raise UsageError("--opensm-log replaces Reports: leave --smkey and --all-traps out")
+        raise UsageError("--opensm-log replaces Reports: omit --smkey and --all-traps")
     settings = Settings(
         float(asked.interval), float(asked.repeats), asked.count, asked.seconds and float(asked.seconds), sa.pkey_idx
     )

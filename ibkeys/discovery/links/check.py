@@ -26,7 +26,7 @@ LOOK_HOLDS: Final = 1.0
 
 class LinkCheck:
     """The links of one sweep, checked again. ``changed``: those that are not as they were, and how. ``unread``: those
-    of which that could not be told, by the last look.
+    of which that could not be determined, by the last look.
 
     SMPs for a link: a Get(PortInfo) of its near port, and a Get(PortCounters) where the sweep read LinkDownedCounter.
     Keys go only to nodes whose own links were examined before.

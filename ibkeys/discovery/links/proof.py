@@ -77,7 +77,7 @@ class LinkProver:
             return "the SA does not say what is there, and LinkDownedCounter of the port before it could not be read"
         before = self._ring.link_downed.get(near.link_end, 0)
         if counter == COUNTER_FULL:
-            return "the SA does not say what is there, and LinkDownedCounter of the port before it is full"
+            return "the SA does not say what is there, and LinkDownedCounter of the port before it is at its maximum"
         if counter != before:
             return (
                 f"the SA does not say what is there, and LinkDownedCounter of the port before it is {counter}, not "
@@ -125,7 +125,7 @@ class LinkProver:
     def _only_node_behind(self, near: Port) -> Task:
         """Task: return the GUID of the only known port whose LIDs leave by *near*; None where there is no such port.
 
-        The whole table is read: one LID that nobody knows may be that of a switch, and all others lie behind it.
+        The whole table is read: an unknown LID may be that of a switch, with all other ports behind it.
         """
         info = near.node.switch_info
         if info is None:

@@ -44,8 +44,8 @@ def _check(before: Mapping[str, Value], after: Mapping[str, Value], values: Mapp
             raise FileFormatError(f"OpenSM knows no option {name!r}, so no line for it was made")
         if name not in after or after[name] != _read(value) or isinstance(value, bool) != (_is_flag(name)):
             raise FileFormatError(
-                f"its {name} cannot be changed (a line is too long for OpenSM, or has something that would change "
-                "the new value): edit it by hand"
+                f"its {name} cannot be changed (a line is too long for OpenSM, or its other text would "
+                "change the new value): edit it by hand"
             )
     may_change = {*values, *(_FOLLOWS[name] for name in values if name in _FOLLOWS)}
     others = [name for name in {*before, *after} - may_change if before.get(name) != after.get(name)]

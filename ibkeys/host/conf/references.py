@@ -87,8 +87,8 @@ def _recorded(data: bytes, store: KeyStore) -> bytes:
     recorded = b"".join((*out, _escaped(data[at:])))
     if _restored(recorded, store) != data:
         raise FileFormatError(
-            "it has a key in a place, or in a form, that the journal could not restore byte for byte: put the key on "
-            "a line of its own, or take it out of the comment"
+            "it has a key in a comment or in an unusual form, which the journal could not restore byte "
+            "for byte: put the key on a line of its own"
         )
     return recorded
 

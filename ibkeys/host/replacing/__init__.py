@@ -1,1 +1,2 @@
-"""Replacing a file that a running program reads, so that no edit of anybody is lost and every crash can be undone."""
+"""Replacing a file that a running program reads, so that no edit by somebody else is lost, and a crash at any point can
+be undone."""

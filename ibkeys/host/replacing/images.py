@@ -31,7 +31,7 @@ def known_bytes(image: FileImage, contents: Contents) -> set[bytes]:
 
 
 def _has_bytes(image: FileImage, contents: Contents) -> bool:
-    # Whatever the caller says of the file: the reference is never to be written into it.
+    # Whatever the caller says about the file: the reference is never to be written into it.
     return contents.keeps_bytes and NO_BYTES not in (image.before, image.after)
 
 

@@ -1,7 +1,8 @@
 """The names of files that are written beside the one they shall replace.
 
-A name says how far the file is. One that is not complete has never been in place of the other, so that it can be
-removed without a look. One that is complete changes places: what bears its name later may be somebody else's work.
+A name shows the state of the file. An incomplete file has never replaced the other one, so it can be removed without
+reading it. A complete file is exchanged with the other one, so the file that has its name later may be somebody else's
+work.
 """
 
 from __future__ import annotations

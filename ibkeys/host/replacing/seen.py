@@ -23,7 +23,7 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_N
 class Metadata:
     """What a file has beside its bytes. ``attributes``: all extended attributes, which ACL and SELinux label are too.
 
-    ``uid`` and ``gid`` None: those of whoever makes the file.
+    ``uid`` and ``gid`` None: those of the user who makes the file.
     """
 
     mode: int

@@ -1,4 +1,4 @@
-"""Attributes of the classes with keys of their own, as tables: the KeyInfo of each, and what stands near it.
+"""Attributes of the classes with keys of their own, as tables: the KeyInfo of each, and the attributes next to it.
 
 The first 14 bytes of the four KeyInfo are alike; each class has its own names for them. Bytes behind the last field are
 reserved. Sources: CongestionKeyInfo and CongestionInfo: libibmad's field table and opensm's ib_types.h (annex A10);

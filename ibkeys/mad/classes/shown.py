@@ -28,7 +28,8 @@ def fields_of(payload: Layout, mgmt_class: int, show_keys: bool = False) -> dict
 def masked_class_mad(mad: bytes, of: KeyClass) -> bytes:
     """Return *mad*, of the class *of* and of any length, without the key of its header and those of its attribute.
 
-    What no table describes may hold keys: an attribute that is not known, and all behind one that is known, is zeroed.
+    Bytes that no table describes may hold keys. So an unknown attribute is zeroed, and so are all bytes after a known
+    one.
     """
     buffer = bytearray(mad)
     hidden = buffer[_KEY]

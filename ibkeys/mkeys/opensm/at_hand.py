@@ -122,8 +122,8 @@ def refuse_without_keys(writer: Writer, key_files: Sequence[KeyFile]) -> None:
     for file in key_files:
         if file.level != 0 and not file.keys.get(writer.fabric.own_guid, NO_MKEY).is_zero:
             raise Refused(
-                f"{file.instance.name} has M_Keys for the subnet, and the key store has none, so no port would answer: "
-                f"import them first: {file.way_in}; nothing was changed",
+                f"{file.instance.name} has M_Keys for the subnet, but the key store has none, so no port "
+                f"would answer; nothing was changed: first import them: {file.way_in}",
                 UNKNOWN,
             )
 
@@ -141,7 +141,7 @@ def refuse_hidden_keys(writer: Writer, run: PlannedRun, key_files: Sequence[KeyF
         return
     ways = [file.way_in for file in key_files if any(port.port_guid in file.keys for port in hidden)]
     way = f"import what OpenSM has: {ways[0]}" if ways else "`ibkeys mkey-recover` opens them"
-    also = "A key that nobody knows, not even OpenSM: `ibkeys mkey-recover`." if ways else ""
+    also = "If OpenSM does not know a key either: `ibkeys mkey-recover`." if ways else ""
     hide = "hides" if len(hidden) == 1 else "hide"
     raise Refused(
         f"{counted(len(hidden), 'port')} {hide} an M_Key that is not in the key store: "

@@ -22,7 +22,7 @@ def record_of_last_run(writer: Writer) -> RunRecord:
     with writer.open_store() as store:
         last, _ = last_run(store)
         if last.via is None:
-            raise UsageError(f"{name_of(last)} does not use OpenSM: leave --via out to continue it")
+            raise UsageError(f"{name_of(last)} does not use OpenSM: omit --via to continue it")
         return RunRecord.of_json(last.via, store)
 
 

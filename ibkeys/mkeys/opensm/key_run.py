@@ -110,7 +110,7 @@ class KeyRun:
         return seen
 
     def _clean_up(self) -> None:
-        """Remove what runs that were killed left beside the files; what stays is said."""
+        """Remove what runs that were killed left beside the files; what stays is reported."""
         around = self.around
         for text in remove_left_overs(around.operation.journal, self._files(), around.writer.keystore):
             around.say(text)
@@ -130,7 +130,8 @@ class KeyRun:
         if asked and not seen.infos:
             first = next(iter(seen.silent.values()), None)
             raise NotStored(
-                f"no port answers, so it is not known whether any has it ({first}); continue with --resume later"
+                f"no port answers, so it is not known whether any port has the new key ({first}); "
+                "continue with --resume later"
             )
         if seen.infos:
             self.around.proven(seen, setting)
@@ -258,8 +259,8 @@ class KeyRun:
                 if (back := file.put(former, around.operation, around.writer.keystore)) is not None:
                     back.done()
             return NotStored(
-                f"{words}: {master.name} was signalled twice, and for {around.wait:g} s (--wait) no further port took "
-                "it: continue with --resume and a longer --wait"
+                f"{words}: {master.name} was signalled twice, but no further port changed for "
+                f"{around.wait:g} s (--wait): continue with --resume and a longer --wait"
             ).explained(
                 f"The ports: {ports}.",
                 f"Either it does not read {master.conf.name}, which has its former values again: OpenSM never "
@@ -267,7 +268,7 @@ class KeyRun:
                 "Or OpenSM's sweep takes longer, and OpenSM may still set the key.",
             )
         return NotStored(
-            f"{words}: {counted(len(seen.wrong), 'port')} did not get it within {around.wait:g} s, although OpenSM "
+            f"{words}: {counted(len(seen.wrong), 'port')} did not change within {around.wait:g} s, although OpenSM "
             f"was signalled twice: {ports}; check OpenSM's log, then continue with --resume"
         )
 

@@ -188,14 +188,16 @@ def _problems(manager: KeyManager, wanted: KeySetting) -> Iterator[str]:
             "refused: set it to TRUE (exactly that word) and send it SIGHUP"
         )
     if has_key_for_each_port(data):
-        yield f"{manager.conf.name} has m_key_per_port: how that SM makes its keys is not public; use its own tools"
+        yield (
+            f"{manager.conf.name} has m_key_per_port: how that SM makes its keys is not public; use that SM's own tools"
+        )
     cache = manager.running.instance.files["cache"].fact
     if hindrance := hindrance_to_closing(manager.cache, cache, manager.conf.user):
         yield hindrance
     interval = options["sweep_interval"].value
     if wanted.lease and not wanted.key.is_zero and interval == 0:
         yield (
-            f"sweep_interval is 0 in {manager.conf.name}: nothing would stop a lease, and a running OpenSM does "
+            f"sweep_interval is 0 in {manager.conf.name}: no sweep would stop a lease, and a running OpenSM does "
             "not start to sweep again: set it above 0 and restart that OpenSM, or ask for --lease 0"
         )
     if wanted.lease and not wanted.key.is_zero and isinstance(interval, int) and wanted.lease <= interval:

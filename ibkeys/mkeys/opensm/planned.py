@@ -183,7 +183,7 @@ def plan_return(writer: Writer, through: Through, progress: OnFound | None = Non
 def _reach(writer: Writer, hosts: Sequence[SmHost]) -> tuple[list[Reached], list[KeyFile]]:
     """Reach the hosts of the OpenSMs before the sweep, which asks ports with the keys that these gave them."""
     if writer.fabric.is_simulated:
-        raise UsageError("a simulated subnet has no OpenSM on any host; leave --via out")
+        raise UsageError("a simulated subnet has no OpenSM on any host; omit --via")
     reached = reach(writer.enter, hosts)
     key_files = read_key_files(reached, writer.fabric.own_guid)
     take_keys_that_opensm_gave(writer, key_files)
@@ -221,9 +221,9 @@ def _refuse_other_options(managers: KeyManagers, now: KeySetting) -> None:
     if said != now and not (said.key.is_zero and now.key.is_zero):
         what = "another M_Key" if said.key != now.key else f"level {said.protect}, lease {said.lease} s"
         raise Refused(
-            f"{managers.master.conf.name} says {what}, and the ports have "
-            f"{'none' if now.key.is_zero else f'level {now.protect}, lease {now.lease} s'}; nothing was changed: let "
-            "OpenSM set what its file says (SIGHUP), and begin again",
+            f"{managers.master.conf.name} says {what}, but the ports have "
+            f"{'none' if now.key.is_zero else f'level {now.protect}, lease {now.lease} s'}; nothing was "
+            "changed: let OpenSM set what its file says (SIGHUP), and run the command again",
             MIXED,
         ).explained("OpenSM has not set what its file says, or somebody else changed the ports.")
 
@@ -261,7 +261,7 @@ def way_again(
     return OpensmMethod(reached, managers, record, through.wait, through.telling)
 
 
-# --- what is said of it -----------------------------------------------------------------------------------------------
+# --- what is said about it --------------------------------------------------------------------------------------------
 
 
 def _describe(writer: Writer, run: PlannedRun, way: OpensmMethod) -> None:

@@ -28,8 +28,8 @@ def objections_to_sa_key(managers: KeyManagers) -> list[Objection]:
     return [
         Objection(
             "default-sa-key",
-            f"the SA_Key of {named(names)} is the default, 1: whoever sends it to the SA is shown the M_Key, at every "
-            "level; `ibkeys smkey-rotate --via opensm` gives new ones first",
+            f"the SA_Key of {named(names)} is the default, 1: anyone who sends it to the SA can read the "
+            "M_Key, at every level; set new keys first: `ibkeys smkey-rotate --via opensm`",
         )
     ]
 
@@ -42,7 +42,7 @@ def notes_on_files(managers: KeyManagers) -> list[str]:
         user = manager.conf.user
         open_files = [str(files[role].path) for role in ("cache", "log") if _is_closed_next(files[role].fact, user)]
         if open_files:
-            notes.append(f"{manager.name}: others lose their rights on {named(open_files)}")
+            notes.append(f"{manager.name}: other users can no longer access {named(open_files)}")
         if _is_open(files["log"].fact) and not _is_closed_next(files["log"].fact, user):
             notes.append(f"{files['log'].path} keeps its mode: it does not belong to the user of its OpenSM")
         elif _is_open(files["log"].fact):

@@ -27,8 +27,8 @@ def refuse_mixed_keys(record: RunRecord, settings: Collection[KeySetting]) -> No
     """
     if not record.goes_back and len({each.key for each in settings}) > 1:
         raise Refused(
-            "some ports have the former M_Key and some the new one: rolling back would mix them again, so the run can "
-            "only go forward: --resume; nothing was changed",
+            "some ports have the former M_Key and some the new one: rolling back would mix them again, "
+            "so the run can only be finished: --resume; nothing was changed",
             MIXED,
         )
 
@@ -102,6 +102,6 @@ def note_awaited(record: RunRecord, is_awaited: bool) -> None:
     if is_awaited and raising_step(record) is None:
         raise UsageError(
             f"this run raises no level above {level_to_fall_to(record)} that could be rolled back; nothing was "
-            "changed: leave --confirm-within out"
+            "changed: omit --confirm-within"
         ).explained("A key is never rolled back automatically; --abort restores the former state.")
     record.stage = "running" if is_awaited else None

@@ -38,7 +38,7 @@ class Seen:
 @dataclass(slots=True)
 class KeyWatch:
     """Reads end ports until they show what they shall. ``ports``: by port GUID; ``check``: called often, raises to
-    stop; ``report``: told how many are as expected, and how many there are."""
+    stop; ``report``: called with how many are as expected, and how many there are."""
 
     writer: Writer
     ports: Mapping[int, PortHandle]

@@ -61,7 +61,7 @@ class LeaseStarter:
         self._questions.run([self._questions.ask_again(silent) for silent in ports[:FIRST_LOOKS]])
 
     def start_hiding(self, journal_block: JournalBlock) -> None:
-        """Start the leases of ports at level 1; their M_KeyViolations tell whether they took notice."""
+        """Start the leases of ports at level 1; their M_KeyViolations show whether they refused the SMP."""
         waiting = [hiding for hiding in self._waiting.hiding.values() if hiding.started is None]
         for hiding in [each for each in waiting if not each.lease or self._count_attempt(each.port) > _MOST_ATTEMPTS]:
             waiting.remove(hiding)

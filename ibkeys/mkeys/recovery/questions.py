@@ -79,7 +79,7 @@ class Questions:
         return self.client.get_along(path, NodeInfo, 0, None, NO_MKEY)
 
     def ask_again(self, silent: SilentPort, key: MKey = NO_MKEY) -> Task:
-        """Task: ask somebody silent again."""
+        """Task: query a silent port again."""
         silent.asked += 1
         silent.last = self.waiting.now
         far = yield from self.ask_who(silent.path, silent.near, key)

@@ -97,7 +97,7 @@ class Recovery:
     # --- doing it ----------------------------------------------------------------------------------------------------
 
     def run(self, on_result: OnResult, on_status: OnStatus | None = None) -> RecoverySummary:
-        """Recover what can be recovered, and return the summary. *on_result* hears of each port as it happens.
+        """Recover what can be recovered, and return the summary. *on_result* is called for each port as it is finished.
 
         Ctrl-C ends it early: what was found is in the key store, and leases that were started run on. Raises Refused,
         TransportError, StoreError.

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class RecoveryResult:
-    """What became of one port. ``port`` is what every document says of a port; of one that never answered most of it is
-    None. ``reason`` is for people and holds no key."""
+    """What became of one port. ``port`` is what every document says about a port; of one that never answered most of it
+    is None. ``reason`` is for people and holds no key."""
 
     port: dict[str, Any]
     result: Literal["done", "skipped", "failed"]

@@ -178,7 +178,8 @@ class Search:
         return min((time for time in times if time > self.now), default=None)
 
     def ask_due(self, journal_block: JournalBlock) -> None:
-        """Ask whoever is due at this time, look behind what opened, and give up whom nothing can be expected of."""
+        """Query the ports that are due at this time, look behind ports that opened, and give up ports that will not
+        open."""
         now = self.now + CLOCK_ROUNDING
         asked = [silent for silent in self.waiting.silent.values() if self._is_due(silent, now)]
         if now >= self._next_early:

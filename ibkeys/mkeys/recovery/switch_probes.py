@@ -121,8 +121,8 @@ class SwitchProbes:
             silent.probed_at = self._waiting.now
 
     def _is_time(self, silent: SilentPort, now: float) -> bool:
-        """Whether to probe through *silent* now: for the first time unless most of its own lease is over, for then it
-        will soon tell itself what is behind it; again when the leases behind it should be over."""
+        """Whether to probe through *silent* now: for the first time unless most of its own lease is over, because then
+        it will soon answer and show its links itself; again when the leases behind it should be over."""
         lease = max(self._waiting.leases, default=0)
         if not self._has_round_left(silent):
             return False

@@ -1,9 +1,9 @@
 """When to ask a locked port again, from what is known about its lease. No I/O and no clock (IBA 14.2.4.2).
 
 A port that refuses an SMP starts its lease timer unless it runs already, and further refusals do not start it again: so
-asking early costs a violation and no time. A port that is silent does not tell its lease. It is asked when each lease
-that this fabric is known to have would be over, and then at growing distances; and a few ports, in turn, are asked now
-and then, because their timers may have run before, and to learn a lease from the first that opens.
+an early query costs a violation but no time. A silent port does not show its lease. It is queried when each lease that
+is known in this fabric would be over, and then at growing intervals. A few ports, in turn, are queried now and then,
+because their timers may have run before, and to learn a lease from the first that opens.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class WaitingPorts:
     # --- who is silent -----------------------------------------------------------------------------------------------
 
     def add_routes(self) -> None:
-        """Take up the nodes that the known links lead to, that were not reached, and of which no key is known."""
+        """Add the nodes that the known links lead to but that were not reached, and whose key is not known."""
         ring = self.sweep.ring
         for guid, path in routes(self.links, self.start).items():
             has_key = ring.for_all is None and not ring.by_guid.get(guid, NO_MKEY).is_zero

@@ -102,5 +102,5 @@ def _absent(
         elif guid in behind:
             reason = behind[guid].error
         else:
-            reason = "it was not asked: no link that was found leads to it"
+            reason = "it was not queried: no link that was found leads to it"
         yield PortKept(identity, reason, guid not in sweep.ring.settled)

@@ -92,7 +92,8 @@ class Repair:
         self.writer.check(Plan(self.writer.command, objections=objections))
 
     def _keep(self, done: Repaired) -> None:
-        """Put into the key store what the ports have, as their current keys: before it is in any file."""
+        """Store the keys that the ports have in the key store, as current keys, before they are written into any
+        file."""
         with self._store.in_one_transaction():
             for each in done.answers:
                 guid = each.port_guid

@@ -32,7 +32,7 @@ class PortAnswer:
 
 @dataclass(frozen=True, slots=True)
 class PortKept:
-    """A port whose key is not known: the file says of it what the store says first. ``reason``: why.
+    """A port whose key is not known: the file says about it what the store says first. ``reason``: why.
 
     ``port``: its identity as far as it is known. ``is_waited_for``: False if the user settled that it is not.
     """

@@ -53,7 +53,7 @@ def _advice(done: Repaired, candidates: Candidates, path: Path, conf: OpensmConf
     keyed = [each for each in done.answers if not each.m_key.is_zero]
     advice = ConfAdvice(path, ports=len(keyed))
     if conf is None:
-        advice.problems.append("it cannot be read, so whether it keeps the M_Keys is not known")
+        advice.problems.append("it cannot be read, so it is not known whether it keeps the M_Keys")
         return advice
     if "m_key" in conf.mistakes:
         advice.problems.append("the value of m_key is not a number: OpenSM would read it as 0")
@@ -73,7 +73,8 @@ def _advice(done: Repaired, candidates: Candidates, path: Path, conf: OpensmConf
         )
     if not conf.m_key_lookup and advice.holds < len(keyed):
         advice.problems.append(
-            f"m_key_lookup is not TRUE: OpenSM would ask every port with its m_key, which {len(keyed) - advice.holds} "
+            "m_key_lookup is not TRUE: OpenSM would query every port with its m_key, which "
+            f"{len(keyed) - advice.holds} "
             f"of {len(keyed)} do not have"
         )
     return advice

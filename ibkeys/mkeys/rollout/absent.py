@@ -98,14 +98,14 @@ def name_absent_beside_run(
     absent = [port for port in absent_ports(store, run.found) if port.port_guid not in known]
     text = _HAS_ONE
     if last.command != "mkey-deploy":
-        does = "takes it away" if last.command == REMOVAL else "gives it a new one"
+        does = "removes it" if last.command == REMOVAL else "gives it a new one"
         kept = f"not read, and not in run {last.id}, so it keeps its M_Key"
         text = f"{kept}: when it answers, a new {last.command} {does}; {_SETTLE}"
     run.skipped += [PortResult(identity, "skipped", text, unread=True) for identity in identities(writer, absent)]
 
 
 def _given(run: PlannedRun) -> str:
-    return "takes it away" if run.plan.command == REMOVAL else "gives it the new one"
+    return "removes it" if run.plan.command == REMOVAL else "gives it the new one"
 
 
 def _known_behind(ring: KeyRing, near: Port, absent: Collection[NewRunPort]) -> int | None:

@@ -48,7 +48,7 @@ def name_of(run: Run) -> str:
 
 
 def refuse_other_way(run: PlannedRun) -> None:
-    """Raise UsageError for an earlier run that goes through a subnet manager, which own Sets do not finish."""
+    """Raise UsageError for an earlier run that goes through a subnet manager: Sets of ibkeys cannot finish it."""
     last = run.beginning.last if isinstance(run.beginning, LastRun) else None
     if last is not None and last.via is not None:
         raise UsageError(
@@ -110,7 +110,7 @@ def name_not_found(writer: Writer, run: PlannedRun, ports: Sequence[RunPort]) ->
 
 
 def _not_found(kept: RunPort, is_gone: bool) -> str:
-    """Return what is said of a port of the run that the sweep did not find. *is_gone*: the user said so."""
+    """Return what is said about a port of the run that the sweep did not find. *is_gone*: the user said so."""
     if is_gone:
         return (
             "the sweep did not find it, and since `ibkeys mkey-list --settle` the run no longer waits for it; its keys "

@@ -31,7 +31,7 @@ def candidates(writer: Writer, found: Topology) -> list[tuple[Port, str]]:
         elif info is None:
             reason = f"its PortInfo could not be read: {errors.get(id(port), 'no reply')}"
         elif not port.port_guid or guids[port.port_guid] > 1:
-            reason = "its port GUID is not its own, and keys are kept by port GUID"
+            reason = "its port GUID belongs to another port too, and keys are stored by port GUID"
         elif hides_key(writer, info):
             reason = (
                 "it is at level 1 and hides its M_Key, and no known key is the right one: give the key with -y, "

@@ -42,7 +42,7 @@ def return_of_last_run(
     progress: OnFound | None = None,
     reading: Wanted = LINKS,
 ) -> PlannedRun:
-    """As `plan_return`, whatever the way of the run; nothing is said of it yet. *reading*: what the sweep reads."""
+    """Like `plan_return`, for a run of any kind; nothing is reported yet. *reading*: what the sweep reads."""
     with writer.open_store() as store:
         last, ports = last_run(store)
         options = replace(with_bounds(last.options, at_once, max_failures), first=None)

@@ -69,9 +69,11 @@ def plan_run(
 
 def _check(options: RunOptions, new_key: MKey | None) -> None:
     if new_key is not None and not options.same:
-        raise UsageError("--new-m-key is one key for every port: say so with --same; without it keys are generated")
+        raise UsageError(
+            "--new-m-key sets the same key on every port, so it needs --same; without --new-m-key keys are generated"
+        )
     if new_key is not None and new_key.is_zero:
-        raise UsageError("M_Key 0 is no protection: mkey-remove takes keys away, --abort restores the former state")
+        raise UsageError("M_Key 0 means no protection: mkey-remove removes keys, --abort restores the former state")
     if options.protect is not None and not 0 <= options.protect <= 3:
         raise UsageError(f"ProtectBits {options.protect} is not in 0..3")
     if options.lease is not None and not 0 <= options.lease <= 0xFFFF:

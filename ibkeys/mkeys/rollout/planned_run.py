@@ -176,7 +176,7 @@ def _procedure(run: PlannedRun, managers: Sequence[Port], key_file: str) -> list
 
 
 def _not_asked(found: Topology) -> list[str]:
-    """Return a note where the sweep asked nobody because a protected port may be there: ports may be missing."""
+    """Return a note if the sweep skipped places where a protected port may be: ports may be missing."""
     places = [trouble for trouble in found.troubles if trouble.reading == "not-asked"]
     if not places:
         return []
@@ -185,7 +185,7 @@ def _not_asked(found: Topology) -> list[str]:
 
 
 def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
-    """Make the changes of *run*; *report* hears of each port as it is finished, those that are skipped first.
+    """Make the changes of *run*; *report* is called for each port as it is finished, first for those that are skipped.
 
     Raises Refused, StoreError (nothing was sent whose key is not safe, and all that was sent is proven as far as it
     answers), what *report* raised, and KeyboardInterrupt: a signal ends the run after the ports in change, a second

@@ -44,8 +44,8 @@ def plan_rest(
     (``resume``).
 
     Ports that may have been set are known by what they answer: those with their new key are finished, the others get
-    it. *opensm_conf* as `plan_run` has it. Raises UsageError when there is nothing of the kind, and for a run that goes
-    through a subnet manager.
+    it. *opensm_conf* as `plan_run` has it. Raises UsageError if there is no such run, and for a run that goes through a
+    subnet manager.
     """
     run = rest_of_last_run(writer, how, at_once, max_failures, progress)
     refuse_other_way(run)
@@ -61,7 +61,7 @@ def rest_of_last_run(
     progress: OnFound | None = None,
     reading: Wanted = LINKS,
 ) -> PlannedRun:
-    """As `plan_rest`, whatever the way of the run; nothing is said of it yet. *reading*: what the sweep reads."""
+    """As `plan_rest`, whatever the way of the run; nothing is said about it yet. *reading*: what the sweep reads."""
     with writer.open_store() as store:
         last, ports = last_run(store)
         options = with_bounds(last.options, at_once, max_failures)

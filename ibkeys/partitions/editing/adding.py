@@ -71,7 +71,7 @@ def _indent(text: PolicyText, lines: Sequence[BodyLine]) -> str:
 
 
 def _separator(text: PolicyText, line: BodyLine, end: int) -> Edit:
-    """Return what stands between the last item of *line* and *end*, made ready for another item on the next line."""
+    """Return the text between the last item of *line* and *end*, made ready for another item on the next line."""
     start = line.items[-1].end if line.items else line.start
     between = text.text[start:end]
     if not line.items or line.items[-1].is_group or "," in between:

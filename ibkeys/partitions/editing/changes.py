@@ -221,7 +221,7 @@ def _new_partition(policy: Policy, where: PartitionName, rules: Sequence[Rule], 
     after = parse_policy(text.edited(edits), policy.path)
     made = after.definitions[-1]
     is_as_meant = (stored_name(made.name or ""), made.base, made.rules) == (name, base, tuple(rules))
-    # Of a new partition the members are just these; of the default one they are where keywords say who else is.
+    # The members of a new partition are only these; those of the default partition also follow from keywords.
     born = base if base != DEFAULT_PARTITION or any(rule.who != "GUID" for rule in rules) else None
     wanted = {} if born is not None else {(base, rule.guid): rule.membership for rule in rules}
     else_changed = what_else_changed(policy, after, wanted, ports.kinds, born)

@@ -70,7 +70,7 @@ class PolicyText:
         return line.start + len(self.text[line.start : line.end].rstrip(BLANKS))
 
     def rest(self, line: BodyLine) -> str:
-        """Return what stands behind a definition on its last line: nothing, blanks, a comment, another definition."""
+        """Return the text after a definition on its last line: nothing, blanks, a comment, another definition."""
         assert line.close is not None
         return self.text[line.close + 1 : line.line_end]
 

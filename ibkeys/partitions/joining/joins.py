@@ -79,7 +79,7 @@ class Joins:
         who = f"{len(self.refused)} of {counted(len(self.members), 'member')}"
         reasons = named([f"{each.port}: {each.reason}" for each in self.refused])
         if self.keeps_out:
-            return f"keeps drivers out: none of {counted(len(self.members), 'member')} can join its group ({reasons})"
+            return f"drivers cannot join: none of {counted(len(self.members), 'member')} can join its group ({reasons})"
         if not self.refused:
             return f"all of {counted(len(self.members), 'member')} can join its group"
         sure = "cannot join" if all(each.is_certain for each in self.refused) else "cannot, or may not, join"
@@ -99,7 +99,7 @@ class Joins:
             if code is None:
                 return ""
             flag = f"rate={code}"
-        return f". A group that none of them can join keeps drivers out: ipoib, {flag} in the policy"
+        return f". A group that none of them can join prevents this: ipoib, {flag} in the policy"
 
     def to_json(self) -> dict[str, Any]:
         """Return it as the contract has it."""

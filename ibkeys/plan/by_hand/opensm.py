@@ -31,8 +31,8 @@ def opensm_script(plan: PartitionPlan, present: Policy | None, sm_port_guid: int
     refuse_circles(found.circles, gaps)
     if len(found.texts) > 1 and present is None:
         raise UsageError(
-            f"{len(found.texts) - 1} intermediate policies are needed, and they keep the groups of the policy that "
-            "OpenSM uses now: give a copy of that with --present FILE"
+            f"{len(found.texts) - 1} intermediate policies are needed, and they keep the groups of "
+            "OpenSM's present policy: give a copy of that policy with --present FILE"
         )
     titles = [*(["an intermediate policy"] * (len(found.texts) - 1)), "the policy of the plan"]
     stages = [

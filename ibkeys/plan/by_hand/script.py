@@ -94,8 +94,8 @@ def refuse_circles(circles: Collection[object], gaps: bool) -> None:
     """Raise UsageError where ports wait for each other in *circles* and pairs may not be cut (*gaps*)."""
     if circles and not gaps:
         raise UsageError(
-            "ports wait for each other in a circle, so that no order keeps all of them connected: --allow-break "
-            "briefly cuts some of them; or first apply a policy that reuses no partition"
+            "ports wait for each other in a circle, so that no order keeps all of them connected: "
+            "--allow-break briefly disconnects some of them; or first apply a policy that reuses no partition"
         )
 
 
@@ -116,4 +116,4 @@ def _check(step: HandStep) -> Iterator[str]:
         return
     for port, keys in step.shows:
         yield clean(f"#   ibkeys pkey-show -G 0x{port.port_guid or 0:016x}   # {port}: {', '.join(map(str, keys))}")
-    yield f"#   go on when {counted(len(step.shows), 'port')} {'shows' if len(step.shows) == 1 else 'show'} this"
+    yield f"#   continue when {counted(len(step.shows), 'port')} {'shows' if len(step.shows) == 1 else 'show'} this"

@@ -48,8 +48,8 @@ def ufm_script(plan: PartitionPlan, gaps: bool) -> HandScript:
     refuse_impossible(had, gets, lambda guids: [str(ports[guid]) for guid in guids])
     if plan.enforcement:
         raise UsageError(
-            f"the plan changes what {counted(len(plan.enforcement), 'leaf port')} enforces, and no call of UFM's REST "
-            "interface does that; plan with the --enforce that the fabric has"
+            f"the plan changes what {counted(len(plan.enforcement), 'leaf port')} enforces, which UFM's "
+            "REST interface cannot do; plan with the --enforce that the fabric has"
         )
     rooms = {table.port.port_guid or 0: table.capacity for table in plan.tables if not table.port.is_external}
     found = steps_between(had, gets, rooms, gaps=gaps)
@@ -79,7 +79,7 @@ def _calls(before: State, after: State, policy: Policy | None) -> Iterator[str]:
             listed = ", ".join(f"{guid:016x} {word}" for guid, word in sorted(was.items())) or "nobody"
             yield f"# it must show: {listed}"
             yield "# if it shows others too, add them to guids and memberships below, or PUT removes them"
-            yield f"# PUT carries no name and no {', '.join(QOS)}: look afterwards whether UFM kept them"
+            yield f"# PUT carries no name and no {', '.join(QOS)}: check afterwards whether UFM kept them"
         if any(call.body is not None for call in calls):
             yield "# if it exists already: replace ip_over_ib and index0 below with its values"
         yield from map(_typed, calls)

@@ -82,7 +82,7 @@ class PolicyComparison:
 def compare_policies(
     before: Policy, after: Policy, fabric: Topology, sm_port_guid: int | None, allow_both: bool = False
 ) -> PolicyComparison:
-    """Return what the policies mean differently for the end ports of *fabric*, in partitions that both of them say.
+    """Return where the policies differ for the end ports of *fabric*, in partitions that both of them describe.
 
     Raises FileFormatError for a policy that OpenSM would refuse; UsageError if what one of them means depends on the
     subnet manager's port, which is not known or not there.

@@ -16,7 +16,7 @@ from ibkeys.topology.nodes import Port
 _MESSAGES: Final = {
     "no-default": "no P_Key of the default partition: OpenSM makes every port at least a limited member",
     "table": "P_Keys that OpenSM would place at other indexes",
-    "leaf-table": "tables that are not a copy of the end port's: OpenSM makes them one",
+    "leaf-table": "tables that are not a copy of the end port's: OpenSM makes them a copy",
     "enforcement": "enforcement that no single part_enforce value of OpenSM produces",
     "both-forms": "the full and the limited P_Key of one partition: written as both, which OpenSM reads as both only "
     "with allow_both_pkeys",

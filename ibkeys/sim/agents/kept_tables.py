@@ -16,7 +16,7 @@ _VL_ARBITRATION_HIGH: Final = b"\0\4" + b"".join(bytes([vl, 0]) for vl in range(
 
 
 def _place(request: Request) -> tuple[tuple[int, int], bytes] | None:
-    """Return where a table that nobody here looks into is kept, and what it holds after power-up."""
+    """Return where a table that this simulator does not interpret is stored, and its content after power-up."""
     node, modifier = request.node, request.modifier
     attribute = int.from_bytes(request.mad[at.ATTRIBUTE_ID])
     if attribute == AttributeID.SL_TO_VL_MAPPING_TABLE:

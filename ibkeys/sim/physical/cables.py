@@ -1,4 +1,4 @@
-"""The cables of a simulated subnet: plugged and pulled by hand, with a memory of where they had led to."""
+"""The cables of a simulated subnet: plugged and pulled by commands; a pulled cable remembers its other end."""
 
 from __future__ import annotations
 

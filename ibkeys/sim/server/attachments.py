@@ -98,7 +98,7 @@ class Attachments:
             return raw
         else:
             client = self._clients.get(request.client)
-            # Nobody speaks for another program.
+            # A program can only act for itself.
             data = self._answer(client, request) if client is not None and client.address == address else None
         return protocol.control(request, protocol.ERROR) if data is None else protocol.control(request, data=data)
 

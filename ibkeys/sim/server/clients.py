@@ -130,7 +130,7 @@ class Clients:
         return client
 
     def mark_gone(self, client: Client) -> None:
-        """Note that *client* is not there any more; it is removed when nothing is under way."""
+        """Note that *client* has gone; it is removed when none of its requests is in progress."""
         if not client.gone:
             client.gone = True
             self.leaving.append(client)
@@ -162,8 +162,8 @@ class Clients:
                 show_senders(opened)
             opened.bind(own)
             opened.connect(peer)
-            # From here on the kernel takes packets of the peer alone. What others sent before that goes; the program
-            # itself does not know yet where to send.
+            # From here on the kernel takes packets of the peer alone. Packets that others sent before are dropped; the
+            # program itself does not know yet where to send.
             with suppress(BlockingIOError):
                 while True:
                     opened.recv(1)

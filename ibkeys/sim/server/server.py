@@ -61,7 +61,9 @@ class Server(Closing):
         self.subnet = subnet
         self.name = protocol.check_name(name)
         if listen is not None and not allow_others:
-            raise UsageError("over UDP the user of a program is not known: serve with --allow-others, or locally")
+            raise UsageError(
+                "over UDP the server cannot see which user a program belongs to: add --allow-others, or serve locally"
+            )
         self.home = home or subnet.nodes[0]
         self._users = own_users() if users is None else users
         self.clients = Clients(name, listen)

@@ -37,6 +37,8 @@ BATCH: Final = 64
 """Most packets taken from one client before the others have their turn."""
 _DIRECTED: Final = int(MgmtClass.SUBN_DIRECTED_ROUTE)
 _ADMINISTRATION: Final = int(MgmtClass.SUBN_ADM)
+_OF_MANAGER: Final = frozenset({*SMP_CLASSES, MgmtClass.SUBN_ADM})
+_TRAP: Final = int(Method.TRAP)
 _TRAP_REPRESS: Final = int(Method.TRAP_REPRESS)
 _REPORT: Final = int(Method.REPORT)
 _SET: Final = int(Method.SET)
@@ -237,7 +239,9 @@ class Traffic:
     def _addressee(self, port: Port, mad: bytes) -> tuple[Client | None, bytes]:
         """Return the program that *mad* is for and what it gets: a TransactionID in an answer has its own agent again.
 
-        An answer is for the program that asked, a Report for the one that subscribed, all else for one that is an SM.
+        An answer is for the program that asked, a Report for the one that subscribed, all else for one that is an SM:
+        traps, and requests of the classes that an SM has agents for. libumad2sim would hand it others too, which a
+        kernel drops, and OpenSM then answers no question to the SA any more (observed with Get of class 0x05).
         """
         if PendingRequests.concerns(mad):
             request = self._awaited.answered_by(mad, port)
@@ -249,6 +253,8 @@ class Traffic:
             return (client if client is not None and client.port is port else None), mad
         if mad[at.MGMT_CLASS] == _ADMINISTRATION and mad[at.METHOD] == _REPORT:
             return self._clients.takes_reports(port), mad
+        if mad[at.MGMT_CLASS] not in _OF_MANAGER and mad[at.METHOD] != _TRAP:
+            return None, mad
         return next((client for client in self._clients.at(port) if client.is_sm), None), mad
 
 

@@ -20,7 +20,7 @@ _ARGUMENTS: Final = {"protect": "protect_bit", "lease": "lease_period", "violati
 
 
 def give(words: Sequence[Token]) -> Callable[[Subnet], str]:
-    """Read a line that gives ports a class, or takes it away. Raises LineError."""
+    """Read a line that gives ports a class, or removes it. Raises LineError."""
     where, of, on = words[0], _class_named(words[1]), is_first(words[2], "on", "off")
     key = ClassKey(0)
     values: dict[str, int] = {}
@@ -85,7 +85,5 @@ def _end_ports(subnet: Subnet, where: Token) -> list[Port]:
         return list(node.end_ports)
     port = subnet.port(node, number)
     if not port.is_end_port:
-        raise UsageError(
-            f"{port} is no end port: keys of classes are those of CA and router ports and of switch port 0"
-        )
+        raise UsageError(f"{port} is not an end port: only CA and router ports and switch port 0 have class keys")
     return [port]

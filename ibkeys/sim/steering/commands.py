@@ -260,7 +260,9 @@ def _packet(words: Sequence[Token]) -> Action:
         what, most = ("P_Key", 0xFFFF) if name == "pkey" else ("Q_Key", 0xFFFF_FFFF)
         values[name] = to_number(word, text, what, most)
     if ("qkey" in values) != ("expects" in values):
-        raise LineError("qkey= (of the packet) and expects= (of the receiving QP) go together", words[0].column)
+        raise LineError(
+            "qkey= (of the packet) and expects= (of the receiving QP) must be given together", words[0].column
+        )
 
     def send(subnet: Subnet) -> str:
         source, destination = find_end_port(subnet, words[0]), find_end_port(subnet, words[1])

@@ -79,7 +79,7 @@ def _class_lines(port: Port) -> list[str]:
 
 
 _HEX: Final = {"p_key": 4, "q_key": 8, "method": 2, "attribute": 4}
-"""How many hexadecimal digits are printed of what an event says of a packet."""
+"""How many hexadecimal digits are printed of what an event says about a packet."""
 
 
 def event_line(event: Event) -> str:

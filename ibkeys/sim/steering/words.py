@@ -121,7 +121,7 @@ def find_node(subnet: Subnet, token: Token) -> Node:
     """Return the node of a word that names no port. Raises UsageError, AddressError."""
     node, number = find(subnet, token)
     if number is not None:
-        raise UsageError(f"{token.text}: this command is about a whole node; leave the port number out")
+        raise UsageError(f"{token.text}: this command is about a whole node; omit the port number")
     return node
 
 

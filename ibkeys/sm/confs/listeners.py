@@ -54,7 +54,7 @@ def close(machine: Machine, path: Path, user: int = 0) -> bool:
     try:
         fact = machine.files.stat(path)
     except OSError as error:
-        raise FileError(f"{path}: cannot be closed to others: {error.strerror or error}; it is unchanged") from None
+        raise FileError(f"{path}: its mode cannot be restricted: {error.strerror or error}; it is unchanged") from None
     if fact.is_private or not is_usable_alone(fact, user):
         return False
     machine.set_mode(path, fact, fact.mode & stat.S_IRWXU)

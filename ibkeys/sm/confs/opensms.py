@@ -27,8 +27,8 @@ def options_file(running: Running, kind: type[Conf], interlock: str) -> tuple[Co
     """Return the options file of an OpenSM that is to be changed, and notes on what is not certain.
 
     Raises Refused (*interlock*) for a file that is not there, and (``file``, ``signal``) where it cannot be replaced or
-    the OpenSM not be told; UsageError if it is not known which file that is, FileError if it is not to be reached, and
-    HostNotReached.
+    the OpenSM not be signalled; UsageError if it is not known which file that is, FileError if it is not to be reached,
+    and HostNotReached.
     """
     instance, machine = running.instance, running.machine
     if instance.files["options"].is_there is False:
@@ -91,8 +91,8 @@ def _refuse_doubles(managers: Iterable[tuple[Manager, Running | None]], hosts: I
         same = [instance.name for instance in seen if instance.port_guid == manager.guid]
         if len(same) > 1:
             raise Refused(
-                f"the SM at {manager.port} is seen as {named(same)}: name each host only once, and stop what is not "
-                "that SM; nothing was changed",
+                f"the SM at {manager.port} was found as {named(same)}: name each host only once, and stop "
+                "the process that is not that SM; nothing was changed",
                 REFUSAL,
             )
 

@@ -61,7 +61,7 @@ def _not_seen(report: Report) -> Iterator[Found]:
                 "manager-not-seen",
                 str(each.port),
                 f"a subnet manager ({each.state}) on a host that was not examined",
-                "its files and options are not known; at a takeover they are the ones that count",
+                "its files and options are not known, but they apply after a takeover",
                 "name its host: --sm-host HOST",
             )
 
@@ -79,7 +79,7 @@ def _standbys(report: Report) -> Iterator[Found]:
                 "standby-differs",
                 other.name,
                 f"it differs from the master, {master.name}, in {', '.join(differing)}",
-                "when it takes over, its own files decide; another sm_key or M_Key makes it a second master",
+                "when it takes over, its own files apply; another sm_key or M_Key makes it a second master",
                 "give it the same policy and the same keys, and restart it",
                 other.host,
                 other.process.pid,
@@ -157,7 +157,8 @@ def _self_takeover(report: Report) -> Iterator[Found]:
                 "self-takeover",
                 each.name,
                 f"its policy {each.files['policy'].path} names SELF",
-                "SELF is the port of the master of the moment: after a takeover the former one loses what SELF gave it",
+                "SELF is the port of the current master: after a takeover the former master's port loses "
+                "the P_Keys that SELF gave it",
                 "list every host with a subnet manager by its GUID",
                 each.host,
                 each.process.pid,

@@ -147,13 +147,13 @@ FILE_DANGERS: Final = (
     Danger(
         "files-writable",
         _writable,
-        "whoever can write it decides who talks to whom, or which M_Key is sent where",
+        "anyone who can write it decides which ports can talk, or which M_Key is sent where",
         "let root own it and the directories above it, and remove the write permission of others",
     ),
     Danger(
         "keys-in-output",
         _keys_in_output,
-        "whoever can read the journal, syslog or that file knows the keys",
+        "anyone who can read the journal, syslog or that file knows the keys",
         "let only root read them; keys that others may have read have to be changed",
     ),
     Danger(

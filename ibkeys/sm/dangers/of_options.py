@@ -78,13 +78,13 @@ OPTION_DANGERS: Final = (
     Danger(
         "sa-key-default",
         _key_is("sa_key", "default"),
-        "whoever sends SM_Key 1 to the SA reads M_Keys and all P_Key tables",
+        "anyone who sends SM_Key 1 to the SA can read M_Keys and all P_Key tables",
         "ibkeys smkey-rotate --via opensm, which sets both keys on all hosts; before the first M_Key",
     ),
     Danger(
         "sa-key-zero",
         _key_is("sa_key", "zero"),
-        "the SA trusts nobody, but gives P_Key tables to everybody",
+        "the SA trusts no requester, but gives P_Key tables to all",
         "ibkeys smkey-rotate --via opensm, which sets both keys on all hosts",
     ),
     Danger(
@@ -120,7 +120,7 @@ OPTION_DANGERS: Final = (
     ),
     Danger(
         "not-true",
-        _line("not-true", "{} has a word that looks like true and means FALSE: only TRUE is true"),
+        _line("not-true", "{} has a word that looks like true but means FALSE: only the word TRUE means true"),
         "the option is off",
         "write TRUE or FALSE",
     ),

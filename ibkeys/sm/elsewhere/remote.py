@@ -76,7 +76,7 @@ class RemoteFiles(Closing):
         return data
 
     def stat(self, path: Path) -> FileFact:
-        """Return what can be told of a file from outside."""
+        """Return what can be learned about a file from outside."""
         first, *above = self._ask("status", path) or [""]
         match first.split(" ", 8):
             case [mode, uid, gid, size, device, inode, written, changed, times]:

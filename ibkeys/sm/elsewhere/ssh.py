@@ -1,7 +1,7 @@
 """The command that reaches another host: the OpenSSH client, as careful as it can be told to be.
 
 Nobody is asked for a password, the host has to be known already, and nothing of this host is lent to the other one: no
-agent, no display, no forwarded port, no terminal. What stands on the command line wins over the user's ssh_config, so
+agent, no display, no forwarded port, no terminal. Options on the command line override the user's ssh_config, so
 no file can loosen it (`SETTINGS`). The program goes over standard input, so nothing of it is in the argument list over
 there.
 """

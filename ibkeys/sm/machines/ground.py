@@ -16,8 +16,8 @@ from ibkeys.sm.machines.writer import Writer
 
 @dataclass(frozen=True, slots=True)
 class FolderFacts:
-    """What the host says of the folder of a file, and of the file. ``mount``, ``own_mount``: the kernel's numbers, ""
-    if they cannot be told. ``system``: its line of mountinfo behind the number. ``flags``: what lsattr shows.
+    """What the host says about the folder of a file, and of the file. ``mount``, ``own_mount``: the kernel's numbers,
+    "" if they cannot be determined. ``system``: its line of mountinfo behind the number. ``flags``: what lsattr shows.
     ``has_acl``: whether the file has one beside its mode.
     """
 
@@ -34,7 +34,7 @@ class FolderFacts:
 
 
 def read_folder_facts(writer: Writer, path: Path) -> FolderFacts:
-    """Return what the host says of *path* and its folder. Raises No, FileError, HostNotReached."""
+    """Return what the host says about *path* and its folder. Raises No, FileError, HostNotReached."""
     said: dict[str, str] = {}
     for line in writer.ask("ground", path=path):
         word, _, rest = line.partition(" ")

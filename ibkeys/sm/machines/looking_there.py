@@ -26,7 +26,7 @@ _TIME: Final = re.compile(r"[^.]*\.(\d{9})_\+0000")
 
 @dataclass(frozen=True, slots=True)
 class _Status:
-    """What stands at a name itself, no link followed. ``kind``: its mode with what kind of file it is."""
+    """The file at a name itself; links are not followed. ``kind``: its mode with what kind of file it is."""
 
     kind: int
     uid: int

@@ -133,7 +133,7 @@ class Machine(Protocol):
     def set_mode(self, path: Path, seen: FileFact, mode: int) -> int:
         """Give the file or folder that *path* leads to fewer rights, and return its former mode.
 
-        *seen*: what ``files.stat`` said of it: it must still be the same one (device and inode), with the same owner
+        *seen*: what ``files.stat`` said about it: it must still be the same one (device and inode), with the same owner
         and mode; its bytes may have changed, as those of a log do. Nothing is journaled. Raises FileChanged if it is
         another one; FileError for more rights, for what is neither a regular file nor a folder, and when it fails.
         """
@@ -182,8 +182,8 @@ class Machine(Protocol):
         """Return a guard on that host, not started yet, that rolls back when nobody confirms; None for this host."""
 
     def confirm_guard(self, token: str) -> bool:
-        """End the guard of this token, which another process may have started: what was written stays.
+        """Stop the guard with this token, which another process may have started. The change stays.
 
-        False when it is rolling back, has been rolled back, or was ended before. Raises HostRefused when it is somebody
-        else's.
+        False if it is rolling back, has rolled back, or was stopped before. Raises HostRefused if it belongs to another
+        user.
         """

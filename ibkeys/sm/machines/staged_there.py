@@ -76,5 +76,5 @@ def not_replaced(host: str, entry: FileEntry, no: WriterRefused, what: str) -> F
 
 def failed(entry: FileEntry) -> None:
     """Note that a file was not replaced, while something else has gone wrong."""
-    with suppress(StoreError):  # what went wrong first is what the user must be told
+    with suppress(StoreError):  # the user must see the first error
         entry.failed()

@@ -114,7 +114,7 @@ class Operation:
         try:
             self.journal.set_state(self.id, state)
         except StoreError:
-            if kind is None:  # what went wrong first is what the user must be told
+            if kind is None:  # the user must see the first error
                 raise
 
 

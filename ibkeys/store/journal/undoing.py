@@ -1,4 +1,5 @@
-"""What the end of an undo means for what it undid, and for what that had undone itself."""
+"""How the end of an undo changes the state of the operation that it undid, and of an operation that the latter had
+undone."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class KeyStore(SealedStore):
             stored = _without_key(self._row(ref))
             if stored.state == "current":
                 raise StoreError(
-                    f"key {ref} is the current one of port {guid_text(stored.port_guid)}; it is not abandoned"
+                    f"key {ref} is the current key of port {guid_text(stored.port_guid)}, so it cannot be discarded"
                 )
             self._set_state(connection, ref, "former", note)
 

@@ -84,7 +84,8 @@ class Seal:
         return nonce + self.__cipher.encrypt(nonce, key.reveal().to_bytes(8), owner.encode())
 
     def open(self, blob: bytes, owner: str, kind: type[Key]) -> Key:
-        """Return the key in *blob*. Raises StoreSealed when it was sealed with another passphrase or for another."""
+        """Return the key in *blob*. Raises StoreSealed if it was sealed with another passphrase or for another
+        owner."""
         from cryptography.exceptions import InvalidTag
 
         try:
@@ -95,7 +96,7 @@ class Seal:
 
 def _derive(text: str, salt: bytes, cost: Cost) -> bytes:
     if cost.memory > _MOST_MEMORY:
-        raise StoreError("the key store needs more memory to try a passphrase than ibkeys ever uses: it is damaged")
+        raise StoreError("the key store is damaged: trying a passphrase would need more memory than ibkeys ever uses")
     _library()
     from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 

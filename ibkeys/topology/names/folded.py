@@ -103,7 +103,7 @@ class FoldedNames:
         labels: Callable[[Row, set[int]], Iterable[str]],
         guids_of: Callable[[Sequence[str]], str],
     ) -> list[str]:
-        """Return *rows*, in order, as words. *labels*: what stands after the name of a node for these of its ports;
+        """Return *rows*, in order, as words. *labels*: the words after the name of a node for these of its ports;
         *guids_of*: GUIDs as they stand beside a name."""
         ports: dict[str, set[int]] = {}
         first: dict[str, Row] = {}

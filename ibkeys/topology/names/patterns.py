@@ -68,7 +68,7 @@ def _unfolded(text: str, whole: str) -> tuple[str, ...]:
     try:
         found = NodeSet(text, resolver=RESOLVER_NOGROUP)
     except NodeSetException as error:
-        raise AddressError(f"{whole!r} is not a set of names, as stage[1-48] is: {error}") from None
+        raise AddressError(f"{whole!r} is not a set of names such as stage[1-48]: {error}") from None
     if not 0 < len(found) <= MOST_NAMES:
         raise AddressError(f"{whole!r} stands for {len(found)} names; 1 to {MOST_NAMES} are allowed")
     return tuple(found)

@@ -18,7 +18,7 @@ def test_canaries_do_not_go_through_opensm_when_resumed_either(bench: Bench) -> 
     with pytest.raises(Incomplete):
         bench.apply(MORE)
     first = Permissions(removals=True, first=1)
-    with pytest.raises(UsageError, match="leave --first out"):
+    with pytest.raises(UsageError, match="omit --first"):
         bench.run(lambda changing, carrier: plan_resume(changing, first, carrier=carrier))
 
 

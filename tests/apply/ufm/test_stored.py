@@ -168,7 +168,7 @@ def test_only_what_can_be_a_name_is_sent_as_one(name: str | None, sent: str | No
         (LUSTRE, []),
         (replace(LUSTRE, members=None), []),
         (replace(LUSTRE, name="api_pkey_0x10"), ["name api_pkey_0x10 instead of lustre"]),
-        (replace(LUSTRE, name=None), ["name no longer said instead of lustre"]),
+        (replace(LUSTRE, name=None), ["name no longer listed instead of lustre"]),
         (replace(LUSTRE, ip_over_ib=True), ["ip_over_ib true instead of false"]),
         (replace(LUSTRE, qos={"mtu_limit": "2", "rate_limit": "2.5"}), ["mtu_limit 2 instead of 4"]),
     ],

@@ -102,11 +102,14 @@ def _put(path: Path, values: list[tuple[str, str, int, object]]) -> None:
             place = f"SELECT rowid FROM {table} LIMIT 1 OFFSET {row}"
             try:
                 connection.execute(f'UPDATE {table} SET "{column}" = ? WHERE rowid IN ({place})', (value,))
-            except sqlite3.Error:
+            except (
+                sqlite3.Error,
+                UnicodeDecodeError,
+            ):  # the latter comes of SQLite's message about bytes that are no text
                 continue  # damaged already, or a constraint: the other values count
         try:
             connection.commit()
-        except sqlite3.Error:
+        except (sqlite3.Error, UnicodeDecodeError):
             connection.rollback()
 
 

@@ -45,7 +45,7 @@ def test_it_ends_at_the_former_setting_and_no_port_refuses_what_it_is_asked(
     settings = {"before": {before}, "after": {after}, "between": {before, after}}[where]
     said = after if is_told or where != "before" else before
     if len({each.key for each in settings}) > 1:
-        with pytest.raises(Refused, match="can only go forward"):
+        with pytest.raises(Refused, match="can only be finished"):
             refuse_mixed_keys(record, settings)
         return
     refuse_mixed_keys(record, settings)

@@ -52,19 +52,19 @@ def test_without_a_group_a_member_can_have_one_made_and_the_advice_fits(net: Sub
     assert (found.keeps_out, found.group, len(found.members)) == (False, None, 3)
     assert found.message == (
         "no broadcast group, so no interface runs; but a member can have the SA make one. A group that none of them "
-        "can join keeps drivers out: ipoib, mtu=5 in the policy"
+        "can join prevents this: ipoib, mtu=5 in the policy"
     )
     for host in HOSTS:
         set_link(net, host, mtu_cap=5)
         set_link(net, host, link_width_active=2, link_speed_active=4, link_speed_ext_active=0)
-    assert joins(net).message.endswith("keeps drivers out: ipoib, rate=8 in the policy"), "60 Gb/s, above 40"
+    assert joins(net).message.endswith("prevents this: ipoib, rate=8 in the policy"), "60 Gb/s, above 40"
 
 
 def test_a_group_that_no_link_can_carry_keeps_drivers_out(net: Subnet) -> None:
     found = joins(net, group(mtu=5, rate=3))
     assert found.keeps_out is True
     assert [str(each.port) for each in found.refused] == [str(port) for port in found.members]
-    assert found.message.startswith("keeps drivers out: none of 3 members can join its group ('node01 mlx4_0' ")
+    assert found.message.startswith("drivers cannot join: none of 3 members can join its group ('node01 mlx4_0' ")
     assert "MTU 2048 bytes, 4096 bytes wanted" in found.message
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibkeys.mad.const import AttributeID
+from ibkeys.mad.const import AttributeID, Method, MgmtClass
 from ibkeys.sim.server import clients
 from ibkeys.sim.server import ibsim_protocol as protocol
 from tests.sim.server.programs import Program, Running, get, tid
@@ -38,3 +38,13 @@ def test_a_program_that_attaches_again_gets_a_new_start(running: Running) -> Non
     reply = program.ask(protocol.CONNECT, protocol.client_info(program.ident, False, "H-2"))
     assert protocol.parse_client_info(reply.data).ident == 0
     assert len(running.attached()) == 1
+
+
+def test_a_program_that_is_an_sm_gets_no_request_of_a_class_that_it_has_no_agent_for(running: Running) -> None:
+    """A kernel drops it; OpenSM, handed one by libumad2sim, never answers the SA's questions again."""
+    manager, asker = running.attach("H-1", is_sm=True), running.attach("H-2")
+    baseboard = bytes((1, MgmtClass.BASEBOARD, 1, Method.GET)).ljust(256, b"\0")
+    asker.send(baseboard, 2, qpn=1, sqp=1)
+    assert manager.hears_nothing()
+    asker.send(bytes((1, MgmtClass.SUBN_ADM, 2, Method.GET)).ljust(256, b"\0"), 2, qpn=1, sqp=1)
+    assert manager.receive().mad[1] == MgmtClass.SUBN_ADM

@@ -104,7 +104,7 @@ live() { # ROOM SECONDS PID+TICKS+UNIT SUM PATH
             tell "${3%%+*}" "${rest%%+*}" "${rest#*+}" && said= || said=', but OpenSM could not be told'
             log "nobody confirmed: $path is the former one$said"
             ;;
-        "$REFUSED") log "nobody confirmed, but somebody else changed $path: it stays as it is" ;;
+        "$REFUSED") log "nobody confirmed, but somebody else changed $path: it is left unchanged" ;;
         *) log "nobody confirmed, but $path cannot be given back" ;;
         esac
     fi

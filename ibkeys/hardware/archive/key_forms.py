@@ -1,0 +1,108 @@
+"""Whether a key stands in a text, a number or bytes, in any form that one can be searched for.
+
+Keys are left out where they are read. This is the second line of defence: a node may call itself by a key, or hold one
+where a GUID should be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal
+
+_SIZE: Final = 8
+_BETWEEN: Final = re.compile(r"[\s:_.,-]|0x|\\x", re.IGNORECASE)
+"""What may stand between the digits of a key."""
+_HEX_RUN: Final = re.compile(r"[0-9a-f]{9,}")
+_DECIMAL_RUN: Final = re.compile(r"[0-9]{10,}")
+_ORDERS: Final[tuple[Literal["big", "little"], ...]] = ("big", "little")
+LONG: Final = 1 << 32
+"""A key below this is a number like others: only its spelling with 16 digits is looked for."""
+
+
+def _turned(key: int) -> int:
+    """Return *key* with its bytes in the other order."""
+    return int.from_bytes(key.to_bytes(_SIZE), "little")
+
+
+def _numbers(key: int) -> Iterator[int]:
+    """Yield the key as a number, its bytes turned, and both as signed ones."""
+    for number in (key, _turned(key)):
+        yield number
+        if number >> 63:
+            yield number - (1 << 64)
+
+
+class KeyForms:
+    """Finds *keys*. They are kept in memory only, and in no text that this makes.
+
+    What it takes grows with the text and not with the number of keys: a large fabric has one for each port.
+    """
+
+    def __init__(self, keys: Iterable[int]) -> None:
+        every = {key for key in keys if key}
+        self.count, self.short = len(every), sum(key < LONG for key in every)
+        long = [key for key in every if key >= LONG]
+        self._numbers = {number for key in long for number in _numbers(key)}
+        digits = {f"{number:016x}" for key in every for number in (key, _turned(key))}
+        digits |= {f"{number:x}" for key in long for number in (key, _turned(key)) if number >= LONG}
+        self._hex = _Windows(digits)
+        self._decimal = _Windows({str(abs(number)) for number in self._numbers if abs(number) >= LONG})
+        raws = {key.to_bytes(_SIZE, order) for key in long for order in _ORDERS}
+        self._bytes = _Windows({raw.decode("latin-1") for raw in raws})
+
+    def in_number(self, number: int) -> bool:
+        """Whether *number* is a key."""
+        return number in self._numbers
+
+    def in_text(self, text: str) -> bool:
+        """Whether a key stands in *text*: digits, with anything between them, or its bytes as characters."""
+        lower = text.lower()
+        joined = _BETWEEN.sub("", lower)
+        return any(self._in_digits(each) for each in {lower, joined}) or any(map(self._bytes.meet, _raws(text)))
+
+    def in_bytes(self, raw: bytes) -> bool:
+        """Whether a key stands in *raw*: its bytes, or its digits."""
+        text = raw.decode("latin-1")
+        return self._in_digits(text.lower()) or self._bytes.meet(text)
+
+    def _in_digits(self, lower: str) -> bool:
+        hex_runs, decimal_runs = _HEX_RUN.findall(lower), _DECIMAL_RUN.findall(lower)
+        return any(map(self._hex.meet, hex_runs)) or any(map(self._decimal.meet, decimal_runs))
+
+
+class _Windows:
+    """Texts of a few lengths, looked for in others."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = set(texts)
+        self._ascii = {text for text in self._texts if text.isascii()}
+        self._sizes, self._ascii_sizes = ({len(text) for text in texts} for texts in (self._texts, self._ascii))
+
+    def meet(self, text: str) -> bool:
+        """Whether one of them stands in *text*."""
+        texts = self._ascii if text.isascii() else self._texts
+        sizes = self._ascii_sizes if texts is self._ascii else self._sizes
+        return any(text[at : at + size] in texts for size in sizes for at in range(len(text) - size + 1))
+
+
+def _raws(text: str) -> Iterator[str]:
+    """Yield the bytes that *text* may stand for, each as a character: as they are, in UTF-8, and with escapes read."""
+    for each in {text, _unescaped(text)}:
+        yield each
+        if not each.isascii():
+            yield each.encode("utf-8", "surrogateescape").decode("latin-1")
+
+
+_ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|u00[0-9a-fA-F]{2}|[0-7]{3}|[abfnrtv\\])")
+_LETTERS: Final = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "\\": 0x5C}
+
+
+def _unescaped(text: str) -> str:
+    def char(found: re.Match[str]) -> str:
+        body = found[1]
+        if body in _LETTERS:
+            return chr(_LETTERS[body])
+        return chr(int(body.lstrip("xu"), 16) if body[0] in "xu" else int(body, 8) & 0xFF)
+
+    return _ESCAPE.sub(char, text)

@@ -1,0 +1,54 @@
+"""Every key that this run knows or was shown, so that none of them can stand in a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ibkeys.fabric.live import Fabric
+from ibkeys.hardware.archive.key_forms import KeyForms
+from ibkeys.hardware.look import Look
+from ibkeys.store.keys.class_keys import ClassKeyStore
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.sm_keys import SmKeys
+
+
+def known_keys(look: Look) -> KeyForms:
+    """Return the forms of all keys: of options, key files and key store, and what ports and the SA showed.
+
+    Raises StoreError where the key store cannot be read.
+    """
+    return KeyForms({*look.shown_keys, *_of_ring(look), *_of_store(look.fabric), *_of_sweep(look.fabric)})
+
+
+def _of_ring(look: Look) -> Iterator[int]:
+    ring = look.fabric.ring
+    spares = (key for keys in ring.spares.values() for key in keys)
+    for key in (ring.fallback, *ring.by_guid.values(), *ring.learned.values(), *spares):
+        yield key.reveal()
+    if ring.for_all is not None:
+        yield ring.for_all.reveal()
+    if look.sm_key is not None:
+        yield look.sm_key.reveal()
+    for keys in ring.class_keys.values():
+        yield from (key.reveal() for key in keys.values())
+
+
+def _of_store(fabric: Fabric) -> Iterator[int]:
+    """Yield the former keys too, which no port may have any more."""
+    paths = fabric.stores
+    if paths.keystore is None or not paths.keystore.exists():
+        return
+    with KeyStore(paths.keystore, create=False, upgrade=False, passphrase=paths.passphrase) as store:
+        yield from (row.m_key.reveal() for row in store.rows())
+        yield from (key.reveal() for key in store.subnet_keys())
+        yield from (row.sm_key.reveal() for row in SmKeys(store).rows())
+        for keys in ClassKeyStore(store).all_keys().values():
+            yield from (key.reveal() for key in keys.values())
+
+
+def _of_sweep(fabric: Fabric) -> Iterator[int]:
+    """Yield what ports without protection showed to everybody."""
+    for port in fabric.swept.end_ports() if fabric.swept is not None else ():
+        yield port.m_key.reveal()
+        if port.port_info is not None:
+            yield port.port_info.m_key

@@ -1,0 +1,104 @@
+"""One check: what is assumed of real devices, and what came back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from ibkeys.errors import IbkeysError
+
+if TYPE_CHECKING:
+    from ibkeys.hardware.look import Look
+
+Basis = Literal["standard", "simulator", "guess", "unknown"]
+"""Why something is assumed: the standard or another program says it; only our simulator does so; it is a guess; nothing
+is assumed."""
+Outcome = Literal["same", "differs", "seen", "not-checked"]
+"""``same``, ``differs``: from what is assumed. ``seen``: nothing was assumed, and this came back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a check found. ``text``: one line for people. ``values``: the same for programs; no key may be in either."""
+
+    outcome: Outcome
+    text: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+def same(text: str, **values: Any) -> Answer:
+    """The device does what is assumed."""
+    return Answer("same", text, values)
+
+
+def differs(text: str, **values: Any) -> Answer:
+    """The device does something else."""
+    return Answer("differs", text, values)
+
+
+def as_assumed(is_so: bool, text: str, **values: Any) -> Answer:
+    """`same` or `differs`."""
+    return Answer("same" if is_so else "differs", text, values)
+
+
+def seen(text: str, **values: Any) -> Answer:
+    """What the device says; nothing was assumed."""
+    return Answer("seen", text, values)
+
+
+def not_checked(why: str) -> Answer:
+    """Nothing was asked, or nothing came back; *why* in words."""
+    return Answer("not-checked", why)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Something that is assumed of real devices. ``id``: subject and name, for programs. ``assumed``: in words.
+
+    ``look`` asks, and may raise IbkeysError: then the check was not made, and the error says why.
+    """
+
+    id: str
+    basis: Basis
+    assumed: str
+    look: Callable[[Look], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What became of one check."""
+
+    id: str
+    basis: Basis
+    assumed: str
+    answer: Answer
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the finding for the document of the report."""
+        return {
+            "id": self.id,
+            "basis": self.basis,
+            "assumed": self.assumed,
+            "outcome": self.answer.outcome,
+            "said": self.answer.text,
+            "values": dict(self.answer.values),
+        }
+
+
+def check(id: str, basis: Basis, assumed: str) -> Callable[[Callable[[Look], Answer]], Check]:
+    """Return the decorator that makes a check of the function that looks."""
+
+    def declare(look: Callable[[Look], Answer]) -> Check:
+        return Check(id, basis, assumed, look)
+
+    return declare
+
+
+def made(each: Check, look: Look) -> Finding:
+    """Make one check. An IbkeysError becomes the reason why it was not made."""
+    try:
+        answer = each.look(look)
+    except IbkeysError as error:
+        answer = not_checked(str(error))
+    return Finding(each.id, each.basis, each.assumed, answer)

@@ -1,0 +1,1 @@
+"""The checks of a real fabric, by subject. Each of them only reads."""

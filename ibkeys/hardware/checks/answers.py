@@ -1,0 +1,70 @@
+"""Checks of how agents answer what they do not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ibkeys.errors import IbkeysError, MadStatusError, NoReply
+from ibkeys.fabric.handle import PortHandle
+from ibkeys.hardware.check import Answer, as_assumed, check
+from ibkeys.hardware.look import Look
+from ibkeys.mad.attributes import Attribute, PKeyTable
+from ibkeys.mad.const import P_KEYS_PER_BLOCK, MadStatus
+
+
+class _Reserved(Attribute):
+    """An attribute that the standard has reserved."""
+
+    __slots__ = ()
+    name = "reserved attribute 0x00FE"
+    attribute_id = 0x00FE  # type: ignore[assignment]  # none of AttributeID: that is the point
+
+
+def _asked(look: Look) -> Iterator[tuple[str, PortHandle]]:
+    """Yield the local port, and the switch next to it."""
+    yield "local port", look.handle
+    peer = look.neighbour
+    if peer is not None and peer.node.is_switch and peer.end_port.info is not None:
+        yield "next switch", look.fabric.handle(peer.end_port)
+
+
+def _status(handle: PortHandle, attribute: type[Attribute], modifier: int) -> str:
+    """Return what comes back to a Get: ``0x000c``, ``ok``, ``silence``."""
+    try:
+        handle.fabric.get(attribute, modifier, handle.route, handle.m_key, retries=0)
+    except MadStatusError as error:
+        return f"0x{error.status:04x}"
+    except NoReply:
+        return "silence"
+    except IbkeysError as error:
+        return type(error).__name__
+    return "ok"
+
+
+@check("answers.unknown-attribute", "simulator", "Get of an attribute that an agent does not have: status 0x000c")
+def unknown_attribute(look: Look) -> Answer:
+    """Ask for a reserved attribute."""
+    said = {who: _status(handle, _Reserved, 0) for who, handle in _asked(look)}
+    return _judged(said, f"0x{MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED:04x}")
+
+
+@check("answers.block-past-end", "simulator", "Get of a P_KeyTable block past the end: status 0x001c")
+def block_past_end(look: Look) -> Answer:
+    """Ask for the first block that the table does not have."""
+    said = {}
+    for who, handle in _asked(look):
+        capacity = handle.read_capacity()
+        said[who] = _status(handle, PKeyTable, -(-capacity // P_KEYS_PER_BLOCK))
+    return _judged(said, f"0x{MadStatus.INVALID_FIELD:04x}")
+
+
+def _judged(said: dict[str, str], wanted: str) -> Answer:
+    text = ", ".join(f"{who}: {status}" for who, status in said.items())
+    return as_assumed(all(status == wanted for status in said.values()), text, **{"answers": said})
+
+
+CHECKS: Final = (
+    unknown_attribute,
+    block_past_end,
+)

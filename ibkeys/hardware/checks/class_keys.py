@@ -1,0 +1,59 @@
+"""Checks of keys of other management classes. Nothing is asked without a key where that may cost something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ibkeys.classkeys.reading import ClassKeyReading
+from ibkeys.hardware.check import Answer, Check, not_checked, seen
+from ibkeys.hardware.look import Look
+from ibkeys.mad.classes.gmp import KEY_CLASSES, KeyClass
+from ibkeys.topology.nodes import Port
+
+_ASSUMED: Final = {
+    "b": "a port without B_Key support answers status 0x000c or not at all",
+    "cc": "KeyInfo of class 0x21 has the fields that libibmad names; its protect bit hides the key",
+    "vs": "KeyInfo of class 0x0A has the fields of NVIDIA's header; its protect bit hides the key",
+    "n2n": "class 0x0C has class version 1",
+}
+
+
+def _look_at(of: KeyClass) -> Check:
+    def look(look: Look) -> Answer:
+        return _asked(look, of)
+
+    return Check(f"class-keys.{of.name}", "guess", _ASSUMED[of.name], look)
+
+
+def _asked(look: Look, of: KeyClass) -> Answer:
+    """Ask the local port and the one at the other end of the cable."""
+    ports = dict(_ports(look))
+    questions = look.fabric.class_key_questions(ports.values(), [of])
+    readings = look.fabric.ask_class_keys(questions)
+    look.shown_keys.update(reading.settings.key for reading in readings if reading.settings is not None)
+    said = {
+        who: _in_words(reading) for who, reading in zip(ports, readings, strict=True) if reading.state != "not-asked"
+    }
+    if not said:
+        why = questions[0].why_not if questions else "no port to ask was found"
+        return not_checked(why or "no port could be asked")
+    return seen(", ".join(f"{who}: {text}" for who, text in said.items()), states=said)
+
+
+def _ports(look: Look) -> Iterator[tuple[str, Port]]:
+    own = look.found.nodes[0].ports.get(look.local.port)
+    if own is not None:
+        yield "local port", own
+    if look.neighbour is not None:
+        yield "neighbour", look.neighbour.end_port
+
+
+def _in_words(reading: ClassKeyReading) -> str:
+    settings = reading.settings
+    if settings is None:
+        return reading.state
+    return f"{reading.state}, protect {settings.protect_bit}, lease {settings.lease_period} s"
+
+
+CHECKS: Final = tuple(map(_look_at, KEY_CLASSES.values()))

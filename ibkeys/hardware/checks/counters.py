@@ -1,0 +1,55 @@
+"""Checks of the counters: of violations in PortInfo, and PortCounters of the performance agents."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.discovery.port_counters import enforcing_ports
+from ibkeys.errors import IbkeysError
+from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
+from ibkeys.hardware.look import Look
+from ibkeys.printable import counted
+
+VIOLATIONS = ("m_key_violations", "p_key_violations", "q_key_violations")
+
+
+@check("counters.violations", "unknown", "how many ports have counted violations is recorded")
+def violations(look: Look) -> Answer:
+    """Ports with a violation counter that is not 0, or at its end."""
+    infos = [port.port_info for port in look.end_ports if port.port_info is not None]
+    values = {name: sum(bool(getattr(info, name)) for info in infos) for name in VIOLATIONS}
+    full = {name: sum(getattr(info, name) == 0xFFFF for info in infos) for name in VIOLATIONS}
+    text = ", ".join(f"{name.removesuffix('_violations')}: {number}" for name, number in values.items())
+    return seen(f"of {counted(len(infos), 'port')} not 0: {text}", not_zero=values, at_the_end=full)
+
+
+@check("counters.agent", "standard", "the performance agent of the local port answers PortCounters by class version 1")
+def agent(look: Look) -> Answer:
+    """PortCounters of the local port, by its own LID."""
+    own = look.found.nodes[0].ports.get(look.local.port)
+    if own is None or not own.lid:
+        return not_checked("the local port has no LID, and the agent is asked by LID")
+    [(_, reading)] = look.fabric.read_port_counters([own])
+    if isinstance(reading, IbkeysError):
+        return as_assumed(False, str(reading))
+    return as_assumed(True, "it answers", link_downed=reading.link_downed_counter)
+
+
+@check("counters.constraint-errors", "standard", "switch ports that enforce partitions have their constraint errors")
+def constraint_errors(look: Look) -> Answer:
+    """PortXmitConstraintErrors and PortRcvConstraintErrors of ports that enforce."""
+    wanted = enforcing_ports(look.found.ports())
+    if not wanted:
+        return not_checked("no switch port enforces partitions")
+    read = look.fabric.read_constraint_errors(wanted)
+    failed = [errors.error for errors in read.values() if errors.error is not None]
+    dropped = sum(bool(errors.received or errors.transmitted) for errors in read.values())
+    text = f"{counted(len(wanted), 'port')}, {len(failed)} without an answer, {dropped} with dropped packets"
+    return as_assumed(not failed, text, ports=len(wanted), failed=len(failed), dropped=dropped)
+
+
+CHECKS: Final = (
+    violations,
+    agent,
+    constraint_errors,
+)

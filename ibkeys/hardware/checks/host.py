@@ -1,0 +1,123 @@
+"""Checks of this host: system, adapters, and whether libibumad and the port itself say the same."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from typing import Final
+
+from ibkeys import files
+from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
+from ibkeys.hardware.look import Look
+from ibkeys.mad import offsets as at
+from ibkeys.mad.const import Method
+from ibkeys.mad.smp import build_smp
+from ibkeys.umad.devices import STATES
+from ibkeys.umad.port import ETIMEDOUT, Incoming, Outgoing
+from ibkeys.version import __version__
+
+_ABI: Final = Path("/sys/class/infiniband_mad/abi_version")
+_UNUSED_LID: Final = 0xBFFF
+"""The highest unicast LID: subnet managers give LIDs from below."""
+_ATTEMPT_MS: Final = 500
+_HEADER: Final = 24
+_NODE_INFO: Final = 0x0011
+
+
+@check("host.system", "unknown", "kernel, umad ABI and programs are recorded")
+def system(look: Look) -> Answer:
+    """Which system this is; nothing that names the host."""
+    try:
+        abi = files.read_text(_ABI, files.SECRET).strip()
+    except (OSError, UnicodeDecodeError):
+        abi = "not readable"
+    kernel, machine = os.uname().release, platform.machine()
+    text = f"Linux {kernel} {machine}, Python {platform.python_version()}, ibkeys {__version__}, umad ABI {abi}"
+    return seen(text, simulated=look.fabric.is_simulated)
+
+
+@check("host.adapters", "unknown", "adapters, their firmware and the state of their ports are recorded")
+def adapters(look: Look) -> Answer:
+    """What libibumad says of every adapter of this host."""
+    found = [
+        {
+            "type": ca.ca_type,
+            "firmware": ca.fw_version,
+            "hardware": ca.hw_version,
+            "ports": [
+                {"port": port.port, "state": STATES.get(port.state, str(port.state)), "link_layer": port.link_layer}
+                for port in ca.ports
+            ],
+        }
+        for ca in look.cas()
+    ]
+    if not found:
+        return not_checked("libibumad lists no adapter")
+    return seen("; ".join(f"{each['type']} firmware {each['firmware']}" for each in found), adapters=found)
+
+
+@check("umad.own-port", "standard", "libibumad has the GUID, LID and SM LID that the port itself says")
+def own_port(look: Look) -> Answer:
+    """Port GUID, LID and MasterSMLID: sysfs beside NodeInfo and PortInfo."""
+    local, info = look.local, look.own
+    said = {
+        "port GUID": (local.port_guid, look.handle.port.port_guid),
+        "LID": (local.base_lid, info.lid),
+        "SM LID": (local.sm_lid, info.master_sm_lid),
+        "LMC": (local.lmc, info.lmc),
+    }
+    wrong = [name for name, (host, port) in said.items() if host != port]
+    return as_assumed(not wrong, f"not the same: {', '.join(wrong)}" if wrong else ", ".join(said), differing=wrong)
+
+
+@check("umad.p-key-table", "standard", "the P_Key table of sysfs is the one that the port answers")
+def p_key_table(look: Look) -> Answer:
+    """The kernel's copy of the P_Key table beside the port's own."""
+    kernel, port = look.fabric.local().pkeys, [int(key) for key in look.handle.read_p_keys()]
+    longest = max(len(kernel), len(port))
+    pairs = zip(_filled(kernel, longest), _filled(port, longest), strict=True)
+    wrong = [index for index, (a, b) in enumerate(pairs) if a != b]
+    text = f"{len(port)} entries, {len(kernel)} in sysfs"
+    return as_assumed(not wrong, text + (f"; {len(wrong)} differ" if wrong else ""), indexes=wrong[:32])
+
+
+def _filled(table: tuple[int, ...] | list[int], size: int) -> list[int]:
+    return [*table, *[0] * (size - len(table))]
+
+
+@check("umad.timeout", "standard", "a Get that nobody answers comes back with errno 110 when its time is over")
+def timeout(look: Look) -> Answer:
+    """Send one Get(NodeInfo) to a LID that no port has, and wait for what the kernel says."""
+    if any(port.lid == _UNUSED_LID for port in look.end_ports):
+        return not_checked(f"LID {_UNUSED_LID} is in use")
+    umad = look.fabric.umad
+    mad = build_smp(Method.GET, _NODE_INFO, transaction_id=0x7EA11)
+    started = umad.now()
+    if failures := umad.send([Outgoing(mad, _UNUSED_LID, _ATTEMPT_MS)]):
+        return as_assumed(False, f"the kernel refused to send it: errno {failures[0].errno}")
+    came = _wait(look, mad, started + 4 * _ATTEMPT_MS / 1000)
+    if came is None:
+        return as_assumed(False, f"nothing came back in {4 * _ATTEMPT_MS} ms")
+    took = round(1000 * (umad.now() - started))
+    text = f"errno {came.status} after {took} ms of {_ATTEMPT_MS}, {len(came.mad)} bytes"
+    is_so = came.status == ETIMEDOUT and len(came.mad) >= _HEADER and took >= _ATTEMPT_MS // 2
+    return as_assumed(is_so, text, errno=came.status, ms=took)
+
+
+def _wait(look: Look, mad: bytes, end: float) -> Incoming | None:
+    umad = look.fabric.umad
+    while (left := end - umad.now()) > 0:
+        for came in umad.recv(left):
+            if came.mad[at.TID] == mad[at.TID]:
+                return came
+    return None
+
+
+CHECKS: Final = (
+    system,
+    adapters,
+    own_port,
+    p_key_table,
+    timeout,
+)

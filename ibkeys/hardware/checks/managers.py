@@ -1,0 +1,103 @@
+"""Checks of the subnet manager and its SA."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.errors import MadStatusError
+from ibkeys.hardware.check import Answer, as_assumed, check, differs, not_checked, same, seen
+from ibkeys.hardware.look import Look
+from ibkeys.keys.smkey import NO_SM_KEY
+from ibkeys.mad.attributes import PortInfo, SMInfo
+from ibkeys.mad.const import SMState
+from ibkeys.mad.records import NodeRecord, PKeyTableRecord, PortInfoRecord
+from ibkeys.topology.subnet_manager import sm_state_name
+
+STEADY: Final = (
+    *("gid_prefix", "lid", "master_sm_lid", "capability_mask", "m_key_lease_period", "m_key_protect_bits", "lmc"),
+    *("master_sm_sl", "neighbor_mtu", "port_state", "mtu_cap", "vl_cap", "guid_cap", "subnet_timeout"),
+)
+"""Fields of PortInfo that two reads, one after the other, give alike."""
+_INVALID_REQUEST: Final = 0x0200
+
+
+@check("sm.master", "standard", "an SM answers at MasterSMLID and says that it is master")
+def master(look: Look) -> Answer:
+    """SMInfo of the master, without its key."""
+    lid = look.own.master_sm_lid
+    if not lid:
+        return not_checked("no subnet manager has configured the local port (MasterSMLID 0)")
+    info = SMInfo(look.fabric.find_port(lid).get(SMInfo))
+    look.shown_keys.add(info.sm_key)
+    text = f"{sm_state_name(info.sm_state)}, priority {info.priority}, SM_Key {'shown' if info.sm_key else 'not shown'}"
+    return as_assumed(info.sm_state == SMState.MASTER, text, sm_lid=lid)
+
+
+@check("sa.there", "standard", "the SA answers ClassPortInfo without an SM_Key")
+def there(look: Look) -> Answer:
+    """ClassPortInfo of the SA."""
+    info = look.fabric.sa().class_port_info()
+    return same(
+        f"class version {info.class_version}, CapabilityMask 0x{info.capability_mask:04x}, "
+        f"CapabilityMask2 0x{info.capability_mask2:07x}",
+        resp_time_value=info.resp_time_value,
+    )
+
+
+@check("sa.own-record", "standard", "PortInfoRecord of the local port says what the port says")
+def own_record(look: Look) -> Answer:
+    """The fields that stay between two reads."""
+    own = look.own
+    record = look.sa.get(PortInfoRecord, endport_lid=own.lid, port_num=look.local.port)
+    said: PortInfo = record.port_info
+    wrong = [PortInfo.rows[name].name for name in STEADY if getattr(said, name) != getattr(own, name)]
+    return as_assumed(not wrong, f"differ: {', '.join(wrong)}" if wrong else f"{len(STEADY)} fields", differing=wrong)
+
+
+@check("sa.hides-m-keys", "standard", "without an SM_Key the SA shows no M_Key")
+def hides_m_keys(look: Look) -> Answer:
+    """PortInfoRecords of all ports, asked without a key. Only their number is kept."""
+    records = look.fabric.sa(NO_SM_KEY).get_table(PortInfoRecord)
+    keys = [record.port_info.m_key for record in records if record.port_info.m_key]
+    look.shown_keys.update(keys)
+    return as_assumed(not keys, f"{len(records)} records, {len(keys)} of them with an M_Key", shown=len(keys))
+
+
+@check("sa.p-key-records", "standard", "without an SM_Key the SA refuses P_KeyTableRecords with status 0x0200")
+def p_key_records(look: Look) -> Answer:
+    """OpenSM refuses; whether others do is what is asked."""
+    try:
+        records = look.fabric.sa(NO_SM_KEY).get_table(PKeyTableRecord, lid=look.own.lid)
+    except MadStatusError as error:
+        return as_assumed(error.status == _INVALID_REQUEST, f"status 0x{error.status:04x}")
+    return differs(f"{len(records)} records")
+
+
+@check("sa.long-answer", "standard", "NodeRecords of all nodes arrive whole, and are the nodes of the sweep")
+def long_answer(look: Look) -> Answer:
+    """A table of many segments (RMPP), beside the sweep. Ports that share no P_Key with this one are not shown."""
+    records = look.fabric.sa().get_table(NodeRecord)
+    told = {record.node_info.node_guid for record in records}
+    found = {node.guid for node in look.found.nodes}
+    text = f"{len(records)} records; {len(found - told)} nodes only in the sweep, {len(told - found)} only in the SA"
+    return as_assumed(told == found, text, records=len(records))
+
+
+@check("sa.trusts", "unknown", "whether the SM_Key that was given shows P_Key tables is recorded")
+def trusts(look: Look) -> Answer:
+    """The same question with the SM_Key, where one was given."""
+    if look.sm_key is None or look.sm_key.is_zero:
+        return not_checked("no SM_Key was given: --smkey @FILE")
+    records = look.sa.get_table(PKeyTableRecord, lid=look.own.lid)
+    return seen(f"{len(records)} records of the local port", records=len(records))
+
+
+CHECKS: Final = (
+    master,
+    there,
+    own_record,
+    hides_m_keys,
+    p_key_records,
+    long_answer,
+    trusts,
+)

@@ -1,0 +1,145 @@
+"""Checks of what the nodes of the sweep are capable of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import reduce
+from operator import and_, or_
+from typing import Final
+
+from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
+from ibkeys.hardware.look import Look
+from ibkeys.keys.pkey import PARTITION_MASK
+from ibkeys.mad.attributes import NodeInfo, PortInfo, SpeedsAboveNdr
+from ibkeys.mad.const import P_KEYS_PER_BLOCK, CapabilityMask
+from ibkeys.mad.fields import Layout
+from ibkeys.printable import counted
+
+_MOST: Final = 8
+
+
+def _told(counts: Counter[str]) -> str:
+    """Return ``12 x 128, 2 x 64``, the most frequent first."""
+    shown = [f"{number} x {what}" for what, number in counts.most_common(_MOST)]
+    return ", ".join(shown) + (f" and {len(counts) - _MOST} more" if len(counts) > _MOST else "")
+
+
+@check("nodes.all-answer", "simulator", "every node that a cable leads to answers everything that a sweep asks")
+def all_answer(look: Look) -> Answer:
+    """What of the sweep could not be read, by attribute and kind."""
+    found = look.found
+    counts = Counter(f"{trouble.attribute or 'field'} {trouble.reading}" for trouble in found.troubles)
+    text = f"{counted(len(found.nodes), 'node')}; not read: {_told(counts) or 'nothing'}"
+    return as_assumed(not counts, text, unread=dict(counts), nodes=len(found.nodes))
+
+
+@check("nodes.kinds", "unknown", "vendor, device and size of each kind of node are recorded")
+def kinds(look: Look) -> Answer:
+    """Which devices there are."""
+    counts: Counter[str] = Counter()
+    for node in look.found.nodes:
+        info = node.node_info
+        counts[
+            f"{node.type_name} 0x{info.vendor_id:06x}:0x{info.device_id:04x} with {counted(node.num_ports, 'port')}"
+        ] += 1
+    return seen(_told(counts), kinds=dict(counts))
+
+
+@check("nodes.p-key-capacity", "standard", "PartitionCap is not 0, and of a CA a multiple of 32")
+def p_key_capacity(look: Look) -> Answer:
+    """PartitionCap by type of node."""
+    caps = [(node.type_name, node.node_info.partition_cap) for node in look.found.nodes]
+    counts = Counter(f"{kind} {cap}" for kind, cap in caps)
+    is_so = all(cap and not (kind == "ca" and cap % P_KEYS_PER_BLOCK) for kind, cap in caps)
+    return as_assumed(is_so, _told(counts), capacities=dict(counts))
+
+
+@check("nodes.enforcement", "simulator", "every switch can enforce partitions, inbound and outbound")
+def enforcement(look: Look) -> Answer:
+    """What SwitchInfo says of partition enforcement."""
+    infos = [node.switch_info for node in look.found.nodes if node.is_switch]
+    known = [info for info in infos if info is not None]
+    if not known:
+        return not_checked("no switch, or SwitchInfo was not read")
+    counts = Counter(
+        f"cap {info.partition_enforcement_cap} in {info.inbound_enforcement_cap} out {info.outbound_enforcement_cap}"
+        for info in known
+    )
+    is_so = all(
+        info.partition_enforcement_cap and info.inbound_enforcement_cap and info.outbound_enforcement_cap
+        for info in known
+    )
+    return as_assumed(is_so, _told(counts), switches=dict(counts))
+
+
+@check("nodes.index-0", "standard", "index 0 of every P_Key table holds the default partition")
+def index_0(look: Look) -> Answer:
+    """The first entry of every table that was read."""
+    tables = [port.p_keys for port in look.end_ports if port.p_keys]
+    if not tables:
+        return not_checked("no P_Key table was read")
+    others = sum(int(table[0]) & PARTITION_MASK != PARTITION_MASK for table in tables)
+    return as_assumed(not others, f"{counted(len(tables), 'table')}, {others} with something else", others=others)
+
+
+@check("nodes.capabilities", "unknown", "bits of CapabilityMask of all end ports, and of some, are recorded")
+def capabilities(look: Look) -> Answer:
+    """CapabilityMask over all end ports, without the bit IsSM."""
+    masks = [port.port_info.capability_mask & ~CapabilityMask.IS_SM for port in look.end_ports if port.port_info]
+    if not masks:
+        return not_checked("no PortInfo was read")
+    every, some = reduce(and_, masks), reduce(or_, masks)
+    return seen(f"all: 0x{every:08x}, some: 0x{some & ~every:08x}", all=f"0x{every:08x}", some=f"0x{some:08x}")
+
+
+@check("nodes.m-key-state", "unknown", "how many ports show an M_Key, hide it or have none, by level, is recorded")
+def m_key_state(look: Look) -> Answer:
+    """States and levels, no key."""
+    counts = Counter(
+        f"{port.m_key_state} at level {port.port_info.m_key_protect_bits}" for port in look.end_ports if port.port_info
+    )
+    return seen(_told(counts), states=dict(counts)) if counts else not_checked("no PortInfo was read")
+
+
+@check("nodes.reserved-bits", "standard", "bits of NodeInfo and PortInfo that the tables of ibkeys do not name are 0")
+def reserved_bits(look: Look) -> Answer:
+    """At which bytes bits are set that nobody here has a name for; their values are not kept."""
+    nodes = [node.node_info.raw for node in look.found.nodes]
+    ports = [port.info for port in look.found.ports() if port.info is not None]
+    bytes_ = {"NodeInfo": _unnamed(nodes, NodeInfo), "PortInfo": _unnamed(ports, PortInfo, SpeedsAboveNdr)}
+    text = "; ".join(f"{name}: byte {', '.join(map(str, places))}" for name, places in bytes_.items() if places)
+    return as_assumed(not text, text or "all of them are 0", bytes=bytes_)
+
+
+def _unnamed(raws: Iterable[bytes], *layouts: type[Layout]) -> list[int]:
+    """Return the bytes of *raws* with a bit set that no field of *layouts* has."""
+    size = layouts[0].size
+    named = 0
+    for layout in layouts:
+        for row in layout.rows.values():
+            bits = row.width * row.count
+            named |= ((1 << bits) - 1) << (8 * size - row.first_bit - bits)
+    union = reduce(or_, (int.from_bytes(raw[:size]) for raw in raws), 0)
+    return [place for place, byte in enumerate((union & ~named).to_bytes(size)) if byte]
+
+
+@check("nodes.descriptions", "standard", "NodeDescription is printable text")
+def descriptions(look: Look) -> Answer:
+    """How many names hold characters that a terminal may not get."""
+    names = [node.description or "" for node in look.found.nodes]
+    odd = sum(not name.isprintable() for name in names)
+    return as_assumed(not odd, f"{counted(len(names), 'name')}, {odd} with control characters", odd=odd)
+
+
+CHECKS: Final = (
+    all_answer,
+    kinds,
+    p_key_capacity,
+    enforcement,
+    index_0,
+    capabilities,
+    m_key_state,
+    reserved_bits,
+    descriptions,
+)

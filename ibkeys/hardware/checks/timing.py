@@ -1,0 +1,93 @@
+"""Checks of how fast agents answer, with the few SMPs that a sweep would send them at once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.client.smp import Task
+from ibkeys.errors import IbkeysError
+from ibkeys.fabric.handle import PortHandle
+from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
+from ibkeys.hardware.look import Look
+from ibkeys.mad.attributes import NodeInfo
+from ibkeys.mad.const import Method
+
+_GETS: Final = 20
+_AT_ONCE: Final = 4
+"""So many SMPs for one node are in flight at most: `ibkeys.client.scheduler`."""
+_ROUNDS: Final = 8
+
+
+def _measured(look: Look, handle: PortHandle) -> Answer:
+    """Get NodeInfo one after the other, and say how long each took."""
+    now = look.fabric.umad.now
+    took = []
+    for _ in range(_GETS):
+        started = now()
+        handle.get(NodeInfo)
+        took.append(1000 * (now() - started))
+    took.sort()
+    least, middle, most = (round(ms, 3) for ms in (took[0], took[_GETS // 2], took[-1]))
+    return seen(f"{least} to {most} ms, half of them within {middle} ms", least=least, median=middle, most=most)
+
+
+@check("timing.local-port", "unknown", "the time of a Get from the local port is recorded")
+def local_port(look: Look) -> Answer:
+    """Ask the local port."""
+    return _measured(look, look.handle)
+
+
+@check("timing.neighbour", "unknown", "the time of a Get from the port at the other end of the cable is recorded")
+def neighbour(look: Look) -> Answer:
+    """Ask the node at the other end of the cable."""
+    handle = _neighbour(look)
+    return _measured(look, handle) if handle is not None else not_checked("no node was found there")
+
+
+def _neighbour(look: Look) -> PortHandle | None:
+    peer = look.neighbour
+    return look.fabric.handle(peer.end_port if peer.node.is_switch else peer) if peer is not None else None
+
+
+@check("timing.at-once", "simulator", "a node answers four SMPs that are in flight at once, and loses none")
+def at_once(look: Look) -> Answer:
+    """Send the neighbour four Gets at a time, none of them again."""
+    handle = _neighbour(look)
+    if handle is None:
+        return not_checked("no node was found at the other end of the cable")
+    client, lost = look.fabric.client, 0
+    for _ in range(_ROUNDS):
+        outcomes = client.call(_four(handle))
+        lost += sum(isinstance(outcome, IbkeysError) for outcome in outcomes)
+    return as_assumed(not lost, f"{_ROUNDS * _AT_ONCE} Gets, {lost} not answered", lost=lost)
+
+
+def _four(handle: PortHandle) -> Task:
+    request = handle.fabric.client.request
+    # a name of its own for each: a Get that is lost must not keep back the others
+    return (
+        yield [
+            request(Method.GET, NodeInfo, 0, handle.route, node=object(), m_key=handle.m_key, retries=0)
+            for _ in range(_AT_ONCE)
+        ]
+    )
+
+
+@check("timing.sweep", "unknown", "time, SMPs and lost answers of a sweep with all P_Key tables are recorded")
+def sweep(look: Look) -> Answer:
+    """What the sweep cost."""
+    found, counts = look.found, look.fabric.client.statistics
+    seconds = round(look.sweep_seconds, 3)
+    text = (
+        f"{len(found.nodes)} nodes in {seconds} s; of the whole look {counts.sent} SMPs, {counts.timeouts} timeouts, "
+        f"{counts.strays} late or foreign answers, at most {counts.widest} in flight"
+    )
+    return seen(text, seconds=seconds, smps=counts.sent, timeouts=counts.timeouts, strays=counts.strays)
+
+
+CHECKS: Final = (
+    local_port,
+    neighbour,
+    at_once,
+    sweep,
+)

@@ -1,0 +1,46 @@
+"""Checks of traps, as far as reading goes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.errors import MadStatusError
+from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
+from ibkeys.hardware.look import Look
+from ibkeys.mad.const import CapabilityMask
+from ibkeys.mad.notice import Notice
+from ibkeys.printable import counted
+
+
+@check("traps.supported", "simulator", "every end port says IsTrapSupported")
+def supported(look: Look) -> Answer:
+    """Bits of CapabilityMask."""
+    masks = [port.port_info.capability_mask for port in look.end_ports if port.port_info]
+    if not masks:
+        return not_checked("no PortInfo was read")
+    without = sum(not mask & CapabilityMask.IS_TRAP_SUPPORTED for mask in masks)
+    notices = sum(bool(mask & CapabilityMask.IS_NOTICE_SUPPORTED) for mask in masks)
+    return as_assumed(
+        not without,
+        f"{counted(len(masks), 'port')}, {without} without the bit; IsNoticeSupported: {notices}",
+        without=without,
+        notices=notices,
+    )
+
+
+@check("traps.waiting", "unknown", "what the local port answers to Get(Notice) is recorded")
+def waiting(look: Look) -> Answer:
+    """Whether a trap waits there, by its number."""
+    try:
+        notice = Notice(look.handle.get(Notice))
+    except MadStatusError as error:
+        return seen(f"status 0x{error.status:04x}")
+    if not any(notice.raw):
+        return seen("no trap waits")
+    return seen(f"trap {notice.trap_number} of type {notice.type}", trap=notice.trap_number)
+
+
+CHECKS: Final = (
+    supported,
+    waiting,
+)

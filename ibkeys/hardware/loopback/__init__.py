@@ -1,0 +1,1 @@
+"""Writes between two ports of this host, each restored."""

@@ -1,0 +1,118 @@
+"""The two ports of a loopback: both are this host's own, or nothing is written.
+
+Each port is known by what libibumad says of this host, which sends nothing. Only then the fabric is asked, and what it
+says of the far port has to be the same: GUIDs, LID, and that no other port has them. Any node can say any GUID: so the
+far port is asked through its own device too, which port its cable leads to, and that must be the one before which the
+sweep found it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ibkeys.client.address import LOCAL, DirectedAddress
+from ibkeys.errors import Refused, UsageError
+from ibkeys.fabric.handle import PortHandle
+from ibkeys.fabric.open_port import OpenPort
+from ibkeys.hardware.look import Look
+from ibkeys.mad.attributes import NodeInfo
+from ibkeys.topology.nodes import Port
+from ibkeys.umad.devices import ACTIVE, INFINIBAND, IS_SM_DISABLED
+from ibkeys.umad.port import LocalCa, LocalPort, UmadPort
+
+_NOT_OWN: Final = "own-ports"
+
+
+def named_ports(text: str, cas: Sequence[LocalCa]) -> tuple[LocalPort, LocalPort]:
+    """Return the two ports that ``CA/PORT,CA/PORT`` names, of this host. Sends nothing.
+
+    Raises UsageError for what does not name two different ports of this host; Refused for ports that carry no SMPs,
+    have no link, or share a GUID with another port of this host.
+    """
+    parts = text.split(",")
+    if len(parts) != 2:
+        raise UsageError(f"--write-loopback {text!r}: name two ports of this host, as in mlx5_0/1,mlx5_1/1")
+    first, second = (_named(part, text, cas) for part in parts)
+    if (first.ca_name, first.port) == (second.ca_name, second.port):
+        raise UsageError(f"--write-loopback {text!r}: this is the same port twice")
+    every = [port.port_guid for ca in cas for port in ca.ports]
+    for port in (first, second):
+        where = f"{port.ca_name}/{port.port}"
+        if why := _unfit(port):
+            raise _refused(f"{where} {why}")
+        if not port.port_guid or every.count(port.port_guid) > 1:
+            raise _refused(f"{where} has no port GUID of its own in sysfs")
+    if first.gid_prefix != second.gid_prefix:
+        raise _refused("the two ports are in different subnets, by their GID prefix")
+    return first, second
+
+
+def _named(part: str, text: str, cas: Sequence[LocalCa]) -> LocalPort:
+    name, _, number = part.strip().rpartition("/")
+    for ca in cas:
+        for port in ca.ports:
+            if ca.name == name and number == str(port.port):
+                return port
+    have = ", ".join(f"{ca.name}/{port.port}" for ca in cas for port in ca.ports) or "none"
+    raise UsageError(f"--write-loopback {text!r}: this host has no port {part!r}; its ports are {have}")
+
+
+def _unfit(port: LocalPort) -> str:
+    if port.link_layer not in INFINIBAND:
+        return f"is no InfiniBand port ({port.link_layer})"
+    if port.capability_mask & IS_SM_DISABLED:
+        return "may not send SMPs (a virtual function)"
+    return "" if port.state == ACTIVE else "is not Active: both need a LID and a link"
+
+
+def far_port(look: Look, near: LocalPort, far: LocalPort, open_far: Callable[[LocalPort], UmadPort]) -> PortHandle:
+    """Return a handle on *far*, reached from *near* over the fabric, once it is proven to be that port. *open_far*:
+    opens the device of *far*.
+
+    Raises Refused where the fabric does not show exactly this port; what a sweep raises.
+    """
+    if (look.local.ca_name, look.local.port) != (near.ca_name, near.port):
+        raise Refused(
+            f"the fabric was opened at {look.local.ca_name}/{look.local.port}, not at the first port", _NOT_OWN
+        )
+    found = [port for port in look.found.end_ports() if port.guid == far.port_guid]
+    same_lid = [port for port in look.found.end_ports() if port.lid == far.base_lid]
+    if len(found) != 1 or same_lid != found or not far.base_lid:
+        raise _refused(
+            f"{far.ca_name}/{far.port} is not the only port that the fabric shows with its GUID and its LID "
+            f"({len(found)} have the GUID, {len(same_lid)} the LID)"
+        )
+    port = found[0]
+    if doubt := look.fabric.doubt_of(port):
+        raise _refused(f"{far.ca_name}/{far.port}: {doubt}")
+    handle = look.fabric.handle(port)
+    arrival = NodeInfo(handle.get(NodeInfo))
+    said = arrival.node_guid, arrival.port_guid, arrival.local_port_num
+    [node_guid] = [ca.node_guid for ca in look.cas() if ca.name == far.ca_name]
+    if said != (node_guid, far.port_guid, far.port):
+        raise _refused(f"on {handle.route} another port answers than {far.ca_name}/{far.port} of this host")
+    if isinstance(handle.route, DirectedAddress) and not handle.route.path:
+        raise _refused("the route to the second port does not leave this host")
+    if why := _is_elsewhere(look, far, port, open_far):
+        raise _refused(f"{far.ca_name}/{far.port}: {why}")
+    return handle
+
+
+def _is_elsewhere(look: Look, far: LocalPort, port: Port, open_far: Callable[[LocalPort], UmadPort]) -> str:
+    """Return why *port* of the sweep is not where *far* is plugged in, by its own device; "" if it is there."""
+    peer = port.peer
+    if peer is None:
+        return "the sweep does not say which port its cable leads to"
+    with OpenPort(open_far(far), timing=look.fabric.client.timing) as own:
+        here = NodeInfo(own.get(NodeInfo, 0, LOCAL, port.m_key))
+        there = NodeInfo(own.get(NodeInfo, 0, DirectedAddress((far.port,)), peer.end_port.m_key))
+    if here.port_guid != far.port_guid:
+        return "its device says another port GUID"
+    if (there.node_guid, there.local_port_num) != (peer.node.guid, peer.num):
+        return "its cable leads to another port than that before which the fabric shows it"
+    return ""
+
+
+def _refused(why: str) -> Refused:
+    return Refused(f"--write-loopback: nothing was written: {why}", _NOT_OWN)

@@ -1,0 +1,115 @@
+"""Putting back what a write of a loopback overwrote, also of an earlier run that was killed.
+
+The journal has what was there, and the key store every key: they are those of all commands. A P_Key table goes back
+as `ibkeys undo` does it. An M_Key is taken away again by the same change that `ibkeys mkey-set` makes, as the undoing
+of its operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.apply.undo import plan_undo
+from ibkeys.change.writer import Writer
+from ibkeys.errors import Refused
+from ibkeys.fabric.handle import PortHandle
+from ibkeys.hardware.look import Look
+from ibkeys.keys.mkey import NO_MKEY
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mkeys.set import KeyPlan, plan_mkey_set
+from ibkeys.store.journal import Journal, Operation, OperationRecord
+from ibkeys.store.journal.records import Image
+from ibkeys.store.origin import Origin
+
+COMMAND: Final = "doctor"
+"""What the journal calls these writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """An operation of the journal that is not undone, and what it overwrote."""
+
+    record: OperationRecord
+    images: tuple[Image, ...]
+
+    @property
+    def is_key(self) -> bool:
+        """Whether it wrote an M_Key."""
+        return any(image.key_ref is not None for image in self.images)
+
+    @property
+    def port_guids(self) -> set[int]:
+        """The ports that it wrote."""
+        return {image.port_guid for image in self.images}
+
+
+def not_put_back(journal: Journal) -> list[Written]:
+    """Return the writes of loopbacks that were not put back, the last one first. Counters cannot be."""
+    found = []
+    for record in reversed(journal.list_operations()):
+        if record.command != COMMAND or record.undoes is not None or record.state == "undone":
+            continue
+        images = tuple(entry.image for entry in journal.entries(record.id) if entry.status != "failed")
+        if any(image.attribute == "P_KeyTable" or image.key_ref is not None for image in images):
+            found.append(Written(record, images))
+    return found
+
+
+def put_back(look: Look, writer: Writer, own_guids: Iterable[int]) -> list[int]:
+    """Put back every write that still stands, and return the operations. Raises Refused for a port that is not one of
+    *own_guids*, and what the change raises."""
+    done, own = [], set(own_guids)
+    with Journal.read(look.fabric.stores.journal) as journal:
+        standing = not_put_back(journal)
+    for written in standing:
+        if not written.port_guids <= own:
+            raise Refused(
+                f"operation {written.record.id} of the journal wrote a port that is not one of these two, and is not "
+                f"put back: name the ports that it wrote; `ibkeys journal {written.record.id}` shows them",
+                "own-ports",
+            )
+        if written.is_key:
+            _put_key_back(look, writer, written)
+        else:
+            writer.apply(plan_undo(writer, written.record.id))
+        done.append(written.record.id)
+    return done
+
+
+def _put_key_back(look: Look, writer: Writer, written: Written) -> None:
+    """Take the M_Key away again, and give level and lease back. Only ports without a key get one: see `writes.py`."""
+    [image] = written.images[:1]
+    before = PortInfo(image.before)
+    port = handle_of(look, image.port_guid)
+    plan = plan_mkey_set(writer, port, NO_MKEY, before.m_key_protect_bits, before.m_key_lease_period)
+    undoing = _Undoing(
+        plan.command, plan.changes, plan.notes, plan.objections, stages=plan.stages, links_are_stored=True
+    )
+    undoing.of = written.record.id
+    if undoing.pending:
+        writer.apply(undoing)
+    else:  # its Set never arrived
+        with Journal(look.fabric.stores.journal) as journal, journal.undo_of(written.record.id, writer.origin):
+            pass
+
+
+def handle_of(look: Look, port_guid: int) -> PortHandle:
+    """Return a handle on the end port with *port_guid*, as the sweep found it. Raises Refused where there is no such
+    port, or more than one."""
+    found = [port for port in look.found.end_ports() if port.guid == port_guid]
+    if len(found) != 1:
+        raise Refused(f"GUID 0x{port_guid:016x}: {len(found)} ports of the fabric have it, not one", "own-ports")
+    return look.fabric.handle(found[0])
+
+
+@dataclass(slots=True)
+class _Undoing(KeyPlan):
+    """A change of an M_Key that undoes the operation ``of``."""
+
+    of: int = 0
+
+    def begin(self, journal: Journal, origin: Origin) -> Operation | None:
+        """Return the operation that undoes it."""
+        return journal.undo_of(self.of, origin)

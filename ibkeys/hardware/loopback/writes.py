@@ -1,0 +1,130 @@
+"""The writes of a loopback: each is made, proven by a read, put back, and proven again.
+
+They are the changes of `ibkeys pkey-set`, `mkey-set` and `counters-clear`, with the interlocks, the journal and the key
+store of those commands. A run that was killed is put back by the next one, before it writes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ibkeys.change.counters import COUNTERS, plan_clear
+from ibkeys.change.pkeys import plan_set
+from ibkeys.change.plan import Plan
+from ibkeys.change.writer import Writer
+from ibkeys.errors import IbkeysError, Refused
+from ibkeys.fabric.handle import PortHandle
+from ibkeys.hardware.check import Answer, Check, Finding, differs, not_checked, same
+from ibkeys.hardware.look import Look
+from ibkeys.hardware.loopback.putting_back import put_back
+from ibkeys.keys.mkey import MKey
+from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
+from ibkeys.mkeys.set import plan_mkey_set
+
+_HIGHEST: Final = 0x7FF0
+"""Partitions are tried from here downwards."""
+
+
+@dataclass(slots=True)
+class Loopback:
+    """The far port of a loopback, and what writes to it. ``own_guids``: the two ports. ``stands``: a write could not be
+    put back; the journal has it. ``refusals``: what an interlock refused."""
+
+    look: Look
+    writer: Writer
+    far: PortHandle
+    own_guids: frozenset[int]
+    stands: bool = False
+    refusals: int = 0
+
+    def findings(self) -> Iterator[Finding]:
+        """Make the writes, one after the other. What an earlier run left is put back before.
+
+        Raises what putting that back raises.
+        """
+        earlier = put_back(self.look, self.writer, self.own_guids)
+        if earlier:
+            text = f"operation {', '.join(map(str, earlier))} of the journal was put back"
+            yield Finding("write.earlier", "standard", "a run that was cut off is put back", same(text))
+        for each in (
+            Check("write.p-key", "standard", "a P_Key that is set is read back, and removed again", self._p_key),
+            Check("write.m-key", "standard", "an M_Key at level 0 is read back, and taken away again", self._m_key),
+            Check("write.counters", "standard", "a 0 resets the violation counters", self._counters),
+        ):
+            yield Finding(each.id, each.basis, each.assumed, self._made(each))
+
+    def _made(self, each: Check) -> Answer:
+        if self.stands:
+            return not_checked("an earlier write could not be put back")
+        try:
+            return each.look(self.look)
+        except Refused as error:
+            self.refusals += 1
+            return not_checked(str(error))
+        except IbkeysError as error:
+            return differs(str(error))
+
+    def _p_key(self, look: Look) -> Answer:
+        """Set the P_Key of a partition that nobody is in, at the last free entry, and restore the table."""
+        before = self.far.read_p_keys()
+        index = max((index for index, key in enumerate(before) if index and not int(key)), default=None)
+        if index is None:
+            return not_checked("no entry of the P_Key table is free")
+        key = PKey(_unused(look))
+        plan = plan_set(self.writer, self.far, {index: key})
+        return self._write(plan, self.far.read_p_keys, before, {"index": index, "capacity": len(before)})
+
+    def _m_key(self, look: Look) -> Answer:
+        """Give the port an M_Key, level 0 and lease 0, and take it away."""
+        info = self.far.read_port_info()
+        if self.far.port.end_port.m_key_state != "zero":
+            return not_checked("the port has an M_Key, which stays as it is")
+        plan = plan_mkey_set(self.writer, self.far, MKey.generate(), 0, 0)
+
+        def state() -> tuple[str, int, int]:
+            now = self.far.read_port_info()
+            return self.far.port.end_port.m_key_state, now.m_key_protect_bits, now.m_key_lease_period
+
+        before = ("zero", info.m_key_protect_bits, info.m_key_lease_period)
+        return self._write(plan, state, before, {"level": before[1], "lease": before[2]})
+
+    def _write(self, plan: Plan, read: Callable[[], Any], before: Any, values: dict[str, Any]) -> Answer:
+        """Make *plan*, put it back whatever happens, and compare what *read* returns with *before*."""
+        self.writer.check(plan)
+        try:
+            self.writer.apply(plan)
+            shown = read() != before
+        finally:
+            self._put_back()
+        is_back = read() == before
+        self.stands = not is_back
+        if not is_back:
+            return differs("it was set, and what was there did not come back", **values)
+        text = "set, read back, restored, and read again"
+        return same(text, **values) if shown else differs("the Set was answered, and the port did not change", **values)
+
+    def _put_back(self) -> None:
+        try:
+            put_back(self.look, self.writer, self.own_guids)
+        except BaseException:
+            self.stands = True
+            raise
+
+    def _counters(self, look: Look) -> Answer:
+        """Reset the counters that are not 0. What they were is in the journal, and cannot be restored."""
+        info = self.far.read_port_info()
+        counted = {name: getattr(info, name) for name in COUNTERS if getattr(info, name)}
+        if not counted:
+            return not_checked("all three counters are 0, so there is nothing to reset")
+        plan = plan_clear(self.writer, [self.far])
+        self.writer.check(plan)
+        self.writer.apply(plan)
+        return same("reset, and read as 0; counters cannot be restored", before=counted)
+
+
+def _unused(look: Look) -> int:
+    """Return a limited P_Key of a partition that no port of the sweep is in."""
+    used = {int(key) & PARTITION_MASK for port in look.found.ports() for key in port.p_keys or () if key != EMPTY}
+    return next(number for number in range(_HIGHEST, 0, -1) if number not in used)

@@ -1,0 +1,1 @@
+"""infiniband-diags, run beside us: do they read the same values?"""

@@ -1,0 +1,151 @@
+"""Checks that infiniband-diags read what ibkeys reads. What differs is named by field, no value is kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, Final
+
+from ibkeys.dumps.dotted import split_dotted
+from ibkeys.dumps.lines import text_lines
+from ibkeys.dumps.netdiscover import read_netdiscover
+from ibkeys.dumps.said import PortSaid, Said
+from ibkeys.dumps.saquery import read_saquery
+from ibkeys.dumps.smpquery import read_smpquery
+from ibkeys.errors import IbkeysError
+from ibkeys.hardware.check import Answer, as_assumed, check, not_checked
+from ibkeys.hardware.look import Look
+from ibkeys.hardware.programs.running import ask, why_not
+from ibkeys.mad.attributes import NodeInfo, PortInfo
+from ibkeys.mad.performance import PortCounters
+from ibkeys.mad.records import PortInfoRecord
+from ibkeys.topology.nodes import LinkEnd
+
+_MOVING: Final = frozenset({"m_key", "diag_code", "client_reregister", "port_state", "port_physical_state"})
+"""Fields of PortInfo that may change between two reads, and the key, which is not shown."""
+_COUNTER: Final = re.compile(r"[0-9]{1,20}", re.ASCII)
+
+
+@check("smpquery.nodeinfo", "standard", "smpquery nodeinfo of the local port says what ibkeys reads")
+def nodeinfo(look: Look) -> Answer:
+    """NodeInfo, field by field."""
+    if why := why_not(look):
+        return not_checked(why)
+    said = ask(look, ["smpquery", "nodeinfo", str(look.local.base_lid)], read_smpquery)
+    own = NodeInfo(look.handle.get(NodeInfo))
+    if not said.nodes:
+        return not_checked("smpquery printed no NodeInfo")
+    node = said.nodes[0]
+    mine = {name: getattr(own, name) for name in node.fields}
+    theirs = {**node.fields, "node_guid": node.guid, "num_ports": node.num_ports, "node_type": node.type}
+    mine |= {"node_guid": own.node_guid, "num_ports": own.num_ports, "node_type": own.node_type}
+    return _fields(mine, theirs, NodeInfo)
+
+
+@check("smpquery.portinfo", "standard", "smpquery portinfo of the local port says what ibkeys reads")
+def portinfo(look: Look) -> Answer:
+    """PortInfo, all fields that both name and that stay."""
+    if why := why_not(look):
+        return not_checked(why)
+    command = ["smpquery", "portinfo", str(look.local.base_lid), str(look.local.port)]
+    return _port_info(look, ask(look, command, read_smpquery))
+
+
+@check("smpquery.pkeys", "standard", "smpquery pkeys of the local port prints the table that ibkeys reads")
+def pkeys(look: Look) -> Answer:
+    """The P_Key table, entry by entry."""
+    if why := why_not(look):
+        return not_checked(why)
+    owner = PortSaid(None, look.local.port, at_lid=look.local.base_lid)
+    command = ["smpquery", "pkeys", str(look.local.base_lid), str(look.local.port)]
+    ask(look, command, lambda path, limit: read_smpquery(path, limit, owner))
+    table = owner.table or b""
+    theirs = [int.from_bytes(table[at : at + 2]) for at in range(0, len(table), 2)]
+    mine = [int(key) for key in look.handle.read_p_keys()]
+    wrong = [index for index, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b]
+    text = f"{len(mine)} entries, {len(theirs)} by smpquery; {len(wrong)} differ"
+    return as_assumed(len(mine) == len(theirs) and not wrong, text, indexes=wrong[:32])
+
+
+@check("saquery.own-record", "standard", "saquery PIR of the local port says what ibkeys reads of the SA")
+def own_record(look: Look) -> Answer:
+    """PortInfoRecord of the local port."""
+    if why := why_not(look):
+        return not_checked(why)
+    lid = look.own.lid
+    said = ask(look, ["saquery", "PIR", f"{lid}/{look.local.port}"], read_saquery)
+    record = look.fabric.sa().get(PortInfoRecord, endport_lid=lid, port_num=look.local.port)
+    return _port_info(look, said, record.port_info)
+
+
+@check("ibnetdiscover.fabric", "standard", "ibnetdiscover finds the nodes and links that ibkeys finds")
+def fabric(look: Look) -> Answer:
+    """Nodes by GUID, links by their ends."""
+    if why := why_not(look, asks_fabric=True):
+        return not_checked(why)
+    said = ask(look, ["ibnetdiscover"], read_netdiscover)
+    theirs, mine = {node.guid for node in said.nodes}, {node.guid for node in look.found.nodes}
+    their_links = {frozenset(link) for link in said.links or ()}
+    my_links = {
+        frozenset(((port.node.guid, port.num), (port.peer.node.guid, port.peer.num)))
+        for port in look.found.ports()
+        if port.peer is not None
+    }
+    ends: Collection[frozenset[LinkEnd]] = their_links ^ my_links
+    text = f"{len(mine)} nodes and {len(my_links)} links; by ibnetdiscover {len(theirs)} and {len(their_links)}"
+    return as_assumed(not (theirs ^ mine or ends), text, nodes_differ=len(theirs ^ mine), links_differ=len(ends))
+
+
+@check("perfquery.counters", "standard", "perfquery reads counters between those that ibkeys reads before and after it")
+def counters(look: Look) -> Answer:
+    """PortCounters of the local port: they go on counting, so they are read three times."""
+    if why := why_not(look):
+        return not_checked(why)
+    before = _own_counters(look)
+    theirs = ask(look, ["perfquery", str(look.local.base_lid), str(look.local.port)], _read_counters)
+    after = _own_counters(look)
+    by_name = {row.name: row.attr for row in PortCounters.rows.values()}
+    shared = {name: by_name[name] for name in theirs if name in by_name and not name.endswith(("Select", "Select2"))}
+    wrong = [name for name, attr in shared.items() if not getattr(before, attr) <= theirs[name] <= getattr(after, attr)]
+    return _told(shared, wrong)
+
+
+def _own_counters(look: Look) -> PortCounters:
+    port = look.handle.port
+    [(_, reading)] = look.fabric.read_port_counters([port])
+    if isinstance(reading, IbkeysError):
+        raise reading
+    return reading
+
+
+def _read_counters(path: Path, limit: int) -> dict[str, int]:
+    """Return the counters that perfquery printed, by name."""
+    pairs = (split_dotted(line.text) for line in text_lines(path, limit))
+    return {pair[0]: int(pair[1]) for pair in pairs if pair is not None and _COUNTER.fullmatch(pair[1])}
+
+
+def _port_info(look: Look, said: Said, mine: PortInfo | None = None) -> Answer:
+    ports = [port for port in said.ports if port.info is not None]
+    if not ports or ports[0].info is None:
+        return not_checked("no PortInfo was printed")
+    own, theirs = mine or look.handle.read_port_info(), PortInfo(ports[0].info)
+    names = [name for name in PortInfo.rows if name not in ports[0].lacks and name not in _MOVING]
+    return _fields(
+        {name: getattr(own, name) for name in names}, {name: getattr(theirs, name) for name in names}, PortInfo
+    )
+
+
+def _fields(mine: dict[str, Any], theirs: dict[str, Any], layout: type[NodeInfo] | type[PortInfo]) -> Answer:
+    shared = {layout.rows[name].name: name for name in theirs}
+    return _told(shared, [title for title, name in shared.items() if mine[name] != theirs[name]])
+
+
+def _told(shared: Collection[str], wrong: list[str]) -> Answer:
+    if not shared:
+        return not_checked("nothing was printed that both have")
+    text = f"{len(shared)} values" + (f", of which differ: {', '.join(wrong)}" if wrong else "")
+    return as_assumed(not wrong, text, differing=wrong)
+
+
+CHECKS: Final = (nodeinfo, portinfo, pkeys, own_record, fabric, counters)

@@ -1,0 +1,58 @@
+"""Running one program of infiniband-diags on the port that we use, and reading what it printed.
+
+What they print may hold M_Keys: it is in a folder that only this user can read for as long as it is read, and only
+names of fields that differ are kept. No key is given to them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from ibkeys import files
+from ibkeys.errors import FileFormatError, Unreachable
+from ibkeys.hardware.look import Look
+from ibkeys.host.run_program import run_and_hear
+from ibkeys.printable import clean
+
+_SECONDS: Final = 120.0
+"""So long a program may take: ibnetdiscover of a large fabric is the slowest."""
+_T = TypeVar("_T")
+
+
+def ask(look: Look, command: Sequence[str], read: Callable[[Path, int], _T]) -> _T:
+    """Run *command*, with the options for our port, and return what *read* makes of the file with its output.
+
+    Raises Unreachable when it cannot be run or fails, in words for the report; FileFormatError when its output is not
+    understood.
+    """
+    program = command[0]
+    if shutil.which(program) is None:
+        raise Unreachable(f"{program} is not installed (infiniband-diags)")
+    where = ["-C", look.local.ca_name, "-P", str(look.local.port)]
+    ran = run_and_hear([program, *where, *command[1:]], _SECONDS)
+    if ran.printed is None:
+        raise Unreachable(f"{program} failed: {clean(ran.why)}")
+    with tempfile.TemporaryDirectory(prefix="ibkeys-") as folder:  # mode 0700
+        path = Path(folder) / program
+        path.touch(0o600)
+        path.write_text(ran.printed, encoding="utf-8", errors="replace")
+        try:
+            return read(path, files.LARGE)
+        except FileFormatError as error:
+            # its path would be that of the folder, which is gone
+            raise FileFormatError(str(error.args[0]).replace(f"{folder}{os.sep}", "")) from None
+
+
+def why_not(look: Look, asks_fabric: bool = False) -> str:
+    """Return why no program is run at all; "" if it may. *asks_fabric*: it sends SMPs to other nodes too."""
+    if look.fabric.is_simulated:
+        return "a subnet that is simulated in this process: no other program can reach it"
+    info = look.own
+    if info.m_key_protect_bits >= 2 and look.handle.port.end_port.m_key_state != "zero":
+        return "the local port has an M_Key at level 2 or 3, and its Gets would be counted there: no key is given to it"
+    return look.why_alone() if asks_fabric else ""

