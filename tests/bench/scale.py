@@ -1,4 +1,5 @@
-"""What the commands take on fat trees of 2,000 to 40,000 hosts: ``python -m tests.bench.scale [HOSTS...]``.
+"""What the commands take on fat trees of 2,000 to 40,000 hosts: ``python -m tests.bench.scale [HOSTS...]``; those that
+change the fabric, while it loses packets: ``python -m tests.bench.scale changes [HOSTS...]``.
 
 Each command is a process of its own on the simulated backend, as a user starts it. The figures are CPU time, which
 other programs on the machine change least, wall time, and the largest resident memory. The table is Markdown:
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,6 +23,9 @@ from tests.fattree import HOST_GUID, STEP, fat_tree
 ROOT: Final = Path(__file__).resolve().parents[2]
 IBKEYS: Final = [sys.executable, "-c", "import sys; from ibkeys.cli import main; sys.exit(main())"]
 SIZES: Final = (2_000, 8_000, 40_000)
+CHANGED_SIZES: Final = (2_000, 8_000)
+LOSS: Final = 1
+"""Percent of the packets that are lost while the fabric is changed."""
 LEAVES, HOSTS, SPINES, CORES = 25, 40, 12, 8
 POD: Final = LEAVES * HOSTS
 """Hosts of a pod. With its switches a pod has about 2,800 ports, whatever the number of pods."""
@@ -48,6 +52,10 @@ class Row:
     def each(self) -> float:
         """Microseconds of CPU time for each port."""
         return self.cpu / self.ports * 1e6
+
+
+Commands = Callable[[Path], Iterable[tuple[str, Sequence[str]]]]
+"""Yields the name of each row and its arguments, from the folder with the files."""
 
 
 def tree(hosts: int) -> str:
@@ -85,6 +93,23 @@ def commands(folder: Path) -> Iterator[tuple[str, Sequence[str]]]:
     yield "diff A B", ("diff", str(folder / "before.db"), str(folder / "before.db"))
 
 
+def changes(folder: Path) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield the commands that change a fabric, as `commands` does. They give it keys and P_Keys and take those back."""
+    live = ("--backend", f"sim:{folder / 'net'},state={folder / 'state'},drop={LOSS}")
+    wanted = ("--policy", str(folder / "policy.conf"))
+    after, plan = str(folder / "after.db"), str(folder / "plan.json")
+    yield "plan", ("plan", *live, *wanted, "-f", "json", "--out", plan)
+    yield "apply PLAN", ("apply", plan, *live, "--yes")
+    yield "snapshot", ("snapshot", *live, after)
+    yield "audit --from --policy, applied", ("audit", "--from", after, *wanted, "--fail-on", "never", "-f", "json")
+    yield "undo", ("undo", *live, "--yes")
+    yield "snapshot, undone", ("snapshot", *live, str(folder / "undone.db"))
+    yield "diff A B, different", ("diff", after, str(folder / "undone.db"))
+    level = ("--protect", "2", "--lease", "60", "--yes")
+    yield "mkey-deploy --per-port", ("mkey-deploy", *live, "--per-port", *level)
+    yield "mkey-rotate --per-port", ("mkey-rotate", *live, "--per-port", "--yes")
+
+
 def measured(hosts: int, ports: int, name: str, arguments: Iterable[str], folder: Path) -> Row:
     """Run one command. Raises RuntimeError with what it said when it did not do its work (exit status 2 or more)."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -107,8 +132,8 @@ def measured(hosts: int, ports: int, name: str, arguments: Iterable[str], folder
     return Row(name, hosts, ports, wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
-def rows(sizes: Sequence[int]) -> Iterator[Row]:
-    """Yield a row for each command on a fabric of each size."""
+def rows(sizes: Sequence[int], wanted: Commands = commands) -> Iterator[Row]:
+    """Yield a row for each of the commands *wanted* on a fabric of each size."""
     for hosts in sizes:
         with tempfile.TemporaryDirectory(prefix="ibkeys-scale-") as name:
             folder = Path(name)
@@ -117,7 +142,7 @@ def rows(sizes: Sequence[int]) -> Iterator[Row]:
             (folder / "policy.conf").write_text(policy(hosts))
             # Each cable is a line at both its ends; a switch has port 0 too.
             ports = sum(line.startswith(("[", "Switch")) for line in text.splitlines())
-            for command, arguments in commands(folder):
+            for command, arguments in wanted(folder):
                 yield measured(hosts, ports, command, arguments, folder)
 
 
@@ -139,9 +164,11 @@ def table(found: Sequence[Row]) -> str:
 
 
 def main() -> None:
-    sizes = [int(word) for word in sys.argv[1:]] or SIZES
+    words = sys.argv[1:]
+    changed = words[:1] == ["changes"]
+    sizes = [int(word) for word in words[changed:]] or (CHANGED_SIZES if changed else SIZES)
     found = []
-    for row in rows(sizes):
+    for row in rows(sizes, changes if changed else commands):
         found.append(row)
         print(f"  {row.command}, {row.hosts:,} hosts: {row.cpu:.1f} s, {row.peak:.0f} MiB", file=sys.stderr, flush=True)
     print(table(found))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ibkeys.keys.mkey import MKey
+from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import Method
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
@@ -48,7 +49,7 @@ def test_a_lost_set_is_sent_again_only_when_the_old_key_was_answered(level: int,
         assert int.from_bytes(course[again - 1][24:32], "big") == old
 
 
-def test_a_port_that_falls_silent_keeps_both_keys_and_holds_up_nobody(tmp_path: Path) -> None:
+def test_a_port_that_falls_silent_keeps_both_keys_and_holds_up_only_what_is_nearer(tmp_path: Path) -> None:
     site = Site(Subnet.from_text(fat_tree(4, 16, 2)), tmp_path)
     site.run(deploy())
     victim = site.net.nodes[5]
@@ -63,8 +64,8 @@ def test_a_port_that_falls_silent_keeps_both_keys_and_holds_up_nobody(tmp_path: 
         rotate(RunOptions(at_once=8)), before=cut, report=lambda result: finished.append(site.net.now - started)
     )
     assert (run.account.done, run.account.failed) == (len(site.ports()) - 1, 1)
-    # all but it and the local port, which is last; 3 s of it wait for an SA that is not there
-    assert sum(when < 3.0 + 1.0 + 3.0 for when in finished) >= len(site.ports()) - 2
+    # all but it, the switch before it, and the local port, which is last; 3 s of it wait for an SA that is not there
+    assert sum(when < 3.0 + 1.0 + 3.0 for when in finished) >= len(site.ports()) - 3
     with KeyStore(site.stores["keystore"], create=False) as store:
         guid = victim.end_ports[0].guid
         assert MKey(victim.end_ports[0].m_key) in store.all_keys().get(guid, [])
@@ -74,6 +75,28 @@ def test_a_port_that_falls_silent_keeps_both_keys_and_holds_up_nobody(tmp_path: 
     assert run.account.is_complete
     assert site.current() == site.keys()
     assert not set(before.values()) & set(site.keys().values())
+
+
+def test_no_look_goes_through_a_switch_that_is_getting_its_key(tmp_path: Path) -> None:
+    """The Get that looks at the link to a host is lost, and sent again a second later with the same key. In that second
+    the switch that it asks must not get another one."""
+    site = Site(Subnet.from_text(fat_tree(2, 4, 2)), tmp_path)
+    for host in ("node00005 mlx5_0", "node00006 mlx5_0"):  # so that a second goes by and links are looked at again
+        site.net.faults.lose_next("request", node=site.net.node(host), method=Method.SET)
+
+    def lose_a_look(fabric: Any) -> None:
+        leaf, started, orders = site.net.node("leaf 1-2"), site.net.now, [PortInfo.attribute_id]
+
+        def order(_out: Outgoing) -> None:
+            if orders and site.net.now - started >= 1:
+                site.net.faults.lose_next("request", node=leaf, method=Method.GET, attribute=orders.pop())
+
+        spy(fabric, before=order)
+
+    run = site.run(deploy(RunOptions(protect=2, lease=60, at_once=2, max_failures=1)), before=lose_a_look)
+    assert site.reasons("failed") == {}
+    assert (run.account.done, run.account.sets_lost, site.violations()) == (len(site.ports()), 2, 0)
+    assert not site.net.faults.active
 
 
 @pytest.mark.soak

@@ -1,4 +1,5 @@
-"""Carrying out a run: the engine sets new M_Keys on many ports at once, and no port waits for another.
+"""Carrying out a run: the engine sets new M_Keys on many ports at once. A port waits only for those that are another
+number of hops away and come before it.
 
 What is a run's own: its table in the key store notes the outcome for each port, ports that fall silent are asked again
 at the end, and too many failures stop it.
@@ -6,7 +7,8 @@ at the end, and too many failures stop it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 
 from ibkeys.change.engine import Engine
 from ibkeys.change.interrupts import Interrupts
@@ -55,19 +57,20 @@ class Rollout(KeyKeeper):
         account.run = run
 
     def carry_out(self, stages: Iterable[Sequence[Job]], already_set: Sequence[Job] = ()) -> None:
-        """Change the ports of each stage, the next stage only when all of one are finished.
+        """Change the ports of each stage, the next stage only when all of one are finished; in a stage so many hops
+        away at a time, for nothing may be asked of a switch while it gets its key.
 
         *already_set*: ports that were found to have what they should have; only the store is updated. Raises
         StoreError, KeyboardInterrupt, and what the listener (``report``) raised, after the ports in change were proven.
         """
         self._note_already_set(already_set)
-        for stage in stages:
+        for jobs in chain.from_iterable(map(_by_hops, stages)):
             if self._engine.is_stopped:
                 break
-            for job in stage:
+            for job in jobs:
                 job.at_most = self._writer.fabric.client.timing.retries + 1
                 job.takes_over, job.advice = self._writer.consent.covers("stale"), _RESUME
-            self._engine.make(PendingSet(job) for job in stage)
+            self._engine.make(PendingSet(job) for job in jobs)
 
     def _note_already_set(self, already_set: Sequence[Job]) -> None:
         for job in already_set:
@@ -143,6 +146,19 @@ class Rollout(KeyKeeper):
 
     def _stop(self, why: str) -> None:
         self.account.stopped = self.account.stopped or why
+
+
+def _by_hops(stage: Iterable[Job]) -> Collection[Sequence[Job]]:
+    """Return the jobs of each distance from the local port, in the order in which *stage* comes to them.
+
+    Before a Set the switches on the way are asked for their links, with the key that they have when the Get is made. A
+    Get that is lost is sent again a second later: had the switch a new key by then, it would count a violation and not
+    answer. All switches on the way are nearer than the port.
+    """
+    distances: dict[int, list[Job]] = {}
+    for job in stage:
+        distances.setdefault(len(job.port.agent_path), []).append(job)
+    return distances.values()
 
 
 def _state_of(each: PendingSet, job: Job) -> PortState:
