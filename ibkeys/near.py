@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from typing import Final
@@ -48,6 +47,8 @@ def near_names(word: str, known: Iterable[str], most: int = _NEAR) -> list[str]:
     same = spellings.get(_plain(word))
     if same:
         return same[:most]
+    import difflib  # a tenth of a command's start, and only mistakes need it
+
     near = difflib.get_close_matches(_plain(word), spellings, most, _CUTOFF)
     ratios = [difflib.SequenceMatcher(None, plain, _plain(word)).ratio() for plain in near]
     near = [plain for plain, ratio in zip(near, ratios, strict=True) if ratio > ratios[0] - _MUCH]

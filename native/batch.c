@@ -32,7 +32,8 @@ static int ends_batch(int error)
 #define METHOD_AT 3
 #define STATUS_AT 4
 #define TID_AT 12
-#define ASKS_AT 16
+#define ATTRIBUTE_AT 16
+#define MODIFIER_AT 20
 #define DATA_AT 64
 #define SUBN_LID_ROUTED 0x01
 #define SUBN_DIRECTED_ROUTE 0x81
@@ -40,21 +41,24 @@ static int ends_batch(int error)
 /* of a directed route's Status: on the way back */
 #define DIRECTION 0x80
 
-/* Writes into a MAD what it asks, and keeps that to know the answer by. */
-static void put_request(uint8_t *mad, const struct ibkeys_requests *requests, int i)
+/* Writes into a MAD its TransactionID and what it asks, and keeps that to know the answer by. */
+static void put_request(uint8_t *mad, uint32_t tid, uint16_t attribute, uint32_t modifier, struct ibkeys_asked *places)
 {
-	uint32_t tid = requests->tids[i], wire = htobe32(tid);
-	struct ibkeys_asked *asked = requests->asked + tid % IBKEYS_ASKED;
+	struct ibkeys_asked *asked = places + tid % IBKEYS_ASKED;
+	uint32_t wire = htobe32(tid);
 
-	memcpy(mad + TID_AT, &wire, sizeof(wire));
-	memcpy(mad + ASKS_AT, requests->asks + i * IBKEYS_ASKS_SIZE, IBKEYS_ASKS_SIZE);
 	asked->tid = tid;
+	asked->attribute = htobe16(attribute);
+	asked->modifier = htobe32(modifier);
 	asked->mgmt_class = mad[MGMT_CLASS_AT];
-	memcpy(asked->asks, mad + ASKS_AT, IBKEYS_ASKS_SIZE);
+	memcpy(mad + TID_AT, &wire, sizeof(wire));
+	memcpy(mad + ATTRIBUTE_AT, &asked->attribute, sizeof(asked->attribute));
+	memcpy(mad + MODIFIER_AT, &asked->modifier, sizeof(asked->modifier));
 }
 
-int ibkeys_send_batch(int fd, const int32_t *agents, const uint8_t *records, const struct ibkeys_requests *requests,
-		      int count, int32_t *errors)
+int ibkeys_send_batch(int fd, const int32_t *agents, const uint8_t *records, const uint32_t *tids,
+		      const uint16_t *attributes, const uint32_t *modifiers, struct ibkeys_asked *asked, int count,
+		      int32_t *errors)
 {
 	/* libibumad wants its header aligned as struct ib_user_mad is */
 	uint64_t umad[(HEADER_ROOM + IBKEYS_MAD_SIZE) / sizeof(uint64_t)];
@@ -69,7 +73,7 @@ int ibkeys_send_batch(int fd, const int32_t *agents, const uint8_t *records, con
 		if (agent < 0) {
 			error = EPROTONOSUPPORT;
 		} else {
-			put_request(record.mad, requests, i);
+			put_request(record.mad, tids[i], attributes[i], modifiers[i], asked);
 			memset(umad, 0, HEADER_ROOM);
 			memcpy(umad_get_mad(umad), record.mad, record.length);
 			umad_set_addr(umad, record.lid, record.qpn, record.sl, record.qkey);
@@ -105,7 +109,8 @@ static int take_answer(struct ibkeys_answers *answers, const uint8_t *mad)
 	asked = answers->asked + tid % IBKEYS_ASKED;
 	if (!tid || asked->tid != tid || asked->mgmt_class != mgmt_class)
 		return 0;
-	if (memcmp(asked->asks, mad + ASKS_AT, IBKEYS_ASKS_SIZE))
+	if (memcmp(&asked->attribute, mad + ATTRIBUTE_AT, sizeof(asked->attribute)) ||
+	    memcmp(&asked->modifier, mad + MODIFIER_AT, sizeof(asked->modifier)))
 		return 0;
 	asked->tid = 0;
 	answers->tids[answers->count] = tid;

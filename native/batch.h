@@ -23,25 +23,17 @@ struct ibkeys_record {
 	uint8_t mad[IBKEYS_MAD_SIZE];
 };
 
-/* What was asked, kept to know its answer by. A TransactionID of 0 is nothing. */
-#define IBKEYS_ASKS_SIZE 8
+/* What was asked, kept to know its answer by; numbers as on the wire. A TransactionID (lower half) of 0 is nothing. */
 struct ibkeys_asked {
 	uint32_t tid;
+	uint32_t modifier;
+	uint16_t attribute;
 	uint8_t mgmt_class;
-	uint8_t asks[IBKEYS_ASKS_SIZE];
 };
 
 /* Requests that are kept at a time: request TID is at TID % IBKEYS_ASKED. One that a later one takes the place of is not
  * known any more; its answer is handed on as it came. */
 #define IBKEYS_ASKED 1024
-
-/* The requests of a batch: TransactionIDs (lower half) and what is asked (AttributeID, reserved, AttributeModifier, as
- * on the wire). asked: IBKEYS_ASKED places. */
-struct ibkeys_requests {
-	const uint32_t *tids;
-	const uint8_t *asks;
-	struct ibkeys_asked *asked;
-};
 
 /* The columns of what was received: rows[i * IBKEYS_RECV_COLUMNS + COLUMN] belongs to MAD i. */
 enum {
@@ -62,13 +54,14 @@ struct ibkeys_answers {
 	int32_t count;
 };
 
-/* Sends count MADs. records: as many struct ibkeys_record, not aligned; what requests has is written into their MADs, and
- * kept. agents[class] is the agent of a management class, negative where there is none. errors[i]
- * becomes 0 or the errno of MAD i. A refused MAD does not hold up the next one; what concerns the device as a whole
- * (gone, full, interrupted) ends the batch, and all MADs not sent get that errno.
+/* Sends count MADs. records: as many struct ibkeys_record, not aligned. tids (lower half), attributes and modifiers are
+ * written into their MADs, and kept in asked, which has IBKEYS_ASKED places. agents[class] is the agent of a management
+ * class, negative where there is none. errors[i] becomes 0 or the errno of MAD i. A refused MAD does not hold up the next
+ * one; what concerns the device as a whole (gone, full, interrupted) ends the batch, and all MADs not sent get that errno.
  * Returns the number of MADs that were not sent. */
-int ibkeys_send_batch(int fd, const int32_t *agents, const uint8_t *records, const struct ibkeys_requests *requests,
-		      int count, int32_t *errors);
+int ibkeys_send_batch(int fd, const int32_t *agents, const uint8_t *records, const uint32_t *tids,
+		      const uint16_t *attributes, const uint32_t *modifiers, struct ibkeys_asked *asked, int count,
+		      int32_t *errors);
 
 /* Waits up to timeout_ms for a MAD, then takes all that are there, at most max. The answers of which there is nothing
  * more to be said go into answers, unless that is NULL: SMPs of 256 bytes, asked for and not answered yet, without an

@@ -50,12 +50,6 @@ int umad_unregister(int fd, int agent);
 
 struct ibkeys_asked { ...; };
 
-struct ibkeys_requests {
-	const uint32_t *tids;
-	const uint8_t *asks;
-	struct ibkeys_asked *asked;
-};
-
 struct ibkeys_answers {
 	struct ibkeys_asked *asked;
 	uint32_t *tids;
@@ -63,7 +57,8 @@ struct ibkeys_answers {
 	int32_t count;
 };
 
-int ibkeys_send_batch(int fd, const int32_t *agents, const uint8_t *records, const struct ibkeys_requests *requests,
-		      int count, int32_t *errors);
+int ibkeys_send_batch(int fd, const int32_t *agents, const uint8_t *records, const uint32_t *tids,
+		      const uint16_t *attributes, const uint32_t *modifiers, struct ibkeys_asked *asked, int count,
+		      int32_t *errors);
 int ibkeys_recv_batch(int fd, uint8_t *mads, int32_t *rows, struct ibkeys_answers *answers, int max, int timeout_ms);
 int ibkeys_poll_pair(int fd, int other_fd, int timeout_ms);

@@ -336,5 +336,6 @@ def _say_statistics(fabric: Fabric) -> None:
         f"at most {counts.widest} in flight",
         err=True,
     )
-    if fabric.last_sweep is not None:
-        click.echo(f"ibkeys: the sweep: {fabric.last_sweep}", err=True)
+    cost = fabric.last_sweep
+    if cost is not None:
+        click.echo(f"ibkeys: the sweep: {cost}", err=True)

@@ -119,7 +119,7 @@ def read_sheet(
             sheet = Sheet([_row(port, values) for port in ports], errors, is_sweep=len(ports) > 1)
         else:
             found = sweep_for(source, where, chosen, Wanted(p_keys=p_keys), names)
-            ports = [port for port in found.ports() if chosen.keeps(port)]
+            ports = chosen.kept(found)
             read_more(source, ports)
             rows = [_row(port, values) for port in ports]
             sheet = Sheet(rows, errors_of(found, chosen.is_about), found.unreached, True, found)
@@ -183,7 +183,9 @@ def _problems_of(port: Port) -> list[dict[str, Any]]:
 
 
 def _row(port: Port, values: Callable[[Port], dict[str, Any]]) -> dict[str, Any]:
-    return {**port.identity(), **values(port)}
+    row = port.identity()
+    row.update(values(port))
+    return row
 
 
 def sweep(source: Source, where: Where, p_keys: bool = False, wanted: Wanted | None = None) -> Topology:

@@ -1,19 +1,19 @@
-"""What the scheduler moves: a request for one answer, and what requests to one agent have in common.
+"""What the scheduler moves: a request for one attribute of one agent, and what requests to one agent have in common.
 
-A sweep asks one agent for many attributes, and makes many thousands of requests. So a request holds only what is its
-own, eight bytes of the MAD; the rest of the MAD and the way to send it are in an `Envelope` that many share. The port
-puts the 256 bytes together when it sends them, with the TransactionID of the attempt.
+A sweep asks one agent for many attributes, at many modifiers: each port of a switch, each block of a table. So a
+request has any number of AttributeModifiers, and its answers come back in one list. All else of a MAD, and the way to
+send it, is in an `Envelope` that many requests share. The port puts the 256 bytes together when it sends them, with the
+TransactionID of the attempt.
 """
 
 from __future__ import annotations
 
-import struct
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.errors import EncodeError
+from ibkeys.errors import EncodeError, IbkeysError
 from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import Attribute
 from ibkeys.umad.requests import address_of, mad_of, way_of
@@ -25,8 +25,7 @@ _NO_KEY: Final = bytes(8)
 _MGMT_CLASS: Final = at.MGMT_CLASS
 _METHOD: Final = at.METHOD
 _M_KEY: Final = at.M_KEY
-# What of a MAD is asked: AttributeID, two bytes of nothing, AttributeModifier.
-_ASKS: Final = struct.Struct(">HxxI").pack
+_MOST: Final = 0xFFFF_FFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +56,19 @@ class Way:
         self.is_smp = to == SMI
 
 
+PartOutcome = bytes | IbkeysError | Failure | None
+"""What became of one part of a request: data, the error that its answer is, or why it has none; None before that."""
+
+
 class Envelope:
     """All of a MAD but its TransactionID and what it asks; and to whom it goes, and how.
 
     ``node``: who is asked, as far as the sender knows; the bound for each node goes by it. ``record``: its way and the
     MAD, as a port takes it (`ibkeys.umad.requests`). ``timeout``, ``retries`` and ``is_smp`` are those of its `Way`;
-    ``is_keyed``: it carries an M_Key other than 0.
+    ``is_keyed``: it carries an M_Key other than 0. ``counted``: what `Statistics.by_attribute` adds to an AttributeID.
     """
 
-    __slots__ = ("is_keyed", "is_smp", "method", "mgmt_class", "node", "record", "retries", "timeout")
+    __slots__ = ("counted", "is_keyed", "is_smp", "method", "mgmt_class", "node", "record", "retries", "timeout")
 
     def __init__(self, node: Hashable, mad: bytes, way: Way) -> None:
         """*mad*: 256 bytes, whatever the TransactionID's lower half is and what it asks."""
@@ -77,6 +80,7 @@ class Envelope:
         self.retries = way.retries
         self.is_smp = way.is_smp
         self.is_keyed = way.is_smp and mad[_M_KEY] != _NO_KEY
+        self.counted = 0 if way.is_smp else self.mgmt_class << 16
 
     @property
     def address(self) -> tuple[int, int, int, int, int, int]:
@@ -96,49 +100,65 @@ class Envelope:
 
     def ask(self, attribute: type[Attribute], modifier: int = 0) -> Request:
         """Return the request for one attribute. Raises EncodeError for a modifier of more than 32 bits."""
-        try:
-            return Request(self, _ASKS(attribute.attribute_id, modifier))
-        except struct.error as error:
-            raise EncodeError(f"AttributeModifier {modifier:#x} does not fit: {error}") from None
+        if not 0 <= modifier <= _MOST:
+            raise EncodeError(f"AttributeModifier {modifier:#x} does not fit 32 bits")
+        return Request(self, attribute.attribute_id, (modifier,))
+
+    def ask_each(self, attribute: type[Attribute], modifiers: Sequence[int]) -> Request:
+        """Return the request for one attribute at each of *modifiers*, at least one: a task that yields it gets a list.
+
+        Raises EncodeError for a modifier of more than 32 bits.
+        """
+        if not 0 <= min(modifiers) <= max(modifiers) <= _MOST:
+            raise EncodeError(
+                f"an AttributeModifier of {min(modifiers):#x} to {max(modifiers):#x} does not fit 32 bits"
+            )
+        return Request(self, attribute.attribute_id, modifiers, is_list=True)
 
 
 class Request:
-    """One MAD to be answered.
+    """One MAD to be answered, or one for each of several AttributeModifiers: its parts, numbered from 0.
 
-    ``asks``: its bytes 16..23, AttributeID and AttributeModifier; all else is in its ``envelope``. ``retries`` are the
-    envelope's unless they are changed before the request is submitted. ``owner`` and ``slot`` belong to the submitter.
-    After the end ``reply`` holds the answer's bytes, or ``failure`` the reason.
+    All of the MADs but the modifier is in ``envelope`` and ``attribute_id``. ``retries`` are the envelope's unless they
+    are changed before the request is submitted; they hold for each part. ``owner`` and ``place`` belong to the
+    submitter. ``outcomes`` has what became of each part; ``failed``: a `Failure` is among them. ``is_list``: whoever
+    waits for it wants the list, not its only item.
     """
 
     __slots__ = (
-        "asks",
-        "attempts",
+        "attribute_id",
+        "begun",
         "envelope",
-        "failure",
-        "first_sent",
+        "failed",
+        "is_list",
+        "missing",
+        "modifiers",
+        "outcomes",
         "owner",
-        "reply",
+        "place",
         "retries",
-        "sent",
-        "slot",
         "state",
     )
-    # The scheduler's own. It has at most one attempt of a request in flight, so the request holds the attempt's state;
-    # nothing reads it before the scheduler wrote it.
+    # The scheduler's own: what it knows of the node, how many parts it has begun to send, and how many have not ended.
     state: NodeState
-    first_sent: float
-    sent: float
+    begun: int
+    missing: int
     # The submitter's own.
     owner: object
-    slot: int
+    place: int
 
-    def __init__(self, envelope: Envelope, asks: bytes) -> None:
+    def __init__(
+        self, envelope: Envelope, attribute_id: int, modifiers: Sequence[int], *, is_list: bool = False
+    ) -> None:
         self.envelope = envelope
-        self.asks = asks
+        self.attribute_id = attribute_id
+        self.modifiers = modifiers
+        self.is_list = is_list
         self.retries = envelope.retries
-        self.attempts = 0
-        self.reply: bytes | None = None
-        self.failure: Failure | None = None
+        self.begun = 0
+        self.missing = len(modifiers)
+        self.outcomes: list[PartOutcome] = [None] * self.missing
+        self.failed = False
 
     @classmethod
     def of_mad(
@@ -154,18 +174,25 @@ class Request:
 
         *node* is that of `Envelope`, the others are those of `Way`. Raises EncodeError.
         """
-        return cls(Envelope(node, mad, Way(lid, timeout, retries, to)), mad[at.ASKED])
+        envelope = Envelope(node, mad, Way(lid, timeout, retries, to))
+        modifier = int.from_bytes(mad[at.ATTRIBUTE_MODIFIER])
+        return cls(envelope, int.from_bytes(mad[at.ATTRIBUTE_ID]), (modifier,))
 
     @property
     def mad(self) -> bytes:
-        """The 256 bytes, with 0 for the TransactionID's lower half."""
-        return mad_of(self.envelope.record, asks=self.asks)
+        """The 256 bytes of its first part, with 0 for the TransactionID's lower half."""
+        return self.mad_of(0)
+
+    def mad_of(self, part: int) -> bytes:
+        """Return the 256 bytes of one part, with 0 for the TransactionID's lower half."""
+        return mad_of(self.envelope.record, 0, self.attribute_id, self.modifiers[part])
 
 
 class NodeState:
-    """What the scheduler knows of one node. ``taken``: its requests in flight or next to go, at most ``limit``;
-    ``queue``: its others, None until there is one. ``asked``: attempts that have ended; ``busy``: seconds during which
-    one was on its way, ``until`` the end of the last one; ``spent``: the limit that it has reached."""
+    """What the scheduler knows of one node. ``taken``: parts of its requests in flight or next to go, at most
+    ``limit``; ``queue``: requests with further parts, None until there is one. ``asked``: attempts that have ended;
+    ``busy``: seconds during which one was on its way, ``until`` the end of the last one; ``spent``: the limit that it
+    has reached."""
 
     __slots__ = ("alive_at", "asked", "busy", "limit", "queue", "silent", "spent", "taken", "until")
 

@@ -24,9 +24,10 @@ _CLASS_WORDS: Final = {
 }
 
 
-def describe_request(request: Request) -> str:
-    """Return what a request asks and of whom, as ``SubnGet(P_KeyTable, modifier 0x1) to route 0,1,4``; never a key."""
-    mad = Mad(request.mad)
+def describe_request(request: Request, part: int = 0) -> str:
+    """Return what one part of a request asks and of whom, as ``SubnGet(P_KeyTable, modifier 0x1) to route 0,1,4``;
+    never a key."""
+    mad = Mad(request.mad_of(part))
     attribute, mgmt_class = mad.attribute_id, mad.mgmt_class
     name = attribute_name(attribute, mgmt_class) or f"attribute 0x{attribute:04x}"
     where = f"LID {request.envelope.lid}"
@@ -40,17 +41,16 @@ def describe_request(request: Request) -> str:
     return f"{_CLASS_WORDS.get(mgmt_class, '')}{method_name(mad.method)}({name}, {modifier}) to {where}"
 
 
-def status_error(request: Request, reply: bytes) -> MadStatusError:
-    """Return the error that an answer with a Status is."""
+def status_error(request: Request, part: int, reply: bytes) -> MadStatusError:
+    """Return the error that an answer with a Status is, to one part of a request."""
     status = Mad(reply.ljust(MAD_SIZE, b"\0")).status
     hint = "; the agent may have applied part of it: read it again" if request.envelope.method == Method.SET else ""
-    return MadStatusError(f"{describe_request(request)}: status {describe_status(status)}{hint}", status)
+    return MadStatusError(f"{describe_request(request, part)}: status {describe_status(status)}{hint}", status)
 
 
-def failure_error(request: Request) -> IbkeysError:
-    """Return the error that the failure of a request is, but for one at a limit."""
-    failure = request.failure or Failure(request.attempts)
-    what = describe_request(request)
+def failure_error(request: Request, part: int, failure: Failure) -> IbkeysError:
+    """Return the error that the failure of one part of a request is, but for one at a limit."""
+    what = describe_request(request, part)
     if failure.errno in NO_ROOM:
         return SendRefused(
             f"{what}: the device had no room for it (errno {failure.errno}) in all attempts", failure.errno

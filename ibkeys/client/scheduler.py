@@ -1,7 +1,8 @@
 """The request scheduler: which MAD goes out when, and what a reply, a timeout or silence means for it.
 
 It has no I/O and no clock: time is an argument, so every behaviour is tested with plain calls. The owner of a UmadPort
-(`ibkeys.client.smp`) moves MADs between the two.
+(`ibkeys.client.smp`) moves MADs between the two. A request has one MAD for each of its parts (`Request`); what is said
+here of an attempt, a retry or a failure is about one part.
 
 The rules, each with its reason:
 
@@ -25,16 +26,15 @@ from __future__ import annotations
 
 import errno as errno_codes
 import random
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from typing import Final
 
-from ibkeys.client.request import Failure, NodeState, Request
+from ibkeys.client.request import Failure, NodeState, PartOutcome, Request
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import Method
-from ibkeys.umad.port import Answer
 from ibkeys.umad.requests import Requests
 
 MAX_WINDOW: Final = 64
@@ -53,14 +53,19 @@ LEAST_PATIENCE: Final = 0.02
 
 _TID_MASK: Final = 0xFFFF_FFFF
 _SUBN_SET: Final = int(Method.SET)
-_ATTRIBUTE: Final = slice(0, at.ATTRIBUTE_ID.stop - at.ASKED.start)
+_NEVER: Final = -1.0
+
+Turn = tuple[Request, int, int, float]
+"""A part of a request that may go next: request, part, attempts so far, and the time of the first one or ``_NEVER``."""
+Attempt = tuple[Request, int, int, float, float]
+"""A part of a request that was sent: request, part, attempts with this one, times of the first one and of this one."""
 
 
 @dataclass(slots=True)
 class Statistics:
     """What went over the wire. ``keyed``: SMPs sent with an M_Key other than 0, attempt by attempt. ``strays``: late,
-    duplicate and foreign replies. ``by_attribute``: SMPs sent, by the two bytes of their AttributeID; GMPs by the
-    MgmtClass and these."""
+    duplicate and foreign replies. ``by_attribute``: SMPs sent, by their AttributeID; GMPs by ``MgmtClass << 16`` and
+    theirs together."""
 
     sent: int = 0
     keyed: int = 0
@@ -70,14 +75,15 @@ class Statistics:
     strays: int = 0
     refused: int = 0
     widest: int = 0
-    by_attribute: dict[bytes, int] = field(default_factory=dict)
+    by_attribute: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
 
 
 class Scheduler:
     """Keeps requests moving. Not thread-safe.
 
-    Submit requests at any time; call `to_send` for what may go out now, feed `received`, `timed_out`, `not_sent` and
-    `expire`, and take finished requests from `finished`.
+    Submit requests at any time; call `to_send` for what may go out now, feed `answered`, `timed_out`, `not_sent` and
+    `expire`. A request is finished when all its parts have an outcome: `answered` returns those that it finishes, the
+    others are in `finished`.
 
     ``set_patience``: seconds, where most of what is asked will be silent, instead of a patience that goes by round
     trips: window / patience is then the most that is sent in one second. A window of the user's is kept all the same.
@@ -106,11 +112,12 @@ class Scheduler:
         self._per_node = min(per_node, self._limit)
         self._tid = random.getrandbits(31) if first_tid is None else first_tid
         self._nodes: dict[Hashable, NodeState] = {}
-        # A submitted request is in one of four places: in the queue of its node, in _ready, or by TransactionID and in
-        # the order of sending in flying (it fills the window) or overdue (it waited longer than patience).
-        self._ready: deque[Request] = deque()
-        self.flying: dict[int, Request] = {}
-        self.overdue: dict[int, Request] = {}
+        # Each part of a submitted request is in one of four places: in the queue of its node, in _ready, or by
+        # TransactionID and in the order of sending in flying (it fills the window) or overdue (it waited longer than
+        # patience). _open counts them.
+        self._ready: deque[Turn] = deque()
+        self.flying: dict[int, Attempt] = {}
+        self.overdue: dict[int, Attempt] = {}
         self._open = 0
         self._smoothed_rtt = 0.0
         self._narrowed_at = -1.0
@@ -130,12 +137,12 @@ class Scheduler:
 
     @property
     def moving(self) -> int:
-        """Requests that are not finished and have not waited longer than ``patience``: what is to be heard of soon."""
+        """MADs without an outcome that have not waited longer than ``patience``: what is to be heard of soon."""
         return self._open - len(self.overdue)
 
     @property
     def backlog(self) -> int:
-        """Requests that could be sent if the window were wider."""
+        """MADs that could be sent if the window were wider."""
         return len(self._ready)
 
     @property
@@ -156,17 +163,20 @@ class Scheduler:
         node = nodes.get(name)
         if node is None:
             node = nodes[name] = NodeState()
-        self._open += 1
+        self._open += request.missing
         request.state = node
         if node.silent or node.spent or self.ended:
-            self._finish(request, self._why_not(request))
-        elif node.taken < node.limit:
+            self._fail_rest(request)
+        elif request.missing == 1 and node.taken < node.limit:  # as _serve would, without a queue
             node.taken += 1
-            self._ready.append(request)
-        elif node.queue is None:
-            node.queue = deque((request,))
+            request.begun = 1
+            self._ready.append((request, 0, 0, _NEVER))
         else:
-            node.queue.append(request)
+            if node.queue is None:
+                node.queue = deque((request,))
+            else:
+                node.queue.append(request)
+            self._serve(node)
 
     def forget_nodes(self) -> None:
         """Forget which nodes were silent: the next run asks them again. Does nothing while requests are open."""
@@ -183,32 +193,27 @@ class Scheduler:
             return batch
         self._let_go_of_old_ones(now)
         flying, ready, tid = self.flying, self._ready, self._tid
-        records, tids, asked = batch.records, batch.tids, batch.asks
+        records, tids = batch.records, batch.tids
+        attributes, modifiers = batch.attributes, batch.modifiers
         by_attribute = statistics.by_attribute
         room = int(self._window) - len(flying)
         while room > 0 and ready:
-            request = ready.popleft()
+            request, part, attempts, first_sent = ready.popleft()
             node = request.state
             if node.silent or node.spent:  # since it was put here
                 node.taken -= 1
-                self._finish(request, self._why_not(request))
+                self._fail(request, part, self._why_not(node, attempts))
                 continue
             room -= 1
             tid = tid + 1 if tid < _TID_MASK else 1
-            flying[tid] = request
-            request.sent = now
-            if not request.attempts:
-                request.first_sent = now
-            request.attempts += 1
-            envelope, asks = request.envelope, request.asks
+            flying[tid] = (request, part, attempts + 1, now if first_sent == _NEVER else first_sent, now)
+            envelope = request.envelope
             records.append(envelope.record)
             tids.append(tid)
-            asked.append(asks)
-            attribute = asks[_ATTRIBUTE] if envelope.is_smp else bytes((envelope.mgmt_class,)) + asks[_ATTRIBUTE]
-            try:
-                by_attribute[attribute] += 1
-            except KeyError:
-                by_attribute[attribute] = 1
+            attribute = request.attribute_id
+            attributes.append(attribute)
+            modifiers.append(request.modifiers[part])
+            by_attribute[envelope.counted + attribute] += 1
             if envelope.is_keyed:
                 statistics.keyed += 1
         self._tid = tid
@@ -217,39 +222,46 @@ class Scheduler:
             statistics.widest = len(flying)
         return batch
 
-    def received(self, tid: int, mad: bytes, now: float) -> Request | None:
-        """Take a reply. Returns its request, which is finished, or None for a stray."""
-        tid &= _TID_MASK
-        request = self.flying.get(tid) or self.overdue.get(tid)
+    def asked(self, tid: int, mad: bytes) -> tuple[Request, int] | None:
+        """Return the request that *mad* answers, and which part of it; None for a stray.
+
+        One is an answer to what was sent with its TransactionID (*tid*: the lower half) and has no outcome yet, if it
+        is a response of the same class to the same attribute and modifier.
+        """
+        attempt = self.flying.get(tid) or self.overdue.get(tid)
         if (
-            request is None
-            or mad[at.ASKED] != request.asks
-            or not mad[at.METHOD] & at.RESPONSE
-            or mad[at.MGMT_CLASS] != request.envelope.mgmt_class
+            attempt is not None
+            and mad[at.METHOD] & at.RESPONSE
+            and mad[at.MGMT_CLASS] == attempt[0].envelope.mgmt_class
+            and int.from_bytes(mad[at.ATTRIBUTE_ID]) == attempt[0].attribute_id
+            and int.from_bytes(mad[at.ATTRIBUTE_MODIFIER]) == attempt[0].modifiers[attempt[1]]
         ):
-            # nothing asked with that ID, or not its answer: another attribute or modifier, a request, another class
-            self.statistics.strays += 1
-            return None
-        request.reply = mad
-        self.answered(((tid, mad),), now)
-        return request
+            return attempt[:2]
+        self.statistics.strays += 1
+        return None
 
-    def answered(self, answers: Iterable[Answer], now: float) -> list[tuple[Request, bytes]]:
-        """Take replies that are known to be the answers to what was sent with their TransactionIDs.
+    def answered(self, answers: Iterable[tuple[int, PartOutcome]], now: float) -> list[Request]:
+        """Take replies that are known to be the answers to what was sent with their TransactionIDs, each with its
+        outcome.
 
-        Returns their requests, which are finished, each with what came for it; those of no request are strays.
+        Returns the requests that these finish; replies to nothing are strays.
         """
         flying, overdue = self.flying, self.overdue
         smoothed, per_node = self._smoothed_rtt, self._per_node
         node_time, node_smps = self._node_time, self._node_smps
-        done: list[tuple[Request, bytes]] = []
-        for tid, data in answers:
-            request = flying.pop(tid, None) or overdue.pop(tid, None)
-            if request is None:
+        replies = 0
+        done: list[Request] = []
+        for tid, outcome in answers:
+            attempt = flying.pop(tid, None) or overdue.pop(tid, None)
+            if attempt is None:
                 self.statistics.strays += 1
                 continue
-            done.append((request, data))
-            sent = request.sent
+            request, part, _, _, sent = attempt
+            request.outcomes[part] = outcome
+            request.missing -= 1
+            if not request.missing:
+                done.append(request)
+            replies += 1
             smoothed += 0.1 * (now - sent - smoothed) if smoothed else now - sent
             node = request.state
             node.alive_at = now
@@ -266,18 +278,18 @@ class Scheduler:
             if node.queue:
                 self._serve(node)
         self._smoothed_rtt = smoothed
-        self._window = max(self._window, min(float(self._limit), self._window + len(done)))
-        self._open -= len(done)
-        self.statistics.replies += len(done)
+        self._window = max(self._window, min(float(self._limit), self._window + replies))
+        self._open -= replies
+        self.statistics.replies += replies
         return done
 
     def timed_out(self, tid: int, now: float) -> None:
         """Take the kernel's word that an attempt had no reply."""
-        request = self._land(tid & _TID_MASK)
-        if request is None:
+        attempt = self._land(tid)
+        if attempt is None:
             self.statistics.strays += 1
             return
-        self._lost(request, now)
+        self._lost(attempt, now)
 
     def not_sent(self, tid: int, errno: int, now: float = 0.0) -> None:
         """Take the kernel's refusal to send an attempt.
@@ -285,28 +297,28 @@ class Scheduler:
         One for lack of room (`NO_ROOM`) left nothing on the wire: it goes again a little later, for as long as an
         attempt may take. Any other is not tried again: the answer would be the same.
         """
-        request = self._land(tid & _TID_MASK)
-        if request is None:
+        attempt = self._land(tid)
+        if attempt is None:
             raise KeyError(tid)
+        request, part, attempts, first_sent, _ = attempt
         self.statistics.refused += 1
-        if errno in NO_ROOM and now - request.first_sent <= request.envelope.timeout:
+        if errno in NO_ROOM and now - first_sent <= request.envelope.timeout:
             self._not_before = now + BREATH
             self._window = max(float(min(LEAST_WINDOW, self._limit)), self._window / 2)
-            request.attempts = max(1, request.attempts - 1)
-            self._ready.append(request)  # it keeps its place at the node
+            self._ready.append((request, part, attempts - 1, first_sent))  # it keeps its place at the node
             return
         request.state.taken -= 1
         self._serve(request.state)
-        self._finish(request, Failure(request.attempts, errno=errno))
+        self._fail(request, part, Failure(attempts, errno=errno))
 
     def expire(self, now: float) -> None:
         """End every attempt whose timeout and grace are over although the kernel never spoke."""
         over = []
         for attempts in (self.overdue, self.flying):
-            for tid, request in attempts.items():
-                if request.sent + request.envelope.timeout + GRACE <= now:
+            for tid, (request, _, _, _, sent) in attempts.items():
+                if sent + request.envelope.timeout + GRACE <= now:
                     over.append(tid)
-                elif request.sent + GRACE > now:
+                elif sent + GRACE > now:
                     break  # attempts are in the order of sending: none behind this one can be over
         for tid in over:
             lost = self._land(tid)
@@ -319,9 +331,9 @@ class Scheduler:
         if self.finished:
             return 0.0
         oldest = islice(chain(self.overdue.values(), self.flying.values()), 8)
-        waits = [request.sent + request.envelope.timeout + GRACE for request in oldest]
+        waits = [sent + request.envelope.timeout + GRACE for request, _, _, _, sent in oldest]
         if self._ready and self.flying:
-            waits.append(next(iter(self.flying.values())).sent + self.patience)
+            waits.append(next(iter(self.flying.values()))[-1] + self.patience)
         if self._ready and now < self._not_before:
             waits = [*waits, self._not_before] if self.flying or self.overdue else [self._not_before]
         return max(0.0, min(waits, default=now) - now)
@@ -329,39 +341,44 @@ class Scheduler:
     def _let_go_of_old_ones(self, now: float) -> None:
         patience = self.patience
         old = []
-        for tid, request in self.flying.items():
-            if request.sent + patience > now:  # rounded as in next_deadline, or a virtual clock would stand still
+        for tid, attempt in self.flying.items():
+            if attempt[-1] + patience > now:  # rounded as in next_deadline, or a virtual clock would stand still
                 break
             old.append(tid)
         for tid in old:
             self.overdue[tid] = self.flying.pop(tid)
 
-    def _land(self, tid: int) -> Request | None:
-        """An attempt is over: take it out of the window and return its request."""
-        request = self.flying.pop(tid, None)
-        return request if request is not None else self.overdue.pop(tid, None)
+    def _land(self, tid: int) -> Attempt | None:
+        """An attempt is over: take it out of the window and return it."""
+        return self.flying.pop(tid, None) or self.overdue.pop(tid, None)
 
     def _serve(self, node: NodeState) -> None:
-        """Let the next requests of a node go, as many as it may have in flight."""
+        """Let the next parts of a node's requests go, as many as it may have in flight."""
         queue = node.queue
         while queue and node.taken < node.limit:
+            request = queue[0]
+            part = request.begun
+            request.begun = part + 1
+            if request.begun == len(request.modifiers):
+                queue.popleft()
             node.taken += 1
-            self._ready.append(queue.popleft())
+            self._ready.append((request, part, 0, _NEVER))
 
-    def _lost(self, request: Request, now: float) -> None:
+    def _lost(self, attempt: Attempt, now: float) -> None:
         self.statistics.timeouts += 1
+        request, part, attempts, first_sent, sent = attempt
         node = request.state
         answered_before = node.alive_at >= 0
-        if answered_before and request.sent > self._narrowed_at:
+        if answered_before and sent > self._narrowed_at:
             self._window = max(float(min(LEAST_WINDOW, self._limit)), self._window / 2)
             self._narrowed_at = now
-        self._account(node, request.sent, now)
-        if request.attempts <= request.retries and not (node.silent or node.spent or self.ended):
-            self._ready.append(request)  # it keeps its place at the node
+        self._account(node, sent, now)
+        if attempts <= request.retries and not (node.silent or node.spent or self.ended):
+            self._ready.append((request, part, attempts, first_sent))  # it keeps its place at the node
             return
         node.taken -= 1
-        self._finish(request, Failure(request.attempts))
-        if node.alive_at < request.first_sent and not node.silent and request.envelope.method != _SUBN_SET:
+        self._fail(request, part, Failure(attempts))
+        if node.alive_at < first_sent and not node.silent and request.envelope.method != _SUBN_SET:
             self._give_up(node)
         self._serve(node)
 
@@ -385,23 +402,37 @@ class Scheduler:
         """Fail what waits for its turn at *node*. What is next to go fails when it would be sent."""
         queued, node.queue = node.queue or (), None
         for request in queued:
-            self._finish(request, self._why_not(request))
+            self._fail_rest(request)
 
-    def _why_not(self, request: Request) -> Failure:
-        limit = self.ended or request.state.spent
-        return Failure(request.attempts, silent=not limit, limit=limit)
+    def _fail_rest(self, request: Request) -> None:
+        """Fail the parts that no attempt was made for."""
+        count = len(request.modifiers) - request.begun
+        why_not = self._why_not(request.state, 0)
+        request.outcomes[request.begun :] = repeat(why_not, count)
+        request.begun += count
+        self._ended_in_vain(request, count)
+
+    def _why_not(self, node: NodeState, attempts: int) -> Failure:
+        limit = self.ended or node.spent
+        return Failure(attempts, silent=not limit, limit=limit)
 
     def _end(self, limit: str) -> None:
         """Fail all that was not sent yet."""
         self.ended = limit
-        for request in self._ready:
+        for request, part, attempts, _ in self._ready:
             request.state.taken -= 1
-            self._finish(request, self._why_not(request))
+            self._fail(request, part, self._why_not(request.state, attempts))
         self._ready.clear()
         for node in self._nodes.values():
             self._empty_queue(node)
 
-    def _finish(self, request: Request, failure: Failure) -> None:
-        request.failure = failure
-        self._open -= 1
-        self.finished.append(request)
+    def _fail(self, request: Request, part: int, failure: Failure) -> None:
+        request.outcomes[part] = failure
+        self._ended_in_vain(request, 1)
+
+    def _ended_in_vain(self, request: Request, count: int) -> None:
+        request.failed = True
+        request.missing -= count
+        self._open -= count
+        if not request.missing:
+            self.finished.append(request)

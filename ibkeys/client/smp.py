@@ -1,8 +1,9 @@
 """The SMP client: tasks in, SMPs out, attributes back.
 
 A task is a generator. It yields one `Request`, or a list of them, and gets the reply data back: 64 bytes for one
-request (an error is raised inside the task), a list of bytes or exceptions for a list; of a GMP the whole MAD. Any
-number of tasks share the scheduler's window, so a single Get and the sweep of a whole fabric go the same way.
+request (an error is raised inside the task), a list of bytes or exceptions for one with a list of modifiers
+(`Envelope.ask_each`); for a list of requests the list of these. Of a GMP the data is the whole MAD. Any number of tasks
+share the scheduler's window, so a single Get and the sweep of a whole fabric go the same way.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ from typing import Any, Final
 
 from ibkeys.client.address import DirectedAddress, LidAddress
 from ibkeys.client.limits import Limits
-from ibkeys.client.request import Envelope, Request, Way
-from ibkeys.client.request_errors import failure_error, status_error
+from ibkeys.client.request import Envelope, Failure, Request, Way
 from ibkeys.client.scheduler import MAX_WINDOW, Scheduler, Statistics
 from ibkeys.errors import IbkeysError, LimitReached
 from ibkeys.keys.mkey import NO_MKEY, MKey
@@ -198,8 +198,7 @@ class SmpClient:
             statistics.sent += len(batch)
             statistics.keyed += sum(map(_is_keyed, mads))
             for mad in mads:
-                attribute = mad[at.ATTRIBUTE_ID]
-                statistics.by_attribute[attribute] = statistics.by_attribute.get(attribute, 0) + 1
+                statistics.by_attribute[int.from_bytes(mad[at.ATTRIBUTE_ID])] += 1
             self.wait(len(batch) / UNAWAITED_PER_SECOND)
         statistics.refused += len(refused)
         return refused
@@ -225,8 +224,8 @@ class SmpClient:
             self._step(task, [])
             return
         waiting = _Waiting(task, wanted)
-        for slot, request in enumerate(wanted):
-            request.owner, request.slot = waiting, slot
+        for place, request in enumerate(wanted):
+            request.owner, request.place = waiting, place
             self._scheduler.submit(request)
 
     def _drive(self, between: Callable[[], None]) -> None:
@@ -245,8 +244,8 @@ class SmpClient:
                     scheduler.not_sent(batch.tids[failure.index], failure.errno, now)
             answers, others = receive(scheduler.next_deadline(now))
             now = port.now()
-            for request, data in answered(answers, now):
-                hand_over(request, data)
+            for request in answered(answers, now):
+                hand_over(request)
             if others:
                 self._take(others, now)
             scheduler.expire(now)
@@ -254,18 +253,22 @@ class SmpClient:
     def _take(self, came: Iterable[Incoming], now: float) -> None:
         """Take what the port did not match itself."""
         scheduler = self._scheduler
-        received, hand_over, to_int = scheduler.received, self._hand_over, int.from_bytes
+        to_int = int.from_bytes
         own_id, status_at, data_at = at.TID, at.STATUS, at.DATA
         for mad, status, _, _ in came:
             if status == 0 and (len(mad) == MAD_SIZE or _is_short_answer(mad)):
-                request = received(to_int(mad[own_id]), mad, now)
-                if request is None:
+                tid = to_int(mad[own_id])
+                asked = scheduler.asked(tid, mad)
+                if asked is None:
                     continue
+                request, part = asked
+                outcome: bytes | IbkeysError
                 if request.envelope.is_smp:
-                    outcome = mad[data_at] if mad[status_at] in _OK_OF_SMP else status_error(request, mad)
+                    outcome = mad[data_at] if mad[status_at] in _OK_OF_SMP else _refusal(request, part, mad)
                 else:
-                    outcome = mad if mad[status_at] == _OK else status_error(request, mad)
-                hand_over(request, outcome)
+                    outcome = mad if mad[status_at] == _OK else _refusal(request, part, mad)
+                for done in scheduler.answered(((tid, outcome),), now):
+                    self._hand_over(done)
             elif status == ETIMEDOUT:
                 scheduler.timed_out(to_int(mad[own_id]), now)
             else:
@@ -274,27 +277,42 @@ class SmpClient:
     def _hand_out_failures(self) -> None:
         finished = self._scheduler.finished
         while finished:
-            request = finished.popleft()
-            self._hand_over(request, self._error(request))
+            self._hand_over(finished.popleft())
 
-    def _hand_over(self, request: Request, outcome: Outcome) -> None:
-        """Give *outcome* to the task that waits for it; one that waits for several goes on with the last of them."""
+    def _hand_over(self, request: Request) -> None:
+        """Give what came of a request to the task that waits for it; one that waits for several goes on with the last
+        of them."""
+        outcomes: list[Any] = request.outcomes
+        if request.failed:
+            outcomes = [
+                self._error(request, part, outcome) if type(outcome) is Failure else outcome
+                for part, outcome in enumerate(outcomes)
+            ]
+        came = outcomes if request.is_list else outcomes[0]
         owner = request.owner
         if type(owner) is _Waiting:
-            owner.outcomes[request.slot] = outcome
+            owner.outcomes[request.place] = came
             owner.missing -= 1
             if not owner.missing:
                 self._step(owner.task, owner.outcomes)
         else:
-            self._step(owner, outcome)
+            self._step(owner, came)
 
-    def _error(self, request: Request) -> IbkeysError:
-        limit = request.failure.limit if request.failure is not None else ""
+    def _error(self, request: Request, part: int, failure: Failure) -> IbkeysError:
+        limit = failure.limit
         if not limit:
-            return failure_error(request)
+            from ibkeys.client.request_errors import failure_error  # as in _refusal
+
+            return failure_error(request, part, failure)
         if limit not in self._reached:  # one string for each limit: very many may hold it
             self._reached[limit] = f"not sent: {self.limits.reached(limit)}"
         return LimitReached(self._reached[limit], limit)
+
+
+def _refusal(request: Request, part: int, mad: bytes) -> IbkeysError:
+    from ibkeys.client.request_errors import status_error  # the words for errors are loaded by the first one
+
+    return status_error(request, part, mad)
 
 
 def _is_short_answer(mad: bytes) -> bool:
@@ -310,7 +328,7 @@ class _Waiting:
     def __init__(self, task: Task, requests: Sequence[Request]) -> None:
         self.task = task
         self.missing = len(requests)
-        self.outcomes: list[Outcome | None] = [None] * self.missing
+        self.outcomes: list[Outcome | list[Outcome] | None] = [None] * self.missing
 
 
 def _is_keyed(mad: bytes) -> bool:

@@ -40,7 +40,7 @@ class SweepCost:
         return text + (f"; apart from these {apart}" if apart else "")
 
 
-def cost_of(fabric: Topology, p_keys: bool, before: Mapping[bytes, int], after: Mapping[bytes, int]) -> SweepCost:
+def cost_of(fabric: Topology, p_keys: bool, before: Mapping[int, int], after: Mapping[int, int]) -> SweepCost:
     """Return what the sweep that found *fabric* cost. *before*, *after*: SMPs by AttributeID, as the client counts.
 
     The least: NodeInfo of the own node and once for each link, NodeDescription for each node, SwitchInfo for each
@@ -49,8 +49,8 @@ def cost_of(fabric: Topology, p_keys: bool, before: Mapping[bytes, int], after: 
     sent: dict[str, int] = {}
     for attribute, count in after.items():
         if count > before.get(attribute, 0):
-            number, gmp = int.from_bytes(attribute[-2:]), attribute[:-2]
-            name = attribute_name(number, gmp[0]) if gmp else attribute_name(number)
+            mgmt_class, number = divmod(attribute, 1 << 16)  # as Statistics.by_attribute has them
+            name = attribute_name(number, mgmt_class) if mgmt_class else attribute_name(number)
             sent[name or f"attribute 0x{number:04x}"] = count - before.get(attribute, 0)
     ports = list(fabric.ports())
     counts = {

@@ -40,7 +40,8 @@ def run_sweep(sweep: Sweep) -> Topology:
         except (NoReply, SendRefused) as error:
             raise about_own_key(error, ring, client.port.attributes().port_guid) from error
         sweep.ask_waiting()
-    sweep.found.notes += describe_moves(sweep.found, ring) + describe_swaps(sweep.found, ring)
+    if ring.neighbors:
+        sweep.found.notes += describe_moves(sweep.found, ring) + describe_swaps(sweep.found, ring)
     sweep.found.put_in_order()
     sweep.found.notes += limit_notes(sweep.found, client.limits)
     return sweep.found

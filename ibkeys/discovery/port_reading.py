@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from ibkeys.client.request import Envelope
 from ibkeys.client.smp import Outcome, SmpClient, Task
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.links.gmps import LinkGmps
-from ibkeys.discovery.tables import gets_to, read_guid_info, read_p_key_table, read_virtualization
+from ibkeys.discovery.tables import gets_to, read_guid_info, read_p_key_tables, read_virtualization
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import IbkeysError
 from ibkeys.keys.mkey import MKey
@@ -25,6 +26,9 @@ from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.topology.model import Topology, Trouble
 from ibkeys.topology.nodes import Port
 from ibkeys.topology.plausible import Problem, port_problems
+
+_OFTEN: Final = 64
+"""Ports that are read from one call of the sweep's progress to the next."""
 
 
 class PortReader:
@@ -75,29 +79,53 @@ class PortReader:
             else:
                 node.switch_info_raw = answer
 
+    def read_ports(self, ports: Sequence[Port]) -> Task:
+        """Task: read PortInfo of *ports*, external ports of one switch, and what else is wanted of them."""
+        gets = self._gets(ports[0])
+        infos: list[Outcome] = yield gets.ask_each(PortInfo, [port.num for port in ports])
+        for port, info in zip(ports, infos, strict=True):
+            if isinstance(info, IbkeysError):
+                self._found.troubles.append(Trouble.of(port, PortInfo.name, info))
+            else:
+                port.info = info
+                self._take_info(port)
+        yield from self._read_p_keys(ports, gets)
+        self._count(len(ports))
+
     def read_port(self, port: Port) -> Task:
         """Task: read PortInfo of *port*, and what else is wanted of it."""
-        gets, is_end_port = self._gets(port), not port.is_external
+        if port.is_external:
+            yield from self.read_ports([port])
+            return
+        gets = self._gets(port)
         try:
-            if is_end_port:
-                yield from self._read_end_port_info(port, gets)
-            else:
-                port.info = yield gets.ask(PortInfo, port.num)
+            yield from self._read_end_port_info(port, gets)
         except IbkeysError as error:
             self._found.troubles.append(Trouble.of(port, PortInfo.name, error))
         else:
-            problems = port_problems(port)
-            if problems:
-                self.name(port, problems)
-            self._go_on(port)
-        if self._wanted.p_keys:
-            problem = yield from read_p_key_table(port, gets)
-            if problem is not None:
-                self._found.troubles.append(Trouble.of(port, PKeyTable.name, problem))
-        if is_end_port and port.info is not None:
+            self._take_info(port)
+        yield from self._read_p_keys([port], gets)
+        if port.info is not None:
             yield from self._read_identity(port)
-        self._ports_read += 1
-        if self._progress and self._ports_read % 64 == 0:
+        self._count(1)
+
+    def _take_info(self, port: Port) -> None:
+        """PortInfo of *port* came."""
+        problems = port_problems(port)
+        if problems:
+            self.name(port, problems)
+        self._go_on(port)
+
+    def _read_p_keys(self, ports: Sequence[Port], gets: Envelope) -> Task:
+        """Task: read the P_Key tables of *ports*, as `read_p_key_tables` takes them, where they are wanted."""
+        if self._wanted.p_keys:
+            for port, problem in (yield from read_p_key_tables(ports, gets)):
+                self._found.troubles.append(Trouble.of(port, PKeyTable.name, problem))
+
+    def _count(self, ports: int) -> None:
+        """So many more *ports* were read."""
+        before, self._ports_read = self._ports_read, self._ports_read + ports
+        if self._progress and before // _OFTEN != self._ports_read // _OFTEN:
             self._progress(len(self._found.nodes), self._ports_read)
 
     def _read_end_port_info(self, port: Port, gets: Envelope) -> Task:

@@ -11,10 +11,11 @@ Who is asked with which M_Key, and who is not asked, is explained in `Sweep._pro
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
+from typing import Final
 
 from ibkeys.client.address import DirectedAddress
 from ibkeys.client.request import Request
-from ibkeys.client.scheduler import PER_NODE
 from ibkeys.client.smp import SmpClient, Task
 from ibkeys.discovery.bounds import Bounds
 from ibkeys.discovery.identity import FoundNodes
@@ -32,6 +33,11 @@ from ibkeys.mad.const import Method, NodeType
 from ibkeys.topology.model import Topology, Trouble
 from ibkeys.topology.nodes import LinkEnd, Node, Port
 from ibkeys.topology.plausible import arrival_problems, node_problems
+
+_READERS: Final = 2
+"""Tasks that read the ports of one switch."""
+_PORTS_AT_ONCE: Final = 16
+"""Ports of a switch that one of them reads at a time."""
 
 
 class Sweep:
@@ -151,15 +157,18 @@ class Sweep:
     # --- who is at the far end of a link -------------------------------------------------------------------------
 
     def _probe(self, near: Port) -> Task:
-        """Task: ask who is at the far end of *near*.
+        """Return the task: ask who is at the far end of *near*.
 
         Where the ring has keys of single ports, only over a link that is known (`ibkeys.discovery.links.proof`), and
         with the key of the port that is known there. A place that is not known waits for the end of the sweep.
         """
-        ring = self.ring
         if not self._proves:
-            yield from self._ask_far_end(near, ring.for_unknown_port)
-            return
+            return self._ask_far_end(near, self.ring.for_unknown_port)
+        return self._probe_known(near)
+
+    def _probe_known(self, near: Port) -> Task:
+        """Task: prove the link that is known behind *near*, and ask who is at its far end."""
+        ring = self.ring
         far = ring.expected_behind(near.link_end)
         if far is None:
             self._unproven.put_off(near)
@@ -298,18 +307,26 @@ class Sweep:
         if not node.is_switch:
             self.client.start(self._read_port(own))
             return
-        first = 0
+        nums = iter(range(node.num_ports + 1))
         if self._proves or self.wanted.link_downed:
             yield from self._read_port(own)  # its LID is needed to ask of the links of the others
-            first = 1
-        nums = iter(range(first, node.num_ports + 1))
-        for _ in range(PER_NODE):
+            next(nums)
+        else:
+            for first in self._next_ports(node, nums, 1):
+                self.client.start(self._read_port(first))
+        for _ in range(_READERS):
             self.client.start(self._read_ports(node, nums))
 
     def _read_ports(self, node: Node, nums: Iterator[int]) -> Task:
-        """Task: read the ports *nums* of a switch. As many tasks share *nums* as the switch may have requests in
-        flight: what waits for its turn would only take memory."""
-        for num in nums:
+        """Task: read the ports *nums* of a switch, some at a time. Several tasks share *nums*: what waits for its turn
+        would only take memory, and an SMP that is lost holds up only those that are read with it."""
+        while ports := self._next_ports(node, nums, _PORTS_AT_ONCE):
+            yield from self._reader.read_ports(ports)
+
+    def _next_ports(self, node: Node, nums: Iterator[int], most: int) -> list[Port]:
+        """Return the ports of the first of *nums*, at most so many; fewer where a limit is reached, which is named."""
+        ports: list[Port] = []
+        for num in islice(nums, most):
             limit = self.client.ended or self.bounds.refuses_port()
             if limit:
                 text = self.bounds.left_out("it was not read, nor were the ports after it", limit)
@@ -317,8 +334,9 @@ class Sweep:
                 for rest in (num, *nums):
                     if rest in node.ports:  # the others are not made: they would be too many
                         self.found.troubles.append(Trouble(node.ports[rest], text, PortInfo.name, "not-asked"))
-                return
-            yield from self._read_port(node.port(num))
+                break
+            ports.append(node.port(num))
+        return ports
 
     def _read_port(self, port: Port) -> Task:
         return self._reader.read_port(port)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from ibkeys.client.request import Envelope
-from ibkeys.client.scheduler import PER_NODE
 from ibkeys.client.smp import Outcome, SmpClient, Task
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply
 from ibkeys.mad.attributes import Attribute, GUIDInfo, PKeyTable, PortInfo
@@ -14,28 +14,48 @@ from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.topology.model import Topology, Trouble
 from ibkeys.topology.nodes import Port
 
+AT_ONCE: Final = 64
+"""Most blocks of tables that are asked for in one request. A table may have 2,048, and very many ports may claim so:
+what waits for its turn would only take memory."""
+
 
 def read_p_key_table(port: Port, gets: Envelope) -> Task:
-    """Task: read all blocks of a port's P_Key table into ``port.p_key_raw``. *gets*: how the port's agent is asked.
-
-    Returns None, or the first error. The length is `Port.capacity`; capacity 0 sends nothing.
-    Sends ceil(capacity / 32) Gets.
-    """
-    capacity = port.capacity
-    if capacity is None:
-        return NoReply(f"P_KeyTable of {port}: its size is not known, SwitchInfo could not be read")
-    first = p_key_modifier(port, 0)
-    blocks = range(first, first - (-capacity // P_KEYS_PER_BLOCK))
-    try:
-        if len(blocks) == 1:  # nearly all
-            raw = yield gets.ask(PKeyTable, first)
-        else:
-            at_once = 1 if port.is_external else PER_NODE  # several ports of a switch are read at a time
-            raw = yield from _read_blocks(gets, PKeyTable, blocks, at_once)
-        port.p_key_raw = raw[: 2 * capacity]
-    except IbkeysError as error:
-        return error
+    """Task: read the P_Key table of one port as `read_p_key_tables` does. Returns None, or the first error."""
+    for _, problem in (yield from read_p_key_tables([port], gets)):
+        return problem
     return None
+
+
+def read_p_key_tables(ports: Sequence[Port], gets: Envelope) -> Task:
+    """Task: read the whole P_Key tables of *ports* into their ``p_key_raw``. *ports*: one port, or external ports of
+    one switch. *gets*: how their agent is asked.
+
+    Returns a list of the ports whose table could not be read, each with the first error. The length of each table is
+    `Port.capacity`; capacity 0 sends nothing. Sends ceil(capacity / 32) Gets for each port.
+    """
+    capacity = ports[0].capacity
+    if capacity is None:
+        text = "P_KeyTable of {}: its size is not known, SwitchInfo could not be read"
+        return [(port, NoReply(text.format(port))) for port in ports]
+    blocks = -(-capacity // P_KEYS_PER_BLOCK)
+    at_once = max(1, AT_ONCE // max(1, blocks))
+    problems: list[tuple[Port, IbkeysError]] = []
+    for start in range(0, len(ports), at_once):
+        some = ports[start : start + at_once]
+        firsts = [p_key_modifier(port, 0) for port in some]
+        if 0 < len(firsts) * blocks <= AT_ONCE:  # nearly all
+            outcomes = yield gets.ask_each(PKeyTable, [first + block for first in firsts for block in range(blocks)])
+            tables = [_table(outcomes[at : at + blocks]) for at in range(0, len(outcomes), blocks)]
+        else:
+            tables = []
+            for first in firsts:
+                tables.append((yield from _read_table(gets, PKeyTable, first, blocks)))
+        for port, table in zip(some, tables, strict=True):
+            if isinstance(table, IbkeysError):
+                problems.append((port, table))
+            else:
+                port.p_key_raw = table[: 2 * capacity]
+    return problems
 
 
 def gets_to(client: SmpClient, port: Port) -> Envelope:
@@ -57,11 +77,10 @@ def read_guid_info(port: Port, gets: Envelope) -> Task:
     count = PortInfo(port.info).guid_cap
     if not count:
         return None
-    try:
-        raw = yield from _read_blocks(gets, GUIDInfo, range(-(-count // GUIDS_PER_BLOCK)), PER_NODE)
-    except IbkeysError as error:
-        return error
-    port.guid_info = raw[: 8 * count]
+    table = yield from _read_table(gets, GUIDInfo, 0, -(-count // GUIDS_PER_BLOCK))
+    if isinstance(table, IbkeysError):
+        return table
+    port.guid_info = table[: 8 * count]
     return None
 
 
@@ -110,21 +129,25 @@ NOT_VIRTUALIZED = (MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED, MadStatus.INVALID_F
 """What an agent without virtual ports answers to a Get of VirtualizationInfo."""
 
 
-def _read_blocks(gets: Envelope, attribute: type[Attribute], blocks: range, at_once: int) -> Task:
-    """Task: get *blocks*, *at_once* in flight; return their bytes. *blocks* are AttributeModifiers.
+def _read_table(gets: Envelope, attribute: type[Attribute], first: int, blocks: int) -> Task:
+    """Task: get a table of so many *blocks*. *first*: the AttributeModifier of its first block.
 
-    Raises the first error, and asks for no more. A table may have 2,048 blocks, and very many ports may claim so: what
-    waits for its turn would only take memory.
+    Returns its bytes, or the first error; after an error no more than `AT_ONCE` blocks are asked for.
     """
     whole: list[bytes] = []
-    for start in range(0, len(blocks), at_once):
-        some = blocks[start : start + at_once]
-        if len(some) == 1:  # nearly all: a list of one would cost more
-            whole.append((yield gets.ask(attribute, some[0])))
-            continue
-        outcomes: Sequence[Outcome] = yield [gets.ask(attribute, block) for block in some]
-        for outcome in outcomes:
-            if isinstance(outcome, IbkeysError):
-                raise outcome
-            whole.append(outcome)
-    return whole[0] if len(whole) == 1 else b"".join(whole)
+    for start in range(first, first + blocks, AT_ONCE):
+        part = _table((yield gets.ask_each(attribute, range(start, min(start + AT_ONCE, first + blocks)))))
+        if isinstance(part, IbkeysError):
+            return part
+        whole.append(part)
+    return b"".join(whole)
+
+
+def _table(outcomes: Sequence[Outcome]) -> Outcome:
+    """Return the bytes of consecutive blocks, or the first error among them."""
+    blocks: list[bytes] = []
+    for outcome in outcomes:
+        if isinstance(outcome, IbkeysError):
+            return outcome
+        blocks.append(outcome)
+    return b"".join(blocks)

@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from ibkeys.classkeys.asking import Question, ask_class_keys, questions_for
-from ibkeys.classkeys.places import doubts
-from ibkeys.classkeys.reading import ClassKeyReading
 from ibkeys.client.address import (
     LOCAL,
     Address,
@@ -20,25 +18,19 @@ from ibkeys.client.address import (
     NameAddress,
     as_address,
 )
-from ibkeys.client.gmp import gmp_path
 from ibkeys.client.limits import Limits
-from ibkeys.client.sa import SaClient
 from ibkeys.client.smp import Route, SmpClient, Task, Timing
-from ibkeys.discovery.cost import SweepCost, cost_of
 from ibkeys.discovery.discover import discover
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.links.check import LinkCheck
 from ibkeys.discovery.own_port import about_own_key, check_own_port
-from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError, read_port_counters
 from ibkeys.discovery.tables import read_alias_guids
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import AddressError, IbkeysError, NoReply, SendRefused, Unreachable
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.open_port import OpenPort
 from ibkeys.keys.mkey import MKey
-from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.mad.attributes import NodeDescription, NodeInfo, PortInfo
-from ibkeys.mad.classes.gmp import KeyClass
 from ibkeys.mad.const import MgmtClass, PortPhysicalState
 from ibkeys.store.paths import StorePaths
 from ibkeys.topology.find import candidates, find_port, find_ports, no_such_port, pick
@@ -47,13 +39,22 @@ from ibkeys.topology.nodes import Node, Port
 from ibkeys.topology.plausible import check_port_numbers
 from ibkeys.umad.port import UmadPort
 
+if TYPE_CHECKING:  # what few commands use is loaded by its use
+    from ibkeys.classkeys.asking import Question
+    from ibkeys.classkeys.reading import ClassKeyReading
+    from ibkeys.client.sa import SaClient
+    from ibkeys.discovery.cost import SweepCost
+    from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError
+    from ibkeys.keys.smkey import SMKey
+    from ibkeys.mad.classes.gmp import KeyClass
+
 
 class Fabric(OpenPort):
     """A subnet as seen from one open local port. Use it as a context manager; not thread-safe.
 
     ``stores``: the files that changing commands use (in memory unless `ibkeys.open` says otherwise). ``warnings``: what
     the user should know about the files that were read. ``is_simulated``: no real device is used. ``reload_keys``:
-    reads the key store and key files again. ``last_sweep``: what the last `sweep` cost.
+    reads the key store and key files again.
     """
 
     holds_m_keys = True
@@ -73,7 +74,7 @@ class Fabric(OpenPort):
         self.warnings: list[str] = []
         self.is_simulated = False
         self.reload_keys: Callable[[], None] = lambda: None
-        self.last_sweep: SweepCost | None = None
+        self._last_sweep: Callable[[], SweepCost] | None = None
         self._look: LinkCheck | None = None
         self._own_was_looked_at = False
 
@@ -86,10 +87,22 @@ class Fabric(OpenPort):
         wanted = wanted or Wanted(p_keys=p_keys)
         before = dict(self.client.statistics.by_attribute)
         found = discover(self.client, self.ring, wanted, progress, self.node_names)
-        self.last_sweep = cost_of(found, wanted.p_keys, before, self.client.statistics.by_attribute)
+        after = dict(self.client.statistics.by_attribute)
+
+        def cost() -> SweepCost:
+            from ibkeys.discovery.cost import cost_of
+
+            return cost_of(found, wanted.p_keys, before, after)
+
+        self._last_sweep = cost
         self.adopt(found)
         self._own_was_looked_at = True
         return found
+
+    @property
+    def last_sweep(self) -> SweepCost | None:
+        """What the last `sweep` cost; None before it. It is counted when somebody wants to know."""
+        return self._last_sweep() if self._last_sweep is not None else None
 
     def read_alias_guids(self, found: Topology, named: Iterable[int]) -> None:
         """Read the alias GUIDs of *found*, the last sweep, if one of the GUIDs *named* is no end port's own; see
@@ -104,6 +117,9 @@ class Fabric(OpenPort):
         *sm_key*: SM_Key to show (OpenSM's sa_key), none by default; *sm_lid*: LID of the SA, by default the local
         port's MasterSMLID; *pkey_index*: place in the local P_Key table, by default that of the default partition.
         """
+        from ibkeys.client.sa import SaClient
+        from ibkeys.keys.smkey import NO_SM_KEY, SMKey
+
         key = SMKey(sm_key) if isinstance(sm_key, int) else sm_key or NO_SM_KEY
         return SaClient(self.umad, self.client.timing, key, sm_lid, pkey_index, self.client.limits)
 
@@ -114,6 +130,9 @@ class Fabric(OpenPort):
 
         Raises AgentRefused, UsageError (no P_Key at *pkey_index*), Unreachable (not in the default partition).
         """
+        from ibkeys.client.gmp import gmp_path
+        from ibkeys.discovery.port_counters import read_port_counters
+
         path = gmp_path(self.local(), pkey_index)
         self.umad.register(MgmtClass.PERF_MGMT)
         return read_port_counters(SmpClient(self.umad, self.client.timing, self.client.limits), path, ports)
@@ -123,6 +142,8 @@ class Fabric(OpenPort):
     ) -> dict[Port, ConstraintErrors]:
         """Get PortCounters of switch ports that were read, many at a time; of each its constraint errors, or why there
         are none. Nothing is raised, and without ports nothing is asked."""
+        from ibkeys.discovery.port_counters import ConstraintErrors
+
         wanted = list(ports)
         if not wanted:
             return {}
@@ -141,6 +162,9 @@ class Fabric(OpenPort):
         to these ports are looked at again, and it is proven that each is at its known place. *ask_unkeyed*: ask without
         a key too where that may cost something.
         """
+        from ibkeys.classkeys.asking import questions_for
+        from ibkeys.classkeys.places import doubts
+
         wanted = list(ports)
         known = self.ring.class_keys
         keyed = [port for port in wanted if any(port.guid in keys for keys in known.values())]
@@ -155,6 +179,8 @@ class Fabric(OpenPort):
 
         Raises AgentRefused, UsageError (no P_Key at *pkey_index*), Unreachable (not in the default partition).
         """
+        from ibkeys.classkeys.asking import ask_class_keys
+
         for of in {question.of.name: question.of for question in questions if not question.why_not}.values():
             self.umad.register(of.mgmt_class, of.class_version)
         client = SmpClient(self.umad, self.client.timing, self.client.limits)

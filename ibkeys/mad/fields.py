@@ -184,6 +184,8 @@ class TextRow(Row):
     def decode(self, raw: bytes | bytearray) -> str:
         """Return the text up to the first NUL; what cannot be shown on a terminal becomes U+FFFD."""
         text = bytes(raw[self.byte : self.stop]).partition(b"\0")[0].decode("utf-8", "replace")
+        if text.isprintable():  # nearly all
+            return text
         return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
     def encode(self, value: Any) -> int:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ibkeys.classkeys.key_files import CLASS_KEY_FILES, read_class_key_files
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.store.keys.class_keys import ClassKeyStore
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.sealing import Passphrase
-from ibkeys.store.opensm import read_key_files
+
+if TYPE_CHECKING:  # a key store and key files are loaded where there are any
+    from ibkeys.store.keys.keystore import KeyStore
+    from ibkeys.store.keys.sealing import Passphrase
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,9 @@ def load_ring(sources: KeySources) -> tuple[KeyRing, list[str]]:
     )
     warnings: list[str] = []
     if sources.security_keys is not None:
+        from ibkeys.classkeys.key_files import CLASS_KEY_FILES, read_class_key_files
+        from ibkeys.store.opensm import read_key_files
+
         files = read_key_files(sources.security_keys, others=CLASS_KEY_FILES.values())
         ring.by_guid.update(files.m_keys)
         ring.neighbors.update(files.neighbors)
@@ -53,6 +56,8 @@ def load_ring(sources: KeySources) -> tuple[KeyRing, list[str]]:
         ring.class_keys = class_keys
         warnings += more
     if sources.keystore is not None and sources.keystore.exists():
+        from ibkeys.store.keys.keystore import KeyStore
+
         with KeyStore(sources.keystore, create=False, passphrase=sources.passphrase) as store:
             add_store(ring, store)
             if sources.fallback is None:
@@ -62,6 +67,8 @@ def load_ring(sources: KeySources) -> tuple[KeyRing, list[str]]:
 
 def add_store(ring: KeyRing, store: KeyStore) -> None:
     """Add what a key store knows to a ring. Its current keys count; the others of a port are spares."""
+    from ibkeys.store.keys.class_keys import ClassKeyStore
+
     ring.levels.update(store.levels())
     for guid, (first, *spares) in store.all_keys().items():
         if guid in ring.by_guid and ring.by_guid[guid] != first:

@@ -86,8 +86,10 @@ class Topology:
                 continue
             place[node] = len(place)
             if node.is_switch or not node.path:
-                peers = (node.ports[num].peer for num in sorted(node.ports))
-                waiting.extend(peer.node for peer in peers if peer is not None)
+                for num in sorted(node.ports):
+                    peer = node.ports[num].peer
+                    if peer is not None and peer.node not in place:
+                        waiting.append(peer.node)
         self.nodes.sort(key=lambda node: place.get(node, len(place)))
         twins: dict[int, int] = {}
         for node in self.nodes:

@@ -327,8 +327,10 @@ class Port:
 
     def identity(self) -> dict[str, Any]:
         """Return the keys that every port carries in every JSON document."""
-        node = self.node  # as `id` has them, without an object for each row of a long list
-        return identity(node.guid, self.port_guid or None, node.description, node.type_name, self.num, self.lid)
+        # as `id` has them, with little work for each row of a long list
+        node, own = self.node, self.end_port
+        lid = own.stated_lid if own.info is None else int.from_bytes(own.info[_LID])
+        return identity(node.guid, own.guid or None, node.description, node.type_name, self.num, lid)
 
     def __str__(self) -> str:
         name = f"{self.node.description!r} " if self.node.description else ""

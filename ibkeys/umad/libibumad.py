@@ -168,11 +168,18 @@ class LibibumadPort(Closing):
         return sorted(failures)
 
     def _send(self, device: Descriptor, requests: Requests, places: Sequence[int]) -> list[SendFailure]:
-        ffi, count = self._ffi, len(places)
-        records, tids, asks = requests.joined(places)
-        with ffi.from_buffer("uint32_t[]", tids) as c_tids, ffi.from_buffer("uint8_t[]", asks) as c_asks:
-            parts = ffi.new("struct ibkeys_requests *", (c_tids, c_asks, self._asked))
-            unsent = self._lib.ibkeys_send_batch(device.fd, device.agents, records, parts, count, self._errors)
+        ffi, count, some = self._ffi, len(places), requests.at(places)
+        unsent = self._lib.ibkeys_send_batch(
+            device.fd,
+            device.agents,
+            b"".join(some.records),
+            some.tids,
+            some.attributes,
+            some.modifiers,
+            self._asked,
+            count,
+            self._errors,
+        )
         if not unsent:
             return []
         codes = ffi.unpack(self._errors, count)

@@ -1,13 +1,13 @@
 """Requests in parts: what all requests to one agent share is made once, and a port puts the MADs together.
 
-A sweep sends many thousands of Gets, most of which differ from another one in twelve bytes: the TransactionID's lower
-half and what is asked. `LibibumadPort` hands the parts to C. Any other port iterates, and gets each `Outgoing` whole.
+A sweep sends many thousands of Gets, most of which differ from another one in three numbers: the TransactionID's lower
+half, AttributeID and AttributeModifier. `LibibumadPort` hands the parts to C. Any other port iterates, and gets each
+`Outgoing` whole.
 """
 
 from __future__ import annotations
 
 import struct
-from array import array
 from collections.abc import Iterator, Sequence
 from typing import Final, Self, overload
 
@@ -22,7 +22,7 @@ _WAY: Final = struct.Struct("=7I")
 _ADDRESS: Final = struct.Struct("=6I")
 _LENGTH_SIZE: Final = _WAY.size - _ADDRESS.size
 _MAD_AT: Final = _WAY.size
-_TID: Final = struct.Struct(">I").pack
+_NUMBER: Final = struct.Struct(">I").pack
 
 
 def way_of(address: Sequence[int], length: int = MAD_SIZE) -> bytes:
@@ -42,22 +42,26 @@ def address_of(record: bytes) -> tuple[int, int, int, int, int, int]:
     return _ADDRESS.unpack_from(record, _LENGTH_SIZE)
 
 
-def mad_of(record: bytes, tid: int = 0, asks: bytes = bytes(8)) -> bytes:
-    """Return the 256 bytes of a record's MAD. *tid*: the TransactionID's lower half; *asks*: bytes 16..23."""
-    head, tail = record[_MAD_AT : _MAD_AT + at.TID.start], record[_MAD_AT + at.ASKED.stop :]
-    return b"".join((head, _TID(tid), asks, tail))
+def mad_of(record: bytes, tid: int, attribute_id: int, modifier: int) -> bytes:
+    """Return the 256 bytes of a record's MAD with the TransactionID's lower half and what is asked."""
+    mad = bytearray(record[_MAD_AT:])
+    mad[at.TID] = _NUMBER(tid)
+    mad[at.ATTRIBUTE_ID] = attribute_id.to_bytes(2)
+    mad[at.ATTRIBUTE_MODIFIER] = _NUMBER(modifier)
+    return bytes(mad)
 
 
 class Requests(Sequence[Outgoing]):
-    """A batch of MADs, each in parts: a record (`way_of` and the MAD), the TransactionID's lower half, and bytes 16..23
-    (AttributeID, AttributeModifier). What the record's MAD has in their places is not sent."""
+    """A batch of MADs, each in parts: a record (`way_of` and the MAD), the TransactionID's lower half, AttributeID and
+    AttributeModifier. What the record's MAD has in the places of the numbers is not sent."""
 
-    __slots__ = ("asks", "records", "tids")
+    __slots__ = ("attributes", "modifiers", "records", "tids")
 
     def __init__(self) -> None:
         self.records: list[bytes] = []
         self.tids: list[int] = []
-        self.asks: list[bytes] = []
+        self.attributes: list[int] = []
+        self.modifiers: list[int] = []
 
     @classmethod
     def of(cls, batch: Sequence[Outgoing]) -> Self:
@@ -66,21 +70,23 @@ class Requests(Sequence[Outgoing]):
         for mad, *address in batch:
             if not 2 <= len(mad) <= MAD_SIZE:
                 raise EncodeError(f"a MAD has at most {MAD_SIZE} bytes, this one {len(mad)}")
-            requests.records.append(way_of(address, len(mad)) + mad.ljust(MAD_SIZE, b"\0"))
-            requests.tids.append(int.from_bytes(mad[at.TID]))
-            requests.asks.append(mad[at.ASKED].ljust(8, b"\0"))
+            whole = mad.ljust(MAD_SIZE, b"\0")
+            requests.records.append(way_of(address, len(mad)) + whole)
+            requests.tids.append(int.from_bytes(whole[at.TID]))
+            requests.attributes.append(int.from_bytes(whole[at.ATTRIBUTE_ID]))
+            requests.modifiers.append(int.from_bytes(whole[at.ATTRIBUTE_MODIFIER]))
         return requests
 
-    def joined(self, places: Sequence[int]) -> tuple[bytes, array[int], bytes]:
-        """Return the three parts of the MADs at *places*, each kind in one piece."""
+    def at(self, places: Sequence[int]) -> Requests:
+        """Return the MADs at *places*, in that order."""
         if len(places) == len(self.tids):  # nearly always
-            return b"".join(self.records), array("I", self.tids), b"".join(self.asks)
-        records, tids, asks = self.records, self.tids, self.asks
-        return (
-            b"".join([records[place] for place in places]),
-            array("I", [tids[place] for place in places]),
-            b"".join([asks[place] for place in places]),
-        )
+            return self
+        some = Requests()
+        some.records = [self.records[place] for place in places]
+        some.tids = [self.tids[place] for place in places]
+        some.attributes = [self.attributes[place] for place in places]
+        some.modifiers = [self.modifiers[place] for place in places]
+        return some
 
     def __len__(self) -> int:
         return len(self.tids)
@@ -93,7 +99,8 @@ class Requests(Sequence[Outgoing]):
         if isinstance(index, slice):
             return [self[place] for place in range(*index.indices(len(self)))]
         record = self.records[index]
-        return Outgoing(mad_of(record, self.tids[index], self.asks[index]), *address_of(record))
+        mad = mad_of(record, self.tids[index], self.attributes[index], self.modifiers[index])
+        return Outgoing(mad, *address_of(record))
 
     def __iter__(self) -> Iterator[Outgoing]:
         return map(self.__getitem__, range(len(self)))

@@ -10,6 +10,11 @@ from ibkeys.change.interlocks.policy_file import objections_to_edit
 from tests.change.policyhost import host
 
 
+@pytest.fixture(autouse=True)
+def on_a_real_subnet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("IBSIM_SOCKNAME", raising=False)  # a developer's; OpenSMs of other simulators are left out by it
+
+
 def test_the_policy_of_a_running_opensm_is_not_edited_in_place() -> None:
     [objection] = objections_to_edit(Path("/etc/opensm/partitions.conf"), b"", host=host())
     assert objection.interlock == "active-sm"

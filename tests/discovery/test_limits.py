@@ -196,7 +196,7 @@ def test_the_same_node_with_haste_or_more_time_is_read_whole() -> None:
 def test_a_node_is_sent_so_many_smps_and_no_more() -> None:
     found, fabric = swept(large_table, Limits(node_smps=100), p_keys=True)
     assert struck(found) == ["this node was sent 100 SMPs, the limit for one node (--limit node-smps=N raises it)"]
-    assert fabric.client.statistics.by_attribute[AttributeID.P_KEY_TABLE.to_bytes(2)] <= 100 + 10
+    assert fabric.client.statistics.by_attribute[AttributeID.P_KEY_TABLE] <= 100 + 10
 
 
 def test_a_single_port_that_answers_at_the_last_moment_reaches_the_limit_too() -> None:

@@ -18,8 +18,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pytest_mock import MockerFixture
 
-from ibkeys.client.request import Request
+from ibkeys.client.request import Envelope, Request, Way
+from ibkeys.client.request_errors import status_error
 from ibkeys.client.scheduler import Scheduler
+from ibkeys.client.smp import SmpClient, Task, Timing
+from ibkeys.keys.mkey import MKey
+from ibkeys.mad.attributes import NodeInfo, PKeyTable
 from ibkeys.mad.smp import build_smp
 from ibkeys.umad import descriptor, devices
 from ibkeys.umad.libibumad import LibibumadPort
@@ -33,18 +37,20 @@ NATIVE = Path(__file__).parents[2] / "native"
 
 
 def declared(file: str) -> set[str]:
-    """Return the structs and functions of the engine that a file of C declares, without comments."""
+    """Return the structs and functions that a file of C declares, without comments."""
     text = re.sub(r"/\*.*?\*/", "", (NATIVE / file).read_text(), flags=re.DOTALL)
-    found = re.findall(r"^(?:struct ibkeys_\w+ {[^}]*}|int ibkeys_\w+\([^)]*\));", text, re.MULTILINE)
+    found = re.findall(
+        r"^(?:struct ibkeys_\w+ {[^}]*}|int ibkeys_\w+\([^)]*\)|const char \*ibkeys_\w+\([^)]*\));", text, re.MULTILINE
+    )
     return {" ".join(each.split()) for each in found}
 
 
 def test_cffi_reads_what_the_compiler_reads() -> None:
     """A pointer of another type would only be a warning of the compiler, a number of another size not even that."""
-    for_cffi, for_c = declared("umad.cdef.h"), declared("batch.h")
+    for_cffi, for_c = declared("umad.cdef.h"), declared("batch.h") | declared("libibumad.h")
     whole = {each for each in for_cffi if "..." not in each}  # of the others the compiler fills in what is left out
     assert whole <= for_c
-    assert {each for each in for_c if each.startswith("int")} <= whole
+    assert {each for each in for_c if not each.startswith("struct")} <= whole
     assert len(whole) == 6
 
 
@@ -127,7 +133,8 @@ def test_an_answer_comes_as_its_data(wire: Wire) -> None:
     answers, [other] = wire.receive()
     assert answers == [(1, data)]
     assert other.mad[3] == 1
-    assert scheduler.answered(answers, 0.1) == [(request, data)]
+    assert scheduler.answered(answers, 0.1) == [request]
+    assert request.outcomes == [data]
     assert scheduler.idle
 
 
@@ -157,7 +164,7 @@ def test_all_else_is_handed_on_as_it_came(wire: Wire, name: str, change: Any) ->
     assert wire.receive() == ([], [Incoming(change(mad), 0, 0, 0)]), name
     wire.deliver(answer(mad))
     assert wire.receive()[0] == [(1, bytes(64))], "the answer that comes after it is known all the same"
-    assert request.reply is None
+    assert request.outcomes == [None]
 
 
 def test_a_timeout_and_a_duplicate_are_no_answers(wire: Wire) -> None:
@@ -219,8 +226,101 @@ def test_what_is_taken_for_an_answer_is_one_for_the_scheduler_too(
     answers, others = wire.receive()
     is_good = (
         length == 256
-        and scheduler.received(int.from_bytes(came[12:16]), came, 0.1) is request
+        and scheduler.asked(int.from_bytes(came[12:16]), came) == (request, 0)
         and came[4:6] in (b"\0\0", b"\x80\0")
     )
     assert answers == ([(1, came[64:128])] if is_good else [])
     assert others == ([] if is_good else [Incoming(came)])
+
+
+def several(first_tid: int) -> tuple[Scheduler, Request, list[Outgoing]]:
+    """Return a scheduler with all parts of one request in flight, and what it sent for them."""
+    scheduler = Scheduler(first_tid=first_tid)
+    envelope = Envelope("node", build_smp(1, 0, path=(1, 2), m_key=7), Way(0xFFFF, 0.25, 2))
+    scheduler.submit(envelope.ask(NodeInfo))
+    [first] = scheduler.to_send(0.0)
+    scheduler.answered([(int.from_bytes(first.mad[12:16]), bytes(64))], 0.0)  # now the node may have several at a time
+    request = envelope.ask_each(PKeyTable, [1 << 16, 1 << 16 | 1, 2 << 16, 2 << 16 | 1])
+    scheduler.submit(request)
+    return scheduler, request, list(scheduler.to_send(0.0))
+
+
+def take(scheduler: Scheduler, came: Incoming) -> None:
+    """Let the scheduler alone say what *came* is."""
+    tid = int.from_bytes(came.mad[12:16])
+    if came.status == ETIMEDOUT:
+        scheduler.timed_out(tid, 0.1)
+    elif came.status or len(came.mad) != 256:
+        scheduler.statistics.strays += 1
+    elif asked := scheduler.asked(tid, came.mad):
+        is_good = came.mad[4:6] in (b"\0\0", b"\x80\0")
+        scheduler.answered([(tid, came.mad[64:128] if is_good else status_error(*asked, came.mad))], 0.1)
+
+
+hostile = st.tuples(
+    st.integers(0, 3),  # which MAD it looks like an answer to
+    st.one_of(st.just([]), bits, st.lists(st.integers(8 * 12, 8 * 24 - 1), max_size=2)),
+    lengths,
+    st.sampled_from([0x8000] * 4 + [0, 0x8004, 0x0001]),
+    st.sampled_from([0] * 6 + [ETIMEDOUT, 5]),
+)
+
+
+@given(first_tid=st.integers(0, 2**32 - 1), replies=st.lists(hostile, max_size=12))
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_whatever_comes_in_whatever_order_ends_as_without_the_engine(
+    wire: Wire, first_tid: int, replies: list[tuple[int, list[int], int, int, int]]
+) -> None:
+    """Late, foreign, damaged, short and repeated answers, timeouts, answers to another part: what the engine takes and
+    what it hands on make the same outcomes as the scheduler makes of all of it."""
+    with_engine, request, sent = several(first_tid)
+    alone, wanted, _ = several(first_tid)
+    assert wire.port.send(sent) == []
+    assert [wire.sent()[2] for _ in sent] == [out.mad for out in sent]
+    for place, flips, length, status, umad_status in replies:
+        raw = int.from_bytes(answer(sent[place].mad, bytes((place, len(flips))) * 32, status))
+        for bit in flips:
+            raw ^= 1 << 8 * 256 - 1 - bit
+        came = Incoming(raw.to_bytes(256)[:length], umad_status)
+        take(alone, came)
+        wire.deliver(came.mad, came.status)
+        answers, others = wire.receive()
+        with_engine.answered(answers, 0.1)
+        for other in others:
+            take(with_engine, other)
+    assert list(map(repr, request.outcomes)) == list(map(repr, wanted.outcomes))
+    assert with_engine.statistics == alone.statistics
+    assert with_engine.flying.keys() == alone.flying.keys()
+
+
+def test_a_client_gets_each_block_of_a_table_among_hostile_answers(wire: Wire, mocker: MockerFixture) -> None:
+    """A whole run through the client: all is answered in the reverse order, and around each answer come others that are
+    not to be believed."""
+    block = bytes(64)
+    send = wire.port.send
+
+    def wrong(mad: bytes) -> list[bytes]:
+        foreign = mad[:12] + (int.from_bytes(mad[12:16]) ^ 0x8000_0000).to_bytes(4) + mad[16:]
+        neighbour = mad[:20] + (int.from_bytes(mad[20:24]) ^ 1).to_bytes(4) + mad[24:]
+        other = mad[:16] + b"\0\x15" + mad[18:]
+        routed = mad[:1] + b"\1" + mad[2:]
+        return [*(answer(each, b"\xee" * 64) for each in (foreign, neighbour, other, routed)), mad, answer(mad)[:255]]
+
+    def echo(batch: Any) -> Any:
+        failures = send(batch)
+        for out in reversed(batch):
+            wire.sent()
+            good = answer(out.mad, out.mad[20:24] + block[4:])
+            for mad in [*wrong(out.mad), good, good, answer(out.mad, b"\xee" * 64)]:
+                wire.deliver(mad)
+        return failures
+
+    mocker.patch.object(wire.port, "send", echo)
+    client = SmpClient(wire.port, Timing(timeout=0.25, retries=0))
+
+    def task() -> Task:
+        gets = client.gets_along((1, 2), "node", MKey(7))
+        return (yield gets.ask_each(PKeyTable, range(10)))
+
+    assert client.call(task()) == [number.to_bytes(4) + block[4:] for number in range(10)]
+    assert client.statistics.replies == 10

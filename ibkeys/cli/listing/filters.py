@@ -91,6 +91,12 @@ class PortFilter:
             and (self._changed is None or port.id.key in self._changed)
         )
 
+    def kept(self, found: Topology) -> list[Port]:
+        """Return those of the ports of *found* that are listed."""
+        if not self.is_given and self._nodes is None:
+            return list(found.ports())
+        return [port for port in found.ports() if self.keeps(port)]
+
     def looked_at(self, found: Topology) -> LookedAt | None:
         """Return how many ports of *found* are listed, of how many; None without filters."""
         if not self.is_given:

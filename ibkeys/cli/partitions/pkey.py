@@ -106,11 +106,11 @@ def _documents_of(raw: bytes) -> list[dict[str, Any]] | None:
 
 def _virtual_ports(port: Port) -> dict[str, Any] | None:
     """Return what is known of the virtual ports behind a port, None where there can be none."""
-    state, info = port.virtual_ports, port.virtualization_info
+    state = port.virtual_ports
     if state == "none":
         return None
-    known = state == "on"
-    possible, top = (info.vport_cap, info.vport_index_top) if known else (None, None)
+    info = port.virtualization_info if state == "on" else None
+    possible, top = (info.vport_cap, info.vport_index_top) if info is not None else (None, None)
     return {"state": state, "possible": possible, "top_index": top}
 
 
