@@ -4,6 +4,7 @@
  * can be imported where there is none. Each function below has the name and the arguments of one of <infiniband/umad.h>
  * and hands them on. None may be called before ibkeys_load() returned NULL.
  */
+#define _GNU_SOURCE /* dlvsym() */
 #include "libibumad.h"
 
 #include <dlfcn.h>
@@ -11,7 +12,17 @@
 #include <stddef.h>
 #include <string.h>
 
+/* Without a slash: the loader looks where it looks for every library, not in the current folder, and the extension is
+ * built without a run path. */
 #define SONAME "libibumad.so.3"
+
+/* What another library calls umad_recv is not taken for libibumad's. Each release since 2017 (rdma-core) gives its
+ * functions this version; musl knows no versions. */
+#ifdef __GLIBC__
+#define find(library, name) dlvsym(library, name, "IBUMAD_1.0")
+#else
+#define find(library, name) dlsym(library, name)
+#endif
 
 /* F(TYPE, NAME, PARAMETERS, ARGUMENTS) for each function that the extension calls */
 #define EACH_FUNCTION(F) \
@@ -59,7 +70,7 @@ const char *ibkeys_load(void)
 	if (!library)
 		return dlerror();
 #define FIND(type, name, parameters, arguments) \
-	if (!(loaded_##name = (type(*) parameters)dlsym(library, #name))) \
+	if (!(loaded_##name = (type(*) parameters)find(library, #name))) \
 		return dlerror();
 	EACH_FUNCTION(FIND)
 	loaded_pairs = (int (*)(struct pair *, size_t))dlsym(library, "umad_get_smi_gsi_pairs");

@@ -57,7 +57,10 @@ def binding() -> Binding:
     reason = found.lib.ibkeys_load()
     if reason:
         said = found.ffi.string(reason).decode("utf-8", "replace")
-        raise LibraryMissing(f"libibumad cannot be loaded ({said}): {LIBRARY_ADVICE}", errno.ENOSYS)
+        raise LibraryMissing(f"libibumad cannot be loaded ({said}): {LIBRARY_ADVICE}", errno.ENOSYS).explained(
+            "The library is searched for in the folders of LD_LIBRARY_PATH, then in those that ldconfig -p lists. A"
+            " file named libibumad.so.3 without a function of version IBUMAD_1.0 is not the libibumad of rdma-core."
+        )
     return found
 
 

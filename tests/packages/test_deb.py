@@ -57,6 +57,7 @@ def test_it_is_installed_used_and_removed(dist: Path, tmp_path: Path) -> None:
     (missing,) = [line for line in said if line.startswith("without libibumad: ")]
     assert "libibumad.so.3: cannot open shared object file" in missing
     assert "apt-get install libibumad3" in missing
-    # the keys of the fabric stay
+    # the keys of the fabric stay, and that is said
+    assert "/var/lib/ibkeys is kept: it may have the only copy of the M_Keys of your fabric." in said
     assert [line for line in said if line.startswith("left: ")] == ["left: /var/lib/ibkeys"]
     assert "keys.db" in said

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import subprocess
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -54,6 +57,17 @@ def test_the_sdist_has_what_it_takes_to_build_and_test(dist: Path) -> None:
         if path.suffix not in {".so", ".pyc"} and path.is_file() and path.relative_to(ROOT).as_posix() not in names
     ]
     assert not missing
+
+
+def test_the_extension_needs_the_c_library_alone_and_brings_no_search_path(dist: Path, tmp_path: Path) -> None:
+    (wheel,) = dist.glob("*-abi3-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".so")]
+        extension = archive.extract(name, tmp_path)
+    dynamic = subprocess.run(["readelf", "-dW", extension], capture_output=True, text=True, check=True).stdout
+    found = re.findall(r"\((NEEDED|RPATH|RUNPATH)\).*\[(.*)\]", dynamic)
+    # on aarch64 the loader has what guards the stack
+    assert set(found) - {("NEEDED", "ld-linux-aarch64.so.1")} == {("NEEDED", "libc.so.6")}
 
 
 def test_the_sbom_names_ibkeys_and_what_it_needs(dist: Path) -> None:

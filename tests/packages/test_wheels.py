@@ -23,6 +23,7 @@ say() { echo "$1: $(shift; "$@" 2>&1 || echo "exit $?")"; }
 
 pipx install /in/wheelhouse/ibkeys-*-abi3-*.whl
 say version ibkeys --version
+say 'man page' ls ~/.local/pipx/venvs/ibkeys/share/man/man1/ibkeys-audit.1
 say simulated ibkeys pkey-show 2 --backend sim:/in/two-switch.net
 say 'no libibumad' ibkeys pkey-show
 apt-get install -qq libibumad3 >/dev/null 2>&1
@@ -55,6 +56,7 @@ def test_pipx_installs_each(dist: Path, tmp_path: Path) -> None:
     said = in_bare_debian(SCRIPT, [house, fabric], tmp_path, "pipx")
     answers = {line.partition(": ")[0]: line.partition(": ")[2] for line in said.splitlines()}
     assert answers["version"] == f"ibkeys {__version__}"
+    assert answers["man page"] == "/root/.local/pipx/venvs/ibkeys/share/man/man1/ibkeys-audit.1"  # as README says
     for told in ("simulated", "pure", "recorded"):
         assert answers[told].startswith("node02 mlx4_0 (ca"), told
     assert "libibumad.so.3: cannot open shared object file" in answers["no libibumad"]

@@ -51,9 +51,10 @@ def loading(folder: Path) -> str:
     return done.stdout.strip()
 
 
-def compiled(source: str, folder: Path) -> Path:
+def compiled(source: str, folder: Path, version: str = "IBUMAD_1.0") -> Path:
     (folder / "libibumad.c").write_text(source)
-    command = ["cc", "-shared", "-fPIC", "-o", "libibumad.so.3", "libibumad.c"]
+    (folder / "libibumad.map").write_text(f"{version} {{ umad_*; }};\n")
+    command = ["cc", "-shared", "-fPIC", "-Wl,--version-script=libibumad.map", "-o", "libibumad.so.3", "libibumad.c"]
     subprocess.run(command, cwd=folder, check=True)
     return folder
 
@@ -67,7 +68,17 @@ def test_libibumad_that_cannot_be_loaded(tmp_path: Path) -> None:
 
 def test_libibumad_without_a_function_that_is_needed(tmp_path: Path) -> None:
     said = loading(compiled(OLD.replace("umad_set_pkey", "umad_set_no_pkey"), tmp_path))
-    assert "undefined symbol: umad_set_pkey" in said
+    assert "undefined symbol: umad_set_pkey, version IBUMAD_1.0" in said
+
+
+def test_another_library_of_that_name(tmp_path: Path) -> None:
+    said = loading(compiled(OLD, tmp_path, version="OTHER_1.0"))
+    assert said.startswith(f"libibumad cannot be loaded ({tmp_path}/libibumad.so.3: undefined symbol: umad_get_ca, ver")
+
+
+def test_a_library_in_the_current_folder_is_not_loaded(tmp_path: Path) -> None:
+    folder = compiled("#include <stdlib.h>\n__attribute__((constructor)) void loaded(void) { abort(); }\n", tmp_path)
+    subprocess.run([sys.executable, "-c", LOAD], cwd=folder, check=True, capture_output=True)
 
 
 @pytest.mark.parametrize(
