@@ -32,11 +32,13 @@ class KeyRing:
     link → the other; ``from_sa``: the ends of those links that only the SA said. ``link_downed``: one end of a link →
     LinkDownedCounter of that port when the link was proven, where it was kept. ``lids``: port GUID → base LID, where
     known. ``settled``: port GUIDs of which the user said that they are not to be waited for. ``spares``: port GUID →
-    further keys that the port may have (a Set whose answer was lost). ``fallback``: sent to a port for which there is
-    no other (a default of the configuration file). ``trust_topology``: send the key of the expected port although the
-    link could not be proven, and that of a class although no place is known. ``ask_unproven``: ask
-    once, without a key, what could not be proven or identified. ``learned``: keys that this run installed itself; they
-    come before all others. ``class_keys``: class → port GUID → its key in another management class.
+    further keys that the port may have (a Set whose answer was lost). ``confirmed``: port GUIDs whose key in
+    ``by_guid`` was proven by a read, with no change of it begun since; the ``spares`` are former keys then.
+    ``fallback``: sent to a port for which there is no other (a default of the configuration file). ``trust_topology``:
+    send the key of the expected port although the link could not be proven, and that of a class although no place is
+    known. ``ask_unproven``: ask once, without a key, what could not be proven or identified. ``learned``: keys that
+    this run installed itself; they come before all others. ``class_keys``: class → port GUID → its key in another
+    management class.
     """
 
     for_all: MKey | None = None
@@ -49,6 +51,7 @@ class KeyRing:
     lids: dict[int, int] = field(default_factory=dict)
     settled: frozenset[int] = frozenset()
     spares: dict[int, Sequence[MKey]] = field(default_factory=dict)
+    confirmed: frozenset[int] = frozenset()
     trust_topology: bool = False
     ask_unproven: bool = False
     learned: dict[int, MKey] = field(default_factory=dict)
@@ -123,6 +126,17 @@ class KeyRing:
         """Return the further keys that a port may have, when *tried* was one of the ring's own for it."""
         known = (self.by_guid.get(port_guid, NO_MKEY), *self.spares.get(port_guid, ()))
         return () if tried.is_zero or tried not in known else [key for key in known if key != tried]
+
+    def attempts(self, port_guid: int, key: MKey, retries: int) -> list[MKey]:
+        """Return the keys with which to ask a port that may have *key* or another one: ``retries + 1`` attempts each.
+
+        A port at level 2 or 3 counts a violation for each attempt with a wrong key, so the keys take turns. But where
+        the ring's key is confirmed, silence most likely is a lost packet: it has all its attempts before the others.
+        """
+        others = self.others_for(port_guid, key)
+        if port_guid in self.confirmed and key == self.by_guid.get(port_guid):
+            return [key] * (retries + 1) + [*others] * (retries + 1)
+        return [key, *others] * (retries + 1)
 
     def learn(self, port_guid: int, key: MKey) -> None:
         """From now on use *key* for a port: it was just installed there, at a level that is not examined."""

@@ -128,28 +128,34 @@ class Sweep:
     def _ask(self, path: tuple[int, ...], guid: int, key: MKey, retries: int | None = None) -> Task:
         """Task: get NodeInfo with *key*, or with the further keys that the port *guid* may have; return it and the key.
 
-        Where there are several, each attempt counts: a port at level 2 or 3 counts a violation for each with a wrong
-        key. So they take turns, one attempt each, and what that may have counted is noted.
+        Where there are several, `KeyRing.attempts` says in which order, and what the wrong ones may have counted is
+        noted.
         Raises what the last attempt raised when none is answered.
         """
         retries = self.probe_retries if retries is None else retries
-        keys = [key, *self.ring.others_for(guid, key)]
-        if len(keys) == 1:
+        attempts = self.ring.attempts(guid, key, retries)
+        if len(attempts) == retries + 1:
             only = self.client.get_along(path, NodeInfo, 0, None, key)
             only.retries = retries
             return (yield only), key
         last: IbkeysError = NoReply("")
-        for turn in range(len(keys) * (retries + 1)):
-            candidate = keys[turn % len(keys)]
+        for turn, candidate in enumerate(attempts):
             try:
                 info: bytes = yield self._ask_once(path, candidate)
             except (NoReply, SendRefused) as error:
                 last = error
                 continue
-            if turn:
+            wrong = sum(each != candidate for each in attempts[:turn])
+            if wrong:
+                keys = list(dict.fromkeys(attempts))
+                why = (
+                    "it is not the one that was confirmed last"
+                    if guid in self.ring.confirmed
+                    else "a change of its M_Key was never confirmed"
+                )
                 self.found.notes.append(
-                    f"port GUID 0x{guid:016x} answered to key {turn % len(keys) + 1} of {len(keys)} of the store: a "
-                    f"change of its M_Key was never confirmed; {turn} SMPs with another key may have counted violations"
+                    f"port GUID 0x{guid:016x} answered to key {keys.index(candidate) + 1} of {len(keys)} of the store: "
+                    f"{why}; {wrong} SMPs with another key may have counted violations"
                 )
             return info, candidate
         raise last

@@ -311,11 +311,10 @@ class Fabric(OpenPort):
 
     def _ask(self, route: Route, key: MKey, retries: int | None) -> tuple[bytes, MKey]:
         """Get NodeInfo with *key*; the local port also with the further keys that it may have."""
-        others = self.ring.others_for(self.own_guid, key) if route == LOCAL else ()
-        if not others:
+        if route != LOCAL or not self.ring.others_for(self.own_guid, key):
             return self.get(NodeInfo, 0, route, key, retries=retries), key
         last: IbkeysError = NoReply("")
-        for candidate in [key, *others] * (self.client.timing.retries + 1):  # turns, as in a sweep
+        for candidate in self.ring.attempts(self.own_guid, key, self.client.timing.retries):
             try:
                 return self.get(NodeInfo, 0, route, candidate, retries=0), candidate
             except (NoReply, SendRefused) as error:

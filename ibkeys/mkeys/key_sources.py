@@ -66,15 +66,21 @@ def load_ring(sources: KeySources) -> tuple[KeyRing, list[str]]:
 
 
 def add_store(ring: KeyRing, store: KeyStore) -> None:
-    """Add what a key store knows to a ring. Its current keys count; the others of a port are spares."""
+    """Add what a key store knows to a ring. Its current keys are used; the others of a port are spares.
+
+    A current key is confirmed unless a change of it is pending, another was imported, or the ring has another one.
+    """
     from ibkeys.store.keys.class_keys import ClassKeyStore
 
     ring.levels.update(store.levels())
+    confirmed = store.confirmed()
     for guid, (first, *spares) in store.all_keys().items():
         if guid in ring.by_guid and ring.by_guid[guid] != first:
             spares.append(ring.by_guid[guid])
+            confirmed.discard(guid)
         ring.by_guid[guid] = first
         ring.spares[guid] = tuple(dict.fromkeys(spares))
+    ring.confirmed = frozenset(confirmed)
     ring.neighbors.update(store.links())
     ring.link_downed = store.link_downed()
     ring.settled = frozenset(store.settled())

@@ -29,9 +29,9 @@ KEY, WRONG = MKey(0xA94F13D02E7C5B68), MKey(0xBAD)
 NAME = "node02 mlx4_0"
 
 
-def at_level(level: int, key: MKey, lease: int = 0) -> Any:
+def at_level(level: int, key: MKey, lease: int = 0, name: str = NAME) -> Any:
     net = subnet("two-switch")
-    port = net.port(NAME, 1)
+    port = net.port(name, 1)
     port.m_key, port.protect_bits, port.lease_period = key.reveal(), level, lease
     port.info[46:48] = (7).to_bytes(2)
     return net
@@ -120,6 +120,33 @@ def test_an_unconfirmed_key_is_found_by_turns_and_said_so() -> None:
     assert len(found.nodes) == 8
     assert any("never confirmed" in note for note in found.notes)
     assert violations(net) == 1
+
+
+@pytest.mark.parametrize("name", [NAME, "node01 mlx4_0"])  # the second: the local port
+def test_a_lost_packet_fetches_no_former_key(name: str) -> None:
+    net = at_level(2, KEY, name=name)
+    with tool(net) as fabric:
+        fabric.ring = ring_for(net, name)
+        guid = net.port(name, 1).guid
+        fabric.ring.by_guid[guid], fabric.ring.spares[guid] = KEY, (WRONG,)
+        fabric.ring.confirmed = frozenset({guid})
+        net.faults.lose_next("reply", node=net.node(name), method=Method.GET)
+        found = fabric.sweep()
+    assert len(found.nodes) == 8
+    assert not any("violations" in note for note in found.notes)
+    assert violations(net) == 0
+
+
+def test_a_former_key_is_found_after_the_confirmed_one_had_its_attempts() -> None:
+    net = at_level(2, KEY)
+    with tool(net) as fabric:
+        fabric.ring = ring_for(net, NAME)
+        guid = net.port(NAME, 1).guid
+        fabric.ring.by_guid[guid], fabric.ring.spares[guid] = WRONG, (KEY,)
+        fabric.ring.confirmed = frozenset({guid})
+        found = fabric.sweep()
+    assert len(found.nodes) == 8
+    assert any("not the one that was confirmed last; 3 SMPs" in note for note in found.notes)
 
 
 def test_a_key_that_changed_between_plan_and_set_is_stale() -> None:

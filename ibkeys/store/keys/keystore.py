@@ -145,6 +145,15 @@ class KeyStore(SealedStore):
             by_port.setdefault(row.port_guid, []).append(row)
         return {guid: _in_try_order(rows) for guid, rows in by_port.items()}
 
+    def confirmed(self) -> set[int]:
+        """Return the GUIDs of ports with a current key of which no change is pending and no other key was imported."""
+        rows = self.database.query(
+            "SELECT port_guid FROM keys GROUP BY port_guid "
+            "HAVING sum(state = 'current') AND NOT sum(state IN ('pending', 'imported'))",
+            of="keys",
+        )
+        return {guid_number(owner) for (owner,) in rows}
+
     def levels(self) -> dict[int, int]:
         """Return the highest M_KeyProtectBits that a port can have, by port GUID: of its current and pending key.
 
