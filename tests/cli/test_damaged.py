@@ -237,13 +237,13 @@ def test_another_value_anywhere_in_the_state(copy: Callable[[], Place], data: st
     import json
 
     place = copy()
-    document = json.loads(place.state.read_text())
-    *path, last = data.draw(st.sampled_from(sorted(places_in(document), key=repr)))
-    inner = document
+    lines = list(map(json.loads, place.state.read_text().splitlines()))
+    *path, last = data.draw(st.sampled_from(sorted(places_in(lines), key=repr)))
+    inner = lines
     for key in path:
         inner = inner[key]
     inner[last] = data.draw(JSON)
-    place.state.write_text(json.dumps(document))
+    place.state.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     says_one_thing(place, data.draw(st.sampled_from(KINDS["state"])))
 
 

@@ -43,7 +43,7 @@ def test_all_changes_arrive_where_packets_are_lost(hosts: str, tmp_path: Path) -
     spec = f"sim:{net},state={state},drop={5 if int(hosts) == SMALL else 1}"
 
     def on(command: str, *words: object, code: int = 0) -> str:
-        result = run(command, "--backend", spec, *words)
+        result = run(command, "--backend", spec, "--retries", 9, *words)
         assert result.code == code, (command, result.err[-2000:])
         return result.out
 

@@ -210,7 +210,7 @@ def test_csv_has_a_line_for_each_entry(policy: Path) -> None:
 def test_warnings_of_the_policy_are_counted_on_standard_error(policy: Path) -> None:
     policy.write_text("Auto : ALL=f ;\n")
     result = run("plan", "--backend", IBSIM, "--policy", policy)
-    assert result.err == f"ibkeys: warning: {policy}: 2 warnings: ibkeys policy-check {policy}\n"
+    assert result.err == f"ibkeys: warning: {policy}: 2 warnings: see ibkeys policy-check {policy}\n"
 
 
 def test_nothing_to_change_exits_0(policy: Path) -> None:

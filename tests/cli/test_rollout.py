@@ -16,6 +16,7 @@ import pytest
 
 from ibkeys.cli import exits
 from ibkeys.mad.const import Method
+from ibkeys.sim.deliveries import Drop
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
 from tests.cli.conftest import KEY, TWO_SWITCH, Cli, between_commands, run
@@ -307,10 +308,13 @@ def test_a_host_that_falls_silent_is_named_and_resume_finishes_when_it_answers_a
     send = Subnet.send
 
     def silencing(net: Subnet, mad: bytes, *where: Any) -> Any:
-        """From the first Set on, node02 answers nothing."""
-        if mad[3] == Method.SET:
-            net.silence("node02 mlx4_0")
-        return send(net, mad, *where)
+        """From its Set on, node02 answers nothing."""
+        key = net.port("node02 mlx4_0", 1).m_key
+        outcome = send(net, mad, *where)
+        if net.port("node02 mlx4_0", 1).m_key == key:
+            return outcome
+        net.silence("node02 mlx4_0")
+        return Drop.SILENT
 
     with monkeypatch.context() as patch:
         patch.setattr(Subnet, "send", silencing)

@@ -237,7 +237,7 @@ def test_lines_that_are_written_wrong(subnet: Subnet, line: str, part: str) -> N
 
 
 def test_an_external_port_of_a_switch_has_no_key_of_a_class(subnet: Subnet) -> None:
-    with pytest.raises(UsageError, match="no end port"):
+    with pytest.raises(UsageError, match="is not an end port"):
         execute(subnet, 'classkey "S-0002c90200401040"[1] cc on')
 
 

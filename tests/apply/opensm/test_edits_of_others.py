@@ -56,7 +56,7 @@ def test_what_somebody_wrote_after_us_is_not_brought_into_force_by_going_back(
     bench.apply(GREEN, hooks=ApplyHooks(ended=ended))
     [(port, text)] = failed
     assert port is None
-    assert ("leads to /etc/opensm/other.conf now" if is_linked_elsewhere else "\n+Theirs=0x66") in text
+    assert ("now leads to /etc/opensm/other.conf" if is_linked_elsewhere else "\n+Theirs=0x66") in text
     assert "signal" not in bench.opensm.host.log
     assert bench.opensm.host.file.data == theirs
 
