@@ -116,7 +116,7 @@ def parse_guid(text: str) -> int:
     """Read a GUID, 0x and hex digits or as sysfs has it. Raises EncodeError."""
     if not (text.lower().startswith("0x") or guids.is_spelled_as_guid(text)):
         raise EncodeError(
-            f"{quoted(text)} is not a GUID (0x and hex digits, or the form of sysfs, 24be:05ff:ff98:aba1)"
+            f"{quoted(text)} is not a GUID (0x and hex digits, or the form of sysfs, 0002:c903:004e:22a1)"
         )
     return guids.parse_guid(text)
 

@@ -128,7 +128,7 @@ def as_address(address: AddressLike) -> Address:
     """Return what a script may write as an address.
 
     None is the local port; an int or decimal text a LID; text with a comma, or ``0``, a directed route; ``0x`` and more
-    than 4 digits, or ``24be:05ff:ff98:aba1``, a GUID; any other text a node name. Raises AddressError.
+    than 4 digits, or ``0002:c903:004e:22a1``, a GUID; any other text a node name. Raises AddressError.
     """
     if address is None:
         return LOCAL

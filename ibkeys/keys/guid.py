@@ -1,4 +1,4 @@
-"""How GUIDs are written: ``0x24be05ffff98aba1``, as other tools print them, and as sysfs does."""
+"""How GUIDs are written: ``0x0002c903004e22a1``, as other tools print them, and as sysfs does."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _PLAIN: Final = re.compile(r"[0-9a-fA-F]{16}", re.ASCII)
 def parse_guid(text: str) -> int:
     """Read a GUID that is not 0.
 
-    ``0x24be05ffff98aba1``, ``24be05ffff98aba1``, ``24be:05ff:ff98:aba1``, or a whole GID as
-    ``fe80:0000:0000:0000:24be:05ff:ff98:aba1``, of which the GUID is taken. Raises EncodeError.
+    ``0x0002c903004e22a1``, ``0002c903004e22a1``, ``0002:c903:004e:22a1``, or a whole GID as
+    ``fe80:0000:0000:0000:0002:c903:004e:22a1``, of which the GUID is taken. Raises EncodeError.
     """
     text = text.strip()
     if _GID.fullmatch(text):
@@ -47,4 +47,4 @@ def _number(text: str) -> int:
     try:
         return parse_number(text, "GUID")
     except EncodeError as error:
-        raise EncodeError(f"{error}; a GUID is 0x and hex digits, or the form of sysfs, 24be:05ff:ff98:aba1") from None
+        raise EncodeError(f"{error}; a GUID is 0x and hex digits, or the form of sysfs, 0002:c903:004e:22a1") from None

@@ -28,7 +28,7 @@ def test_every_form_means_the_same_number(number: int, form: str) -> None:
 
 @pytest.mark.parametrize(
     "word",
-    ["leaf1:3", "0x24be05ffff98aba1:3", "24be:05ff:ff98:aba1:3", "24be:05ff:ff98", "0,1,4", "0x21", "gpu-a03", "", "7"],
+    ["leaf1:3", "0x0002c903004e22a1:3", "0002:c903:004e:22a1:3", "0002:c903:004e", "0,1,4", "0x21", "gpu-a03", "", "7"],
 )
 def test_what_stands_where_a_guid_may_stand_is_told_apart(word: str) -> None:
     assert not is_spelled_as_guid(word)
@@ -43,7 +43,7 @@ def test_what_stands_where_a_guid_may_stand_is_told_apart(word: str) -> None:
         "fe80:0000:0000:0000:0000:0000:0000:0000",
         "ff12:401b:ffff:0000:0000:0000:ffff:ffff",  # the IPoIB broadcast group, which is no port
         "0x1ffffffffffffffff",
-        "24be:05ff:ff98",
+        "0002:c903:004e",
         "24be:5ff:ff98:aba1",
         "node",
         "",

@@ -52,7 +52,7 @@ _SMALL = (
     (0, b"0x8010 tenant-a # comment\n0x0021 -\n\n"),
     (1, b'{"partitions": [{"partition_key": "0x10", "tenant_id": "a", "name": null}, {"partition_key": 33}]}'),
     (1, b"0x0010 a\n32784 b\n"),
-    (2, b"0x0002c903000a1020 node02\n24be:05ff:ff98:aba1\n# none\n"),
+    (2, b"0x0002c903000a1020 node02\n0002:c903:004e:22a1\n# none\n"),
     (3, b'0x0002c903000a1020 "node 02"\n# comment\n0x2 "x"\n'),
     (4, b"CA=mlx5_0\nPort=1\ntimeout=100\nMLX_EPI=1\nm_key=0x1122\n# x\nsa_key=0x1\n"),
     (5, b"m_key 0x1122\nsm_key 0x2\nguid 0x1\nsubnet_prefix 0xfe80000000000000\nm_key_lease_period 60\n"),
