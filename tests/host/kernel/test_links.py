@@ -120,8 +120,8 @@ def own_network() -> None:
         refusal = added.stdout.strip()
     if refusal:
         pytest.skip(
-            f"this kernel or container lets a test make no network interfaces ({refusal}); "
-            "run it where `unshare --user --map-root-user --net true` works, with links of kind veth and bridge"
+            "links of a network namespace were not read: this host or container does not allow a user to make one with "
+            f"veth and bridge links ({refusal}); run the test where `unshare --user --map-root-user --net true` works"
         )
 
 
