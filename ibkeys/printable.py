@@ -6,6 +6,9 @@ import enum
 from collections.abc import Sequence
 from typing import Final
 
+_LONGEST: Final = 60
+"""Characters of what a message quotes."""
+
 
 def clean(text: str) -> str:
     """Return *text* on one line and without control characters; those of direction (U+202E) and other invisible ones
@@ -17,6 +20,11 @@ def clean(text: str) -> str:
 
 def _escaped(char: str) -> str:
     return " " if char == "\n" else char.encode("unicode_escape").decode()
+
+
+def shortened(text: str) -> str:
+    """Return *text* in quotes for a message, cut where it is long."""
+    return repr(text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "...")
 
 
 NAMED: Final = 3

@@ -41,7 +41,7 @@ static int ends_batch(int error)
 /* of a directed route's Status: on the way back */
 #define DIRECTION 0x80
 
-/* Writes into a MAD its TransactionID and what it asks, and keeps that to know the answer by. */
+/* Writes into a MAD its TransactionID and what it asks, and keeps that to match the answer. */
 static void put_request(uint8_t *mad, uint32_t tid, uint16_t attribute, uint32_t modifier, struct ibkeys_asked *places)
 {
 	struct ibkeys_asked *asked = places + tid % IBKEYS_ASKED;
@@ -93,7 +93,7 @@ int ibkeys_send_batch(int fd, const int32_t *agents, const uint8_t *records, con
 	return unsent;
 }
 
-/* Takes an answer of which there is nothing more to be said. Returns 0 for any other MAD. */
+/* Takes a MAD that is the answer to a request, with Status 0. Returns 0 for any other MAD. */
 static int take_answer(struct ibkeys_answers *answers, const uint8_t *mad)
 {
 	struct ibkeys_asked *asked;

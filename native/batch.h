@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
  *
- * Many MADs for one call: the loop over umad_send() and umad_recv() that Python does not have to run.
+ * Many MADs in one call: the loops over umad_send() and umad_recv(), which would be slow in Python. Called by
+ * ibkeys/umad/libibumad.py.
  */
 #ifndef IBKEYS_BATCH_H
 #define IBKEYS_BATCH_H
@@ -11,7 +12,7 @@
 
 #define IBKEYS_MAD_SIZE 256
 
-/* A MAD with its way. */
+/* A MAD, and where it goes: what Outgoing has in ibkeys/umad/port.py. Made by ibkeys/umad/requests.py. */
 struct ibkeys_record {
 	uint32_t length;
 	uint32_t lid;
@@ -23,7 +24,8 @@ struct ibkeys_record {
 	uint8_t mad[IBKEYS_MAD_SIZE];
 };
 
-/* What was asked, kept to know its answer by; numbers as on the wire. A TransactionID (lower half) of 0 is nothing. */
+/* What one request asked, kept to match its answer. tid: the lower half of the TransactionID, in host order; 0: no
+ * request is here. modifier, attribute: as on the wire. */
 struct ibkeys_asked {
 	uint32_t tid;
 	uint32_t modifier;
@@ -31,8 +33,8 @@ struct ibkeys_asked {
 	uint8_t mgmt_class;
 };
 
-/* Requests that are kept at a time: request TID is at TID % IBKEYS_ASKED. One that a later one takes the place of is not
- * known any more; its answer is handed on as it came. */
+/* How many requests are kept: the one with TransactionID tid is at tid % IBKEYS_ASKED. A later one may take its place;
+ * then its answer is not matched here, but handed on as it came. */
 #define IBKEYS_ASKED 1024
 
 /* The columns of what was received: rows[i * IBKEYS_RECV_COLUMNS + COLUMN] belongs to MAD i. */
@@ -54,18 +56,19 @@ struct ibkeys_answers {
 	int32_t count;
 };
 
-/* Sends count MADs. records: as many struct ibkeys_record, not aligned. tids (lower half), attributes and modifiers are
- * written into their MADs, and kept in asked, which has IBKEYS_ASKED places. agents[class] is the agent of a management
- * class, negative where there is none. errors[i] becomes 0 or the errno of MAD i. A refused MAD does not hold up the next
- * one; what concerns the device as a whole (gone, full, interrupted) ends the batch, and all MADs not sent get that errno.
+/* Sends count MADs. records: as many struct ibkeys_record, not aligned. tids (lower half), attributes and modifiers
+ * are written into their MADs, and kept in asked, which has IBKEYS_ASKED places. agents[class] is the agent of a
+ * management class, negative where there is none. The kernel makes one attempt: retries are the scheduler's.
+ * errors[i] becomes 0 or the errno of MAD i. A refused MAD does not hold up the next one; what concerns the device as
+ * a whole (gone, full, interrupted) ends the batch, and all MADs not sent get that errno.
  * Returns the number of MADs that were not sent. */
 int ibkeys_send_batch(int fd, const int32_t *agents, const uint8_t *records, const uint32_t *tids,
 		      const uint16_t *attributes, const uint32_t *modifiers, struct ibkeys_asked *asked, int count,
 		      int32_t *errors);
 
-/* Waits up to timeout_ms for a MAD, then takes all that are there, at most max. The answers of which there is nothing
- * more to be said go into answers, unless that is NULL: SMPs of 256 bytes, asked for and not answered yet, without an
- * error. All others go into mads, slots of 256 bytes, and rows.
+/* Waits up to timeout_ms for a MAD, then takes all that are there, at most max. Answers that match a request go into
+ * answers, unless that is NULL: SMPs of 256 bytes with Status 0, asked for and not answered yet. All others, timeouts
+ * too, go into mads, slots of 256 bytes, and rows.
  * Returns the number of both together, 0 when nothing came, or a negative errno: -EINTR after a signal. */
 int ibkeys_recv_batch(int fd, uint8_t *mads, int32_t *rows, struct ibkeys_answers *answers, int max, int timeout_ms);
 

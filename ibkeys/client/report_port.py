@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.client.gmp import GmpPath, gmp_path
-from ibkeys.closing import Closing
 from ibkeys.errors import AgentRefused
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import MAD_SIZE, AttributeID, Method, MgmtClass
 from ibkeys.mad.inform import ReportNotice
 from ibkeys.mad.notice import Notice
 from ibkeys.mad.sa import SA_CLASS_VERSION, SA_HEADER_SIZE, SaHeader
-from ibkeys.umad.port import Incoming, LocalPort, Outgoing, SendFailure, UmadPort
+from ibkeys.umad.around import PortAround
+from ibkeys.umad.port import Incoming, UmadPort
 
 MOST_WAITING: Final = 65_536
 """Reports that are kept until they are taken; of more only the number is kept."""
@@ -54,18 +54,16 @@ class Report:
         return self.notice.trap_number
 
 
-class ReportPort(Closing):
-    """A `UmadPort` around *inner* that answers and keeps the Reports which the SA at ``sm_lid`` sends.
+class ReportPort(PortAround):
+    """A port around *inner* that answers and keeps the Reports which the SA at ``sm_lid`` sends.
 
     Its `recv` returns what is not a Report, so it may return [] before the time is over. Reports of other senders are
     not believed: ``strangers`` counts them. ``repeats``: Reports that had come before; ``lost``: those beyond
-    `MOST_WAITING`; ``seen``: what is kept to know a repeat. Not thread-safe, as the port itself.
+    `MOST_WAITING`; ``seen``: what is kept to know a repeat.
     """
 
     def __init__(self, inner: UmadPort, pkey_index: int | None = None) -> None:
-        self.inner = inner
-        self.ca_name = inner.ca_name
-        self.port = inner.port
+        super().__init__(inner)
         self.sm_lid = 0
         self.strangers = self.repeats = self.lost = 0
         self._pkey_index = pkey_index
@@ -87,10 +85,6 @@ class ReportPort(Closing):
         self._waiting.clear()
         return taken
 
-    def attributes(self) -> LocalPort:
-        """Return what the host knows about the port. Raises TransportError."""
-        return self.inner.attributes()
-
     def register(self, mgmt_class: int, class_version: int = 1, methods: Sequence[int] = ()) -> None:
         """Register an agent; that of the SA's class, registered once, takes Reports. Raises AgentRefused."""
         if mgmt_class != _SA:
@@ -103,10 +97,6 @@ class ReportPort(Closing):
                     raise
                 raise reports_taken(self, error.errno) from error
             self._is_registered = True
-
-    def send(self, batch: Sequence[Outgoing]) -> list[SendFailure]:
-        """Send a batch, in order. Raises DeviceGone, ClosedError."""
-        return self.inner.send(batch)
 
     def recv(self, timeout: float) -> list[Incoming]:
         """Wait up to *timeout* seconds and return what came, without the Reports. Raises DeviceGone, ClosedError."""
@@ -145,14 +135,6 @@ class ReportPort(Closing):
             return True
         seen[key] = now
         return False
-
-    def now(self) -> float:
-        """Return the port's own clock in seconds."""
-        return self.inner.now()
-
-    def close(self) -> None:
-        """Close the port. Safe to call twice."""
-        self.inner.close()
 
 
 def reports_taken(port: UmadPort, reason: int) -> AgentRefused:

@@ -18,7 +18,7 @@ from ibkeys.client.smp import Timing
 from ibkeys.errors import IbkeysError, MadStatusError, SendRefused, TransportError, Unreachable
 from ibkeys.keys.pkey import DEFAULT_FULL
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
-from ibkeys.mad.const import SECURITY_TRAPS
+from ibkeys.mad.const import SECURITY_TRAPS, SaStatus
 from ibkeys.mad.inform import inform_info
 from ibkeys.umad.port import UmadPort
 
@@ -28,7 +28,7 @@ RENEW_EVERY: Final = 10.0
 """Seconds between two renewals: for so long Reports may be missed after the SM was restarted."""
 RETRY_EVERY: Final = 1.0
 """Seconds between two looks at MasterSMLID, and between two attempts while no SA answers."""
-_NO_SUCH: Final = 0x0200
+_NO_SUCH: Final = SaStatus.REQUEST_INVALID
 """What OpenSM says to the end of a subscription that it does not have: it was restarted since."""
 
 

@@ -30,9 +30,12 @@ _MOST: Final = 0xFFFF_FFFF
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a request has no reply. ``errno`` is set when the kernel refused to send it; ``silent``: the node had
-    already been given up, and the request was not sent (again); ``limit``: nor for this limit, by its name in
-    `ibkeys.client.limits.Limits`."""
+    """Why a part of a request has no reply. ``attempts``: how often it was sent.
+
+    ``errno``: the kernel's reason for not sending it; 0: it did. ``silent``: it was not sent (again), because its node
+    had been given up. ``limit``: it was not sent (again), because this limit was reached, by its name in
+    `ibkeys.client.limits.Limits`; "" for none.
+    """
 
     attempts: int
     errno: int = 0
@@ -41,7 +44,8 @@ class Failure:
 
 
 class Way:
-    """How MADs go to one LID. ``head``: LID, timeout and *to*, as a record begins (`ibkeys.umad.requests.way_of`).
+    """To which LID and queue pair MADs go, and how long and how often; not the ports they pass, which a directed route
+    has in the MAD itself. ``head``: LID, timeout and *to*, as a record begins (`ibkeys.umad.requests.way_of`).
 
     ``timeout`` in seconds for each attempt; ``retries``: attempts after the first. ``is_smp``: to QP0.
     """
@@ -61,11 +65,12 @@ PartOutcome = bytes | IbkeysError | Failure | None
 
 
 class Envelope:
-    """All of a MAD but its TransactionID and what it asks; and to whom it goes, and how.
+    """All of a MAD but its TransactionID, AttributeID and AttributeModifier; and to whom it goes, and how.
 
-    ``node``: who is asked, as far as the sender knows; the bound for each node goes by it. ``record``: its way and the
-    MAD, as a port takes it (`ibkeys.umad.requests`). ``timeout``, ``retries`` and ``is_smp`` are those of its `Way`;
-    ``is_keyed``: it carries an M_Key other than 0. ``counted``: what `Statistics.by_attribute` adds to an AttributeID.
+    ``node``: who is asked, as far as the sender knows: the scheduler counts what is in flight, and what failed, by it.
+    ``record``: its way and the MAD, as a port takes it (`ibkeys.umad.requests`). ``timeout``, ``retries`` and
+    ``is_smp`` are those of its `Way`; ``is_keyed``: it carries an M_Key other than 0. ``counted``: what
+    `Statistics.by_attribute` adds to an AttributeID.
     """
 
     __slots__ = ("counted", "is_keyed", "is_smp", "method", "mgmt_class", "node", "record", "retries", "timeout")
@@ -119,10 +124,12 @@ class Envelope:
 class Request:
     """One MAD to be answered, or one for each of several AttributeModifiers: its parts, numbered from 0.
 
-    All of the MADs but the modifier is in ``envelope`` and ``attribute_id``. ``retries`` are the envelope's unless they
-    are changed before the request is submitted; they hold for each part. ``owner`` and ``place`` belong to the
-    submitter. ``outcomes`` has what became of each part; ``failed``: a `Failure` is among them. ``is_list``: whoever
-    waits for it wants the list, not its only item.
+    All of the MADs but modifier and TransactionID is in ``envelope`` and ``attribute_id``. ``retries`` are the
+    envelope's unless they are changed before the request is submitted; they hold for each part. ``owner`` and ``place``
+    belong to the submitter. ``outcomes`` has what became of each part; ``failed``: a `Failure` is among them.
+    ``is_list``: whoever waits for it wants the list, not its only item.
+
+    A `Requests` of `ibkeys.umad.requests` is something else: a batch of MADs, each of them a part of one of these.
     """
 
     __slots__ = (

@@ -42,14 +42,14 @@ def describe_request(request: Request, part: int = 0) -> str:
 
 
 def status_error(request: Request, part: int, reply: bytes) -> MadStatusError:
-    """Return the error that an answer with a Status is, to one part of a request."""
+    """Return the error for an answer to one part of a request whose Status is not 0."""
     status = Mad(reply.ljust(MAD_SIZE, b"\0")).status
     hint = "; the agent may have applied part of it: read it again" if request.envelope.method == Method.SET else ""
     return MadStatusError(f"{describe_request(request, part)}: status {describe_status(status)}{hint}", status)
 
 
 def failure_error(request: Request, part: int, failure: Failure) -> IbkeysError:
-    """Return the error that the failure of one part of a request is, but for one at a limit."""
+    """Return the error for one part of a request that has no reply, unless a limit kept it from being sent."""
     what = describe_request(request, part)
     if failure.errno in NO_ROOM:
         return SendRefused(

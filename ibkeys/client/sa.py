@@ -18,14 +18,16 @@ from typing import Any, Final, TypeVar
 
 from ibkeys.client.gmp import GmpPath, gmp_path
 from ibkeys.client.limits import Limits
+from ibkeys.client.outstanding import GRACE
 from ibkeys.client.rmpp import Receiver
-from ibkeys.client.scheduler import BREATH, GRACE, NO_ROOM, Statistics
+from ibkeys.client.scheduler import BREATH, NO_ROOM
 from ibkeys.client.smp import Timing
+from ibkeys.client.statistics import Statistics
 from ibkeys.errors import MadStatusError, MalformedMad, NoReply, SendRefused, TransferFailed, Unreachable
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import ClassPortInfo
-from ibkeys.mad.const import Method, MgmtClass, describe_status, method_name
+from ibkeys.mad.const import Method, MgmtClass, SaStatus, describe_status, method_name
 from ibkeys.mad.fields import Layout
 from ibkeys.mad.inform import ALL_TRAPS, InformInfo
 from ibkeys.mad.records import MCMemberRecord, SaRecord, query_of
@@ -42,17 +44,19 @@ _FINISHED_KEPT: Final = 16
 
 _WHOLE_ON_IBSIM: Final = 224
 
-_ADVICE: Final = {
-    0x0100: "the SA has no resources for it now: ask again later",
-    0x0300: "nothing matches",
-    0x0400: "more than one matches: ask for the table, or name more components",
-    0x0600: "name more components",
+_ADVICE: Final[dict[int, str]] = {
+    SaStatus.NO_RESOURCES: "the SA has no resources for it now: ask again later",
+    SaStatus.NO_RECORDS: "nothing matches",
+    SaStatus.TOO_MANY_RECORDS: "more than one matches: ask for the table, or name more components",
+    SaStatus.INSUFFICIENT_COMPONENTS: "name more components",
 }
-_UNTRUSTED: Final = {
-    0x0200: "OpenSM answers this to an untrusted requester: give its sa_key with --smkey",
-    0x0700: "the SA may give it to trusted requesters only: give its sa_key with --smkey",
+_UNTRUSTED: Final[dict[int, str]] = {
+    SaStatus.REQUEST_INVALID: "OpenSM answers this to an untrusted requester: give its sa_key with --smkey",
+    SaStatus.REQUEST_DENIED: "the SA may give it to trusted requesters only: give its sa_key with --smkey",
 }
 """Further advice for an asker without an SM_Key."""
+REFUSALS: Final = frozenset(_UNTRUSTED)
+"""Statuses by which an SA refuses a requester that it does not trust."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,9 @@ from typing import Any, Final
 from ibkeys.client.address import DirectedAddress, LidAddress
 from ibkeys.client.limits import Limits
 from ibkeys.client.request import Envelope, Failure, Request, Way
-from ibkeys.client.scheduler import MAX_WINDOW, Scheduler, Statistics
+from ibkeys.client.scheduler import Scheduler
+from ibkeys.client.statistics import Statistics
+from ibkeys.client.window import MAX_WINDOW
 from ibkeys.errors import IbkeysError, LimitReached
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad import offsets as at
@@ -43,8 +45,9 @@ _SUBN_GET: Final = int(Method.GET)
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long and how often to ask. ``timeout`` in seconds for each attempt, ``retries`` after the first attempt,
-    ``outstanding``: most SMPs in flight, None for the adaptive default."""
+    """How long and how often to ask. ``timeout``: seconds for each attempt. ``retries``: attempts after the first, of a
+    Get; a Set has one attempt (`ibkeys.change.engine` says when it may be sent again). ``outstanding``: most SMPs in
+    flight, None for the adaptive default."""
 
     timeout: float = 1.0
     retries: int = 2
@@ -106,8 +109,8 @@ class SmpClient:
     ) -> Request:
         """Return a request for one attribute, ready to be yielded by a task.
 
-        *node* identifies the node asked (its GUID where known); without it the route does. *retries* 0 is for a Set
-        whose loss matters: it is never repeated blindly.
+        *node* identifies the node asked; without it the route does. *retries*: by default those of ``timing``; a Set
+        needs 0, because it must not be repeated before a Get told whether it arrived.
         """
         if data is _NO_DATA and method == _SUBN_GET and retries is None and isinstance(route, DirectedAddress):
             return self.get_along(route.path, attribute, modifier, node, m_key)
@@ -142,7 +145,7 @@ class SmpClient:
         tasks. *probing*: most of those asked will be silent, so that a request does not hold its place in the window:
         at most `UNAWAITED_PER_SECOND` are sent.
         """
-        self._scheduler.set_patience = MAX_WINDOW / UNAWAITED_PER_SECOND if probing else None
+        self._scheduler.window.set_patience = MAX_WINDOW / UNAWAITED_PER_SECOND if probing else None
         try:
             for task in tasks:
                 self.start(task)
@@ -229,6 +232,7 @@ class SmpClient:
             self._scheduler.submit(request)
 
     def _drive(self, between: Callable[[], None]) -> None:
+        """Move MADs between scheduler and port, and outcomes to their tasks, until nothing is left to do."""
         scheduler, port = self._scheduler, self.port
         receive, answered, hand_over = receiver(port), scheduler.answered, self._hand_over
         while True:
@@ -251,7 +255,8 @@ class SmpClient:
             scheduler.expire(now)
 
     def _take(self, came: Iterable[Incoming], now: float) -> None:
-        """Take what the port did not match itself."""
+        """Take what the port did not match itself: GMPs, answers with a Status, timeouts, strays; from a port that
+        matches nothing, everything."""
         scheduler = self._scheduler
         to_int = int.from_bytes
         own_id, status_at, data_at = at.TID, at.STATUS, at.DATA
@@ -275,6 +280,7 @@ class SmpClient:
                 scheduler.statistics.strays += 1
 
     def _hand_out_failures(self) -> None:
+        """Hand over the requests of which a part failed last: no reply ended them."""
         finished = self._scheduler.finished
         while finished:
             self._hand_over(finished.popleft())
@@ -299,6 +305,7 @@ class SmpClient:
             self._step(owner, came)
 
     def _error(self, request: Request, part: int, failure: Failure) -> IbkeysError:
+        """Return the error that a task gets for a part that has no reply."""
         limit = failure.limit
         if not limit:
             from ibkeys.client.request_errors import failure_error  # as in _refusal

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from ibkeys.errors import EncodeError
+from ibkeys.printable import shortened
 
 _NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]+|0|[1-9][0-9]*")
 
@@ -21,8 +22,8 @@ def looks_like_a_key(text: str) -> bool:
 
 
 def quoted(text: str) -> str:
-    """Return *text* in quotes for a message; what looks like a key is not repeated."""
-    return NOT_SHOWN if looks_like_a_key(text) else repr(text)
+    """Return *text* in quotes for a message, cut where it is long; what looks like a key is not repeated."""
+    return NOT_SHOWN if looks_like_a_key(text) else shortened(text)
 
 
 def parse_number(text: str, what: str, bits: int = 64) -> int:

@@ -162,6 +162,10 @@ class PortInfo(Attribute):
     # fmt: on
 
 
+VIOLATION_COUNTERS: Final = (PortInfo.m_key_violations, PortInfo.p_key_violations, PortInfo.q_key_violations)
+"""How many packets with a wrong key came. A Set of 0 clears one; whatever else is written is ignored."""
+
+
 class SpeedsAboveNdr(Layout):
     """The byte of a PortInfo that says whether its link can run faster than NDR. Source: libibmad's field table."""
 

@@ -249,6 +249,19 @@ class MadStatus(IntEnum):
     INVALID_FIELD = 0x001C
 
 
+class SaStatus(IntEnum):
+    """Status of an SA's response where it belongs to its class (IBA 15.2.3)."""
+
+    NO_RESOURCES = 0x0100
+    REQUEST_INVALID = 0x0200
+    NO_RECORDS = 0x0300
+    TOO_MANY_RECORDS = 0x0400
+    INVALID_GID = 0x0500
+    INSUFFICIENT_COMPONENTS = 0x0600
+    REQUEST_DENIED = 0x0700
+    PRIORITY_SUGGESTED = 0x0800
+
+
 _COMMON_STATUS = {
     0x00: "ok",
     0x01: "agent busy",
@@ -258,15 +271,15 @@ _COMMON_STATUS = {
     0x0C: "method and attribute combination not supported",
     0x1C: "invalid value in attribute or modifier",
 }
-_SA_STATUS = {
-    0x01: "no resources",
-    0x02: "request invalid",
-    0x03: "no records",
-    0x04: "too many records",
-    0x05: "invalid GID",
-    0x06: "insufficient components",
-    0x07: "request denied",
-    0x08: "priority suggested",
+_SA_STATUS: dict[int, str] = {
+    SaStatus.NO_RESOURCES: "no resources",
+    SaStatus.REQUEST_INVALID: "request invalid",
+    SaStatus.NO_RECORDS: "no records",
+    SaStatus.TOO_MANY_RECORDS: "too many records",
+    SaStatus.INVALID_GID: "invalid GID",
+    SaStatus.INSUFFICIENT_COMPONENTS: "insufficient components",
+    SaStatus.REQUEST_DENIED: "request denied",
+    SaStatus.PRIORITY_SUGGESTED: "priority suggested",
 }
 
 
@@ -277,11 +290,11 @@ def describe_status(status: int, mgmt_class: int = MgmtClass.SUBN_LID_ROUTED) ->
     """
     if mgmt_class == MgmtClass.SUBN_DIRECTED_ROUTE:
         status &= 0x7FFF
-    low, high = status & 0xFF, status >> 8
+    low, high = status & 0x00FF, status & 0xFF00
     words = []
     if high:
         sa_text = _SA_STATUS.get(high) if mgmt_class == MgmtClass.SUBN_ADM else None
-        words.append(sa_text or f"class specific code 0x{high:02x}")
+        words.append(sa_text or f"class specific code 0x{high >> 8:02x}")
     if low or not high:
         words.append(_COMMON_STATUS.get(low, "reserved code"))
     return f"0x{status:04x} ({', '.join(words)})"

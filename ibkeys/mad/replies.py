@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
 from ibkeys.mad import offsets as at
@@ -9,11 +10,15 @@ from ibkeys.mad.const import MAD_SIZE, Method
 
 _HEAD_END: Final = at.METHOD
 _AFTER_STATUS: Final = slice(at.STATUS.stop, at.DATA.start)
-_AFTER_HOP_POINTER: Final = slice(at.HOP_COUNT, at.DATA.start)
+_FROM_HOP_COUNT: Final = slice(at.HOP_COUNT, at.DATA.start)
+_RETURN_AT: Final = at.RETURN_PATH.start
 _PATHS: Final = slice(at.INITIAL_PATH.start, MAD_SIZE)
 _GET_RESP: Final = bytes((Method.GET_RESP,))
 _D: Final = 0x8000
 """D in the word of the status: the SMP goes back."""
+# The request up to Method (the rest of it is cut off), Method, status with D, HopPointer, HopCount and what follows it,
+# data, paths. To pack them is twice as fast as to join slices.
+_DIRECTED_REPLY: Final = struct.Struct(f">{at.METHOD}scHB{at.DATA.start - at.HOP_COUNT}s64s128s")
 
 
 def lid_routed_reply(request: bytes, status: int, data: bytes) -> bytes:
@@ -30,10 +35,9 @@ def directed_route_reply(request: bytes, status: int, data: bytes) -> bytes:
 
     *request* is as it arrived at the agent, with its ReturnPath (see `with_return_path`).
     """
-    head = request[:_HEAD_END] + _GET_RESP + (status | _D).to_bytes(2) + b"\0" + request[_AFTER_HOP_POINTER]
-    return head + data + request[_PATHS]
+    return _DIRECTED_REPLY.pack(request, _GET_RESP, status | _D, 0, request[_FROM_HOP_COUNT], data, request[_PATHS])
 
 
 def with_return_path(mad: bytes, return_path: bytes) -> bytes:
     """Return *mad* with the first entries of its ReturnPath replaced."""
-    return mad[: at.RETURN_PATH.start] + return_path + mad[at.RETURN_PATH.start + len(return_path) :]
+    return mad[:_RETURN_AT] + return_path + mad[_RETURN_AT + len(return_path) :]

@@ -35,18 +35,14 @@ class Binding(NamedTuple):
     lib: Any
 
 
-def import_extension() -> Binding:
-    """Import the extension, on demand: without it everything but the real stack works. This needs no libibumad yet."""
-    import ibkeys.umad._libibumad as extension
-
-    return Binding(extension.ffi, extension.lib)
-
-
 @cache
 def binding() -> Binding:
-    """Return the extension, with libibumad loaded. Raises LibraryMissing, which says what to install."""
+    """Return the extension, with libibumad loaded. Raises LibraryMissing, which says what to install.
+
+    Both are needed for the real stack only, so nothing is imported or loaded before.
+    """
     try:
-        found = import_extension()
+        import ibkeys.umad._libibumad as extension
     except ImportError:
         raise LibraryMissing(
             f"ibkeys was built without its extension over libibumad, so --backend umad does not work: {BUILD_ADVICE}",
@@ -54,6 +50,7 @@ def binding() -> Binding:
         ).explained(
             "Wheels and packages for a processor have the extension; the wheel that ends in -none-any.whl has not."
         ) from None
+    found = Binding(extension.ffi, extension.lib)
     reason = found.lib.ibkeys_load()
     if reason:
         said = found.ffi.string(reason).decode("utf-8", "replace")

@@ -75,7 +75,7 @@ class LibibumadPort(Closing):
         self._ffi, self._lib = self._smi.ffi, self._smi.lib
         self._mads = self._ffi.new("uint8_t[]", _SLOTS * MAD_SIZE)
         self._mads_buffer = self._ffi.buffer(self._mads)
-        self._early: list[Incoming] = []  # taken while sending
+        self._early: list[Incoming] = []  # received while sending, for the next recv
         self._on_the_way = 0  # requests without a reply so far, or nearly: unsolicited MADs count as replies
         self._rows = self._ffi.new("int32_t[]", _SLOTS * self._lib.IBKEYS_RECV_COLUMNS)
         self._errors = self._ffi.new("int32_t[]", _CHUNK)
@@ -161,6 +161,7 @@ class LibibumadPort(Closing):
     def _send_both(
         self, smi: Descriptor, gsi: Descriptor, requests: Requests, places: Sequence[int]
     ) -> list[SendFailure]:
+        """Send SMPs by one device and GMPs by the other."""
         failures = []
         for device, qp in ((smi, 0), (gsi, 1)):
             mine = [place for place in places if (requests[place].qpn != 0) == qp]
@@ -168,6 +169,7 @@ class LibibumadPort(Closing):
         return sorted(failures)
 
     def _send(self, device: Descriptor, requests: Requests, places: Sequence[int]) -> list[SendFailure]:
+        """Send those of *requests* that are at *places* by one device."""
         ffi, count, some = self._ffi, len(places), requests.at(places)
         unsent = self._lib.ibkeys_send_batch(
             device.fd,
@@ -209,6 +211,7 @@ class LibibumadPort(Closing):
         return self._wait(timeout, self._answers)
 
     def _wait(self, timeout: float, answers: Any) -> tuple[list[Answer], list[Incoming]]:
+        """Return what came within *timeout* seconds, however many signals come. *answers*: as `_take` has it."""
         smi = self._device()
         if self._early:
             early, self._early = self._early, []
@@ -237,8 +240,10 @@ class LibibumadPort(Closing):
     def _take(
         self, device: Descriptor, milliseconds: int, answers: Any = None
     ) -> tuple[list[Answer], list[Incoming]] | None:
-        """Return what came, with the answers that C matched where there is room for them; None when a signal ended the
-        wait."""
+        """Return the answers that C matched to requests, and all else that came; None when a signal ended the wait.
+
+        *answers*: where C puts those that it matches; without it none is matched.
+        """
         ffi = self._ffi
         answers = answers or ffi.NULL
         count = self._lib.ibkeys_recv_batch(device.fd, self._mads, self._rows, answers, _SLOTS, milliseconds)

@@ -1,8 +1,9 @@
 """The interface through which MADs leave this host.
 
-A `UmadPort` is one port of one local channel adapter. It knows bytes, agents and local attributes; it knows nothing of
-attributes of MADs, of retries or of policy. Two backends fill it in: `ibkeys.umad.libibumad` (the real stack) and
-`ibkeys.umad.simulated`. Neither is thread-safe: one thread for each instance.
+A `UmadPort` is one port of one local channel adapter. It knows MADs as bytes, agents, and what this host says of the
+port; it knows nothing of what an attribute means, of retries or of policy. Two backends fill it in:
+`ibkeys.umad.libibumad` (the real stack) and `ibkeys.umad.simulated`. Others stand around one of these and have it as
+``inner``: `ibkeys.umad.tap`, `ibkeys.client.report_port`. None is thread-safe: one thread for each instance.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Incoming(NamedTuple):
 
 
 Answer = tuple[int, bytes]
-"""The answer to an SMP: the lower half of its TransactionID, and the 64 bytes of its data."""
+"""An answer with Status 0 that was matched to its request: the lower half of the TransactionID, 64 bytes of data."""
 
 
 class SendFailure(NamedTuple):
@@ -141,12 +142,18 @@ class MatchingPort(UmadPort, Protocol):
     """A port that looks itself which answer belongs to which request."""
 
     def recv_answers(self, timeout: float) -> tuple[list[Answer], list[Incoming]]:
-        """Receive as `recv`; but the answers of which there is nothing more to be said come apart from all others.
+        """Receive as `recv`; return the answers that were matched to their requests, and apart from them all others.
 
-        These are SMPs of 256 bytes, with the R bit and Status 0 (but for the D bit), whose TransactionID, class,
-        AttributeID and AttributeModifier are those of a request that was sent and not answered yet. Not every answer
-        need be found: one may still be among the others. Raises as `recv`.
+        Matched is an SMP of 256 bytes, with the R bit and Status 0 (but for the D bit), whose TransactionID, class,
+        AttributeID and AttributeModifier are those of a request that was sent and not answered yet. Not every such
+        answer need be matched: one may still be among the others. Raises as `recv`.
         """
+
+
+def innermost(port: UmadPort) -> UmadPort:
+    """Return the port itself, under all that stands in its place and hands on what it does (``inner``)."""
+    inner: UmadPort | None = getattr(port, "inner", None)
+    return port if inner is None else innermost(inner)
 
 
 def receiver(port: UmadPort) -> Callable[[float], tuple[list[Answer], list[Incoming]]]:

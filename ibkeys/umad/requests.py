@@ -1,4 +1,5 @@
-"""Requests in parts: what all requests to one agent share is made once, and a port puts the MADs together.
+"""A batch of requests, each in parts: what all requests to one agent share is made once, and a port puts the MADs
+together.
 
 A sweep sends many thousands of Gets, most of which differ from another one in three numbers: the TransactionID's lower
 half, AttributeID and AttributeModifier. `LibibumadPort` hands the parts to C. Any other port iterates, and gets each
@@ -16,8 +17,8 @@ from ibkeys.mad import offsets as at
 from ibkeys.mad.const import MAD_SIZE
 from ibkeys.umad.port import Outgoing
 
-# The beginning of `struct ibkeys_record` in native/batch.h: length, then what `Outgoing` has behind its MAD. The MAD
-# follows.
+# The way of a MAD: the beginning of `struct ibkeys_record` in native/batch.h, its length and then what `Outgoing` has
+# behind its MAD. The MAD follows.
 _WAY: Final = struct.Struct("=7I")
 _ADDRESS: Final = struct.Struct("=6I")
 _LENGTH_SIZE: Final = _WAY.size - _ADDRESS.size
@@ -26,8 +27,8 @@ _NUMBER: Final = struct.Struct(">I").pack
 
 
 def way_of(address: Sequence[int], length: int = MAD_SIZE) -> bytes:
-    """Return the way of a MAD of *length* bytes as C takes it: its record is this and 256 bytes. *address*: `Outgoing`
-    without its MAD.
+    """Return the way of a MAD of *length* bytes as C takes it; its record is the way and 256 bytes. *address*: what
+    `Outgoing` has behind its MAD.
 
     Raises EncodeError for a number of more than 32 bits.
     """
@@ -53,7 +54,7 @@ def mad_of(record: bytes, tid: int, attribute_id: int, modifier: int) -> bytes:
 
 class Requests(Sequence[Outgoing]):
     """A batch of MADs, each in parts: a record (`way_of` and the MAD), the TransactionID's lower half, AttributeID and
-    AttributeModifier. What the record's MAD has in the places of the numbers is not sent."""
+    AttributeModifier. These three are written over those that the record's MAD has. Its items are `Outgoing`."""
 
     __slots__ = ("attributes", "modifiers", "records", "tids")
 

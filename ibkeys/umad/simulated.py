@@ -21,6 +21,7 @@ from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import PortInfo, SpeedsAboveNdr
 from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, Method, MgmtClass
 from ibkeys.mad.sa import ACTIVE
+from ibkeys.mad.smp import HEADER_SIZE
 from ibkeys.sim.deliveries import Delivery, Drop
 from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.state.file import StateFile
@@ -30,7 +31,6 @@ from ibkeys.umad.sim_spec import SimSpec, parse_spec
 
 CA_NAME: Final = "sim0"
 MIN_MAD: Final = 36  # the kernel's ib_umad_write() refuses less
-HEADER_SIZE: Final = 24
 
 LocalRefusal = Literal["timeout", "silent", "einval"]
 """How a refused SMP to the local port (hop count 0) ends: the kernel's timeout, nothing at all, or EINVAL from send."""

@@ -7,13 +7,13 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Protocol
 
-from ibkeys.closing import Closing
 from ibkeys.errors import MalformedMad, StoreError
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import Method
 from ibkeys.mad.decode import attribute_of, masked, summary
 from ibkeys.mad.smp import parse
-from ibkeys.umad.port import ETIMEDOUT, PERMISSIVE_LID, Incoming, LocalPort, Outgoing, SendFailure, UmadPort
+from ibkeys.umad.around import PortAround
+from ibkeys.umad.port import ETIMEDOUT, PERMISSIVE_LID, Incoming, Outgoing, SendFailure, UmadPort
 
 
 class Observer(Protocol):
@@ -29,8 +29,8 @@ class Observer(Protocol):
         """The port is closed; called once for each close of the tap."""
 
 
-class Tap(Closing):
-    """A `UmadPort` around another one, ``inner``. Not thread-safe, as the port itself.
+class Tap(PortAround):
+    """A port around another one that shows *observers* what passes.
 
     An observer that fails is dropped, with one call of *complain*: a full disk or a closed pipe must not stop a change
     between its Set and its proof.
@@ -39,19 +39,9 @@ class Tap(Closing):
     def __init__(
         self, port: UmadPort, observers: Sequence[Observer], complain: Callable[[str], None] = lambda _text: None
     ) -> None:
-        self.inner = port
+        super().__init__(port)
         self._observers = list(observers)
         self._complain = complain
-        self.ca_name = port.ca_name
-        self.port = port.port
-
-    def attributes(self) -> LocalPort:
-        """Return what the host knows about the port. Raises TransportError."""
-        return self.inner.attributes()
-
-    def register(self, mgmt_class: int, class_version: int = 1, methods: Sequence[int] = ()) -> None:
-        """Register an agent. Raises AgentRefused."""
-        self.inner.register(mgmt_class, class_version, methods)
 
     def send(self, batch: Sequence[Outgoing]) -> list[SendFailure]:
         """Send a batch and show it to the observers."""
@@ -75,10 +65,6 @@ class Tap(Closing):
             except (OSError, ValueError, StoreError) as error:
                 self._observers.remove(observer)
                 self._complain(f"{type(observer).__name__.lower()} ended: {error}")
-
-    def now(self) -> float:
-        """Return the port's own clock in seconds."""
-        return self.inner.now()
 
     def close(self) -> None:
         """Close the port and the observers. Safe to call twice."""

@@ -1,4 +1,4 @@
-"""The scheduler, by plain calls: time is an argument, the wire is this file."""
+"""The scheduler, by plain calls: time is an argument, and each test is the wire."""
 
 from __future__ import annotations
 
@@ -9,40 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.client.request import Envelope, Failure, Request, Way
-from ibkeys.client.scheduler import GRACE, LEAST_WINDOW, MAX_WINDOW, PER_NODE, Scheduler
+from ibkeys.client.outstanding import GRACE
+from ibkeys.client.request import Failure, Request
+from ibkeys.client.scheduler import PER_NODE, Scheduler
+from ibkeys.client.window import LEAST_WINDOW, MAX_WINDOW
 from ibkeys.mad.smp import build_smp
-
-
-def ask(node: object = "n", modifier: int = 0, retries: int = 2, timeout: float = 1.0) -> Request:
-    return Request.of_mad(node, build_smp(1, 0x15, modifier, path=(1,)), 0xFFFF, timeout, retries)  # type: ignore[arg-type]
-
-
-def ask_each(node: object, parts: int, retries: int = 2) -> Request:
-    """Return a request for the same attribute at the modifiers 0, 1, ..."""
-    return Request(Envelope(node, build_smp(1, 0x15, path=(1,)), Way(0xFFFF, 1.0, retries)), 0x15, range(parts))  # type: ignore[arg-type]
-
-
-def answer(mad: bytes) -> bytes:
-    return bytes((mad[0], mad[1], mad[2], 0x81, 0x80)) + mad[5:]
-
-
-def send(scheduler: Scheduler, now: float = 0.0) -> list[tuple[int, bytes]]:
-    return [(int.from_bytes(mad[12:16]), mad) for mad in (outgoing.mad for outgoing in scheduler.to_send(now))]
-
-
-def received(scheduler: Scheduler, tid: int, mad: bytes, now: float) -> Request | None:
-    """Let a reply come in. Return the request of which it was taken for an answer, None for a stray."""
-    asked = scheduler.asked(tid, mad)
-    if asked is None:
-        return None
-    scheduler.answered([(tid, mad)], now)
-    return asked[0]
-
-
-def failure_of(request: Request) -> Failure | None:
-    [outcome] = request.outcomes
-    return outcome if isinstance(outcome, Failure) else None
+from tests.client.scheduling import answer, ask, ask_each, failure_of, received, send
 
 
 def test_a_reply_finishes_its_request() -> None:
@@ -130,7 +102,7 @@ def test_in_flight_is_bounded_for_each_node_and_over_all() -> None:
     while not scheduler.idle:
         for tid, mad in send(scheduler, now):
             flying[tid] = mad
-            nodes_of[tid] = scheduler.flying[tid][0].envelope.node  # type: ignore[assignment]
+            nodes_of[tid] = scheduler.outstanding.flying[tid][0].envelope.node  # type: ignore[assignment]
         per_node = collections.Counter(nodes_of[tid] for tid in flying).values()
         assert max(per_node, default=0) <= PER_NODE
         widest = max(widest, len(flying))
@@ -162,22 +134,22 @@ def test_the_window_halves_on_a_timeout_of_a_node_that_answered_before() -> None
     scheduler.submit(ask("alive"))
     [(tid, mad)] = send(scheduler, 0.0)
     received(scheduler, tid, answer(mad), 0.001)
-    before = scheduler.window
+    before = scheduler.window.size
     scheduler.submit(ask("alive", 1))
     [(tid, _)] = send(scheduler, 0.002)
     scheduler.timed_out(tid, 1.0)
-    assert scheduler.window == before // 2
-    assert scheduler.window >= LEAST_WINDOW
+    assert scheduler.window.size == before // 2
+    assert scheduler.window.size >= LEAST_WINDOW
 
 
 def test_timeouts_of_nodes_that_never_answered_leave_the_window() -> None:
     scheduler = Scheduler()
-    before = scheduler.window
+    before = scheduler.window.size
     for node in range(before):
         scheduler.submit(ask(node, retries=0))
     for tid, _ in send(scheduler):
         scheduler.timed_out(tid, 1.0)
-    assert scheduler.window == before
+    assert scheduler.window.size == before
 
 
 def test_many_silent_nodes_together_cost_one_timeout_budget() -> None:
@@ -338,7 +310,7 @@ def test_every_request_ends_exactly_once_whatever_the_wire_does(seed: int, wante
                     ended += scheduler.answered([(tid, flying[tid])], now)
             elif fate == 2:
                 scheduler.timed_out(tid, now)
-            elif fate == 3 and tid in scheduler.flying:
+            elif fate == 3 and tid in scheduler.outstanding.flying:
                 scheduler.not_sent(tid, 22)
             if fate != 4 and rng.random() < 0.7:
                 flying.pop(tid, None)
@@ -353,118 +325,4 @@ def test_every_request_ends_exactly_once_whatever_the_wire_does(seed: int, wante
         replies = [(part, outcome) for part, outcome in enumerate(request.outcomes) if isinstance(outcome, bytes)]
         assert len(failures) + len(replies) == len(request.modifiers)
         assert all(int.from_bytes(mad[20:24]) == part for part, mad in replies)
-    assert not scheduler.flying
-    assert not scheduler.overdue
-
-
-# --- limits ----------------------------------------------------------------------------------------------------------
-
-
-def failures(scheduler: Scheduler) -> list[tuple[int, str, bool]]:
-    """Return (attempts, limit, silent) of what has failed since the last call."""
-    found = []
-    while scheduler.finished:
-        failure = failure_of(scheduler.finished.popleft())
-        assert failure is not None
-        found.append((failure.attempts, failure.limit, failure.silent))
-    return found
-
-
-def test_a_node_that_has_taken_its_time_is_asked_no_more() -> None:
-    scheduler = Scheduler(node_time=5.0)
-    for modifier in range(40):
-        scheduler.submit(ask(modifier=modifier))
-    now, sent = 0.0, 0
-    while not scheduler.idle:
-        flying = send(scheduler, now)
-        sent += len(flying)
-        now += 0.9
-        for tid, mad in flying:
-            received(scheduler, tid, answer(mad), now)
-        if scheduler.finished:
-            break
-    # One alone, then four at a time: the sixth round passes 5 s.
-    assert (sent, now) == (1 + 5 * PER_NODE, pytest.approx(6 * 0.9))
-    assert failures(scheduler) == [(0, "node_time", False)] * (40 - sent)
-    scheduler.submit(ask("another"))
-    scheduler.submit(ask(modifier=99))
-    assert failures(scheduler) == [(0, "node_time", False)]
-    [(tid, mad)] = send(scheduler, now)
-    received(scheduler, tid, answer(mad), now)
-    scheduler.forget_nodes()
-    scheduler.submit(ask(modifier=99))
-    assert len(send(scheduler, now)) == 1
-
-
-def test_time_in_which_nothing_is_on_its_way_to_a_node_is_not_its_own() -> None:
-    scheduler = Scheduler(node_time=5.0)
-    for now in range(0, 1000, 10):
-        scheduler.submit(ask())
-        [(tid, mad)] = send(scheduler, now)
-        received(scheduler, tid, answer(mad), now + 0.01)
-    assert not failures(scheduler)
-
-
-def test_waiting_in_vain_is_time_too() -> None:
-    scheduler = Scheduler(node_time=2.5)
-    scheduler.submit(ask(retries=9))
-    now = 0.0
-    while not scheduler.idle:
-        for tid, _ in send(scheduler, now):
-            scheduler.timed_out(tid, now := now + 1.0)
-        if scheduler.finished:
-            assert failures(scheduler) == [(3, "", False)]  # it was sent and had no reply
-
-
-def test_a_node_is_sent_so_many_attempts() -> None:
-    scheduler = Scheduler(node_smps=10)
-    for modifier in range(40):
-        scheduler.submit(ask(modifier=modifier))
-    failed = []
-    sent = 0
-    while not scheduler.idle:
-        for tid, mad in send(scheduler):
-            sent += 1
-            received(scheduler, tid, answer(mad), 0.001)
-        failed += failures(scheduler)
-    assert 10 <= sent < 10 + PER_NODE
-    assert set(failed) == {(0, "node_smps", False)}
-    assert len(failed) == 40 - sent
-
-
-@pytest.mark.parametrize("limit", ["time", "smps"])
-def test_a_run_that_is_over_fails_what_waits_and_what_is_submitted(limit: str) -> None:
-    scheduler = Scheduler()
-    for node in range(100):
-        scheduler.submit(ask(node))
-        scheduler.submit(ask(node, 1))
-    flying = send(scheduler)
-    if limit == "time":
-        scheduler.deadline = 1.0
-    else:
-        scheduler.most_sent = len(flying)
-    assert send(scheduler, 1.0) == []
-    assert scheduler.ended == limit
-    assert failures(scheduler) == [(0, limit, False)] * (200 - len(flying))
-    scheduler.submit(ask("new"))
-    assert failures(scheduler) == [(0, limit, False)]
-    for tid, mad in flying:
-        assert received(scheduler, tid, answer(mad), 1.1) is not None  # what is on its way may still arrive
-    assert scheduler.idle
-
-
-def test_giving_up_many_nodes_does_not_look_through_all_that_waits() -> None:
-    """What is next to go to a node that was given up fails in its turn, and those behind it are sent in its place."""
-    scheduler = Scheduler(max_window=4)
-    scheduler.submit(ask("n"))
-    [(tid, mad)] = send(scheduler)
-    received(scheduler, tid, answer(mad), 0.1)
-    for modifier in range(6):
-        scheduler.submit(ask("n", modifier, retries=0))
-    scheduler.submit(ask("other"))
-    first = send(scheduler, 0.2)
-    assert len(first) == 4
-    for tid, _ in first:
-        scheduler.timed_out(tid, 1.2)
-    [(_, mad)] = send(scheduler, 1.2)
-    assert [failure[2] for failure in failures(scheduler)].count(True) == 2
+    assert not scheduler.outstanding

@@ -34,11 +34,11 @@ def test_leading_zero_is_refused_with_a_hint(text: str) -> None:
         parse_number(text, "LID")
 
 
-@pytest.mark.parametrize("text", ["9" * 100_000, "0x" + "f" * 100_000])
+@pytest.mark.parametrize("text", ["9" * 100_000, "0x" + "f" * 100_000, "(" * 100_000, "0" * 99 + "x" * 100_000])
 def test_endless_number_is_refused_at_once_and_briefly(text: str) -> None:
     with pytest.raises(EncodeError) as error:
         parse_number(text, "LID")
-    assert len(str(error.value)) < 100
+    assert len(str(error.value)) < 120
 
 
 @given(text=st.text(max_size=30))

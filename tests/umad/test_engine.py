@@ -290,7 +290,7 @@ def test_whatever_comes_in_whatever_order_ends_as_without_the_engine(
             take(with_engine, other)
     assert list(map(repr, request.outcomes)) == list(map(repr, wanted.outcomes))
     assert with_engine.statistics == alone.statistics
-    assert with_engine.flying.keys() == alone.flying.keys()
+    assert with_engine.outstanding.flying.keys() == alone.outstanding.flying.keys()
 
 
 def test_a_client_gets_each_block_of_a_table_among_hostile_answers(wire: Wire, mocker: MockerFixture) -> None:
