@@ -104,14 +104,14 @@ def interlocks(plan: Plan) -> set[str]:
 
 
 def move_cable(port: Port, to: Port, net: Subnet) -> None:
-    """Pull the cable of an end port out of its switch and plug it into the switch port *to*."""
+    """Pull the cable of *port* out at its far end, and plug that end into the free port *to*."""
     if port.peer is not None:
         net.unplug(port.node, port.number)
     net.plug(port.node, port.number, to.node, to.number)
 
 
 def swap_cables(one: Port, other: Port, net: Subnet) -> None:
-    """Let two end ports take each other's switch ports."""
+    """Swap the far ends of the cables of two ports."""
     places = net.unplug(one.node, one.number), net.unplug(other.node, other.number)
     for port, place in zip((other, one), places, strict=True):
         assert place is not None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-HOST_GUID = 0xB8CEF60300100000
-SWITCH_GUID = 0x98039B0300400000
-STEP = 0x10
+_HOST_GUID = 0xB8CEF60300100000
+_SWITCH_GUID = 0x98039B0300400000
+_STEP = 0x10
 
 Cable = tuple[str, int, str, int]
 """Node, port, node, port."""
@@ -47,12 +47,20 @@ def fat_tree(leaves: int, hosts: int, spines: int, *, pods: int = 1, cores: int 
     return "\n".join(lines) + "\n"
 
 
+def full_members(hosts: Iterable[int]) -> str:
+    """Return the ports of *hosts*, by number from 0, as full members of a partition in a policy.
+
+    Each has a line of its own, for OpenSM cuts a line after 4,095 bytes.
+    """
+    return ",\n".join(f"{_HOST_GUID + host * _STEP + 1:#x}=full" for host in hosts)
+
+
 def _host(number: int) -> str:
-    return f"H-{HOST_GUID + number * STEP:016x}"
+    return f"H-{_HOST_GUID + number * _STEP:016x}"
 
 
 def _switch(number: int) -> str:
-    return f"S-{SWITCH_GUID + number * STEP:016x}"
+    return f"S-{_SWITCH_GUID + number * _STEP:016x}"
 
 
 def _nodes(leaves: int, hosts: int, spines: int, pods: int, cores: int) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,8 @@ from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.topology.model import Topology
-from tests.fabricsim import subnet, tool
+from tests.fabricsim import subnet, swap_cables, tool
+from tests.protectedsim import sm_sweeps
 
 
 class Site:
@@ -53,12 +54,7 @@ class Site:
             return places
 
     def sm_sweeps(self) -> None:
-        for node in self.net.nodes:
-            node.routes = None
-            for port in node.all_ports:
-                port.first_peer = port.peer
-                if port.is_up:
-                    port.set_states(4, 5)
+        sm_sweeps(self.net)
 
     def move(self, host: str, switch: str, number: int) -> None:
         self.net.unplug(host, 1)
@@ -67,10 +63,7 @@ class Site:
 
     def swap(self, one: str, other: str) -> None:
         """Swap the cables of two hosts at their switches; no SM sweeps."""
-        ends = [self.net.unplug(host, 1) for host in (one, other)]
-        for host, end in zip((other, one), ends, strict=True):
-            assert end is not None
-            self.net.plug(host, 1, end.node.guid, end.number)
+        swap_cables(self.net.port(one, 1), self.net.port(other, 1), self.net)
 
     def arrivals(self) -> list[tuple[str, int, bytes]]:
         """Return a list that gets (node, method, header M_Key) of each SMP that arrives from now on."""

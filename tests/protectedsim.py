@@ -17,8 +17,8 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import SwitchInfo
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.sim import routing
 from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.physical.first_routes import FirstRoutes
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.topology.nodes import LinkEnd
@@ -184,21 +184,6 @@ def replug(net: Subnet, one: Port, other: Port) -> None:
     net.plug(one.node, one.number, other.node, other.number)
 
 
-def swap(net: Subnet, one: Port, other: Port) -> None:
-    """Swap the far ends of two ports' cables."""
-    ends = [net.unplug(port.node, port.number) for port in (one, other)]
-    for port, far in zip((one, other), reversed(ends), strict=True):
-        assert far is not None
-        replug(net, port, far)
-
-
-def move(net: Subnet, end: Port, free: Port) -> None:
-    """Pull one end of a cable and plug it into a free port."""
-    far = net.unplug(end.node, end.number)
-    assert far is not None
-    replug(net, far, free)
-
-
 def reached(start: Port, passes: Callable[[Port], bool] = lambda port: True) -> set[Port]:
     """Return the ports that a sweep from *start* can read: of a switch all, of others those that a link reaches.
 
@@ -221,11 +206,14 @@ def sm_sweeps(net: Subnet, home: Port | None = None) -> None:
     """What an SM does that can reach every node, or those that *home* can: links become Active, LIDs that were lost are
     given back, forwarding tables follow the cables."""
     seen = {port for node in net.nodes for port in node.all_ports} if home is None else reached(home)
-    lids = {port: lid for port, lid, _ in net.nodes[0].first_lids}
+    lids = {port: lid for port, lid, _ in net.first_routes.lids}
     manager = next((node.sm.port for node in net.nodes if node.sm is not None), None)
     for node in net.nodes:
         for port in node.all_ports:
             port.first_peer = port.peer
+    net.first_routes = FirstRoutes(net.nodes, net.first_routes.lids)
+    for node in net.nodes:
+        node.first_routes = net.first_routes
     for port in seen:
         if port.is_end_port:
             port.node.routes = None
@@ -237,8 +225,7 @@ def sm_sweeps(net: Subnet, home: Port | None = None) -> None:
             port.set_states(4, 5)
     for port in seen:
         if port.number == 0 and port.node.switch_info is not None:
-            top = routing.first_top_lid(port.node.first_lids) - 1
-            SwitchInfo.linear_fdb_top.patch(port.node.switch_info, top)
+            SwitchInfo.linear_fdb_top.patch(port.node.switch_info, net.first_routes.size - 1)
 
 
 class Rewind:
@@ -256,6 +243,7 @@ class Rewind:
             for node in net.nodes
         ]
         self._counts = {port: bytes(c.basic) for port, *_, c, _ in self._ports if c is not None}
+        self._first_routes = net.first_routes
         self._routes = [(node, bytearray(node.routes) if node.routes is not None else None) for node in net.nodes]
 
     def __call__(self) -> None:
@@ -271,7 +259,9 @@ class Rewind:
             node.guid, node.system_image_guid, node.silent = guid, image, 0
             if switch_info is not None:
                 node.switch_info = bytearray(switch_info)
+        net.first_routes = self._first_routes
         for node, routes in self._routes:
+            node.first_routes = net.first_routes
             node.routes = bytearray(routes) if routes is not None else None
         net.cables.unplugged.clear()
         net.events.clear()

@@ -25,24 +25,43 @@ class _Order:
     count: int
 
 
+class _Share:
+    """A probability of `Faults`. Where one is written, ``active`` follows, which is read for every MAD."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, faults: Faults, owner: type) -> float:
+        return faults.shares[self.name]
+
+    def __set__(self, faults: Faults, share: float) -> None:
+        faults.shares[self.name] = share
+        faults.set_active()
+
+
 class Faults:
     """Probabilities (0 to 1) for requests, replies and traps, and single losses to order. Equal seeds give equal
     faults.
 
     ``drop`` loses the request or the reply, each as likely, ``duplicate`` delivers a reply twice, ``corrupt`` flips
-    one bit of it, ``delay`` holds it back for up to ``delay_seconds``.
+    one bit of it, ``delay`` holds it back for up to ``delay_seconds``. ``active``: whether anything can go wrong.
     """
+
+    drop = _Share()
+    duplicate = _Share()
+    corrupt = _Share()
+    delay = _Share()
 
     def __init__(self, seed: int = 0) -> None:
         self.random = random.Random(seed)
-        self.drop = self.duplicate = self.corrupt = self.delay = 0.0
+        self.shares = dict.fromkeys(("drop", "duplicate", "corrupt", "delay"), 0.0)
         self.delay_seconds = 2.0
+        self.active = False
         self._orders: list[_Order] = []
 
-    @property
-    def active(self) -> bool:
-        """Whether anything can go wrong at all."""
-        return bool(self._orders or self.drop or self.duplicate or self.corrupt or self.delay)
+    def set_active(self) -> None:
+        """Find out anew whether anything can go wrong."""
+        self.active = bool(self._orders) or any(self.shares.values())
 
     def lose_next(
         self,
@@ -57,11 +76,13 @@ class Faults:
         if count < 1:
             raise UsageError(f"{count} MADs cannot be lost")
         self._orders.append(_Order(direction, node, method, attribute, count))
+        self.set_active()
 
     def clear(self) -> None:
         """End all losses, duplicates, corruption and delays. Nodes that are silent stay so."""
-        self.drop = self.duplicate = self.corrupt = self.delay = 0.0
+        self.shares = dict.fromkeys(self.shares, 0.0)
         self._orders.clear()
+        self.set_active()
 
     def loses(self, direction: Direction, node: Node, request: bytes) -> bool:
         """Decide about one request on its way to *node*, or about the reply to it."""
@@ -76,6 +97,7 @@ class Faults:
                 order.count -= 1
                 if order.count == 0:
                     self._orders.remove(order)
+                    self.set_active()
                 return True
         # Two throws for each exchange, so that `drop` is the share of exchanges lost, not of single packets.
         lost = self.drop > 0 and self.random.random() < 1 - (1 - self.drop) ** 0.5

@@ -11,6 +11,7 @@ from ibkeys.mad import offsets as at
 from ibkeys.mad.classes.gmp import KEY_CLASS_OF
 from ibkeys.mad.const import MAD_SIZE, MAX_HOPS, PERMISSIVE_LID, MadStatus, Method, MgmtClass
 from ibkeys.mad.replies import directed_route_reply, lid_routed_reply, with_return_path
+from ibkeys.mad.smp import DirectedRouteSmp
 from ibkeys.sim import routing
 from ibkeys.sim.agents import class_keys, pma, sma
 from ibkeys.sim.agents.request import Answer
@@ -30,7 +31,16 @@ _SET: Final = int(Method.SET)
 _TRAP_REPRESS: Final = int(Method.TRAP_REPRESS)
 _APPLIED: Final = frozenset({int(MadStatus.OK), int(MadStatus.INVALID_FIELD)})
 """The status of a Set that changed something: of several fields one may be invalid."""
-_PERMISSIVE: Final = PERMISSIVE_LID.to_bytes(2)
+_FIRST_HOP: Final = at.INITIAL_PATH.start + 1
+"""Entry 0 of a path is unused."""
+_DIRECTED_HEAD: Final = at.reader(
+    DirectedRouteSmp.method,
+    DirectedRouteSmp.d,
+    DirectedRouteSmp.hop_pointer,
+    DirectedRouteSmp.hop_count,
+    DirectedRouteSmp.dr_slid,
+    DirectedRouteSmp.dr_dlid,
+)
 
 
 class MadCarrier:
@@ -112,26 +122,25 @@ class MadCarrier:
         return arriving if arriving or not answers else Drop.FAULT
 
     def _directed(self, mad: bytes, origin: Port, dlid: int) -> Outcome:
-        hops = mad[at.HOP_COUNT]
+        method, d, hop_pointer, hops, dr_slid, dr_dlid = _DIRECTED_HEAD.unpack_from(mad)
         if hops > MAX_HOPS:
             return Drop.MALFORMED
-        if mad[at.D] & at.RESPONSE:
+        if d & at.RESPONSE:
             return self._directed_response(mad, origin, dlid)
-        if mad[at.HOP_POINTER] or mad[at.METHOD] & at.RESPONSE:
+        if hop_pointer or method & at.RESPONSE:
             return Drop.MALFORMED
         node, ingress = origin.node, origin.number
-        if mad[at.DR_SLID] != _PERMISSIVE:  # a LID-routed part comes first and ends at a switch
+        if dr_slid != PERMISSIVE_LID:  # a LID-routed part comes first and ends at a switch
             arrived = routing.by_lid(origin, dlid)
             if arrived is None or (hops and not arrived[0].is_switch):
                 return Drop.NO_ROUTE
             node, ingress = arrived
-        walked = routing.directed(node, ingress, mad[at.INITIAL_PATH], hops)
+        walked = routing.directed(node, ingress, mad[_FIRST_HOP : _FIRST_HOP + hops])
         if walked is None:
             return Drop.NO_ROUTE
         node, ingress, back = walked
-        if mad[at.DR_DLID] != _PERMISSIVE:  # a LID-routed part follows
-            turning = node.arrival_port(ingress)
-            arrived = routing.by_lid(turning, int.from_bytes(mad[at.DR_DLID]))
+        if dr_dlid != PERMISSIVE_LID:  # a LID-routed part follows
+            arrived = routing.by_lid(node.arrival_port(ingress), dr_dlid)
             if arrived is None:
                 return Drop.NO_ROUTE
             node, ingress = arrived
@@ -146,7 +155,7 @@ class MadCarrier:
         """A response (D = 1) goes back along ReturnPath, last entry first."""
         hops = mad[at.HOP_COUNT]
         entries = mad[at.RETURN_PATH][1 : hops + 1]
-        walked = routing.directed(origin.node, origin.number, b"\0" + bytes(reversed(entries)), hops)
+        walked = routing.directed(origin.node, origin.number, bytes(reversed(entries)))
         if walked is None or not mad[at.METHOD] & at.RESPONSE:
             return Drop.NO_ROUTE
         arriving = mad[: at.HOP_POINTER] + b"\0" + mad[at.HOP_COUNT :]
@@ -158,17 +167,17 @@ class MadCarrier:
             return Drop.SILENT
         if self._faults.active and self._faults.loses("request", node, mad):
             return Drop.FAULT
-        method = mad[at.METHOD]
         answer = sma.answer(node, ingress, mad, self._traps)
-        if isinstance(answer, Drop):
-            if answer is not Drop.M_KEY:
-                if method == _TRAP_REPRESS:  # the agent looks first, then the program whose trap it may answer (mad.c)
-                    self._traps.repress(node.arrival_port(ingress), mad)
-                if self._receivers:
-                    return self._hand_over(mad, node, ingress, slid)
+        if isinstance(answer, tuple):
+            if mad[at.METHOD] == _SET and (answer[0] & 0xFF) in _APPLIED:
+                self._history.changes += 1
             return answer
-        if method == _SET and (answer[0] & 0xFF) in _APPLIED:
-            self._history.changes += 1
+        if answer is not Drop.M_KEY:
+            # the agent looks first, then the program whose trap it may answer (mad.c)
+            if mad[at.METHOD] == _TRAP_REPRESS:
+                self._traps.repress(node.arrival_port(ingress), mad)
+            if self._receivers:
+                return self._hand_over(mad, node, ingress, slid)
         return answer
 
     def _reply(self, reply: bytes, request: bytes, node: Node, slid: int) -> Outcome:

@@ -7,7 +7,7 @@ A port's PortInfo is the 64 bytes that an SMA would answer, so a Get copies them
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -38,7 +38,7 @@ _INITIALIZE: Final = int(PortState.INITIALIZE)
 _LMC_BYTE: Final = PortInfo.lmc.byte
 _LMC_BITS: Final = PortInfo.lmc.mask
 
-_NODE_INFO: Final = struct.Struct(">BBBBQQQHHIB3s24x")
+_NODE_INFO: Final = struct.Struct(">BBBBQQQHHII24x")
 
 
 class _Number:
@@ -221,9 +221,8 @@ class Port:
         base = int.from_bytes(self.info[LID])
         return base != 0 and base <= lid < base + (1 << (self.info[_LMC_BYTE] & _LMC_BITS))
 
-    @property
     def up_peer(self) -> Port | None:
-        """The port at the other end of the cable where SMPs pass it: both ends are at least Initialize."""
+        """Return the port at the other end of the cable where SMPs pass it: both ends are at least Initialize."""
         peer = self.peer
         if (
             peer is None
@@ -236,7 +235,7 @@ class Port:
     @property
     def is_up(self) -> bool:
         """Whether SMPs pass this port's cable."""
-        return self.up_peer is not None
+        return self.up_peer() is not None
 
     def set_states(self, state: int, physical_state: int) -> None:
         """Write PortState and PortPhysicalState, as the link does by itself."""
@@ -279,19 +278,23 @@ class SubnetManager:
         self.act_count = 0
 
 
+def _no_routes(_: Node) -> bytearray:
+    return bytearray()
+
+
 class Node:
     """One node. ``ports[n]`` is port n; a CA or router has no ``ports[0]``, so that entry repeats port 1.
 
     ``silent``: 0 answers, 1 its SMA answers nothing but SMPs pass through, 2 nothing passes either. ``history`` and
-    ``first_lids`` are those of the subnet: what has happened in it, and (end port, base LID, number of LIDs) as of the
-    start, which decide the routes of that time.
+    ``first_routes`` are those of the subnet: what has happened in it, and what works out the forwarding table that a
+    switch starts with.
     """
 
     __slots__ = (
         "description_bytes",
         "device_id",
         "enforcement_capacity",
-        "first_lids",
+        "first_routes",
         "guid",
         "history",
         "index",
@@ -321,7 +324,7 @@ class Node:
         self.partition_capacity = SWITCH_PORT0_P_KEYS if self.is_switch else CA_P_KEYS
         self.enforcement_capacity = 0
         self.ports: list[Port] = []
-        self.first_lids: Sequence[tuple[Port, int, int]] = ()
+        self.first_routes: Callable[[Node], bytearray] = _no_routes
         self.switch_info: bytearray | None = None
         self.routes: bytearray | None = None
         self.tables: dict[tuple[int, int], bytes] | None = None
@@ -384,8 +387,7 @@ class Node:
             self.partition_capacity,
             self.device_id,
             self.revision,
-            ingress,
-            self.vendor_id.to_bytes(3),
+            ingress << 24 | self.vendor_id,  # LocalPortNum and VendorID are one number
         )
 
     def touch(self) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
 from typing import Final
 
 from ibkeys.mad.const import PortState
@@ -13,24 +11,24 @@ MAX_LID_HOPS: Final = 64
 FORWARDS_NOTHING: Final = 2
 
 
-def directed(start: Node, ingress: int, path: bytes, hops: int) -> tuple[Node, int, bytes] | None:
-    """Walk *hops* entries of *path* (entry 0 is unused) from *start*.
+def directed(start: Node, ingress: int, path: bytes) -> tuple[Node, int, bytes] | None:
+    """Walk from *start* through the egress ports of *path*, one for each hop.
 
     *ingress* is the port of *start* that the SMP came in by, or is sent from. Returns the node, its ingress port and
-    the ReturnPath of hops + 1 entries; None if the SMP dies: a node in the middle that is not a switch, a port number
-    the node does not have, a dead link. Source: IBA 14.2.2; Linux smi.c.
+    the ReturnPath, which has one entry more than hops; None if the SMP dies: a node in the middle that is not a switch,
+    a port number the node does not have, a dead link. Source: IBA 14.2.2; Linux smi.c.
     """
     node = start
-    if hops and not node.is_switch and path[1] != ingress:
+    if path and not node.is_switch and path[0] != ingress:
         return None
-    back = bytearray(1)
-    for egress in path[1 : hops + 1]:
-        in_the_middle = len(back) > 1
-        if in_the_middle and (not node.is_switch or node.silent == FORWARDS_NOTHING):
+    peer: Port | None = None
+    back = [0]
+    for egress in path:
+        if peer is not None and (not node.is_switch or node.silent == FORWARDS_NOTHING):  # a node in the middle
             return None
         if not 0 < egress <= node.num_ports:
             return None
-        peer = node.ports[egress].up_peer
+        peer = node.ports[egress].up_peer()
         if peer is None:
             return None
         node, ingress = peer.node, peer.number
@@ -47,7 +45,7 @@ def by_lid(port: Port, lid: int) -> tuple[Node, int] | None:
     if not node.is_switch:
         if port.covers(lid):
             return node, ingress
-        peer = port.up_peer
+        peer = port.up_peer()
         if peer is None:
             return None
         node, ingress = peer.node, peer.number
@@ -59,7 +57,7 @@ def by_lid(port: Port, lid: int) -> tuple[Node, int] | None:
         egress = forwarding_table(node)[lid] if lid < len(forwarding_table(node)) else NO_ROUTE
         if not 0 < egress <= node.num_ports or node.silent == FORWARDS_NOTHING:
             return None
-        peer = node.ports[egress].up_peer
+        peer = node.ports[egress].up_peer()
         if peer is None:
             return None
         node, ingress = peer.node, peer.number
@@ -106,54 +104,7 @@ def _egress(switch: Node, lid: int) -> Port | None:
 
 
 def forwarding_table(node: Node) -> bytearray:
-    """Return the switch's linear forwarding table; min-hop routes over the first cabling until somebody sets it."""
+    """Return the switch's linear forwarding table; the one it starts with until somebody sets it."""
     if node.routes is None:
-        node.routes = _min_hop(node)
+        node.routes = node.first_routes(node)
     return node.routes
-
-
-def _min_hop(switch: Node) -> bytearray:
-    """Spread the destinations behind each switch over all shortest ways, by LID. Equal for equal files."""
-    first_hops = _first_hops(switch)
-    table = bytearray(b"\xff" * first_top_lid(switch.first_lids))
-    for port, base, count in switch.first_lids:
-        node = port.node
-        if node is switch:
-            table[base : base + count] = bytes(count)
-            continue
-        far_end = port.first_peer
-        home = node if node.is_switch else far_end.node if far_end is not None else None
-        if home is switch and far_end is not None:
-            table[base : base + count] = bytes([far_end.number]) * count
-            continue
-        ways = first_hops.get(home.index) if home is not None else None
-        if ways:
-            for lid in range(base, base + count):
-                table[lid] = ways[lid % len(ways)]
-    return table
-
-
-def first_top_lid(first_lids: Sequence[tuple[Port, int, int]]) -> int:
-    """Return the length that a forwarding table needs for the LIDs of the start (see `Node`)."""
-    return max((base + count for _, base, count in first_lids), default=0)
-
-
-def _first_hops(switch: Node) -> dict[int, list[int]]:
-    """Return for every switch that can be reached the ports of *switch* that begin a shortest way to it."""
-    ways: dict[int, set[int]] = {switch.index: set()}
-    distance = {switch.index: 0}
-    queue = deque([switch])
-    while queue:
-        node = queue.popleft()
-        for port in node.ports[1:]:
-            far_end = port.first_peer
-            if far_end is None or not far_end.node.is_switch:
-                continue
-            there = far_end.node.index
-            if there not in distance:
-                distance[there] = distance[node.index] + 1
-                ways[there] = set()
-                queue.append(far_end.node)
-            if distance[there] == distance[node.index] + 1:
-                ways[there] |= {port.number} if node is switch else ways[node.index]
-    return {index: sorted(ports) for index, ports in ways.items()}

@@ -32,6 +32,7 @@ from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.notices import Packet
 from ibkeys.sim.physical import power
 from ibkeys.sim.physical.cables import Cables
+from ibkeys.sim.physical.first_routes import FirstRoutes
 from ibkeys.sim.receivers import Receiver, Receivers
 from ibkeys.sim.software import Software
 from ibkeys.sim.traps import Traps
@@ -64,8 +65,9 @@ class Subnet:
         self.carrier = MadCarrier(self.faults, self.history, self.receivers, self.traps, self.managers)
         self._by_id = {node.node_id: node for node in self.nodes}
         first_lids = [(port, port.lid, 1 << port.lmc) for node in self.nodes for port in node.end_ports if port.lid]
+        self.first_routes = FirstRoutes(self.nodes, first_lids)
         for node in self.nodes:
-            node.first_lids = first_lids
+            node.first_routes = self.first_routes
         self.history.touched_ports.clear()
         self.history.forget_fresh()
         identity = repr([(node.node_id, node.guid, node.num_ports) for node in self.nodes]) + repr(file.links)

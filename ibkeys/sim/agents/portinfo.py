@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.mad.attributes import PortInfo, SwitchInfo
+from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo, SwitchInfo
 from ibkeys.mad.const import MAX_UNICAST_LID, CapabilityMask, NodeType, PortPhysicalState, PortState
 from ibkeys.mad.fields import NumberRow
 from ibkeys.sim.nodes import Port
@@ -31,7 +31,6 @@ _TAKEN_OVER_BY_END_PORTS: Final = (
     PortInfo.init_type,
     PortInfo.subnet_timeout,
 )
-_VIOLATIONS: Final = (PortInfo.m_key_violations, PortInfo.p_key_violations, PortInfo.q_key_violations)
 #                  what a Set tells an external port of a switch -> the capability of the switch that it needs
 _ENFORCEMENT: Final = (
     (PortInfo.partition_enforcement_inbound, SwitchInfo.inbound_enforcement_cap),
@@ -86,7 +85,7 @@ def _end_port_fields(port: Port, wanted: PortInfo) -> bool:
         PortInfo.master_sm_sl.copy(data, info)
     else:
         valid = False
-    for row in _VIOLATIONS:  # cleared by 0, and whatever else is written is ignored
+    for row in VIOLATION_COUNTERS:
         if not row.decode(data):
             row.copy(data, info)
     PortInfo.client_reregister.patch(info, 0)  # a request and not stored

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import MadStatus
@@ -17,7 +18,8 @@ BAD_ATTRIBUTE: Final = int(MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED)
 INVALID: Final = int(MadStatus.INVALID_FIELD)
 
 
-class Request(NamedTuple):
+@dataclass(slots=True)
+class Request:
     """One SMP at its destination. ``ingress`` is the port it came in by, 0 on a switch asked from itself. ``traps``
     sends the traps that follow: of a wrong M_Key, of a link that changes."""
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import ClassPortInfo
-from ibkeys.mad.const import MadStatus, Method
+from ibkeys.mad.const import MadStatus, Method, SaStatus
 from ibkeys.mad.fields import Row
 from ibkeys.mad.inform import InformInfo
 from ibkeys.mad.notice import Notice
@@ -22,14 +22,11 @@ from ibkeys.mad.records import NodeRecord, PKeyTableRecord, PortInfoRecord, SaRe
 from ibkeys.mad.sa import ACTIVE, SA_CLASS_VERSION, SA_HEADER_SIZE, SaHeader, build_sa
 from ibkeys.sim.agents.rmpp_sender import Transfer
 from ibkeys.sim.agents.sa_records import MAKERS, Group, Source, has_partition, shares_p_key
-from ibkeys.sim.agents.subscriptions import REQUEST_INVALID, Subscriptions, inform_info_of
+from ibkeys.sim.agents.subscriptions import Subscriptions, inform_info_of
 from ibkeys.sim.nodes import Node, Port
 
 DEFAULT_SA_KEY: Final = 1
 """OpenSM's default sa_key."""
-NO_RESOURCES: Final = 0x0100
-NO_RECORDS: Final = 0x0300
-TOO_MANY_RECORDS: Final = 0x0400
 _CLASS_PORT_INFO_ID: Final = 0x0001
 _PORT_LIDS: Final = frozenset({"LID", "EndportLID", "FromLID"})
 """The components that say whose a record is: with one of them the SA need not look through all ports."""
@@ -136,9 +133,9 @@ class SubnetAdministration:
         if attribute not in MAKERS:
             return MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED, 0, b""
         if not trusted and attribute == PKeyTableRecord.attribute_id:
-            return REQUEST_INVALID, 0, b""
+            return SaStatus.REQUEST_INVALID, 0, b""
         if not trusted and self.enhanced_trust and (method, attribute) == (Method.GET_TABLE, NodeRecord.attribute_id):
-            return REQUEST_INVALID, 0, b""
+            return SaStatus.REQUEST_INVALID, 0, b""
         layout, make = MAKERS[attribute]
         compared = _compared(layout, header.component_mask, query)
         visible: dict[Port, bool] = {}
@@ -152,10 +149,10 @@ class SubnetAdministration:
             if all(self._is_shown(requester, each, visible) for each in (port, other) if each is not None):
                 found.append(raw if trusted else _untrusted(layout, raw))
         if method == Method.GET and len(found) != 1:
-            return TOO_MANY_RECORDS if found else NO_RECORDS, 0, b""
+            return SaStatus.TOO_MANY_RECORDS if found else SaStatus.NO_RECORDS, 0, b""
         data = b"".join(found)
         if limit is not None and len(data) > limit:
-            return NO_RESOURCES, 0, b""
+            return SaStatus.NO_RESOURCES, 0, b""
         return MadStatus.OK, len(found[0]) if found else 0, data
 
     def _is_shown(self, requester: Port, port: Port, known: dict[Port, bool]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from ibkeys.mad.attributes import SMInfo
@@ -48,5 +49,5 @@ def set_state(request: Request) -> Answer | None:
     if status == OK and after is not None:
         sm.state = int(after)
         request.node.touch()
-    shown = get(request._replace(modifier=0))
+    shown = get(replace(request, modifier=0))
     return None if shown is None else (status, shown[1])

@@ -6,7 +6,6 @@ SMP arrived on; the route and the reply are those of `ibkeys.sim.mad_carrier`.
 
 from __future__ import annotations
 
-import struct
 from typing import Final
 
 from ibkeys.mad import offsets as at
@@ -19,6 +18,7 @@ from ibkeys.mad.const import (
     CapabilityMask,
     Method,
 )
+from ibkeys.mad.smp import CommonHeader
 from ibkeys.sim import routing
 from ibkeys.sim.agents import extended_port_info, kept_tables, mkey_check, portinfo, sm_info
 from ibkeys.sim.agents.request import BAD_ATTRIBUTE, BAD_METHOD, BAD_VERSION, INVALID, OK, Answer, Handler, Request
@@ -243,8 +243,9 @@ SET: Final[dict[int, Handler]] = {
     extended_port_info.ATTRIBUTE: _set_extended_port_info,
 }
 _HANDLERS: Final[dict[int, dict[int, Handler]]] = {int(Method.GET): GET, int(Method.SET): SET}
-_ASKED: Final = struct.Struct(">H2xI")
-"""AttributeID and AttributeModifier."""
+_HEAD: Final = at.reader(
+    CommonHeader.class_version, CommonHeader.method, CommonHeader.attribute_id, CommonHeader.attribute_modifier
+)
 _CHECKED: Final = frozenset(map(int, (Method.GET, Method.SET, Method.TRAP_REPRESS)))
 """The methods that the M_Key guards (IBA 14.2.4)."""
 _NOT_ANSWERED: Final = frozenset(map(int, (Method.SEND, Method.TRAP, Method.REPORT, Method.TRAP_REPRESS)))
@@ -255,10 +256,9 @@ def answer(node: Node, ingress: int, mad: bytes, traps: Traps) -> Answer | Drop:
 
     Order as in the Linux software SMAs: class version, M_Key, method, attribute.
     """
-    if mad[at.CLASS_VERSION] != 1:
+    class_version, method, attribute, modifier = _HEAD.unpack_from(mad)
+    if class_version != 1:
         return BAD_VERSION, mad[at.DATA]
-    method = mad[at.METHOD]
-    attribute, modifier = _ASKED.unpack_from(mad, at.ASKED.start)
     verdict = mkey_check.ACCEPTED
     if method in _CHECKED:
         verdict = mkey_check.check(node.arrival_port(ingress), mad, traps)
@@ -268,11 +268,9 @@ def answer(node: Node, ingress: int, mad: bytes, traps: Traps) -> Answer | Drop:
             if attribute == AttributeID.PORT_INFO and names_other:
                 mkey_check.check(node.ports[other], mad, traps)  # counts there too when it fails there as well (qib)
             return Drop.M_KEY
-    if method in _NOT_ANSWERED:
-        return Drop.NOT_ANSWERED
     handlers = _HANDLERS.get(method)
     if handlers is None:
-        return BAD_METHOD, mad[at.DATA]
+        return Drop.NOT_ANSWERED if method in _NOT_ANSWERED else (BAD_METHOD, mad[at.DATA])
     handler = handlers.get(attribute)
     if handler is None:
         return BAD_ATTRIBUTE, mad[at.DATA]

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.mad import offsets as at
-from ibkeys.mad.const import SECURITY_TRAPS, AttributeID, MadStatus, Method
+from ibkeys.mad.const import SECURITY_TRAPS, AttributeID, MadStatus, Method, SaStatus
 from ibkeys.mad.inform import ALL_LIDS, ALL_PRODUCERS, ALL_TRAPS, ALL_TYPES, InformInfo, ReportNotice
 from ibkeys.mad.notice import Notice
 from ibkeys.mad.sa import build_sa
 from ibkeys.sim.agents.sa_records import Source, shares_p_key
 from ibkeys.sim.nodes import Port
 
-REQUEST_INVALID: Final = 0x0200
 REPORT_AGAIN_AFTER: Final = 0.2
 REPORT_RETRIES: Final = 3
 """OpenSM's transaction_timeout, in seconds, and transaction_retries."""
@@ -56,19 +55,19 @@ class Subscriptions:
     def set(self, info: InformInfo, requester: Port, trusted: bool) -> int:
         """Do what Set(InformInfo) of *requester* wants, and return the status."""
         if info.subscribe > 1:
-            return REQUEST_INVALID
+            return SaStatus.REQUEST_INVALID
         wanted = requester, info.replace(subscribe=1, resp_time_value=0)
         if not info.subscribe:  # the QPN has to be that of the subscription
             if wanted not in self._all:
-                return REQUEST_INVALID
+                return SaStatus.REQUEST_INVALID
             self._all.remove(wanted)
             return MadStatus.OK
         if not trusted and (
             info.trap_number in SECURITY_TRAPS or (self.refuses_wildcards and info.trap_number == ALL_TRAPS)
         ):
-            return REQUEST_INVALID
+            return SaStatus.REQUEST_INVALID
         if not self._may_hear_of(requester, info):
-            return REQUEST_INVALID
+            return SaStatus.REQUEST_INVALID
         wanted = requester, wanted[1].replace(qpn=_GSI_QP)  # that of the MAD counts, not what it says
         if wanted not in self._all:
             self._all.append(wanted)

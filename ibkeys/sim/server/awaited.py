@@ -37,11 +37,11 @@ _Key = tuple[int, bytes, bytes]
 
 
 class Request(NamedTuple):
-    """A request of *client*, and the packet by which it is given up."""
+    """A request of *client*: the packet that it sent, and the MAD in it."""
 
     client: Client
+    packet: bytes
     mad: bytes
-    timed_out: bytes
 
 
 class PendingRequests:

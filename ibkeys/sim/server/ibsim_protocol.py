@@ -24,6 +24,8 @@ SQP: Final = slice(12, 16)
 STATUS: Final = slice(16, 20)
 LENGTH: Final = slice(24, 32)
 """Places in the header of a data packet."""
+SLID_AND_LENGTH: Final = "4x4s16xQ"
+"""That header to `struct`, with SLID as bytes and the length as a number."""
 NO_LID: Final = bytes(4)
 DEFAULT_NAME: Final = "sim"
 DEFAULT_PORT: Final = 7070
@@ -153,19 +155,20 @@ def lid(raw: bytes) -> int:
     return raw[_LID_AT] << 8 | raw[_LID_AT + 1]
 
 
-def reply(request: bytes, slid: bytes, mad: bytes) -> bytes:
-    """Return the packet that answers *request* with *mad*: sender and receiver are swapped. *slid*: the requester's."""
-    return b"".join((slid, request[DLID], request[SQP], request[DQP], _ANSWERED_WHOLE, mad))
+def reply(request: bytes, mad: bytes) -> bytes:
+    """Return the packet that answers *request* with *mad*: sender and receiver are swapped."""
+    dlid, slid, dqp, sqp = _ADDRESSES.unpack_from(request)
+    return _ANSWER.pack(slid, dlid, sqp, dqp, _ANSWERED_WHOLE, mad)
 
 
-def handed_on(sent: bytes, slid: bytes, mad: bytes) -> bytes:
+def handed_on(sent: bytes, mad: bytes) -> bytes:
     """Return the packet by which *mad*, which came in the packet *sent*, goes on to another program."""
-    return b"".join((sent[DLID], slid, sent[_QPS], _ANSWERED, sent[LENGTH], mad))
+    return b"".join((sent[: STATUS.start], _ANSWERED, sent[LENGTH], mad))
 
 
-def returned_with_error(sent: bytes, slid: bytes, mad: bytes, status: int) -> bytes:
-    """Return the packet by which *mad*, which came in the packet *sent*, comes back to its sender with an errno."""
-    return b"".join((sent[DLID], slid, sent[_QPS], status.to_bytes(4), _PADDING, sent[LENGTH], mad))
+def returned_with_error(sent: bytes, status: int) -> bytes:
+    """Return the packet *sent* as it comes back to its sender, with an errno."""
+    return b"".join((sent[: STATUS.start], status.to_bytes(4), _PADDING, sent[LENGTH.start :]))
 
 
 def header(dlid: bytes, slid: bytes, dqp: bytes, sqp: bytes, status: int = 0, length: int = 256) -> bytes:
@@ -180,4 +183,6 @@ _AFTER_LID: Final = bytes(2 - _LID_AT)
 _PADDING: Final = bytes(4)
 _ANSWERED: Final = bytes(4) + _PADDING
 _ANSWERED_WHOLE: Final = _ANSWERED + MAD_SIZE.to_bytes(8)
-_QPS: Final = slice(DQP.start, SQP.stop)
+_ADDRESSES: Final = struct.Struct("4s4s4s4s")
+"""DLID, SLID, DQP and SQP, which a packet begins with."""
+_ANSWER: Final = struct.Struct(f"4s4s4s4s{len(_ANSWERED_WHOLE)}s{MAD_SIZE}s")

@@ -90,7 +90,7 @@ class Server(Closing):
             self._control.close()
             raise
         attaching = None if allow_others else self._users
-        self._traffic = Traffic(subnet, self.clients, self._loop, self._counts, attaching, watch)
+        self._traffic = Traffic(subnet.carrier, self.clients, self._loop, self._counts, attaching, watch)
         self._attachments = Attachments(
             subnet,
             self.clients,

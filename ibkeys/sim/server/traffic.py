@@ -1,4 +1,4 @@
-"""The MADs between the programs and the simulated subnet: from a program through `Subnet.send`, and back to one.
+"""The MADs between the programs and the simulated subnet: from a program through the `MadCarrier`, and back to one.
 
 What gets no answer comes back at once with status 110, as ibsim has it: the client library has no timers. What is for a
 program (SA requests, SMInfo, traps, reports and their responses) is handed to the client at the port where it arrives;
@@ -11,17 +11,20 @@ the first that subscribed at the SA. A second one is not let subscribe: EPERM, w
 from __future__ import annotations
 
 import errno
+import struct
 from collections import Counter
 from collections.abc import Container
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, Method, MgmtClass
 from ibkeys.mad.inform import InformInfo
 from ibkeys.mad.sa import SA_CLASS_VERSION, SA_HEADER_SIZE
 from ibkeys.mad.smp import HEADER_SIZE as LEAST_MAD
+from ibkeys.mad.smp import DirectedRouteSmp
 from ibkeys.sim.deliveries import Delivery, Drop, Outcome
+from ibkeys.sim.mad_carrier import MadCarrier
 from ibkeys.sim.nodes import LID, Port
 from ibkeys.sim.server import awaited
 from ibkeys.sim.server import ibsim_protocol as protocol
@@ -31,7 +34,6 @@ from ibkeys.sim.server.credentials import receive
 from ibkeys.sim.server.ibsim_protocol import HEADER_SIZE, PACKET_SIZE
 from ibkeys.sim.server.loop import WRITABLE, Loop
 from ibkeys.sim.server.outbox import DEAD, Outbox, Seen, Watch
-from ibkeys.sim.subnet import Subnet
 
 BATCH: Final = 64
 """Most packets taken from one client before the others have their turn."""
@@ -41,8 +43,22 @@ _OF_MANAGER: Final = frozenset({*SMP_CLASSES, MgmtClass.SUBN_ADM})
 _TRAP: Final = int(Method.TRAP)
 _TRAP_REPRESS: Final = int(Method.TRAP_REPRESS)
 _REPORT: Final = int(Method.REPORT)
+_ASKING: Final = frozenset(range(at.RESPONSE)) - {_TRAP_REPRESS}
+"""The methods of MADs that somebody is to answer (mad.c: ib_response_mad)."""
 _SET: Final = int(Method.SET)
-_WHOLE_MAD: Final = MAD_SIZE.to_bytes(8)
+_HEAD: Final = at.reader(
+    DirectedRouteSmp.base_version,
+    DirectedRouteSmp.mgmt_class,
+    DirectedRouteSmp.class_version,
+    DirectedRouteSmp.method,
+    DirectedRouteSmp.d,
+    DirectedRouteSmp.hop_pointer,
+    before=protocol.SLID_AND_LENGTH,
+)
+_METHOD: Final = HEADER_SIZE + at.METHOD
+_AFTER_SLOT: Final = HEADER_SIZE + SLOT.stop
+_WITH_SLOT: Final = struct.Struct(f"{HEADER_SIZE + SLOT.start}s2s{PACKET_SIZE - _AFTER_SLOT}s")
+"""A packet up to the slot in its MAD (the rest of it is cut off), the slot, what comes after it."""
 _SAME_MAD: Final = slice(0, at.DATA.stop)
 """What of a MAD is the same where it arrives: the paths of a directed route are not."""
 _INFORM_INFO: Final = InformInfo.attribute_id.to_bytes(2)
@@ -50,30 +66,15 @@ _QP0: Final = bytes(4)
 _QP1: Final = (1).to_bytes(4)
 
 
-class _Sent(NamedTuple):
-    """A packet of *client* as it came (``raw``), and its MAD as it goes on. ``slid``: as packets have it; ``asks``:
-    somebody is to answer it."""
-
-    client: Client
-    raw: bytes
-    mad: bytes
-    slid: bytes
-    asks: bool
-
-    def returned_with_error(self, status: int) -> bytes:
-        """Return the packet by which the client has its MAD back, with an errno."""
-        return protocol.returned_with_error(self.raw, self.slid, self.mad, status)
-
-
 class Traffic:
-    """Carries the packets of *clients*. *users* are those whose packets are taken, None: everybody's.
+    """Carries the packets of *clients* by *carrier*. *users* are those whose packets are taken, None: everybody's.
 
     *watch* sees every MAD; ``packets`` is how many there were, *counts* what happened to those not simply answered.
     """
 
     def __init__(
         self,
-        subnet: Subnet,
+        carrier: MadCarrier,
         clients: Clients,
         loop: Loop,
         counts: Counter[str],
@@ -81,7 +82,7 @@ class Traffic:
         watch: Watch | None,
     ) -> None:
         self.packets = 0
-        self._subnet = subnet
+        self._carrier = carrier
         self._clients = clients
         self._loop = loop
         self._counts = counts
@@ -89,7 +90,7 @@ class Traffic:
         self._watch = watch
         self._outbox = Outbox(clients, loop, counts, watch)
         self._awaited = PendingRequests()
-        self._current: _Sent | None = None
+        self._current: bytes | None = None
         self._takers: list[Client] = []  # to whom the current packet went
 
     def ready(self, client: Client, events: int) -> None:
@@ -130,53 +131,58 @@ class Traffic:
         return raw if client.is_known else b""
 
     def _packet(self, client: Client, raw: bytes) -> None:
-        mad = _mad_in(raw)
-        if mad is None:
+        packet = _accepted(client, raw)
+        if packet is None:
             self._counts["malformed"] += 1
             return
         self.packets += 1
-        sent = _sent(client, raw, mad)
-        if _is_subscription(sent.mad) and not self._may_subscribe(client, sent.mad):
+        mad = packet[HEADER_SIZE:]
+        if mad[at.MGMT_CLASS] == _ADMINISTRATION and not self._may_ask_sa(client, mad):
             self._outbox.write(
                 client,
-                sent.returned_with_error(errno.EPERM),
+                protocol.returned_with_error(packet, errno.EPERM),
                 "another program on this host already receives the Reports",
             )
             return
         if self._watch is not None:
-            slid, qpn = protocol.lid(sent.slid), int.from_bytes(raw[protocol.DQP])
-            self._watch(Seen(client, True, sent.mad, slid, protocol.lid(raw), qpn))
-        self._settle(sent, self._carry(sent))
+            slid, qpn = protocol.lid(packet[protocol.SLID]), int.from_bytes(packet[protocol.DQP])
+            self._watch(Seen(client, True, mad, slid, protocol.lid(packet), qpn))
+        self._settle(client, packet, self._carry(client, packet, mad))
 
-    def _carry(self, sent: _Sent) -> Outcome:
-        """Let the MAD go through the subnet; `arrived` notes in ``_takers`` to which programs it went."""
+    def _carry(self, client: Client, packet: bytes, mad: bytes) -> Outcome:
+        """Let the MAD of a packet go through the subnet; `arrived` notes in ``_takers`` to which programs it went."""
         self._takers.clear()
-        self._current = sent
-        outcome = self._subnet.send(sent.mad, sent.client.port, protocol.lid(sent.raw))
+        self._current = packet
+        outcome = self._carrier.send(mad, client.port, protocol.lid(packet))
         self._current = None
         return outcome
 
-    def _settle(self, sent: _Sent, outcome: Outcome) -> None:
+    def _settle(self, client: Client, packet: bytes, outcome: Outcome) -> None:
         """Give the client its answer, or its request back where nobody answers or will."""
         if isinstance(outcome, list) and outcome:
             for delay, answer, _ in outcome:
-                reply = protocol.reply(sent.raw, sent.slid, answer)
+                reply = protocol.reply(packet, answer)
                 if delay:
-                    self._loop.at(delay, partial(self._outbox.write, sent.client, reply))
+                    self._loop.at(delay, partial(self._outbox.write, client, reply))
                 else:
-                    self._outbox.write(sent.client, reply)
+                    self._outbox.write(client, reply)
         elif self._takers:
-            if sent.asks:
-                self._await(sent, self._takers[0])
+            if packet[_METHOD] in _ASKING:
+                self._await(awaited.Request(client, packet, packet[HEADER_SIZE:]), self._takers[0])
         elif outcome is Drop.MALFORMED:
             self._counts["malformed"] += 1
-        elif sent.asks:
+        elif packet[_METHOD] in _ASKING:
             self._counts["unanswered"] += 1
             why = outcome.value if isinstance(outcome, Drop) else "the program there is gone"
-            self._outbox.write(sent.client, sent.returned_with_error(errno.ETIMEDOUT), f"no answer: {why}")
+            self._outbox.write(client, protocol.returned_with_error(packet, errno.ETIMEDOUT), f"no answer: {why}")
 
-    def _may_subscribe(self, client: Client, mad: bytes) -> bool:
-        """Note what *client* subscribes to, or no longer; returns whether it may: no other program does at its port."""
+    def _may_ask_sa(self, client: Client, mad: bytes) -> bool:
+        """Return whether *client* may send *mad* to an SA: no subscription where another program of its port has one.
+
+        What it subscribes to, or no longer, is noted.
+        """
+        if mad[at.METHOD] != _SET or mad[at.ATTRIBUTE_ID] != _INFORM_INFO:
+            return True
         taker = self._clients.takes_reports(client.port)
         if taker is not None and taker is not client:
             return False
@@ -188,17 +194,16 @@ class Traffic:
             client.subscriptions.discard(what)
         return True
 
-    def _await(self, sent: _Sent, taker: Client) -> None:
-        request = awaited.Request(sent.client, sent.mad, sent.returned_with_error(errno.ETIMEDOUT))
+    def _await(self, request: awaited.Request, taker: Client) -> None:
         if not self._awaited.add(request):
             return
         if request.mad[at.METHOD] == _REPORT:
-            again = partial(self._report_again, request, sent, taker, awaited.REPORT_RETRIES)
+            again = partial(self._report_again, request, taker, awaited.REPORT_RETRIES)
             self._loop.at(awaited.REPORT_TIMEOUT, again)
         else:
             self._loop.at(awaited.TIMEOUT, partial(self._give_up, request))
 
-    def _report_again(self, request: awaited.Request, sent: _Sent, taker: Client, left: int) -> None:
+    def _report_again(self, request: awaited.Request, taker: Client, left: int) -> None:
         """Send a Report again, as the kernel under its sender does, and give it up after the last time.
 
         Nothing is put behind what *taker* has not read: that is a queue of this server's, and grows without end so.
@@ -210,24 +215,25 @@ class Traffic:
             return
         if not taker.waiting:
             self._counts["reports repeated"] += 1
-            self._carry(sent)
-        self._loop.at(awaited.REPORT_TIMEOUT, partial(self._report_again, request, sent, taker, left - 1))
+            self._carry(*request)
+        self._loop.at(awaited.REPORT_TIMEOUT, partial(self._report_again, request, taker, left - 1))
 
     def _give_up(self, request: awaited.Request) -> None:
         if self._awaited.give_up(request):
             self._counts["unanswered"] += 1
-            self._outbox.write(request.client, request.timed_out, "no answer: the program there ignores it")
+            packet = protocol.returned_with_error(request.packet, errno.ETIMEDOUT)
+            self._outbox.write(request.client, packet, "no answer: the program there ignores it")
 
     def arrived(self, port: Port, delivery: Delivery) -> None:
         """Hand a MAD that arrived at *port* to the program it is for."""
         current = self._current
-        forwarding = current is not None and current.mad[_SAME_MAD] == delivery.mad[_SAME_MAD]
+        forwarding = current is not None and current[HEADER_SIZE:][_SAME_MAD] == delivery.mad[_SAME_MAD]
         client, mad = self._addressee(port, delivery.mad)
         if client is None:
             if mad[at.METHOD] != _TRAP_REPRESS:  # which the agent of the port has examined
                 self._counts["nobody there"] += 1
         elif forwarding and current is not None:
-            if self._outbox.write(client, protocol.handed_on(current.raw, current.slid, mad)):
+            if self._outbox.write(client, protocol.handed_on(current, mad)):
                 self._takers.append(client)
                 self._counts["forwarded"] += 1
         else:
@@ -258,38 +264,22 @@ class Traffic:
         return next((client for client in self._clients.at(port) if client.is_sm), None), mad
 
 
-def _mad_in(raw: bytes) -> bytes | None:
-    """Return the MAD in a packet, padded to its whole length; None if a kernel would not have sent it."""
-    mad = raw[HEADER_SIZE:]
-    if raw[protocol.LENGTH] != _WHOLE_MAD:
-        length = int.from_bytes(raw[protocol.LENGTH])
+def _accepted(client: Client, raw: bytes) -> bytes | None:
+    """Return a packet as it goes on, None if a kernel would not have sent its MAD: a directed route begins at
+    HopPointer 0, and D is set where R is.
+
+    The MAD has its whole length, a request the slot of its client, and the packet the LID of a sender that left it out.
+    """
+    slid, length, base_version, mgmt_class, class_version, method, d, hop_pointer = _HEAD.unpack_from(raw)
+    if base_version != 1 or class_version > SA_CLASS_VERSION:
+        return None
+    if mgmt_class == _DIRECTED and (hop_pointer or (d ^ method) & at.RESPONSE):
+        return None
+    if length != MAD_SIZE:
         if not LEAST_MAD <= length <= MAD_SIZE:
             return None
-        mad = mad[:length].ljust(MAD_SIZE, b"\0")
-    return mad if _is_sound(mad) else None
-
-
-def _sent(client: Client, raw: bytes, mad: bytes) -> _Sent:
-    """Note in a request whose it is, and in the packet the LID of a sender that left it out."""
-    method = mad[at.METHOD]
-    asks = not method & at.RESPONSE and method != _TRAP_REPRESS  # mad.c: ib_response_mad
-    if asks:
-        mad = mad[: SLOT.start] + client.slot_bytes + mad[SLOT.stop :]
-    slid = raw[protocol.SLID]
+        raw = raw[: HEADER_SIZE + length].ljust(PACKET_SIZE, b"\0")
     if slid == protocol.NO_LID:
         slid = protocol.network_lid(bytes(client.port.info[LID]))
-    return _Sent(client, raw, mad, slid, asks)
-
-
-def _is_sound(mad: bytes) -> bool:
-    """Whether a program may send *mad*: a directed route begins at HopPointer 0, and D is set where R is."""
-    if mad[at.BASE_VERSION] != 1 or mad[at.CLASS_VERSION] > SA_CLASS_VERSION:
-        return False
-    if mad[at.MGMT_CLASS] != _DIRECTED:
-        return True
-    return not mad[at.HOP_POINTER] and not (mad[at.D] ^ mad[at.METHOD]) & at.RESPONSE
-
-
-def _is_subscription(mad: bytes) -> bool:
-    is_set_of_sa = mad[at.METHOD] == _SET and mad[at.MGMT_CLASS] == _ADMINISTRATION
-    return is_set_of_sa and mad[at.ATTRIBUTE_ID] == _INFORM_INFO
+        raw = raw[: protocol.SLID.start] + slid + raw[protocol.SLID.stop :]
+    return _WITH_SLOT.pack(raw, client.slot_bytes, raw[_AFTER_SLOT:]) if method in _ASKING else raw

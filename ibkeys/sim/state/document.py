@@ -108,10 +108,16 @@ def _load_port(nodes: Sequence[Node], record: dict[str, Any]) -> Port:
         basic, extended = record["counters"]
         fresh = Counters()
         port.counters = Counters(bytes_of(basic, len(fresh.basic)), bytes_of(extended, len(fresh.extended)))
-    place = record.get("peer", ())
-    port.peer = port.first_peer if place == () else None if place is None else _port_at(nodes, place)
+    port.peer = _loaded_peer(nodes, port, record)
     port.touch()
     return port
+
+
+def _loaded_peer(nodes: Sequence[Node], port: Port, record: dict[str, Any]) -> Port | None:
+    """Return where the cable of *port* leads: a record names it only where that is not its first peer."""
+    if "peer" not in record:
+        return port.first_peer
+    return None if record["peer"] is None else _port_at(nodes, record["peer"])
 
 
 def _check_cable(port: Port) -> None:

@@ -8,9 +8,10 @@ from typing import Final
 from ibkeys.errors import EncodeError, UsageError
 from ibkeys.keys.classkey import ClassKey
 from ibkeys.mad.classes.gmp import KEY_CLASSES, KeyClass
+from ibkeys.printable import shortened
 from ibkeys.sim.agents import class_keys
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.steering.words import LineError, Token, find, is_first, shortened, to_number
+from ibkeys.sim.steering.words import LineError, Token, find, is_first, to_number
 from ibkeys.sim.subnet import Subnet
 
 GIVE: Final = "classkey NODE[PORT] CLASS on|off [key=KEY] [protect=0|1] [lease=SECONDS] [violations=N]"

@@ -11,6 +11,7 @@ from typing import Final
 
 from ibkeys.errors import UsageError
 from ibkeys.mad.const import CapabilityMask, SMState
+from ibkeys.printable import shortened
 from ibkeys.sim.agents import mkey_check
 from ibkeys.sim.agents.class_keys import expire as expire_class_lease
 from ibkeys.sim.nodes import Port
@@ -25,7 +26,6 @@ from ibkeys.sim.steering.words import (
     find_node,
     find_port,
     is_first,
-    shortened,
     split_line,
     to_number,
     to_seconds,

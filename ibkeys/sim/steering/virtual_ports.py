@@ -8,9 +8,10 @@ from typing import Final
 from ibkeys.errors import UsageError
 from ibkeys.mad.const import NodeType
 from ibkeys.mad.virtualization import VirtualizationInfo
+from ibkeys.printable import shortened
 from ibkeys.sim.agents import virtual_ports
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.steering.words import LineError, Token, find, shortened, to_number
+from ibkeys.sim.steering.words import LineError, Token, find, to_number
 from ibkeys.sim.subnet import Subnet
 
 GIVE: Final = "vports NODE[PORT] on|off|none [possible=N] [top=N]"

@@ -6,6 +6,7 @@ import re
 from typing import Final, NamedTuple
 
 from ibkeys.errors import AddressError, UsageError
+from ibkeys.printable import shortened
 from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.subnet import Subnet
 
@@ -48,11 +49,6 @@ def split_line(line: str) -> list[Token]:
         tokens.append(Token(found[0], at + 1))
         at = found.end()
     return tokens
-
-
-def shortened(text: str) -> str:
-    """Return *text* in quotes for a message, cut where it is long."""
-    return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
 def is_first(token: Token, first: str, second: str) -> bool:

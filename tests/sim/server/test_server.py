@@ -30,14 +30,14 @@ def test_two_servers_cannot_have_one_name(running: Running) -> None:
 def test_a_bug_is_counted_and_said_and_ends_nothing(run: Callable[..., Running]) -> None:
     running = run()
     one = running.attach("H-1")
-    send = running.subnet.send
+    send = running.subnet.carrier.send
 
     def broken(mad: bytes, origin: Port, dlid: int = 0xFFFF) -> Any:
         if mad[17] == AttributeID.NODE_DESCRIPTION:
             raise ZeroDivisionError("secret")
         return send(mad, origin, dlid)
 
-    running.subnet.send = broken  # type: ignore[method-assign]
+    running.subnet.carrier.send = broken  # type: ignore[method-assign]
     one.send(get(AttributeID.NODE_DESCRIPTION))
     assert one.exchange(get(AttributeID.NODE_INFO)).status == 0
     assert running.server.counts()["internal errors"] == 1

@@ -1,0 +1,92 @@
+"""The routes that a simulated subnet starts with: min-hop over its first cabling, until somebody sets other ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, cached_property
+
+from ibkeys.sim.nodes import Node, Port
+
+
+class FirstRoutes:
+    """Works out the linear forwarding table of a switch. Equal for equal net files.
+
+    The destinations behind each switch are spread over all shortest ways there, by LID. Many SMPs need the tables of
+    all switches, so what these have in common is worked out once: a table takes time by the cables between switches and
+    by the runs of LIDs behind one switch, not by the LIDs.
+
+    ``lids``: (end port, base LID, number of LIDs) as of the start. ``size``: entries of a table.
+    """
+
+    def __init__(self, nodes: Sequence[Node], lids: Sequence[tuple[Port, int, int]]) -> None:
+        self.lids = lids
+        self.size = max((base + count for _, base, count in lids), default=0)
+        self._nodes = nodes
+
+    def __call__(self, switch: Node) -> bytearray:
+        """Return the table of *switch*: the egress port by LID, 0 for its own, 255 for one that it cannot reach."""
+        first_hops = self._first_hops(switch)
+        table = bytearray(b"\xff" * self.size)
+        for home, first, egresses in self._runs:
+            count = len(egresses)
+            if home == switch.index:
+                table[first : first + count] = egresses
+            elif ways := first_hops.get(home):
+                table[first : first + count] = _spread(_ports_of(ways), first, count)
+        return table
+
+    @cached_property
+    def _runs(self) -> list[tuple[int, int, bytearray]]:
+        """Runs of LIDs behind one switch: its index, the first LID, and at this switch the egress port of each."""
+        runs: list[tuple[int, int, bytearray]] = []
+        for port, base, count in self.lids:
+            before = port if port.node.is_switch else port.first_peer
+            if before is None or not before.node.is_switch:
+                continue
+            home, egresses = before.node.index, bytes((before.number,)) * count
+            if runs and runs[-1][0] == home and runs[-1][1] + len(runs[-1][2]) == base:
+                runs[-1][2].extend(egresses)
+            else:
+                runs.append((home, base, bytearray(egresses)))
+        return runs
+
+    @cached_property
+    def _neighbours(self) -> dict[int, dict[int, int]]:
+        """Index of each switch → index of a switch beside it → the ports that lead there, bit n for port n."""
+        found: dict[int, dict[int, int]] = {}
+        for node in self._nodes:
+            if not node.is_switch:
+                continue
+            beside = found[node.index] = {}
+            for port in node.ports[1:]:
+                peer = port.first_peer
+                if peer is not None and peer.node.is_switch and peer.node is not node:
+                    beside[peer.node.index] = beside.get(peer.node.index, 0) | 1 << port.number
+        return found
+
+    def _first_hops(self, switch: Node) -> dict[int, int]:
+        """Return for each switch that can be reached the ports of *switch* that begin a shortest way to it, as bits."""
+        neighbours = self._neighbours
+        ways = {switch.index: 0}
+        level = neighbours[switch.index]
+        while level:
+            ways.update(level)
+            beyond: dict[int, int] = {}
+            for index, ports in level.items():
+                for near in neighbours[index]:
+                    if near not in ways:
+                        beyond[near] = beyond.get(near, 0) | ports
+            level = beyond
+        return ways
+
+
+@cache
+def _ports_of(bits: int) -> bytes:
+    """Return the numbers of the ports. The same few sets come again for nearly all destinations."""
+    return bytes(number for number in range(bits.bit_length()) if bits >> number & 1)
+
+
+def _spread(ways: bytes, first: int, count: int) -> bytes:
+    """Return the way of each of *count* LIDs from *first* on: that of LID n is number n modulo the number of ways."""
+    skipped = first % len(ways)
+    return (ways * ((skipped + count) // len(ways) + 1))[skipped : skipped + count]
