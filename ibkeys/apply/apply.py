@@ -12,7 +12,8 @@ from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, apply_plan_of, keep_f
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import Via, carrier_of
 from ibkeys.apply.direct import DirectCarrier
-from ibkeys.apply.remaining import former_in, ports_of
+from ibkeys.apply.former import former_in
+from ibkeys.apply.remaining import ports_of
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
 from ibkeys.keys.pkey import PKey
@@ -151,7 +152,7 @@ def plan_resume(
     carrier = carrier or carrier_of(writer, via or Via(), memory)
     if permissions.first is not None and not carrier.sends_sets:
         raise UsageError(f"operation {operation} uses {carrier.name}, which changes all switches at once: omit --first")
-    survey = carrier.survey(list(dict.fromkeys([*ports_of(kept), *former.values])), by_port_guid=True)
+    survey = carrier.survey(list(dict.fromkeys([*ports_of(kept), *former.ports_of_tables])), by_port_guid=True)
     remaining = carrier.state(kept, survey, former)
     advice = f"see what happened, or roll back: `ibkeys undo {operation}`"
     apply_plan = apply_plan_of(writer, carrier, remaining, survey, kept.options.disconnect_unconfigured, advice)

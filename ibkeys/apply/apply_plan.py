@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Final
 
-from ibkeys.apply.carrier import Carrier, FabricChange, Failed, OnStep
+from ibkeys.apply.carrier import Assignment, Carrier, FabricChange, Failed, OnStep
+from ibkeys.apply.former import Former
 from ibkeys.apply.proof import find_differences
-from ibkeys.apply.remaining import Former, Remaining
+from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey, set_keys
 from ibkeys.change.interlocks.tables import objections_to_tables
 from ibkeys.change.plan import Plan
@@ -122,7 +123,7 @@ class ApplyPlan(Plan):
         try:
             if self.hooks.confirm_within is not None:
                 self.carrier.arm(operation, self.hooks.confirm_within)
-            carried = self.carrier.carry_out(self.change, operation, self.hooks.check, self.hooks.progress)
+            carried = self.carrier.carry_out(Assignment(self.change, operation, self.hooks.check, self.hooks.progress))
             wrong = dict(carried.failed)
             try:
                 if carried.problem is None:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from ibkeys.apply.remaining import Former, Remaining
+from ibkeys.apply.former import Former
+from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection
 from ibkeys.change.target import Target
@@ -87,6 +88,17 @@ class NobodyElsewhere:
         return []
 
 
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a carrier has to carry out. ``operation``: what is overwritten is in it, in the journal, before. ``check``:
+    called often, raises IbkeysError or KeyboardInterrupt to stop. ``progress``: told after each part of a step."""
+
+    change: FabricChange
+    operation: Operation
+    check: Callable[[], None]
+    progress: OnStep | None
+
+
 class Carrier(Protocol):
     """A way to make changes of many ports."""
 
@@ -138,7 +150,7 @@ class Carrier(Protocol):
         ...
 
     def arm(self, operation: Operation, seconds: float) -> None:
-        """Start those that wait and roll back when this process cannot, *seconds* after `wait_for_word`. Called before
+        """Start those that wait and roll back when this process cannot, *seconds* after `let_time_run`. Called before
         anything is written."""
         ...
 
@@ -150,11 +162,8 @@ class Carrier(Protocol):
         """End them: the change is *confirmed*, or was undone. Return what is wrong, in words."""
         ...
 
-    def carry_out(
-        self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: OnStep | None
-    ) -> Carried:
-        """Make *change*; what is overwritten is in *operation* of the journal before. *check* is called often, and
-        raises IbkeysError or KeyboardInterrupt to stop."""
+    def carry_out(self, assignment: Assignment) -> Carried:
+        """Make the change."""
         ...
 
     def go_back(self, operation: Operation) -> list[Failed]:

@@ -6,12 +6,13 @@ twice, once in each phase.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from ibkeys.apply.carrier import Carried, FabricChange, Failed, NobodyElsewhere, OnStep, Written
+from ibkeys.apply.carrier import Assignment, Carried, FabricChange, Failed, NobodyElsewhere, Written
+from ibkeys.apply.former import Former
 from ibkeys.apply.going_back import go_back_by_plan
-from ibkeys.apply.remaining import Former, Remaining, remaining_of, remaining_of_undo
+from ibkeys.apply.remaining import Remaining, remaining_of, remaining_of_undo
 from ibkeys.apply.survey import Survey, look, read_others, read_partners
 from ibkeys.change.consent import Objection
 from ibkeys.change.edits import PKeyBlockEdit, PortInfoEdit
@@ -101,11 +102,9 @@ class DirectCarrier(NobodyElsewhere):
         """Nothing: what was set is in the journal."""
         return {}
 
-    def carry_out(
-        self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: OnStep | None
-    ) -> Carried:
+    def carry_out(self, assignment: Assignment) -> Carried:
         """Make the phases, one after the other; none is begun after one that failed at some port."""
-        return _Phases(self._writer, change, operation, check, progress).run()
+        return _Phases(self._writer, assignment).run()
 
     def go_back(self, operation: Operation) -> list[Failed]:
         """Set what was there before the operation, as an undo of its own in the journal."""
@@ -119,19 +118,13 @@ def _identity(each: Break) -> tuple[str, int, frozenset[PortKey]]:
 class _Phases(EngineHooks):
     """One run of the phases of a change. What each table and the bits of each port should be now is kept as it goes."""
 
-    def __init__(
-        self,
-        writer: Writer,
-        change: FabricChange,
-        operation: Operation,
-        check: Callable[[], None],
-        progress: OnStep | None,
-    ) -> None:
+    def __init__(self, writer: Writer, assignment: Assignment) -> None:
+        change = assignment.change
         self._writer = writer
         self._change = change
-        self._check = check
-        self._progress = progress
-        self._engine = Engine(writer, operation, self)
+        self._check = assignment.check
+        self._progress = assignment.progress
+        self._engine = Engine(writer, assignment.operation, self)
         self._tables: dict[PortKey, dict[int, PKey]] = {key: target.table for key, target in change.targets.items()}
         self._bits: dict[PortKey, dict[str, int]] = {key: {} for key in change.targets}
         self._waiting: dict[PortKey, int] = {}

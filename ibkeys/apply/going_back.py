@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ibkeys.apply.apply_plan import undo_plan_of
 from ibkeys.apply.carrier import Carrier, Failed
-from ibkeys.apply.remaining import former_in
+from ibkeys.apply.former import former_in
 from ibkeys.change.consent import INTERLOCKS, Consent
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, refuse_breaks, undo_plan_of
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import Via, carrier_of, record_of
-from ibkeys.apply.remaining import Former, former_in
+from ibkeys.apply.former import Former, former_in
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.printable import counted

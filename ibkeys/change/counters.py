@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Final
 
 from ibkeys.change.edits import CountersEdit
 from ibkeys.change.pending_set import PendingSet
@@ -14,9 +13,13 @@ from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.errors import MadStatusError, MKeyNeeded, NoReply, SendRefused
 from ibkeys.fabric.handle import PortHandle
+from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo
 from ibkeys.topology.model import Trouble
 
-COUNTERS: Final = ("m_key_violations", "p_key_violations", "q_key_violations")
+
+def counted_violations(info: PortInfo) -> dict[str, int]:
+    """Return the violation counters that are not 0, by name."""
+    return {row.attr: count for row in VIOLATION_COUNTERS if (count := row.decode(info.raw))}
 
 
 def plan_clear(writer: Writer, ports: Sequence[PortHandle]) -> Plan:
@@ -31,7 +34,7 @@ def plan_clear(writer: Writer, ports: Sequence[PortHandle]) -> Plan:
     for port in ports:
         try:
             shown = port.read_port_info()
-            counts = {name: getattr(shown, name) for name in COUNTERS if getattr(shown, name)}
+            counts = counted_violations(shown)
             target = Target.of(port) if counts else None
         except (NoReply, MadStatusError, SendRefused, MKeyNeeded) as error:
             if len(ports) == 1:

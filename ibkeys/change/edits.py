@@ -53,7 +53,8 @@ class _ReadBack(ABC):
         return not self.changed_meanwhile(before, stored)
 
     def prove(self, client: SmpClient, each: PendingSet) -> Task:
-        """Task: get the attribute and compare it."""
+        """Task: get the attribute and compare it with what was sent. Where it is as sent, a reply that was lost, or a
+        Status, does not matter."""
         target, answer = self.target, each.answer
         route, node, key = target.handle.route, target.port.node, target.m_key
         try:

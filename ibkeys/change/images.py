@@ -6,7 +6,7 @@ import struct
 from typing import Final
 
 from ibkeys.keys.pkey import PKey
-from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.store.journal import Image
 from ibkeys.topology.enforcement import as_shown
@@ -17,7 +17,6 @@ Value = str | int | bool | None
 Row = tuple[str, int | None, Value, Value]
 """Kind, index, before, after: as `ibkeys.change.plan.Change` has them."""
 _BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")
-_COUNTERS: Final = ("m_key_violations", "p_key_violations", "q_key_violations")
 _FIELDS: Final = (
     "m_key_protect_bits",
     "m_key_lease_period",
@@ -62,5 +61,5 @@ def changes_of(image: Image) -> list[Row]:
         if getattr(before, name) != getattr(after, name)
     ]
     # A counter ignores every written value but 0.
-    rows += [(name, None, getattr(before, name), 0) for name in _COUNTERS if not getattr(after, name)]
+    rows += [(row.attr, None, row.decode(before.raw), 0) for row in VIOLATION_COUNTERS if not row.decode(after.raw)]
     return rows if image.key_ref is None else [("m_key", None, None, "set"), *rows]

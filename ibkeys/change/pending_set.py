@@ -41,13 +41,14 @@ class Edit(Protocol):
 
     @property
     def at_most(self) -> int:
-        """How often the Set may be sent, each time after a proof that it never arrived."""
+        """How often the Set may be sent, again only after a proof that it never arrived: 1, but one more than
+        ``Timing.retries`` in what a carrier makes (apply, undo) and in a rollout of M_Keys."""
         ...
 
     @property
     def is_alone(self) -> bool:
-        """Whether it is the only Set of its port: it waits for no other, and that the node did not answer another SMP
-        does not hold it back."""
+        """Whether it is the only Set of its port. Then it waits for no other, and is sent although its
+        node did not answer another SMP."""
         ...
 
     @property
@@ -94,9 +95,10 @@ class PendingSet:
 
     ``before``: the attribute as it was read; ``after``: what is sent; ``read_at``: when it was read. ``entries``: its
     records in the journal, of which the last one counts. ``sent``: how often the Set left. ``answer``: the error that
-    came in answer to it, None for success. ``error``: why the change is not made; None when it is proven, or was never
-    begun. ``is_silent``: because the port answers nothing any more, so that it may be made. ``has_failed``: it did not
-    answer, or failed, at least once; ``was_asked_again``: it was silent after its Set, and is asked again.
+    came in answer to it, such as NoReply; None for success. ``error``: why the change is not made; None when it is
+    proven, or was never begun. ``is_silent``: the port did not answer after its Set, so that the change may be made all
+    the same. ``has_failed``: it did not answer, or failed, at least once; ``was_asked_again``: it was silent after its
+    Set, and is asked again.
     """
 
     __slots__ = (

@@ -202,6 +202,8 @@ class Writer:
             plan.perform(self, operation)
 
     def _look_at_links(self, plan: Planned) -> None:
+        """Raise Refused where a link to a port of *plan* changed since it was read, NoReply where one cannot be
+        examined and *plan* does not leave out such ports itself."""
         wrong = self.changed_links(plan.ports())
         changed = {port: why for port, why in wrong.items() if self.fabric.has_changed(port)}
         if wrong and not changed and not plan.looks_itself:

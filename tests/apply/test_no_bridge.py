@@ -28,6 +28,7 @@ from tests.apply.applying import apply, opened, state_of
 from tests.apply.lab import ALL, Lab, key_of, valid
 from tests.fabricsim import writer
 from tests.plan.plans import Table, entries, packed, tables
+from tests.sample import SOAK
 from tests.spy import at_sets, spy
 
 OVERRIDES = ("index-0", "index-move", "default-pkey", "enforce-blind")
@@ -101,7 +102,7 @@ def prepared(tables: dict[int, Table], enforce: str, capacity: int) -> Lab:
 
 
 @given(fabrics(), st.sampled_from([None, 1, 2]))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60 if SOAK else 25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_after_every_set_no_lasting_pair_is_cut_and_no_strangers_are_joined(
     case: tuple[dict[int, Table], dict[int, Table], str, str, int], first: int | None
 ) -> None:
@@ -405,7 +406,7 @@ def torn(draw: st.DrawFn) -> tuple[Lab, PartitionPlan]:
 
 
 @given(torn())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60 if SOAK else 25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_after_every_set_on_a_torn_fabric_nobody_is_cut_or_joined(case: tuple[Lab, PartitionPlan]) -> None:
     lab, plan = case
     assume(plan.pending)

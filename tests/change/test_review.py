@@ -13,6 +13,7 @@ from ibkeys.change.enforce import plan_enforce
 from ibkeys.change.pkeys import plan_add, plan_remove, plan_set
 from ibkeys.cli.secrets import read_m_key
 from ibkeys.client.address import LidAddress
+from ibkeys.discovery.keyring import KeyRing
 from ibkeys.errors import AddressError, MKeyNeeded, Refused, SendRefused, UsageError
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PKey
@@ -110,12 +111,18 @@ def test_enforcement_asks_the_far_end_with_its_own_key() -> None:
     assert violations(net) == 0
 
 
+def ring_with_two_keys(net: Any, name: str, current: MKey, other: MKey, confirmed: bool) -> KeyRing:
+    """Return a ring that has two keys of one port. *confirmed*: no change of the current one was begun since."""
+    ring, guid = ring_for(net, name), net.port(name, 1).guid
+    ring.by_guid[guid], ring.spares[guid] = current, (other,)
+    ring.confirmed = frozenset({guid} if confirmed else ())
+    return ring
+
+
 def test_an_unconfirmed_key_is_found_by_turns_and_said_so() -> None:
     net = at_level(2, KEY)
     with tool(net) as fabric:
-        fabric.ring = ring_for(net, NAME)
-        guid = net.port(NAME, 1).guid
-        fabric.ring.by_guid[guid], fabric.ring.spares[guid] = WRONG, (KEY,)
+        fabric.ring = ring_with_two_keys(net, NAME, WRONG, KEY, confirmed=False)
         found = fabric.sweep()
     assert len(found.nodes) == 8
     assert any("never confirmed" in note for note in found.notes)
@@ -126,10 +133,7 @@ def test_an_unconfirmed_key_is_found_by_turns_and_said_so() -> None:
 def test_a_lost_packet_fetches_no_former_key(name: str) -> None:
     net = at_level(2, KEY, name=name)
     with tool(net) as fabric:
-        fabric.ring = ring_for(net, name)
-        guid = net.port(name, 1).guid
-        fabric.ring.by_guid[guid], fabric.ring.spares[guid] = KEY, (WRONG,)
-        fabric.ring.confirmed = frozenset({guid})
+        fabric.ring = ring_with_two_keys(net, name, KEY, WRONG, confirmed=True)
         net.faults.lose_next("reply", node=net.node(name), method=Method.GET)
         found = fabric.sweep()
     assert len(found.nodes) == 8
@@ -140,10 +144,7 @@ def test_a_lost_packet_fetches_no_former_key(name: str) -> None:
 def test_a_former_key_is_found_after_the_confirmed_one_had_its_attempts() -> None:
     net = at_level(2, KEY)
     with tool(net) as fabric:
-        fabric.ring = ring_for(net, NAME)
-        guid = net.port(NAME, 1).guid
-        fabric.ring.by_guid[guid], fabric.ring.spares[guid] = WRONG, (KEY,)
-        fabric.ring.confirmed = frozenset({guid})
+        fabric.ring = ring_with_two_keys(net, NAME, WRONG, KEY, confirmed=True)
         found = fabric.sweep()
     assert len(found.nodes) == 8
     assert any("not the one that was confirmed last; 3 SMPs" in note for note in found.notes)

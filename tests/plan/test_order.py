@@ -19,6 +19,7 @@ from ibkeys.plan.order import EnforcementStep, Step, TableStep, grow, order, ord
 from ibkeys.plan.stages import stages_of
 from tests.plan import plans
 from tests.plan.plans import Table, chain, change, entries, host, leaf, may_talk, packed, pairs_of, plan
+from tests.sample import SOAK
 
 
 def names(*tables: TableChange) -> list[str]:
@@ -189,7 +190,7 @@ def test_index_moves_are_those_of_partitions() -> None:
 
 
 @given(plans.chains(), st.randoms(use_true_random=False))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600 if SOAK else 200, deadline=None)
 def test_no_pair_is_cut_that_may_talk_before_and_after_and_none_joined_that_may_not(
     found: list[tuple[TableChange, TableChange]], random: object
 ) -> None:
@@ -408,7 +409,7 @@ def test_a_table_loses_what_the_other_one_of_its_link_gets_before_that_gets_it()
 
 
 @given(walks(), st.randoms(use_true_random=False))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600 if SOAK else 200, deadline=None)
 def test_neither_gap_nor_bridge_where_leaf_ports_do_not_mirror_and_enforcement_goes_on_and_off(
     walk: Walk, random: Random
 ) -> None:

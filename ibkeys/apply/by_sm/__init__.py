@@ -1,1 +1,1 @@
-"""What every carrier through a subnet manager does alike: what is wanted, steps, prediction, the wire, the journal."""
+"""What every carrier through a subnet manager does alike: what is wanted, steps, prediction, watch, the journal."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -11,12 +11,11 @@ from typing import Protocol
 from ibkeys.apply.by_sm.images import images_as_found, images_of
 from ibkeys.apply.by_sm.steps import PolicyStep, Prediction
 from ibkeys.apply.by_sm.watch import Watched
-from ibkeys.apply.carrier import Carried, OnStep, Written
+from ibkeys.apply.carrier import Assignment, Carried, Written
 from ibkeys.change.clock import Clock
 from ibkeys.change.wanted import Entries
 from ibkeys.change.writer import way_on
 from ibkeys.errors import FileChanged, IbkeysError, Refused
-from ibkeys.plan.order import Phase
 from ibkeys.printable import named
 from ibkeys.store.journal import Entry, FileEntry, Operation
 from ibkeys.topology.port_id import PortId, PortKey
@@ -34,26 +33,22 @@ class SteppedCourse(Protocol):
 
 @dataclass(slots=True)
 class SteppedRun(ABC):
-    """One run over the steps of a course. ``phases``: what each step changes, port by port; ``check``: called often,
-    raises to stop; ``wait``: seconds without progress after which a step is given up."""
+    """One run over the steps of a course. ``wait``: seconds without progress after which a step is given up."""
 
     course: SteppedCourse
     prediction: Prediction
-    phases: Sequence[Phase]
-    operation: Operation
+    assignment: Assignment
     clock: Clock
     wait: float
-    check: Callable[[], None]
-    progress: OnStep | None
     carried: Carried = field(default_factory=Carried, kw_only=True)
 
     def make_steps(self) -> bool:
         """Make the steps, and return whether all are made. Raises what stops it."""
         targets = self.prediction.survey.targets
-        for number, (step, phase) in enumerate(zip(self.course.steps, self.phases, strict=True)):
-            self.check()
+        for number, (step, phase) in enumerate(zip(self.course.steps, self.assignment.change.phases, strict=True)):
+            self.assignment.check()
             before = self.course.before(number)
-            entries = self.operation.record_all(images_of(phase, targets, before, step.tables))
+            entries = self.assignment.operation.record_all(images_of(phase, targets, before, step.tables))
             if not self.make_step(number, entries):
                 return False
         return True
@@ -61,7 +56,7 @@ class SteppedRun(ABC):
     def note_written(self, bits_of: Callable[[PortId], Mapping[str, int]]) -> None:
         """Note what the changed ports hold. *bits_of*: the fields of PortInfo that the steps set at a port."""
         targets = self.prediction.survey.targets
-        for phase in self.phases:
+        for phase in self.assignment.change.phases:
             for each in phase.steps:
                 key, target = each.port.key, targets[each.port.key]
                 if key not in self.carried.failed:
@@ -76,7 +71,7 @@ class SteppedRun(ABC):
 
     def report_of(self, step: PolicyStep) -> Callable[[int, int], None]:
         """Return the function that is called with the progress of a step."""
-        progress = self.progress
+        progress = self.assignment.progress
         return (lambda done, whole: None) if progress is None else lambda done, whole: progress(step.name, done, whole)
 
     def settle(self, number: int, entries: list[Entry], written: list[FileEntry], seen: Watched) -> None:
@@ -84,8 +79,8 @@ class SteppedRun(ABC):
         self._note_silent(seen, is_last=number == len(self.course.steps) - 1)
         step, targets = self.course.steps[number], self.prediction.survey.targets
         late = images_as_found(step.tables, self.course.before(number), targets, self._counts)
-        entries += self.operation.record_all(late)
-        self.operation.record_all((), done=entries)
+        entries += self.assignment.operation.record_all(late)
+        self.assignment.operation.record_all((), done=entries)
         for entry in written:
             entry.done()
         # What comes next begins at what is there.

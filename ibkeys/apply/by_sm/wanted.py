@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ibkeys.apply.by_sm.steps import Prediction
-from ibkeys.apply.remaining import Former, Remaining
+from ibkeys.apply.former import Former
+from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
 from ibkeys.plan.model import PartitionPlan

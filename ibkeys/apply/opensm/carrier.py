@@ -8,21 +8,22 @@ meantime. Source: osm_state_mgr.c, osm_pkey_mgr.c, osm_prtn_config.c; a running 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ibkeys.apply.by_sm.settings import Settings
 from ibkeys.apply.by_sm.stepped_run import stale, stopped_by
 from ibkeys.apply.by_sm.steps import PolicyStep, Prediction, expectations, phase_of
 from ibkeys.apply.by_sm.watch import Watch
-from ibkeys.apply.carrier import IN_ONE_STEP, Carried, FabricChange, Failed, OnStep
+from ibkeys.apply.carrier import IN_ONE_STEP, Assignment, Carried, FabricChange, Failed
+from ibkeys.apply.former import Former
 from ibkeys.apply.opensm.course import Course, Planning, parsed
 from ibkeys.apply.opensm.guards import KEPT_GUARDS, Guards
 from ibkeys.apply.opensm.interlocks import set_aside
 from ibkeys.apply.opensm.policy_files import FileKey, PolicyFile, Way, distinct, steps_back, ways_in
 from ibkeys.apply.opensm.run import Run
 from ibkeys.apply.opensm.site import Site, find_site
-from ibkeys.apply.remaining import Former, Remaining
+from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey, look_at_all, read_again
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.consent import Objection
@@ -139,17 +140,15 @@ class OpensmCarrier:
         """End the guards."""
         return self._guards.end(confirmed)
 
-    def carry_out(
-        self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: OnStep | None
-    ) -> Carried:
+    def carry_out(self, assignment: Assignment) -> Carried:
         """Give OpenSM one policy after the other, each verified on the ports before the next."""
-        way, wait = (self._course, self._prediction, change.phases), self._settings.wait
-        run = Run(*way, operation, self._clock, wait, check, progress, self._site, self._guards)
-        with stopped_by(run.carried, operation):
-            run.carried.notes += self._clean_up(operation)
+        wait = self._settings.wait
+        run = Run(self._course, self._prediction, assignment, self._clock, wait, self._site, self._guards)
+        with stopped_by(run.carried, assignment.operation):
+            run.carried.notes += self._clean_up(assignment.operation)
             run.make()
             if run.fell_back:
-                self._go_back_from_fallback(operation, run.carried)
+                self._go_back_from_fallback(assignment.operation, run.carried)
         return run.carried
 
     def _clean_up(self, operation: Operation) -> Iterator[str]:

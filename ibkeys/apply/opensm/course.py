@@ -13,6 +13,7 @@ from ibkeys.apply.by_sm.settings import Settings
 from ibkeys.apply.by_sm.stepped_run import stale
 from ibkeys.apply.by_sm.steps import PolicyStep, Prediction, partitions_in, unused_partition
 from ibkeys.apply.by_sm.wanted import enforcement_of, former_enforcement, goal_of, tables_to
+from ibkeys.apply.former import Former
 from ibkeys.apply.opensm.interlocks import (
     drift_of,
     objections_to_edits,
@@ -23,7 +24,7 @@ from ibkeys.apply.opensm.interlocks import (
 )
 from ibkeys.apply.opensm.policy_files import FileKey, PolicyFile, Way, steps_back, ways_in
 from ibkeys.apply.opensm.site import Site, policy_for
-from ibkeys.apply.remaining import Former, Remaining
+from ibkeys.apply.remaining import Remaining
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.file_owners import objections_to_owners
 from ibkeys.change.wanted import EnforcementChange, Entries
@@ -263,8 +264,9 @@ class Planning:
         other ones than now."""
         for key, target in self.prediction.survey.targets.items():
             had, gets = {*target.table.values()}, {*end[key].values()}
-            if key in former.values:
-                had = {PKey(value) for value in former.values[key].values() if value & PARTITION_MASK}
+            table = former.tables.get(key)
+            if table is not None and table.overwritten:
+                had = {PKey(value) for value in table.values.values() if value & PARTITION_MASK}
             if had != gets:
                 texts = [named(sorted(keys)) or "none" for keys in (had, gets)]
                 yield f"{target.id}: {texts[1]} instead of {texts[0]}"

@@ -113,7 +113,7 @@ def where_it_is(file: PolicyFile, way: Way) -> int:
             return number
     raise FileChanged(
         f"{file.name}: is not what that operation wrote: it has since been "
-        "{'removed' if file.seen.data is None else 'changed'}; it is left unchanged",
+        f"{'removed' if file.seen.data is None else 'changed'}; it is left unchanged",
         difference(way[-1], file.seen.data, WITHOUT_KEYS),
     )
 

@@ -34,14 +34,14 @@ class Run(SteppedRun):
             self.note_written(self._bits_of)
 
     def make_step(self, number: int, entries: list[Entry]) -> bool:
-        """Give OpenSM the policy of a step, and wait for the wire."""
+        """Give OpenSM the policy of a step, and wait until the ports are as predicted."""
         written = self._give(number)
         seen = self._watch(number)
         self.fell_back = seen.fell_back
         if self.fell_back:
             return False
         if seen.wrong:
-            self._stop(seen, entries, self.phases[number])
+            self._stop(seen, entries, self.assignment.change.phases[number])
             return False
         self.settle(number, entries, written, seen)
         return True
@@ -52,7 +52,7 @@ class Run(SteppedRun):
         self.guards.written(self.course.contents[number])
         written = []
         for file in self.course.files:
-            entry = file.put(self.operation, self.course.contents[number][file.key])
+            entry = file.put(self.assignment.operation, self.course.contents[number][file.key])
             if entry is not None:
                 written.append(entry)
         self._tell()
@@ -76,7 +76,9 @@ class Run(SteppedRun):
         step, survey = self.course.steps[number], self.prediction.survey
         expected = expectations(step, self.course.before(number), self.course.bits(number), self.prediction)
         watch = Watch(self.site.writer, survey.targets, self.clock, self._look_around, self.report_of(step))
-        seen = watch.until(expected, list({each.port.key: None for each in self.phases[number].steps}), self.wait)
+        seen = watch.until(
+            expected, list({each.port.key: None for each in self.assignment.change.phases[number].steps}), self.wait
+        )
         if seen.wrong and not seen.fell_back:
             self._tell()
             seen = watch.until(expected, [*seen.wrong, *seen.silent], self.wait)
@@ -84,7 +86,7 @@ class Run(SteppedRun):
 
     def _look_around(self) -> None:
         """Stop where the user asks for it, or where there is no OpenSM any more that could come nearer."""
-        self.check()
+        self.assignment.check()
         self.site.verify_process()
         self.guards.alive()
 
@@ -96,7 +98,7 @@ class Run(SteppedRun):
         for key, text in seen.wrong.items():
             self.carried.failed[key] = NotStored(f"{text} ({why})")
         self.carried.failed.update(seen.silent)
-        self.operation.record_all((), failed=entries)
+        self.assignment.operation.record_all((), failed=entries)
         self.carried.stopped = phase
 
     def _bits_of(self, port: PortId) -> dict[str, int]:

@@ -8,16 +8,17 @@ Source: NVIDIA UFM REST guide; facts of UFM. No real UFM was reachable when this
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from ibkeys.apply.by_sm.settings import Settings
 from ibkeys.apply.by_sm.stepped_run import stopped_by
 from ibkeys.apply.by_sm.steps import Prediction, phase_of
-from ibkeys.apply.carrier import IN_ONE_STEP, Carried, FabricChange, Failed, NobodyElsewhere, OnStep
+from ibkeys.apply.carrier import IN_ONE_STEP, Assignment, Carried, FabricChange, Failed, NobodyElsewhere
+from ibkeys.apply.former import Former
 from ibkeys.apply.going_back import go_back_by_plan
-from ibkeys.apply.remaining import Former, Remaining
+from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey, look_at_all
 from ibkeys.apply.ufm.course import Planning, UfmCourse
 from ibkeys.apply.ufm.run import Run
@@ -123,13 +124,11 @@ class UfmCarrier(NobodyElsewhere):
 
     # --- making it ---------------------------------------------------------------------------------------------------
 
-    def carry_out(
-        self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: OnStep | None
-    ) -> Carried:
+    def carry_out(self, assignment: Assignment) -> Carried:
         """Make one step after the other, each verified on the ports before the next."""
-        way, wait = (self._course, self._prediction, change.phases), self._settings.wait
-        run = Run(*way, operation, self._clock, wait, check, progress, self._writer, self._ufm)
-        with stopped_by(run.carried, operation):
+        wait = self._settings.wait
+        run = Run(self._course, self._prediction, assignment, self._clock, wait, self._writer, self._ufm)
+        with stopped_by(run.carried, assignment.operation):
             run.make()
         return run.carried
 

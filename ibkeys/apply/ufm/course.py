@@ -15,7 +15,8 @@ from ibkeys.apply.by_sm.breaks import breaks_of
 from ibkeys.apply.by_sm.settings import Settings
 from ibkeys.apply.by_sm.steps import PolicyStep, Prediction
 from ibkeys.apply.by_sm.wanted import enforcement_of, goal_of
-from ibkeys.apply.remaining import Former, Remaining
+from ibkeys.apply.former import Former
+from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.ufm.stored import Flags, Stored, Words, changes_in, differing, flags_in, with_changes
 from ibkeys.change.consent import Objection
 from ibkeys.change.wanted import Entries

@@ -38,14 +38,14 @@ class Run(SteppedRun):
             self.note_written(lambda port: {})
 
     def make_step(self, number: int, entries: list[Entry]) -> bool:
-        """Change the partitions of a step in UFM, and wait for the wire."""
+        """Change the partitions of a step in UFM, and wait until the ports are as predicted."""
         written, lost = self._ask_for(number)
         if lost:
-            self._stop(lost, entries, self.phases[number])
+            self._stop(lost, entries, self.assignment.change.phases[number])
             return False
         seen = self._watch(number)
         if seen.wrong:
-            self._stop_at_wire(seen, entries, self.phases[number])
+            self._stop_at_ports(seen, entries, self.assignment.change.phases[number])
             return False
         self.settle(number, entries, written, seen)
         return True
@@ -61,7 +61,7 @@ class Run(SteppedRun):
             if not calls:
                 continue
             stored = self._verify(base)
-            entry = self.operation.record_file(stored.image(self.ufm.url, words))
+            entry = self.assignment.operation.record_file(stored.image(self.ufm.url, words))
             written.append(entry)
             for at, call in enumerate(calls):
                 self._make(call, entry, is_first=at == 0)
@@ -108,7 +108,7 @@ class Run(SteppedRun):
             return
         patience = ProgressTimeout(self.clock, self.wait)
         while True:
-            self.check()
+            self.assignment.check()
             found = self.ufm.job(job)
             if found.state == "done":
                 return
@@ -130,7 +130,7 @@ class Run(SteppedRun):
             lost = self._lost(base, words, entry)
             if not lost or not patience.lasts(1):
                 return entry, lost
-            self.check()
+            self.assignment.check()
 
     def _note_lost_settings(self, stored: Stored, entry: UfmPartition | None) -> None:
         """Tell what UFM lost of a partition besides its members: no call carries all of it."""
@@ -158,24 +158,26 @@ class Run(SteppedRun):
             lost[key] = f"{lost[key]}; {text}" if key in lost else text
         return lost
 
-    # --- the wire ----------------------------------------------------------------------------------------------------
+    # --- the ports ---------------------------------------------------------------------------------------------------
 
     def _watch(self, number: int) -> Watched:
         """Return the final state of the ports."""
         step, survey = self.course.steps[number], self.prediction.survey
         expected = expectations(step, self.course.before(number), (), self.prediction)
-        watch = Watch(self.writer, survey.targets, self.clock, self.check, self.report_of(step))
-        return watch.until(expected, list({each.port.key: None for each in self.phases[number].steps}), self.wait)
+        watch = Watch(self.writer, survey.targets, self.clock, self.assignment.check, self.report_of(step))
+        return watch.until(
+            expected, list({each.port.key: None for each in self.assignment.change.phases[number].steps}), self.wait
+        )
 
     # --- how a step ended --------------------------------------------------------------------------------------------
 
-    def _stop_at_wire(self, seen: Watched, entries: list[Entry], phase: Phase) -> None:
+    def _stop_at_ports(self, seen: Watched, entries: list[Entry], phase: Phase) -> None:
         why = f"{self.wait:g} s without progress, although UFM has stored it"
         wrong: dict[PortKey | None, str] = {key: f"{text} ({why})" for key, text in seen.wrong.items()}
         if seen.fell_back:
             self.carried.notes.append(
                 "most ports became full members of the default partition, as happens when OpenSM accepts "
-                f"no policy: run `ibkeys undo {self.operation.id}`, and check UFM's log"
+                f"no policy: run `ibkeys undo {self.assignment.operation.id}`, and check UFM's log"
             )
         else:
             self.carried.notes.append(
@@ -190,7 +192,7 @@ class Run(SteppedRun):
         for key, text in wrong.items():
             if key is not None:
                 self.carried.failed[key] = NotStored(text)
-        self.operation.record_all((), failed=entries)
+        self.assignment.operation.record_all((), failed=entries)
         self.carried.stopped = phase
         if None in wrong and len(wrong) == 1:
             raise NotStored(wrong[None])

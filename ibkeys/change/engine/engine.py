@@ -1,4 +1,4 @@
-"""What is in change at the moment, what goes on disk when, and who is asked again."""
+"""The order of all changes: which are begun, what goes to disk when, and who is asked again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ibkeys.errors import IbkeysError, MadStatusError, NoReply, StoreError
 from ibkeys.store.journal import Entry, Image, Operation
 
 IN_CHANGE: Final = 256
-"""Most Sets that are in change at once, unless the command says otherwise."""
+"""Most Sets that are begun and not ended, unless the command says otherwise."""
 WORTH_A_SYNC: Final = 64
 """So many Sets that wait for a sync do not wait for others that are about to."""
 
@@ -63,16 +63,22 @@ class Engine:
         self._hooks = hooks or EngineHooks()
         self._most = in_change
         self._looks_twice = looks_twice
+        # A group is all Sets of one port. Not begun:
         self._queue: deque[list[PendingSet]] = deque()
+        # Begun: how many have not ended; those that wait for the next sync, before the Set and after the proof.
         self._in_change = 0
         self._ready: list[PendingSet] = []
         self._ended: list[PendingSet] = []
+        # For the end, where *looks_twice*: not read, and silent after their Set.
         self._unread: list[list[PendingSet]] = []
         self._silent: list[PendingSet] = []
+        # For the next run, because an SMP was not sent to a node that had missed another one: when the port was to be
+        # read, to be set, or to be proven. And the nodes that have answered after a Set since, by id.
         self._unasked: list[tuple[list[PendingSet], IbkeysError]] = []
         self._unsent: list[PendingSet] = []
         self._unproven: list[PendingSet] = []
         self._answering: set[int] = set()
+        # What is raised when all that was sent is proven.
         self._problem: BaseException | None = None
         self.is_stopped = False
 
@@ -106,6 +112,7 @@ class Engine:
         self._problem = self._problem or error
 
     def _run(self, tasks: Iterable[Task]) -> None:
+        """Run *tasks* and the queue to their end, and again for what was not sent."""
         self._client.run(tasks, self._between)
         while self._is_unfinished:
             self._client.run(self._send_again(), self._between)
@@ -116,7 +123,8 @@ class Engine:
         return bool(waits or (self._queue and not self.is_stopped))
 
     def _send_again(self) -> list[Task]:
-        """Return the tasks of Sets that were never sent and whose node has answered since."""
+        """Return the tasks that go on where an SMP was not sent: all proofs, and the Sets of a node that has answered
+        since. The other Sets end."""
         answering, self._answering = self._answering, set()
         unproven, self._unproven = self._unproven, []
         unasked, self._unasked = self._unasked, []
@@ -152,6 +160,7 @@ class Engine:
     # --- what is done between the arrival of replies and the next SMPs -----------------------------------------------
 
     def _between(self) -> None:
+        """Called by the client when all that has arrived is with its task: sync, and begin what there is room for."""
         try:
             self._hooks.check()
         except (KeyboardInterrupt, IbkeysError) as error:
@@ -251,6 +260,7 @@ class Engine:
             self._judge(each, proof)
 
     def _judge(self, each: PendingSet, proof: Proof) -> None:
+        """Decide by what was read back: ended, to be asked again, or to be set in its other form."""
         each.is_silent, each.error = proof.is_silent, proof.error
         if not proof.is_silent:
             self._answering.add(id(each.target.port.node))

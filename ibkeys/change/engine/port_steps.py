@@ -67,7 +67,7 @@ class PortSteps:
             raise Objection("stale", f"{message}; somebody else is writing this port").refusal()
 
     def set_and_prove(self, each: PendingSet) -> Task:
-        """Task: set and prove; set again only where a read proved that the Set never arrived.
+        """Task: set and prove; set again only where a read proved that the Set never arrived, and the edit allows it.
 
         Return the `Proof`, None where the Set was not sent. ``each.answer`` is what came in answer to it.
         """
@@ -75,12 +75,12 @@ class PortSteps:
         for _ in range(each.edit.at_most):
             each.answer = yield from self._set(each)
             if isinstance(each.answer, NoReply) and not each.answer.attempts:
-                return None
+                return None  # no attempt was made, because its node had missed another SMP
             each.sent += 1
             proof = yield from each.edit.prove(self._client, each)
             if not proof.never_arrived:
                 break
-            each.read_at = self._now()
+            each.read_at = self._now()  # the proof has read that it is still as before
         return proof
 
     def _set(self, each: PendingSet) -> Task:
@@ -95,7 +95,7 @@ class PortSteps:
                 edit.attribute,
                 edit.modifier,
                 target.handle.route,
-                node=_asked(each),
+                node=_node_for_scheduler(each),
                 m_key=target.m_key,
                 data=each.after,
                 retries=0,
@@ -108,9 +108,9 @@ class PortSteps:
         return self._request(each, each.edit.attribute, each.edit.modifier)
 
     def _request(self, each: PendingSet, attribute: type[Attribute], modifier: int) -> Request:
-        target = each.target
+        target, node = each.target, _node_for_scheduler(each)
         route = target.handle.route
-        return self._client.request(Method.GET, attribute, modifier, route, node=_asked(each), m_key=target.m_key)
+        return self._client.request(Method.GET, attribute, modifier, route, node=node, m_key=target.m_key)
 
     def _now(self) -> float:
         return self._writer.fabric.umad.now()
@@ -121,6 +121,7 @@ def was_not_asked(error: IbkeysError | None, each: PendingSet) -> bool:
     return isinstance(error, NoReply) and not error.attempts and not each.edit.is_alone
 
 
-def _asked(each: PendingSet) -> object:
-    """Return the name under which the scheduler knows who is asked: one that stands alone has a name of its own."""
+def _node_for_scheduler(each: PendingSet) -> object:
+    """Return who is asked, for the scheduler, which sends nothing more to a node that missed an SMP. An edit with
+    ``is_alone`` gets an object of its own, so that what another SMP to its node missed does not hold it back."""
     return object() if each.edit.is_alone else each.target.port.node

@@ -253,7 +253,7 @@ def first_keys_at_level_0(who: str) -> Question:
     """Return the question for a first key that a port at level 0 gets, where nobody said which level."""
     return Question(
         f"{who} at level 0: everyone who reads the port sees the new M_Key, and anyone who has the key "
-        f"may change the port (--protect 2 --lease 60 closes it)",
+        "may change the port (--protect 2 --lease 60 closes it)",
         "--protect 0",
     )
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from ibkeys.apply.opensm.interlocks import objections_to_standbys
-from ibkeys.apply.opensm.policy_files import PolicyFile, distinct
+from ibkeys.apply.opensm.policy_files import PolicyFile, distinct, where_it_is
+from ibkeys.errors import FileChanged
 from ibkeys.host.replacing.seen import FoundFile, Metadata, SeenFile
 from tests.apply.opensm.madeup import POLICY
 
@@ -32,3 +35,11 @@ def test_a_policy_that_two_hosts_have_from_one_server_is_one_file() -> None:
     assert distinct([file("sm2", 7), master]) == [master]
     for other in (file("sm2", 8), file("sm2", 7, b"another"), file("", 7)):
         assert distinct([other, master]) == [other, master]
+
+
+@pytest.mark.parametrize(("data", "what"), [(None, "removed"), (b"theirs", "changed")])
+def test_a_file_that_is_at_no_step_is_said_to_be_removed_or_changed(data: bytes | None, what: str) -> None:
+    found = FoundFile(data, Metadata(0o644, 0, 0), 1, 1, 1, 1) if data is not None else None
+    file = PolicyFile(cast(Any, SimpleNamespace(name="")), POLICY, SeenFile(POLICY, found))
+    with pytest.raises(FileChanged, match=f"it has since been {what}; it is left unchanged"):
+        where_it_is(file, (b"before", b"after"))

@@ -1,0 +1,158 @@
+"""What an operation overwrote, as the journal has it, and what may be there now: what an undo begins with."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from ibkeys.errors import UsageError
+from ibkeys.keys.pkey import PARTITION_MASK, PKey
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.const import P_KEYS_PER_BLOCK
+from ibkeys.store.journal import Entry, FileImage, Image, Journal, OperationRecord
+from ibkeys.topology.enforcement import Enforcement
+from ibkeys.topology.port_id import PortKey
+
+_BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")
+BITS: Final = ("partition_enforcement_inbound", "partition_enforcement_outbound")
+"""The fields of PortInfo that can be restored."""
+
+
+@dataclass(slots=True)
+class FormerTable:
+    """What an operation overwrote in one P_Key table, and what it may have left there.
+
+    Blocks stay the 64 bytes that they are: an operation writes up to 80,000 tables, and a number for each entry would
+    take ten times as much memory. ``overwritten``: number of a block → what was there before the first Set;
+    ``images``: number of a block → all that any Set read or sent, each once.
+    """
+
+    overwritten: dict[int, bytes] = field(default_factory=dict)
+    images: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
+
+    @property
+    def values(self) -> dict[int, int]:
+        """Index → what was there before the first Set, also of an empty entry: 0 or 0x8000."""
+        return {
+            index: value
+            for number, block in self.overwritten.items()
+            for index, value in enumerate(_BLOCK.unpack(block), number * P_KEYS_PER_BLOCK)
+        }
+
+    @property
+    def written(self) -> dict[int, frozenset[int]]:
+        """Index → what any Set read there or may have left, 0 for an empty entry."""
+        found = {}
+        for number, images in self.images.items():
+            each = zip(*map(_BLOCK.unpack, images), strict=True)
+            for index, values in enumerate(each, number * P_KEYS_PER_BLOCK):
+                found[index] = frozenset(map(valid_or_0, values))
+        return found
+
+    def remember(self, image: Image) -> None:
+        """Note what a Set read and sent."""
+        number = image.attribute_modifier & 0xFFFF
+        known = self.images.get(number, ())
+        self.images[number] = tuple(dict.fromkeys((*known, image.before, image.after)))
+
+    def remember_own(self, image: Image) -> None:
+        """Note a Set of the operation itself."""
+        self.overwritten.setdefault(image.attribute_modifier & 0xFFFF, image.before)
+        self.remember(image)
+
+
+@dataclass(slots=True)
+class Former:
+    """What an operation overwrote, and what it may have left: the P_Key tables and the enforcement bits by port.
+
+    ``changed``: which bits any Set of it changed, inbound and outbound; the others are not its own. ``files``: those
+    that it replaced, in that order.
+    """
+
+    tables: dict[PortKey, FormerTable] = field(default_factory=dict)
+    bits: dict[PortKey, Enforcement] = field(default_factory=dict)
+    changed: dict[PortKey, frozenset[str]] = field(default_factory=dict)
+    names: dict[PortKey, str] = field(default_factory=dict)
+    files: list[FileImage] = field(default_factory=list)
+    counters: int = 0
+
+    @property
+    def ports_of_tables(self) -> list[PortKey]:
+        """The ports that P_Keys can be restored to."""
+        return [key for key, table in self.tables.items() if table.overwritten]
+
+    @property
+    def ports(self) -> list[PortKey]:
+        """The ports that something can be restored to."""
+        return list(dict.fromkeys([*self.ports_of_tables, *self.bits]))
+
+    @property
+    def brought(self) -> set[tuple[PortKey, PKey]]:
+        """The P_Keys that the operation put into tables that had none of them: to take them away again removes none."""
+        return set(self._brought())
+
+    def _brought(self) -> Iterator[tuple[PortKey, PKey]]:
+        for key, table in self.tables.items():
+            had = set(table.values.values())
+            for value in {value for values in table.written.values() for value in values} - had - {0}:
+                yield key, PKey(value)
+
+
+def former_in(journal: Journal, record: OperationRecord) -> Former:
+    """Read from the journal what was there before the first Set of an operation, and what any Set may have left: of its
+    own, and of the operations that undid it, or that it undid.
+
+    Counters that were cleared cannot be restored, and are only counted. Raises UsageError for an operation that
+    changed M_Keys: they belong to the key store and its own commands; StoreError.
+    """
+    former = _former_of(record.command, journal.entries(record.id))
+    former.files = [entry.image for entry in journal.files(record.id) if entry.status != "failed"]
+    for relative in journal.relatives(record.id):
+        for entry in journal.entries(relative):
+            key = (entry.image.node_guid, entry.image.port)
+            if entry.image.attribute == "P_KeyTable":
+                former.tables.setdefault(key, FormerTable()).remember(entry.image)
+            else:
+                _remember_changed(former, key, entry.image)
+    return former
+
+
+def valid_or_0(value: int) -> int:
+    """Return the entry of a P_Key table, 0 for one without P_Key (0x0000 and 0x8000)."""
+    return value if value & PARTITION_MASK else 0
+
+
+def _former_of(command: str, entries: Iterable[Entry]) -> Former:
+    """As `former_in`, of the entries of one operation alone."""
+    former = Former()
+    for entry in entries:
+        image = entry.image
+        key = (image.node_guid, image.port)
+        former.names[key] = f"{image.node_desc!r} 0x{image.node_guid:016x} port {image.port}"
+        if image.attribute == "P_KeyTable":
+            former.tables.setdefault(key, FormerTable()).remember_own(image)
+        else:
+            _remember_bits(former, key, command, image)
+    return former
+
+
+def _remember_bits(former: Former, key: PortKey, command: str, image: Image) -> None:
+    before, after = PortInfo(image.before), PortInfo(image.after)
+    if _remember_changed(former, key, image) or key in former.bits:
+        former.bits.setdefault(key, Enforcement(*(bool(getattr(before, name)) for name in BITS)))
+    elif image.key_ref is None and any(getattr(after, f"{letter}_key_violations") == 0 for letter in "mpq"):
+        former.counters += 1
+    else:
+        raise UsageError(
+            f"{command} changed M_Key, ProtectBits or lease of {former.names[key]}; undo is for P_Keys and enforcement "
+            "only: restore them with mkey-set, the former key is in the key store"
+        )
+
+
+def _remember_changed(former: Former, key: PortKey, image: Image) -> bool:
+    before, after = PortInfo(image.before), PortInfo(image.after)
+    changed = frozenset(name for name in BITS if getattr(before, name) != getattr(after, name))
+    former.changed[key] = former.changed.get(key, frozenset()) | changed
+    return bool(changed)
