@@ -21,12 +21,20 @@ from ibkeys.hardware.checks import (
 from ibkeys.hardware.look import Look
 from ibkeys.hardware.programs import beside
 
-_SUBJECTS: Final = (host, nodes, answers, timing, counters, managers, class_keys, traps, virtual_ports)
-CHECKS: Final[tuple[Check, ...]] = (
-    *(each for subject in _SUBJECTS for each in subject.CHECKS),
-    *beside.CHECKS,
-    *left_out.CHECKS,
+_SUBJECTS: Final = (
+    host,
+    nodes,
+    answers,
+    timing,
+    counters,
+    managers,
+    class_keys,
+    traps,
+    virtual_ports,
+    beside,
+    left_out,
 )
+CHECKS: Final[tuple[Check, ...]] = tuple(each for subject in _SUBJECTS for each in subject.CHECKS)
 
 
 def all_findings(look: Look) -> Iterator[Finding]:
@@ -37,4 +45,4 @@ def all_findings(look: Look) -> Iterator[Finding]:
 
 def none_made(why: str) -> list[Finding]:
     """Return all checks as not made, for one reason."""
-    return [Finding(each.id, each.basis, each.assumed, not_checked(why)) for each in CHECKS]
+    return [each.found(not_checked(why)) for each in CHECKS]

@@ -53,19 +53,6 @@ def not_checked(why: str) -> Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """Something that is assumed of real devices. ``id``: subject and name, for programs. ``assumed``: in words.
-
-    ``look`` asks, and may raise IbkeysError: then the check was not made, and the error says why.
-    """
-
-    id: str
-    basis: Basis
-    assumed: str
-    look: Callable[[Look], Answer]
-
-
-@dataclass(frozen=True, slots=True)
 class Finding:
     """What became of one check."""
 
@@ -86,11 +73,28 @@ class Finding:
         }
 
 
-def check(id: str, basis: Basis, assumed: str) -> Callable[[Callable[[Look], Answer]], Check]:
-    """Return the decorator that makes a check of the function that looks."""
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Something that is assumed of real devices. ``id``: subject and name, for programs. ``assumed``: in words.
 
-    def declare(look: Callable[[Look], Answer]) -> Check:
-        return Check(id, basis, assumed, look)
+    ``ask`` asks the fabric and judges; it may raise IbkeysError: then the check was not made, and the error says why.
+    """
+
+    id: str
+    basis: Basis
+    assumed: str
+    ask: Callable[[Look], Answer]
+
+    def found(self, answer: Answer) -> Finding:
+        """Return the finding of this check that has *answer*."""
+        return Finding(self.id, self.basis, self.assumed, answer)
+
+
+def check(id: str, basis: Basis, assumed: str) -> Callable[[Callable[[Look], Answer]], Check]:
+    """Return the decorator that makes a check of the function that asks."""
+
+    def declare(ask: Callable[[Look], Answer]) -> Check:
+        return Check(id, basis, assumed, ask)
 
     return declare
 
@@ -98,7 +102,7 @@ def check(id: str, basis: Basis, assumed: str) -> Callable[[Callable[[Look], Ans
 def made(each: Check, look: Look) -> Finding:
     """Make one check. An IbkeysError becomes the reason why it was not made."""
     try:
-        answer = each.look(look)
+        answer = each.ask(look)
     except IbkeysError as error:
         answer = not_checked(str(error))
-    return Finding(each.id, each.basis, each.assumed, answer)
+    return each.found(answer)

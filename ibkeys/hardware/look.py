@@ -13,19 +13,19 @@ from ibkeys.fabric.live import Fabric
 from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.topology.model import Topology
-from ibkeys.topology.nodes import Port
+from ibkeys.topology.nodes import MKeyState, Port
 from ibkeys.umad.port import LocalCa
 
 _T = TypeVar("_T")
 
 
 class Look:
-    """One look at a fabric.
+    """One look at a fabric: what is read once and shared by all checks.
 
     *cas*: asks the host for its channel adapters, sends nothing. *sm_key*: what is shown to the SA, None for none.
     ``sweep_seconds``: how long the sweep took, by the clock of the port. ``shown_keys``: keys that somebody showed,
     which may stand nowhere in a report. ``is_silent``: the local port was asked already and did not answer, so it is
-    not asked again: it may count each time. What is read once is kept.
+    not asked again: it may count each time.
     """
 
     def __init__(self, fabric: Fabric, cas: Callable[[], Sequence[LocalCa]], sm_key: SMKey | None = None) -> None:
@@ -54,7 +54,7 @@ class Look:
     @property
     def own_is_protected(self) -> bool:
         """Whether the local port counts a Get without its M_Key: it has one, at level 2 or 3. Raises as `own`."""
-        return self.own.m_key_protect_bits >= 2 and self.handle.port.end_port.m_key_state != "zero"
+        return _counts_gets(self.own, self.handle.port.end_port.m_key_state)
 
     @property
     def found(self) -> Topology:
@@ -63,7 +63,7 @@ class Look:
         return self._once("sweep", self._sweep)
 
     def _sweep(self) -> Topology:
-        # a local port that does not answer is not asked again: each time may be counted
+        # this raises where the local port does not answer, so that a sweep does not ask it again: that may be counted
         if self.own_is_protected and not self._may_know_others():
             raise Unreachable(
                 "the local port has an M_Key at level 2 or 3, and no M_Key of another port is known: the next port "
@@ -82,7 +82,7 @@ class Look:
         return ring.ask_unproven or not all(key.is_zero for key in (ring.for_unknown_port, *others))
 
     def _once(self, what: str, read: Callable[[], _T]) -> _T:
-        """Return what *read* returns, or raise what it raises; it is called once."""
+        """Return what *read* returns, or raise what it raises; it is called once for each *what*."""
         if what not in self._kept:
             try:
                 self._kept[what] = read()
@@ -100,15 +100,25 @@ class Look:
         return self.fabric.sa(self.sm_key)
 
     @property
+    def swept_port(self) -> Port | None:
+        """The local port as the sweep found it, None where it did not. Raises as `found`."""
+        return self.found.nodes[0].ports.get(self.local.port)
+
+    @property
     def neighbour(self) -> Port | None:
         """The port at the other end of the local port's cable, None where none was found. Raises as `found`."""
-        own = self.found.nodes[0].ports.get(self.local.port)
+        own = self.swept_port
         return own.peer if own is not None else None
 
     @property
     def end_ports(self) -> list[Port]:
         """The end ports of the sweep whose PortInfo was read. Raises as `found`."""
         return [port for port in self.found.end_ports() if port.info is not None]
+
+    @property
+    def port_infos(self) -> list[PortInfo]:
+        """PortInfo of `end_ports`."""
+        return [info for port in self.end_ports if (info := port.port_info) is not None]
 
     def at_lid(self, lid: int) -> PortHandle:
         """Return a handle on the port at *lid*. Raises as `Fabric.find_port`, and for another port as `found`."""
@@ -129,6 +139,11 @@ class Look:
             return "some ports did not answer, and may have an M_Key at level 2 or 3"
         for port in self.end_ports:
             info = port.port_info
-            if info is not None and info.m_key_protect_bits >= 2 and port.m_key_state != "zero":
+            if info is not None and _counts_gets(info, port.m_key_state):
                 return "some ports have an M_Key at level 2 or 3"
         return ""
+
+
+def _counts_gets(info: PortInfo, m_key_state: MKeyState) -> bool:
+    """Whether a port counts a Get without its M_Key: it has one, at level 2 or 3."""
+    return info.m_key_protect_bits >= 2 and m_key_state != "zero"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,10 +49,10 @@ _HASHED: Final = (
 )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class Report:
     """What is reported of one look. ``look``: None where the local port could not be opened. ``host``: what doctor says
-    of this host, one mapping for each check."""
+    of this host, one mapping for each check. Whatever is shown or written of it is masked."""
 
     look: Look | None
     findings: Sequence[Finding]
@@ -63,21 +64,23 @@ class Report:
         counts = Counter(finding.answer.outcome for finding in self.findings)
         return {outcome: counts[outcome] for outcome in WORDS}
 
+    @cached_property
     def mask(self) -> Mask:
-        """Return the mask for everything that is shown or written. Raises StoreError as `known_keys`."""
+        """One for all: what another one hashes has another hash. Raises StoreError as `known_keys`."""
         keys = known_keys(self.look) if self.look is not None else KeyForms(())
         return Mask(keys, self.hashed, _names(self.look))
 
-    def masked_findings(self, mask: Mask) -> list[dict[str, Any]]:
-        """Return the findings as JSON has them; only what was read is masked, not the words of ibkeys."""
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """The findings as JSON has them; only what was read is masked, not the words of ibkeys. Raises as `mask`."""
         return [
-            {**row, "said": mask.text(row["said"]), "values": mask.document(row["values"])}
+            {**row, "said": self.mask.text(row["said"]), "values": self.mask.document(row["values"])}
             for row in (finding.to_json() for finding in self.findings)
         ]
 
-    def write(self, path: Path, mask: Mask) -> None:
-        """Write the archive. Raises FileError; what was at *path* stays then."""
-        findings = self.masked_findings(mask)
+    def write(self, path: Path) -> None:
+        """Write the archive. Raises FileError; what was at *path* stays then; and as `mask`."""
+        mask = self.mask
         document = {
             "schema": SCHEMA,
             "ibkeys": __version__,
@@ -87,11 +90,11 @@ class Report:
             "keys_looked_for": mask.keys.count,
             "short_keys": mask.keys.short,
             "summary": self.summary(),
-            "findings": findings,
+            "findings": self.rows,
         }
         contents = {
             "README.txt": _README.format(hashed=_HASHED[0] if self.hashed else _HASHED[1]).encode(),
-            "report.txt": "".join(line + "\n" for line in lines_of(findings)).encode("utf-8", "backslashreplace"),
+            "report.txt": "".join(line + "\n" for line in lines_of(self.rows)).encode("utf-8", "backslashreplace"),
             "report.json": as_json(document),
             "fabric.json": as_json(mask.document(self._fabric())),
             "host.json": as_json({"checks": mask.document(list(self.host))}),
@@ -106,7 +109,7 @@ class Report:
 
 
 def lines_of(findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield one line for each finding, as `Report.masked_findings` returns them, and where it differs another one that
+    """Yield one line for each finding, as `Report.rows` has them, and where it differs another one that
     says what was assumed."""
     width = max((len(row["id"]) for row in findings), default=0)
     for row in findings:

@@ -14,6 +14,7 @@ import pytest
 from ibkeys import files
 from ibkeys.errors import AccessDenied, NoReply
 from ibkeys.hardware.catalogue import CHECKS
+from ibkeys.hardware.check import differs
 from ibkeys.hardware.checks import left_out
 from ibkeys.hardware.loopback.putting_back import put_back
 from ibkeys.sim.subnet import Subnet
@@ -66,6 +67,16 @@ def test_on_a_terminal_a_check_is_one_line_that_fits(archive: Path) -> None:
     assert not any(line.endswith("...") for line in on_terminal(*words, "-v").out.splitlines()[start:])
 
 
+def test_where_no_port_is_opened_one_line_says_why(cli: Cli, archive: Path, tmp_path: Path) -> None:
+    words = ("doctor", "--backend", f"sim:{tmp_path / 'absent.net'}", "--report", archive)
+    result = cli(*words)
+    lines = result.out.splitlines()[-2:]
+    assert result.code == 1
+    assert lines[0].startswith(f"none of the {len(CHECKS)} checks was made: the local port was not opened: ")
+    assert lines[1] == f"No fabric was read: {archive} has only what is said above."
+    assert sum(line.startswith("not checked") for line in cli(*words, "-v").out.splitlines()) == len(CHECKS)
+
+
 def test_what_differs_is_whole_and_says_what_was_assumed(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def odd(net: Subnet) -> None:
         net.silence("node03 mlx4_0")
@@ -112,6 +123,15 @@ def test_a_local_port_that_does_not_answer_is_asked_once(cli: Cli, archive: Path
         assert net.port("node01 mlx4_0", 1).m_key_violations == 1
 
 
+@pytest.mark.parametrize(("id", "code"), [("smpquery.pkeys", 1), ("perfquery.counters", 1), ("nodes.index-0", 0)])
+def test_only_what_another_program_reads_otherwise_is_a_problem(
+    cli: Cli, archive: Path, monkeypatch: pytest.MonkeyPatch, id: str, code: int
+) -> None:
+    [each] = [each for each in CHECKS if each.id == id]
+    monkeypatch.setattr("ibkeys.hardware.catalogue.all_findings", lambda _: [each.found(differs("otherwise"))])
+    assert cli("doctor", "--report", archive, *FAST).code == code
+
+
 def test_hashes_are_shown_as_they_are_written(cli: Cli, archive: Path) -> None:
     result = cli("doctor", "--report", archive, "--hash-guids", "-f", "json", *FAST)
     assert json.loads(unpacked(archive)["report.json"])["hashed"] is True
@@ -127,6 +147,8 @@ def test_hashes_are_shown_as_they_are_written(cli: Cli, archive: Path) -> None:
         (LOOPBACK, "give --report FILE"),
         (("--report", "r.tar.gz", "--yes"), "belong to --write-loopback"),
         (("--force",), "belong to --write-loopback"),
+        (("--report", "-"), "name a file"),
+        (("--report", ""), "name a file"),
         (("--report", "r.tar.gz", "--write-loopback", "sim0/1,sim0/7", "--yes"), "this host has no port 'sim0/7'"),
     ],
 )

@@ -16,6 +16,7 @@ from ibkeys.hardware.report import Report
 from ibkeys.keys.smkey import SMKey
 from ibkeys.scripting import Fabric
 from ibkeys.umad.port import LocalPort, UmadPort
+from tests import documents
 
 
 def look_at(fabric: Fabric, sm_key: int | None = None) -> Look:
@@ -37,19 +38,24 @@ def answers(look: Look) -> dict[str, Answer]:
 
 def archived(look: Look, path: Path, hashed: bool = False) -> dict[str, bytes]:
     """Make a report of all checks, write it to *path*, and return the files in it."""
-    report = Report(look, list(all_findings(look)), hashed=hashed)
-    report.write(path, report.mask())
+    return written(Report(look, list(all_findings(look)), hashed=hashed), path)
+
+
+def written(report: Report, path: Path) -> dict[str, bytes]:
+    """Write *report* to *path*, and return the files in it."""
+    report.write(path)
     return unpacked(path)
 
 
 def unpacked(path: Path) -> dict[str, bytes]:
-    """Return the files of an archive, by name without the folder."""
+    """Return the files of an archive, by name without the folder; report.json is held against its schema."""
     found = {}
     with tarfile.open(fileobj=io.BytesIO(path.read_bytes()), mode="r:gz") as archive:
         for member in archive.getmembers():
             file = archive.extractfile(member)
             assert file is not None
             found[member.name.partition("/")[2]] = file.read()
+    documents.check(found.get("report.json", b"").decode())
     return found
 
 

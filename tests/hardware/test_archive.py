@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import errno
+import gzip
 import json
 import os
 import re
@@ -26,8 +27,9 @@ from ibkeys.keys.classkey import ClassKey
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.keys.keystore import KeyStore
+from tests import documents
 from tests.fabricsim import subnet, tool
-from tests.hardware.looking import archived, forms, held, look_at, unpacked
+from tests.hardware.looking import archived, forms, held, look_at, unpacked, written
 from tests.keyedsite import Site
 
 FILES = ["README.txt", "report.txt", "report.json", "fabric.json", "host.json"]
@@ -46,6 +48,15 @@ def test_no_key_of_a_protected_fabric_is_in_the_archive(tmp_path: Path) -> None:
     assert held(found, keys_of(site)) == []
     report = json.loads(found["report.json"])
     assert (report["schema"], report["keys_looked_for"], report["short_keys"]) == ("ibkeys.hardware/1", 9, 1)
+
+
+def test_a_report_is_as_its_schema_says_and_lacks_no_name(tmp_path: Path) -> None:
+    with tool(subnet("two-switch"), timeout=0.1) as fabric:
+        report = json.loads(archived(look_at(fabric), tmp_path / "r.tar.gz")["report.json"])
+    documents.check(json.dumps(report))
+    for name in report.keys() - {"schema"}:
+        with pytest.raises(AssertionError, match=f"'{name}' is a required property"):
+            documents.check(json.dumps({key: value for key, value in report.items() if key != name}))
 
 
 @pytest.mark.parametrize("hashed", [False, True])
@@ -98,9 +109,7 @@ def test_every_kind_of_key_that_is_known_is_looked_for(tmp_path: Path, kind: str
         elif kind == "former key of the store":
             with KeyStore(store) as opened:
                 opened.abandon(opened.put_pending(1, 2, 1, KeySetting(MKey(SECRET), 0, 0), None))
-        report = Report(look, none_made("not of interest"))
-        report.write(tmp_path / "r.tar.gz", report.mask())
-    found = unpacked(tmp_path / "r.tar.gz")
+        found = written(Report(look, none_made("not of interest")), tmp_path / "r.tar.gz")
     assert held(found, [SECRET]) == []
     assert KEY in [node["node_desc"] for node in json.loads(found["fabric.json"])["nodes"]]
 
@@ -197,8 +206,8 @@ def test_this_host_is_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("socket.gethostname", lambda: "gpu-a03.example.org")
     monkeypatch.setenv("HOME", "/home/alice")
     report = Report(None, none_made("gpu-a03: /home/alice/keys cannot be read"), hashed=True)
-    report.write(tmp_path / "r.tar.gz", report.mask())
-    assert not [data for data in unpacked(tmp_path / "r.tar.gz").values() if b"gpu-a03" in data or b"alice" in data]
+    found = written(report, tmp_path / "r.tar.gz")
+    assert not [data for data in found.values() if b"gpu-a03" in data or b"alice" in data]
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------
@@ -206,16 +215,16 @@ def test_this_host_is_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_the_file_is_private_and_names_no_user(tmp_path: Path) -> None:
     path = tmp_path / "r.tar.gz"
-    report = Report(None, none_made("no device"))
-    report.write(path, report.mask())
+    found = written(Report(None, none_made("no device")), path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert list(unpacked(path)) == FILES
-    assert b"root" not in b"".join(unpacked(path).values())
+    assert list(found) == FILES
+    assert b"root" not in b"".join(found.values())
 
 
 def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "r.tar.gz"
-    path.write_bytes(b"an earlier one")
+    write_archive(path, {"README.txt": b"an earlier one"}, KeyForms(()))
+    earlier = path.read_bytes()
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -223,8 +232,28 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(os, "fsync", full)
     report = Report(None, none_made("no device"))
     with pytest.raises(FileError, match="No space left"):
-        report.write(path, report.mask())
-    assert (path.read_bytes(), [each.name for each in tmp_path.iterdir()]) == (b"an earlier one", ["r.tar.gz"])
+        report.write(path)
+    assert (path.read_bytes(), [each.name for each in tmp_path.iterdir()]) == (earlier, ["r.tar.gz"])
+
+
+@pytest.mark.parametrize("other", [b"Default=0x7fff: ALL=full;\n", b"SQLite format 3\0", gzip.compress(b"a log\n")])
+def test_a_file_that_is_no_report_is_not_replaced(tmp_path: Path, other: bytes) -> None:
+    """A mistyped name must not destroy a policy or a key store."""
+    path = tmp_path / "keys.db"
+    path.write_bytes(other)
+    for replace in (check_place, lambda path: write_archive(path, {"README.txt": b""}, KeyForms(()))):
+        with pytest.raises(FileError, match="exists and is not a report of ibkeys, so it is not replaced"):
+            replace(path)
+    assert path.read_bytes() == other
+
+
+def test_an_earlier_report_and_an_empty_file_are_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "r.tar.gz"
+    path.touch()
+    for text in (b"first", b"second"):
+        check_place(path)
+        write_archive(path, {"README.txt": text}, KeyForms(()))
+        assert unpacked(path) == {"README.txt": text}
 
 
 def test_a_place_that_cannot_be_written_is_said_before_anything_is_asked(
@@ -299,16 +328,14 @@ def test_a_name_is_found_in_capitals_too() -> None:
 def test_the_checks_of_this_host_keep_their_names_in_a_hashed_report(tmp_path: Path) -> None:
     rows = [{"name": "local port", "ok": True, "detail": "LID 4711", "advice": None}]
     report = Report(None, none_made("no device"), rows, hashed=True)
-    report.write(tmp_path / "r.tar.gz", report.mask())
-    [row] = json.loads(unpacked(tmp_path / "r.tar.gz")["host.json"])["checks"]
+    [row] = json.loads(written(report, tmp_path / "r.tar.gz")["host.json"])["checks"]
     assert (row["name"], "4711" in row["detail"]) == ("local port", False)
 
 
 def test_the_user_is_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("getpass.getuser", lambda: "alice")
     report = Report(None, none_made("/dev/infiniband/umad0: belongs to alice"), hashed=True)
-    report.write(tmp_path / "r.tar.gz", report.mask())
-    assert not [data for data in unpacked(tmp_path / "r.tar.gz").values() if b"alice" in data]
+    assert not [data for data in written(report, tmp_path / "r.tar.gz").values() if b"alice" in data]
 
 
 @pytest.mark.parametrize("order", ["big", "little"])

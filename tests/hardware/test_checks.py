@@ -192,5 +192,5 @@ def test_the_key_that_the_sa_shows_to_whom_it_trusts_is_looked_for(tmp_path: Pat
     with site.open() as fabric:
         look = look_at(fabric, sm_key=DEFAULT_SA_KEY)
         [each] = [each for each in CHECKS if each.id == "sa.own-record"]
-        assert each.look(look).outcome == "same"
+        assert each.ask(look).outcome == "same"
     assert site.net.port("node01 mlx4_0", 1).m_key in look.shown_keys

@@ -14,24 +14,21 @@ import ibkeys
 from ibkeys.change.consent import Consent
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, Refused, UsageError
-from ibkeys.hardware.check import Answer
 from ibkeys.hardware.look import Look
 from ibkeys.hardware.loopback.ports import far_port, named_ports
-from ibkeys.hardware.loopback.putting_back import COMMAND, not_put_back
+from ibkeys.hardware.loopback.putting_back import COMMAND
 from ibkeys.hardware.loopback.writes import Loopback
 from ibkeys.mad.const import Method
 from ibkeys.scripting import Fabric
-from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
-from ibkeys.store.journal import Journal
 from ibkeys.umad.port import LocalPort, UmadPort
-from tests.fabricsim import subnet, tool
+from tests.fabricsim import swap_cables
 from tests.hardware.looking import look_at, open_far
+from tests.hardware.two_ports import HOST, PORTS, Bench, outcomes
+from tests.protectedsim import sm_sweeps
 from tests.sample import sampled
 from tests.spy import LOST, is_set, sets, spy
 
-HOST = "db01 mlx5_0"
-PORTS = "sim0/1,sim0/2"
 FORCED = Consent(force=True, overrides=frozenset({"mkey-under-sm"}))
 
 
@@ -39,51 +36,9 @@ class Killed(BaseException):
     """The process is gone: nothing more is sent."""
 
 
-class Bench:
-    """A host with two ports on one subnet, and files that outlive a run."""
-
-    def __init__(self, folder: Path) -> None:
-        self.net: Subnet = subnet("dual-home")
-        self.stores: dict[str, Any] = {"keystore": folder / "keys.db", "journal": folder / "journal.db"}
-        self.far: Port = self.net.port(HOST, 2)
-        self.far.p_key_violations = 7
-
-    def open(self) -> Fabric:
-        return tool(self.net, timeout=0.1, **self.stores)
-
-    def state(self) -> tuple[Any, ...]:
-        """What a write may change, of every port."""
-        return tuple(
-            (port.m_key, port.protect_bits, port.lease_period, tuple(port.p_keys))
-            for node in self.net.nodes
-            for port in node.all_ports
-        )
-
-    def run(
-        self, consent: Consent | None = None, before: Callable[[Fabric], object] = lambda fabric: None
-    ) -> dict[str, Answer]:
-        with self.open() as fabric:
-            look = look_at(fabric)
-            near, far = named_ports(PORTS, look.cas())
-            prove = partial(far_port, look, near, far, open_far(look))
-            assert prove().port.port_guid == self.far.guid
-            before(fabric)
-            with Writer(fabric, COMMAND, consent) as writer:
-                loopback = Loopback(look, writer, prove, frozenset({near.port_guid, far.port_guid}))
-                return {finding.id: finding.answer for finding in loopback.findings()}
-
-    def left(self) -> int:
-        with Journal.read(self.stores["journal"]) as journal:
-            return len(not_put_back(journal))
-
-
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
-
-
-def outcomes(found: dict[str, Answer]) -> dict[str, str]:
-    return {id: answer.outcome for id, answer in found.items()}
 
 
 WRITTEN = {"write.p-key": "same", "write.m-key": "same", "write.counters": "same"}
@@ -194,17 +149,10 @@ def test_a_killed_run_is_not_put_back_on_other_ports(bench: Bench) -> None:
                 list(loopback.findings())
 
 
-def swap_cables(net: Subnet) -> None:
+def swap_with_another_host(net: Subnet) -> None:
     """Swap the cables of the second port and of one of another host at their switch; the SM has swept since."""
-    ports = [net.port(HOST, 2), net.port("db02 mlx5_0", 2)]
-    ends = [net.unplug(port.node.description, 2) for port in ports]
-    for port, end in zip(ports, reversed(ends), strict=True):
-        assert end is not None
-        net.plug(port.node.description, 2, end.node.guid, end.number)
-    for node in net.nodes:
-        for each in node.all_ports:
-            if each.is_up:
-                each.set_states(4, 5)
+    swap_cables(net.port(HOST, 2), net.port("db02 mlx5_0", 2), net)
+    sm_sweeps(net)
 
 
 def stranger_hears(net: Subnet) -> list[bytes]:
@@ -224,7 +172,7 @@ def stranger_hears(net: Subnet) -> list[bytes]:
 def test_a_cable_that_is_swapped_after_the_look_takes_no_set_to_another_host(bench: Bench) -> None:
     before, arrived = bench.state(), stranger_hears(bench.net)
     with pytest.raises(Refused, match="another port answers"):
-        bench.run(before=lambda fabric: swap_cables(bench.net))
+        bench.run(before=lambda fabric: swap_with_another_host(bench.net))
     assert (bench.state(), bench.left(), arrived) == (before, 0, [])
 
 
@@ -236,12 +184,12 @@ def test_a_cable_that_is_swapped_after_a_set_takes_no_other_to_another_host(benc
     def swap(outgoing: Any) -> None:
         count[0] += is_set(outgoing)
         if is_set(outgoing) and count[0] == number:
-            swap_cables(bench.net)
+            swap_with_another_host(bench.net)
 
     bench.run(before=lambda fabric: spy(fabric, after=swap))
     assert (bench.left(), arrived) == (1, [])
     assert bench.state() != before
-    swap_cables(bench.net)
+    swap_with_another_host(bench.net)
     if number == 3:  # its link was down since its key was stored
         with pytest.raises(Refused, match="or --trust-topology"):
             bench.run()

@@ -78,38 +78,32 @@ def fabric() -> Fabric:
 def asked(fabric: Fabric, id: str) -> Answer:
     [each] = [each for each in beside.CHECKS if each.id == id]
     with fabric:
-        return each.look(look_at(fabric))
+        return each.ask(look_at(fabric))
 
 
 TABLE = "".join(f"{first:4}:{' 0x0000' * 8}\n" for first in range(8, 64, 8))
 
 
-@pytest.mark.parametrize(
-    ("id", "program", "same", "other", "differing"),
-    [
-        ("smpquery.nodeinfo", "smpquery", NODE.format(ports=1), NODE.format(ports=2), "NumPorts"),
-        ("smpquery.portinfo", "smpquery", PORT.format(lmc=0), PORT.format(lmc=3), "LMC"),
-        ("saquery.own-record", "saquery", RECORD.format(lmc=0), RECORD.format(lmc=3), "LMC"),
-        (
-            "smpquery.pkeys",
-            "smpquery",
-            PKEYS.format(second="0x0000", rest=TABLE),
-            PKEYS.format(second="0x8001", rest=TABLE),
-            "1 differ",
-        ),
-        ("perfquery.counters", "perfquery", COUNTERS.format(downed=0), COUNTERS.format(downed=9), "LinkDownedCounter"),
-    ],
-)
+READ = [
+    ("smpquery.nodeinfo", NODE.format(ports=1), NODE.format(ports=2), "NumPorts"),
+    ("smpquery.portinfo", PORT.format(lmc=0), PORT.format(lmc=3), "LMC"),
+    ("saquery.own-record", RECORD.format(lmc=0), RECORD.format(lmc=3), "LMC"),
+    (
+        "smpquery.pkeys",
+        PKEYS.format(second="0x0000", rest=TABLE),
+        PKEYS.format(second="0x8001", rest=TABLE),
+        "1 differ",
+    ),
+    ("perfquery.counters", COUNTERS.format(downed=0), COUNTERS.format(downed=9), "LinkDownedCounter"),
+]
+"""A check, what its program prints where it reads the same, what it prints otherwise, and what is said of that."""
+
+
+@pytest.mark.parametrize(("id", "other", "differing"), [(id, other, what) for id, _, other, what in READ])
 def test_a_value_that_is_read_otherwise_is_named(
-    programs: Callable[..., None],
-    fabric: Fabric,
-    tmp_path: Path,
-    id: str,
-    program: str,
-    same: str,
-    other: str,
-    differing: str,
+    programs: Callable[..., None], fabric: Fabric, tmp_path: Path, id: str, other: str, differing: str
 ) -> None:
+    program = id.partition(".")[0]
     programs(program, other)
     found = asked(fabric, id)
     assert (found.outcome, differing in found.text) == ("differs", True)
@@ -119,19 +113,9 @@ def test_a_value_that_is_read_otherwise_is_named(
     assert not {"-y", "--m_key", "-K", "--smkey"} & set(words)
 
 
-@pytest.mark.parametrize(
-    ("id", "program", "prints"),
-    [
-        ("smpquery.nodeinfo", "smpquery", NODE.format(ports=1)),
-        ("smpquery.portinfo", "smpquery", PORT.format(lmc=0)),
-        ("saquery.own-record", "saquery", RECORD.format(lmc=0)),
-        ("perfquery.counters", "perfquery", COUNTERS.format(downed=0)),
-    ],
-)
-def test_the_same_value_is_the_same(
-    programs: Callable[..., None], fabric: Fabric, id: str, program: str, prints: str
-) -> None:
-    programs(program, prints)
+@pytest.mark.parametrize(("id", "same"), [(id, same) for id, same, *_ in READ])
+def test_the_same_value_is_the_same(programs: Callable[..., None], fabric: Fabric, id: str, same: str) -> None:
+    programs(id.partition(".")[0], same)
     assert asked(fabric, id).outcome == "same"
 
 
@@ -172,12 +156,12 @@ def test_no_program_is_run_where_its_gets_would_be_counted(programs: Callable[..
     fabric.is_simulated = False
     with fabric:
         look = look_at(fabric)
-        texts = [each.look(look).text for each in beside.CHECKS]
+        texts = [each.ask(look).text for each in beside.CHECKS]
     assert all("M_Key at level 2 or 3" in text for text in texts)
     assert not list((tmp_path / "bin").glob("*.words"))
 
 
-def test_only_what_asks_other_nodes_waits_for_theirs(programs: Callable[..., None], tmp_path: Path) -> None:
+def test_only_what_asks_other_nodes_waits_for_theirs(programs: Callable[..., None]) -> None:
     """The local port has no key, another one does: smpquery of the local port costs nothing, ibnetdiscover does."""
     programs("smpquery", NODE.format(ports=1))
     programs("ibnetdiscover", TOPOLOGY)
@@ -188,6 +172,6 @@ def test_only_what_asks_other_nodes_waits_for_theirs(programs: Callable[..., Non
     fabric.is_simulated = False
     with fabric:
         look = look_at(fabric)
-        found = {each.id: each.look(look) for each in beside.CHECKS if "query" not in each.id or "nodeinfo" in each.id}
+        found = {each.id: each.ask(look) for each in beside.CHECKS if "query" not in each.id or "nodeinfo" in each.id}
     assert found["smpquery.nodeinfo"].outcome == "same"
     assert "did not answer" in found["ibnetdiscover.fabric"].text

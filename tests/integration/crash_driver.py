@@ -6,7 +6,6 @@ of journal and key store; and those of ibkeys. A kind is the call and the lines 
 
 from __future__ import annotations
 
-import ctypes
 import inspect
 import sys
 from collections.abc import Iterator
@@ -15,27 +14,20 @@ from types import FrameType
 
 import ibkeys.store.paths
 from ibkeys.cli import main
-
-MODES = {"off": 0, "count": 1, "kill": 2}
+from tests.crashpoints import shim
 
 
 def run(mode: str, point: str, result: str, stores: str, *words: str) -> None:
-    shim = ctypes.CDLL(None)
     kinds: list[str] = []
-
-    @ctypes.CFUNCTYPE(None, ctypes.c_char_p)
-    def tell(call: bytes) -> None:
-        kinds.append(" ".join([call.decode(), *lines(inspect.currentframe())]))
-
     if mode == "count":
-        shim.crash_tell(tell)
+        shim.tell(lambda call: kinds.append(" ".join([call, *lines(inspect.currentframe())])))
     sys.argv = ["ibkeys", *words]
     ibkeys.store.paths.default_directory = lambda: Path(stores)
-    shim.crash_mode(MODES[mode], int(point))
+    shim.begin(mode, int(point))
     try:
         main()
     finally:
-        shim.crash_mode(MODES["off"], 0)
+        shim.begin("off", 0)
         Path(result).write_text("".join(f"{kind}\n" for kind in kinds))
 
 

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.integration.ibsim import ROOT, Ibsim, tool
+from tests.crashpoints.shim import compiled
+from tests.integration.ibsim import Ibsim, tool
 
 DRIVER = Path(__file__).with_name("crash_driver.py")
-SHIM = ROOT / "tests" / "mkeys" / "crashpoint.c"
 
 
 def compiled_shim(folder: Path) -> str:
     """Return LD_PRELOAD with the shim below libumad2sim: what goes to the fabric is no point."""
-    compiler = shutil.which("cc")
-    assert compiler is not None, "no C compiler: apt-get install gcc libc6-dev"
     found = re.search(r"^sim_so=(\S+)", Path(tool("ibsim-run")).read_text(), re.MULTILINE)
     assert found, "ibsim-run does not say where libumad2sim is"
-    library = folder / "crashpoint.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, SHIM, "-ldl"], check=True)
-    return f"{found[1]}:{library}"
+    return f"{found[1]}:{compiled(folder)}"
 
 
 def crash_command(

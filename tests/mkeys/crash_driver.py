@@ -2,8 +2,7 @@
 
     crash_driver.py WHAT MODE DROP DIRECTORY [POINT...]
 
-A point is each system call that writes (crashpoint.c is preloaded) and each SMP, before it leaves and after its reply.
-The fabric lives in this process and the tool in a child, so the fabric outlives it, as a real one does.
+The points are those of `run_apart`, with crashpoint.c preloaded.
 
 WHAT is what the child does: deploy, rotate, remove, abort or resume. MODE: kill, full (the disk is full from that point
 on) or sync (fsync fails). DROP is the share of SMPs that are lost once the run is planned, and while it is finished.
@@ -15,13 +14,9 @@ no Set left whose key was not in the store at that moment.
 
 from __future__ import annotations
 
-import ctypes
 import json
-import marshal
-import os
 import shutil
 import signal
-import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -35,22 +30,18 @@ from ibkeys.mkeys.rollout.new_keys import plan_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
 from ibkeys.mkeys.rollout.removal import plan_removal
 from ibkeys.mkeys.rollout.rest import plan_rest
-from ibkeys.sim.deliveries import Delivery, Drop, Outcome
 from ibkeys.sim.state.document import dump_state, load_state
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions, Runs
+from tests.crashpoints.apart import Ended, run_apart
 from tests.fabricsim import tool, writer
 from tests.fattree import fat_tree
 
 NET = fat_tree(leaves=4, hosts=11, spines=2)
-MODES = {"count": 1, "kill": 2, "full": 3, "sync": 4}
 PROTECTED = RunOptions(protect=2, lease=600, at_once=16, max_failures=1000)
 STORE_FAILED = 3
 HALF_WAY = 25
-STARTED = b"run"
-
-shim = ctypes.CDLL(None)
 
 
 class Place:
@@ -125,78 +116,35 @@ def prepare(what: str, directory: Path) -> Place:
     return place
 
 
-# --- the child --------------------------------------------------------------------------------------------------------
+# --- the crash --------------------------------------------------------------------------------------------------------
 
 
-def be_the_tool(place: Place, what: str, mode: str, point: int, far: socket.socket) -> None:
-    """Do the work over *far*, dying or failing at the given point. Never returns."""
-    net = place.net
-
-    def send(mad: bytes, origin: object, dlid: int = 0xFFFF) -> Outcome:
-        shim.crash_point()
-        far.send(dlid.to_bytes(2, "big") + mad)
-        drop, arrivals = marshal.loads(far.recv(1 << 16))
-        shim.crash_point()
-        return Drop(drop) if drop else [Delivery(*arrival) for arrival in arrivals]
-
-    net.send = send  # type: ignore[assignment]
-    work = WORK[what]
+def crash(place: Place, what: str, mode: str, point: int, drop: float) -> Ended:
+    """Do the work in a child that breaks at *point*. Under a failing disk the key of every Set is looked at."""
+    plan = WORK[what]
     if what == "resume":
-        work = lambda changing: plan_rest(changing, "continue")  # noqa: E731
+        plan = lambda changing: plan_rest(changing, "continue")  # noqa: E731
 
-    def started() -> None:
-        far.send(STARTED)
-        shim.crash_mode(MODES[mode], ctypes.c_long(point))
+    def work(started: Callable[[], None]) -> int:
+        try:
+            place.run(plan, started)
+        except StoreError:
+            return STORE_FAILED
+        return 0
 
-    code = 0
-    try:
-        place.run(work, started)
-    except StoreError:
-        code = STORE_FAILED
-    far.send(shim.crash_points().to_bytes(4, "big"))
-    os._exit(code)
+    def lose() -> None:
+        place.net.faults.drop = drop
 
-
-# --- the fabric -------------------------------------------------------------------------------------------------------
-
-
-def be_the_fabric(place: Place, near: socket.socket, drop: float, watch: bool) -> int:
-    """Answer SMPs until the tool is gone; return how many points it passed. *watch*: look at the key of every Set."""
-    net = place.net
-    home = net.attach_port(net.nodes[0])
-    points = 0
-    while message := near.recv(1 << 16):
-        if message == STARTED:
-            net.faults.drop = drop
-            continue
-        if len(message) == 4:
-            points = int.from_bytes(message, "big")
-            continue
-        mad = message[2:]
-        if watch and mad[3] == Method.SET and int.from_bytes(mad[16:18], "big") == AttributeID.PORT_INFO:
+    def watch(mad: bytes) -> None:
+        if mad[3] == Method.SET and int.from_bytes(mad[16:18], "big") == AttributeID.PORT_INFO:
             check_that_the_key_is_safe(place, MKey(int.from_bytes(mad[64:72], "big")))
-        outcome = net.send(mad, home, int.from_bytes(message[:2], "big"))
-        drop, arrivals = (outcome.value, []) if isinstance(outcome, Drop) else ("", outcome)
-        near.send(marshal.dumps((drop, [tuple(arrival) for arrival in arrivals])))
-    return points
+
+    return run_apart(place.net, work, mode, point, lose, watch if mode in ("full", "sync") else lambda mad: None)
 
 
 def check_that_the_key_is_safe(place: Place, key: MKey) -> None:
     with place.store() as store:
         assert key in {row.m_key for row in store.rows()}, "a Set left whose key is not in the store"
-
-
-def crash(place: Place, what: str, mode: str, point: int, drop: float) -> tuple[int, int]:
-    """Do the work in a child that breaks at *point*; return how it ended and how many points it passed."""
-    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    child = os.fork()
-    if child == 0:
-        near.close()
-        be_the_tool(place, what, mode, point, far)
-    far.close()
-    points = be_the_fabric(place, near, drop, mode in ("full", "sync"))
-    near.close()
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), points
 
 
 def recover(place: Place, what: str, before: dict[int, int]) -> None:

@@ -8,10 +8,15 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import MKeyNeeded, NoReply, StoreError
+from ibkeys.keys.classkey import ClassKey
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.mkey import NO_MKEY
+from ibkeys.mad.classes.gmp import KEY_CLASSES
 from ibkeys.mkeys.rollout.new_keys import plan_run
 from ibkeys.mkeys.rollout.planned_run import carry_out
 from ibkeys.mkeys.rollout.rest import plan_rest
 from ibkeys.sim.subnet import Subnet
+from ibkeys.store.keys.class_keys import ClassKeyStore
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions
 from ibkeys.topology.model import Topology
@@ -226,3 +231,55 @@ def test_a_damaged_place_is_an_error_of_the_store(site: Site, change: str, read:
         connection.execute(change)
     with KeyStore(site.stores["keystore"]) as store, pytest.raises(StoreError, match="has an impossible value"):
         getattr(store, read)()
+
+
+class ClassKeyed:
+    """A host that has a CC_Key and no M_Key. ``others``: whether all other ports have an M_Key."""
+
+    def __init__(self, folder: Path, others: bool) -> None:
+        self.site = Site(folder, level=2 if others else 0)
+        self.host = self.site.net.port(HOST, 1)
+        unkeyed = [self.host] if others else self.site.ports()
+        with KeyStore(self.site.stores["keystore"]) as store:
+            ClassKeyStore(store).put_all_imported("cc", {self.host.guid: ClassKey(0xA1A2A3A4A5A6A7A8)})
+            for port in unkeyed:
+                store.promote(
+                    store.put_pending(port.node.guid, port.guid, port.number, KeySetting(NO_MKEY, 0, 0), None)
+                )
+                port.m_key = port.protect_bits = port.lease_period = 0
+
+    def withheld(self) -> list[str]:
+        """Return why the CC_Key is sent to no port that has the GUID of the host; "" for one that gets it."""
+        with self.site.open() as fabric:
+            found = fabric.sweep(p_keys=True)
+            ports = [port for port in found.end_ports() if port.guid == self.host.guid]
+            return [each.why_not for each in fabric.class_key_questions(ports, [KEY_CLASSES["cc"]])]
+
+
+@pytest.mark.parametrize("others", [True, False], ids=["others-protected", "no-m-key"])
+def test_a_port_that_has_only_the_key_of_a_class_is_settled_where_it_moved(tmp_path: Path, others: bool) -> None:
+    keyed = ClassKeyed(tmp_path, others)
+    was = keyed.host.peer
+    assert was is not None
+    assert keyed.withheld() == [""]
+    assert not keyed.site.settle().pending
+    number = free_port(keyed.site.net, LEAF)
+    keyed.site.move(HOST, LEAF, number)
+    assert "is known behind" in keyed.withheld()[0]
+    [moved] = keyed.site.settle().moved
+    assert (moved.end[0], moved.was, moved.near.num) == (keyed.host.guid, (was.node.guid, was.number), number)
+    assert keyed.withheld() == [""]
+    assert not keyed.site.settle().pending
+
+
+@pytest.mark.parametrize("others", [True, False], ids=["others-protected", "no-m-key"])
+def test_a_second_port_with_the_guid_of_a_class_key_is_not_settled(tmp_path: Path, others: bool) -> None:
+    keyed = ClassKeyed(tmp_path, others)
+    liar = keyed.site.net.port("node03 mlx4_0", 1)
+    liar.m_key = liar.protect_bits = 0
+    liar.guid = keyed.host.guid
+    keyed.site.move("node03 mlx4_0", LEAF, free_port(keyed.site.net, LEAF))
+    places = keyed.site.settle()
+    assert keyed.host.guid in places.claimed
+    assert keyed.host.guid not in {each.end[0] for each in places.moved}
+    assert all(keyed.withheld())

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.crashpoints.shim import compiled, drive, folder_in_memory
+
 DRIVER = Path(__file__).with_name("crash_driver.py")
-SHIM = Path(__file__).with_name("crashpoint.c")
 SAMPLE = 4
 """Points of each row under `make test`. Under `make soak`: all of them, and one in `STRIDE` with losses or a failing
 disk, which multiply what the points without either show."""
@@ -23,24 +18,7 @@ STRIDE = 5
 
 @pytest.fixture(scope="module")
 def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("cc")
-    assert compiler is not None, "no C compiler: apt-get install gcc libc6-dev"
-    library = tmp_path_factory.mktemp("shim") / "crashpoint.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, SHIM, "-ldl"], check=True)
-    return library
-
-
-def drive(shim: Path, what: str, mode: str, drop: str, directory: Path, points: Sequence[int] = ()) -> str:
-    """Run the driver; an AssertionError with its last line when a point went wrong."""
-    done = subprocess.run(
-        [sys.executable, str(DRIVER), what, mode, drop, str(directory), *map(str, points)],
-        env={"PYTHONPATH": str(ROOT), "LD_PRELOAD": str(shim), "PATH": os.environ["PATH"]},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr.splitlines()[-1]
-    return done.stdout
+    return compiled(tmp_path_factory.mktemp("shim"))
 
 
 class Points:
@@ -67,15 +45,13 @@ class Points:
 
     def _drive(self, what: str, mode: str, drop: str, points: Sequence[int] = ()) -> str:
         self._runs += 1
-        return drive(self._shim, what, mode, drop, self._folder / str(self._runs), points)
+        return drive(self._shim, DRIVER, what, mode, drop, self._folder / str(self._runs), *points)
 
 
 @pytest.fixture(scope="module")
 def points(shim: Path) -> Iterator[Points]:
-    # In memory where there is such a place: a killed process needs no disk to lose nothing, and the tests are short.
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=memory) as folder:
-        yield Points(shim, Path(folder))
+    with folder_in_memory() as folder:
+        yield Points(shim, folder)
 
 
 ROWS = [(what, drop) for what in ("deploy", "rotate", "remove", "abort", "resume") for drop in ("0", "0.1")]

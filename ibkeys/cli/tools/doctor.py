@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import write
@@ -20,11 +20,14 @@ from ibkeys.errors import IbkeysError, StoreError
 
 if TYPE_CHECKING:
     from ibkeys.fabric.live import Fabric
+    from ibkeys.store.journal import Journal
+    from ibkeys.store.keys.keystore import KeyStore
+    from ibkeys.store.keys.sealing import Passphrase
     from ibkeys.store.paths import StorePaths
     from ibkeys.umad.probe import Check
 
 _COLUMNS: Final = ("name", "ok", "detail", "advice")
-MKEY_FILE: Final = "guid2mkey"
+_MISSING: Final = "does not exist yet: a changing command creates it"
 
 
 @command("doctor")
@@ -36,9 +39,9 @@ def doctor(where: Where, consent: Changing, wanted: ReportOptions, format: str) 
     """Check the local InfiniBand stack and suggest fixes.
 
     Checks the library, the kernel module, device files, channel adapters and their ports. Checks that the local port
-    can be opened and answers, and that its subnet manager answers. Checks key files and stores. Changes nothing. Exits
-    1 when there is a problem. With --report FILE it also compares this fabric with what ibkeys assumes, and writes an
-    archive without keys that can be sent to the developers.
+    can be opened and answers, and that its subnet manager answers. Checks key files and stores. Exits 1 when there is
+    a problem. With --report FILE it also compares this fabric with what ibkeys assumes, and writes an archive without
+    keys that can be sent to the developers. Changes nothing, except with --write-loopback.
     """
     wanted.check(consent)
     checks = [_without_keys(check) for check in _checks(where)]
@@ -142,7 +145,8 @@ def _own_key_advice(fabric: Fabric) -> str:
 
 def _subnet_manager(fabric: Fabric, lid: int) -> Iterator[Check]:
     from ibkeys.mad.attributes import SMInfo
-    from ibkeys.mad.const import SM_STATE_NAMES, SMState
+    from ibkeys.mad.const import SMState
+    from ibkeys.topology.subnet_manager import sm_state_name
     from ibkeys.umad.probe import Check
 
     missing = None if fabric.is_simulated else False  # a simulated subnet needs none
@@ -156,8 +160,7 @@ def _subnet_manager(fabric: Fabric, lid: int) -> Iterator[Check]:
         advice = "check that it is running (sminfo), and read its log"
         yield Check("subnet manager", missing, f"LID {lid} does not answer as a subnet manager: {error}", advice)
         return
-    state = SM_STATE_NAMES[SMState(info.sm_state)] if info.sm_state <= SMState.MASTER else str(info.sm_state)
-    text = f"LID {lid}, GUID 0x{info.guid:016x}, {state}, priority {info.priority}"
+    text = f"LID {lid}, GUID 0x{info.guid:016x}, {sm_state_name(info.sm_state)}, priority {info.priority}"
     ok = info.sm_state == SMState.MASTER
     yield Check("subnet manager", ok, text, "" if ok else "the LID of the master is stale: no master has swept since")
 
@@ -186,6 +189,7 @@ def _host(where: Where, folders: list[Path]) -> Iterator[Check]:
     """Key files, configurations and devices of this host; of a simulated subnet only the key files that are named."""
     from ibkeys.host.check import check_host, check_key_files
     from ibkeys.host.facts import host_facts, key_files_in
+    from ibkeys.store.opensm import MKEY_FILE
 
     if is_simulated(where):
         yield from check_key_files(key_files_in(folders))
@@ -196,27 +200,61 @@ def _host(where: Where, folders: list[Path]) -> Iterator[Check]:
 
 
 def _stores(paths: StorePaths, folders: list[Path]) -> Iterator[Check]:
-    from ibkeys.host.check import check_run, check_steps
-    from ibkeys.store.journal import Journal
-    from ibkeys.store.keys.keystore import KeyStore
+    yield from _store("key store", paths.keystore, partial(_key_store, paths.passphrase, folders))
+    yield from _store("journal", paths.journal, _journal)
+
+
+def _store(name: str, path: Path | None, checks_of: Callable[[Path], Iterator[Check]]) -> Iterator[Check]:
+    """Yield what *checks_of* says about a store that has a file; what it raises is a problem of the store."""
     from ibkeys.umad.probe import Check
 
-    for name, path, kind in (("key store", paths.keystore, KeyStore), ("journal", paths.journal, Journal)):
-        if path is None:
-            yield Check(name, None, "in memory: lost when the command ends (state= in the backend keeps it)")
-            continue
-        try:
-            with _opened(kind, path) as store:
-                detail = _contents(store) if path.exists() else "does not exist yet: a changing command creates it"
-            yield _written_check(name, path, detail)
-            if kind is Journal and path.exists():
-                yield from _left_by_a_report(path)
-            if kind is KeyStore and path.exists():
-                with KeyStore(path, create=False, passphrase=paths.passphrase) as store:
-                    yield from check_run(store)
-                    yield from check_steps(store, [folder for folder in folders if (folder / MKEY_FILE).exists()])
-        except IbkeysError as error:
-            yield Check(name, False, str(error))
+    if path is None:
+        yield Check(name, None, "in memory: lost when the command ends (state= in the backend keeps it)")
+        return
+    try:
+        yield from checks_of(path)
+    except IbkeysError as error:
+        yield Check(name, False, str(error))
+
+
+def _key_store(passphrase: Passphrase | None, folders: list[Path], path: Path) -> Iterator[Check]:
+    from ibkeys.host.check import check_run, check_steps
+    from ibkeys.store.keys.keystore import KeyStore
+    from ibkeys.store.opensm import MKEY_FILE
+
+    with KeyStore(path, create=False, upgrade=False) as store:
+        detail = _keys_in(store) if path.exists() else _MISSING
+    yield _written_check("key store", path, detail)
+    if path.exists():
+        with KeyStore(path, create=False, passphrase=passphrase) as store:
+            yield from check_run(store)
+            yield from check_steps(store, [folder for folder in folders if (folder / MKEY_FILE).exists()])
+
+
+def _keys_in(store: KeyStore) -> str:
+    rows = store.outline()
+    pending = sum(row.state == "pending" for row in rows)
+    return (
+        f"{len(rows)} keys of {len({row.port_guid for row in rows})} ports"
+        + (f", {pending} of them with a change that was never confirmed" if pending else "")
+        + (", encrypted" if store.is_encrypted else "")
+    )
+
+
+def _journal(path: Path) -> Iterator[Check]:
+    from ibkeys.store.journal import Journal
+
+    with Journal(path, create=False, upgrade=False) as journal:
+        detail = _operations_in(journal) if path.exists() else _MISSING
+    yield _written_check("journal", path, detail)
+    if path.exists():
+        yield from _left_by_a_report(path)
+
+
+def _operations_in(journal: Journal) -> str:
+    operations = journal.list_operations()
+    unfinished = sum(operation.state == "open" for operation in operations)
+    return f"{len(operations)} operations" + (f", {unfinished} of them unfinished" if unfinished else "")
 
 
 def _left_by_a_report(path: Path) -> Iterator[Check]:
@@ -244,26 +282,6 @@ def _written_check(name: str, path: Path, detail: str) -> Check:
         return Check(name, True, f"{path}: {detail}")
     what = f"{path}: {detail}, but this user may not write {closed[0]}"
     return Check(name, False, what, "changing commands need it: run them as its owner, or as root")
-
-
-@contextmanager
-def _opened(kind: Any, path: Path) -> Iterator[Any]:
-    with kind(path, create=False, upgrade=False) as store:
-        yield store
-
-
-def _contents(store: Any) -> str:
-    if hasattr(store, "list_operations"):
-        operations = store.list_operations()
-        unfinished = sum(operation.state == "open" for operation in operations)
-        return f"{len(operations)} operations" + (f", {unfinished} of them unfinished" if unfinished else "")
-    rows = store.outline()
-    pending = sum(row.state == "pending" for row in rows)
-    return (
-        f"{len(rows)} keys of {len({row.port_guid for row in rows})} ports"
-        + (f", {pending} of them with a change that was never confirmed" if pending else "")
-        + (", encrypted" if store.is_encrypted else "")
-    )
 
 
 def _first_folder(path: Path) -> Path:

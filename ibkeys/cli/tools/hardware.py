@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from ibkeys.fabric.live import Fabric
     from ibkeys.hardware.check import Finding
     from ibkeys.hardware.look import Look
+    from ibkeys.hardware.report import Report
     from ibkeys.umad.port import LocalCa, LocalPort, UmadPort
+    from ibkeys.umad.simulated import SimulatedPort
 
 _LOCAL_PORT: Final = "local port"
 _OF_HOST: Final = (
@@ -31,8 +33,6 @@ _OF_HOST: Final = (
     *(_LOCAL_PORT, "subnet manager"),
 )
 """How the names of those checks of doctor begin that are put into the archive; the others name files of this host."""
-_PROGRAMS: Final = ("smpquery.", "saquery.", "ibnetdiscover.", "perfquery.")
-"""How the ids of checks begin in which another program reads the same: a difference there is a problem."""
 _CUT: Final = "..."
 _WHAT: Final = "a P_Key, an M_Key at level 0, and a reset of violation counters"
 
@@ -47,6 +47,8 @@ class ReportOptions:
 
     def check(self, consent: Changing) -> None:
         """Raise UsageError for options that mean nothing together."""
+        if self.report in {"", "-"}:
+            raise UsageError("--report writes an archive, which is not for standard output: name a file")
         changes = consent.yes or consent.force or consent.override or consent.dry_run
         if self.report is None and (self.hash_guids or self.write_loopback):
             raise UsageError("--hash-guids and --write-loopback belong to a report: give --report FILE too")
@@ -70,16 +72,26 @@ report_options: Final = options.group(
 )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """The writes of a loopback. ``refusals``: how many were refused; ``stands``: one could not be put back."""
+
+    findings: Sequence[Finding] = ()
+    refusals: int = 0
+    stands: bool = False
+
+
+NO_WRITES: Final = Writes()
+
+
+@dataclass(frozen=True, slots=True)
 class Reported:
-    """A report that was written to ``path``. ``rows``: the findings, masked. ``refusals``: writes that an interlock
-    refused; ``stands``: a write that could not be put back."""
+    """A report that was written to ``path``. ``rows``: the findings, masked."""
 
     path: Path
     rows: list[dict[str, Any]]
     summary: Mapping[str, int]
-    refusals: int = 0
-    stands: bool = False
+    writes: Writes
 
     def to_json(self) -> dict[str, Any]:
         """Return the report for the document of doctor."""
@@ -95,7 +107,8 @@ class Reported:
         """Write one line for each check, what was assumed where it differs, and where the archive is.
 
         On a terminal a line is cut where that ends, unless it is about a difference, and what no reading can show has
-        none: it is alike in all reports. *whole*: every line is there as it is.
+        none: it is alike in all reports. Where no check was made for one reason, as without a port, that is one line.
+        *whole*: every line is there as it is.
         """
         from ibkeys.hardware.checks import left_out
         from ibkeys.hardware.report import WORDS, lines_of
@@ -104,6 +117,11 @@ class Reported:
         alike = {each.id for each in left_out.CHECKS} if width is not None else set()
         is_cut = False
         write("")
+        whys = {row["said"] for row in self.rows}
+        if len(whys) == 1 and not whole:
+            write(f"none of the {len(self.rows)} checks was made: {exits.clean(whys.pop())}")
+            write(f"No fabric was read: {exits.clean(str(self.path))} has only what is said above.")
+            return
         for line in map(exits.clean, lines_of([row for row in self.rows if row["id"] not in alike])):
             if width is None or columns(line) <= width or line.startswith((WORDS["differs"], " ")):
                 write(line)
@@ -124,19 +142,26 @@ class Reported:
 
     def exit_code(self, code: int) -> int:
         """Return the exit code of doctor; *code*: what it is without the report."""
-        if self.stands:
+        if self.writes.stands:
             return exits.NOT_COMPLETED
-        if self.refusals:
+        if self.writes.refusals:
             return exits.REFUSED
-        differs = any(row["outcome"] == "differs" and row["id"].startswith(_PROGRAMS) for row in self.rows)
-        return exits.SAYS_NO if differs else code
+        return exits.SAYS_NO if self._differs_beside_programs() else code
+
+    def _differs_beside_programs(self) -> bool:
+        """Whether another program reads otherwise what ibkeys reads too: that is a problem, unlike what a device does
+        otherwise than was assumed."""
+        from ibkeys.hardware.programs import beside
+
+        ids = {each.id for each in beside.CHECKS}
+        return any(row["outcome"] == "differs" and row["id"] in ids for row in self.rows)
 
 
 def made_report(where: Where, consent: Changing, wanted: ReportOptions, host: Sequence[Mapping[str, Any]]) -> Reported:
     """Look at the fabric, write the archive, and return what is in it. *host*: what doctor says of this host.
 
-    Raises FileError where the archive cannot be written, before anything is asked; Refused for ports that may not be
-    written and where nobody said yes.
+    With --write-loopback the fabric is opened at the first of the two ports. Raises FileError where the archive cannot
+    be written, before anything is asked; Refused for ports that may not be written and where nobody said yes.
     """
     from ibkeys.hardware.archive.packing import check_place
     from ibkeys.hardware.catalogue import none_made
@@ -147,48 +172,53 @@ def made_report(where: Where, consent: Changing, wanted: ReportOptions, host: Se
     check_place(path)
     said = [row for row in host if row["name"].startswith(_OF_HOST)]
     if wanted.write_loopback:
-        ca, _, number = wanted.write_loopback.partition(",")[0].strip().rpartition("/")
-        where = replace(where, ca=ca or where.ca, port=int(number) if number.isdecimal() else where.port)
+        where = _at_first_port(where, wanted.write_loopback)
     try:
         with open_fabric(where, changing=wanted.write_loopback is not None) as fabric:
-            return _look_at(fabric, where, consent, wanted, said)
+            return _reported(path, *_look_at(fabric, where, consent, wanted, said))
     except (UsageError, Refused):
         raise
     except IbkeysError as error:
         if any(row["name"] == _LOCAL_PORT and row["ok"] for row in host):
             raise
-        report = Report(None, none_made(f"the local port was not opened: {typed.without_keys(str(error))}"), said)
-    report.hashed = wanted.hash_guids
-    mask = report.mask()
-    report.write(path, mask)
-    return Reported(path, report.masked_findings(mask), report.summary())
+        findings = none_made(f"the local port was not opened: {typed.without_keys(str(error))}")
+    return _reported(path, Report(None, findings, said, wanted.hash_guids))
+
+
+def _at_first_port(where: Where, ports: str) -> Where:
+    """Return *where* at the first of the two ports that ``CA/PORT,CA/PORT`` names.
+
+    What is no port stays as *where* has it: it is refused when the ports of this host are known.
+    """
+    ca, _, number = ports.partition(",")[0].strip().rpartition("/")
+    return replace(where, ca=ca or where.ca, port=int(number) if number.isdecimal() else where.port)
+
+
+def _reported(path: Path, report: Report, writes: Writes = NO_WRITES) -> Reported:
+    """Write the archive, and return what is in it. Raises FileError."""
+    report.write(path)
+    return Reported(path, report.rows, report.summary(), writes)
 
 
 def _look_at(
     fabric: Fabric, where: Where, consent: Changing, wanted: ReportOptions, host: Sequence[Mapping[str, Any]]
-) -> Reported:
+) -> tuple[Report, Writes]:
+    """Agree on the writes if there are any, make all checks, then the writes."""
     from ibkeys.hardware.catalogue import all_findings
     from ibkeys.hardware.look import Look
     from ibkeys.hardware.report import Report
 
-    assert wanted.report is not None
     look = Look(fabric, _cas_of(fabric), sm_key_of(where))
-    if not wanted.write_loopback:  # with it another port may be open than doctor asked
+    if not wanted.write_loopback:  # else another port may be open than the one that doctor asked
         look.is_silent = any(row["name"] == _LOCAL_PORT and row["ok"] is False for row in host)
-    prove = _asked_for(look, consent, wanted.write_loopback) if wanted.write_loopback else None
+    prove_far = _agree_on_writes(look, consent, wanted.write_loopback) if wanted.write_loopback else None
     findings = list(all_findings(look))
-    refusals, stands = 0, False
-    if prove is not None:
-        written, refusals, stands = _written(look, prove, consent)
-        findings += written
-    report = Report(look, findings, host, wanted.hash_guids)
-    mask = report.mask()
-    report.write(Path(wanted.report), mask)
-    return Reported(Path(wanted.report), report.masked_findings(mask), report.summary(), refusals, stands)
+    writes = _make_writes(look, prove_far, consent) if prove_far is not None else NO_WRITES
+    return Report(look, [*findings, *writes.findings], host, wanted.hash_guids), writes
 
 
 def _cas_of(fabric: Fabric) -> Callable[[], Sequence[LocalCa]]:
-    """Return what asks for the adapters of this host; on a simulated subnet those of the node that we are on."""
+    """Return a function that lists the adapters of this host; on a simulated subnet, of the node that we are on."""
     if not fabric.is_simulated:
         from ibkeys.umad.devices import list_cas
 
@@ -198,50 +228,54 @@ def _cas_of(fabric: Fabric) -> Callable[[], Sequence[LocalCa]]:
 
 
 def _opens(fabric: Fabric) -> Callable[[LocalPort], UmadPort]:
-    """Return what opens another port of this host."""
+    """Return a function that opens another port of this host."""
     if not fabric.is_simulated:
         return lambda port: ibkeys.open_port("umad", ibkeys.Local(port.ca_name, port.port))
     own = _simulated_port(fabric)
     return lambda port: ibkeys.open_port(own.subnet, ibkeys.Local(port.ca_name, port.port, own.home.node.guid))
 
 
-def _simulated_port(fabric: Fabric) -> Any:
-    """Return the simulated port under what watches it."""
-    port: Any = fabric.umad
-    while (inner := getattr(port, "inner", None)) is not None:
-        port = inner
+def _simulated_port(fabric: Fabric) -> SimulatedPort:
+    from ibkeys.umad.port import innermost
+    from ibkeys.umad.simulated import SimulatedPort
+
+    port = innermost(fabric.umad)
+    assert isinstance(port, SimulatedPort)
     return port
 
 
-def _asked_for(look: Look, consent: Changing, text: str) -> Callable[[], PortHandle]:
-    """Return what proves that the second port is this host's own, once it did and the user agreed."""
+def _agree_on_writes(look: Look, consent: Changing, text: str) -> Callable[[], PortHandle]:
+    """Prove that the second port that *text* names is this host's own, and ask the user; a dry run asks nobody.
+
+    Return the proof, as a function: each write makes it again. Raises UsageError and Refused.
+    """
     from ibkeys.hardware.loopback.ports import far_port, named_ports
 
     near, far = named_ports(text, look.cas())
-    prove = partial(far_port, look, near, far, _opens(look.fabric))
-    prove()
+    prove_far = partial(far_port, look, near, far, _opens(look.fabric))
+    prove_far()
     if not consent.dry_run:
         exits.require_stdout()
         confirm(consent, question=f"Write to {far.ca_name}/{far.port} of this host ({_WHAT}), and restore it?")
-    return prove
+    return prove_far
 
 
-def _written(look: Look, prove: Callable[[], PortHandle], consent: Changing) -> tuple[list[Finding], int, bool]:
-    """Make the writes; return the findings, how many were refused, and whether one could not be put back."""
+def _make_writes(look: Look, prove_far: Callable[[], PortHandle], consent: Changing) -> Writes:
+    """Make the writes; a warning says when one could not be put back."""
     from ibkeys.hardware.check import Finding, not_checked
     from ibkeys.hardware.loopback.putting_back import COMMAND
     from ibkeys.hardware.loopback.writes import Loopback
 
     if consent.dry_run:
         why = not_checked(f"dry run: it would be {_WHAT}")
-        return [Finding("write.all", "standard", "each write is read back and restored", why)], 0, False
-    own = frozenset({look.local.port_guid, prove().port.port_guid})
+        return Writes([Finding("write.all", "standard", "each write is read back and restored", why)])
+    own = frozenset({look.local.port_guid, prove_far().port.port_guid})
     with writer_of(look.fabric, COMMAND, consent) as writer:
-        loopback = Loopback(look, writer, prove, own)
+        loopback = Loopback(look, writer, prove_far, own)
         findings = list(loopback.findings())
     if loopback.stands:
         exits.warn(
             "a write could not be put back: run the same command again, which puts it back first; `ibkeys journal` has "
             "what was there"
         )
-    return findings, loopback.refusals, loopback.stands
+    return Writes(findings, loopback.refusals, loopback.stands)

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import tarfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -15,15 +16,21 @@ from ibkeys import files
 from ibkeys.errors import FileError
 from ibkeys.hardware.archive.key_forms import KeyForms
 
-FOLDER: Final = "ibkeys-hardware"
+_FOLDER: Final = "ibkeys-hardware"
 """The folder that all files of the archive are in."""
 _LEFT_OUT: Final = b"left out: a key stood in this file\n"
+_HEAD_SIZE: Final = 1024
+"""Bytes of a file that are enough to see what it is."""
 
 
 def check_place(path: Path) -> None:
-    """Look whether the archive can be written to *path*, before anything is asked of the fabric. Raises FileError."""
+    """Look whether the archive can be written to *path*, before anything is asked of the fabric. Raises FileError.
+
+    Of what is there only an earlier report is replaced: a mistyped name must not destroy a policy or a key store.
+    """
     try:
         files.check_output(path)
+        _refuse_other_file(path)
         if not path.parent.is_dir():
             raise FileError(f"{path}: there is no directory {path.parent}")
         file, name = files.create_beside(path)
@@ -34,12 +41,13 @@ def check_place(path: Path) -> None:
 
 
 def write_archive(path: Path, contents: Mapping[str, bytes], keys: KeyForms) -> None:
-    """Put the files *contents*, by name, into the archive *path*, of mode 0600, in place of what was there.
+    """Put the files *contents*, by name, into the archive *path*, of mode 0600, in place of an earlier report.
 
     A file in which one of *keys* stands is replaced by a line that says so. Raises FileError; what was there stays.
     """
     checked = {name: _LEFT_OUT if keys.in_bytes(data) else data for name, data in contents.items()}
     try:
+        _refuse_other_file(path)
         files.replace_file(path, _packed(checked))
     except OSError as error:
         raise _error(path, error) from error
@@ -50,6 +58,20 @@ def as_json(document: Any) -> bytes:
     return (json.dumps(document, indent=1) + "\n").encode()
 
 
+def _refuse_other_file(path: Path) -> None:
+    head = files.read_head(path, _HEAD_SIZE) if path.exists() else b""
+    if head and not _is_report(head):
+        raise FileError(f"{path}: exists and is not a report of ibkeys, so it is not replaced; name another file")
+
+
+def _is_report(head: bytes) -> bool:
+    """Whether a file that begins with *head* is an archive of `write_archive`."""
+    try:
+        return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head).startswith(f"{_FOLDER}/".encode())
+    except zlib.error:
+        return False
+
+
 def _packed(contents: Mapping[str, bytes]) -> bytes:
     packed = io.BytesIO()
     with (
@@ -57,7 +79,7 @@ def _packed(contents: Mapping[str, bytes]) -> bytes:
         tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
         for name, data in contents.items():
-            about = tarfile.TarInfo(f"{FOLDER}/{name}")
+            about = tarfile.TarInfo(f"{_FOLDER}/{name}")
             about.size, about.mode = len(data), 0o644
             archive.addfile(about, io.BytesIO(data))
     return packed.getvalue()

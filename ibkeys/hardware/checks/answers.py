@@ -61,7 +61,7 @@ def block_past_end(look: Look) -> Answer:
 
 def _judged(said: dict[str, str], wanted: str) -> Answer:
     text = ", ".join(f"{who}: {status}" for who, status in said.items())
-    return as_assumed(all(status == wanted for status in said.values()), text, **{"answers": said})
+    return as_assumed(all(status == wanted for status in said.values()), text, answers=said)
 
 
 CHECKS: Final = (

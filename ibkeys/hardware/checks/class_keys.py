@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from ibkeys.classkeys.reading import ClassKeyReading
@@ -19,14 +20,11 @@ _ASSUMED: Final = {
 }
 
 
-def _look_at(of: KeyClass) -> Check:
-    def look(look: Look) -> Answer:
-        return _asked(look, of)
-
-    return Check(f"class-keys.{of.name}", "guess", _ASSUMED[of.name], look)
+def _check(of: KeyClass) -> Check:
+    return Check(f"class-keys.{of.name}", "guess", _ASSUMED[of.name], partial(_asked, of))
 
 
-def _asked(look: Look, of: KeyClass) -> Answer:
+def _asked(of: KeyClass, look: Look) -> Answer:
     """Ask the local port and the one at the other end of the cable."""
     ports = dict(_ports(look))
     questions = look.fabric.class_key_questions(ports.values(), [of])
@@ -42,9 +40,8 @@ def _asked(look: Look, of: KeyClass) -> Answer:
 
 
 def _ports(look: Look) -> Iterator[tuple[str, Port]]:
-    own = look.found.nodes[0].ports.get(look.local.port)
-    if own is not None:
-        yield "local port", own
+    if look.swept_port is not None:
+        yield "local port", look.swept_port
     if look.neighbour is not None:
         yield "neighbour", look.neighbour.end_port
 
@@ -56,4 +53,4 @@ def _in_words(reading: ClassKeyReading) -> str:
     return f"{reading.state}, protect {settings.protect_bit}, lease {settings.lease_period} s"
 
 
-CHECKS: Final = tuple(map(_look_at, KEY_CLASSES.values()))
+CHECKS: Final = tuple(map(_check, KEY_CLASSES.values()))

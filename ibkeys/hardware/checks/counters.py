@@ -8,18 +8,16 @@ from ibkeys.discovery.port_counters import enforcing_ports
 from ibkeys.errors import IbkeysError
 from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
 from ibkeys.hardware.look import Look
-from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo
 from ibkeys.printable import counted
-
-VIOLATIONS = ("m_key_violations", "p_key_violations", "q_key_violations")
 
 
 @check("counters.violations", "unknown", "how many ports have counted violations is recorded")
 def violations(look: Look) -> Answer:
     """Ports with a violation counter that is not 0, or at its end."""
-    infos = [port.port_info for port in look.end_ports if port.port_info is not None]
-    values = {name: sum(bool(getattr(info, name)) for info in infos) for name in VIOLATIONS}
-    full = {name: sum(getattr(info, name) == 0xFFFF for info in infos) for name in VIOLATIONS}
+    infos = look.port_infos
+    values = {row.attr: sum(bool(row.decode(info.raw)) for info in infos) for row in VIOLATION_COUNTERS}
+    full = {row.attr: sum(row.decode(info.raw) == row.max for info in infos) for row in VIOLATION_COUNTERS}
     text = ", ".join(f"{PortInfo.rows[name].name} at {number}" for name, number in values.items())
     return seen(f"of {counted(len(infos), 'port')} not 0: {text}", not_zero=values, at_the_end=full)
 
@@ -27,7 +25,7 @@ def violations(look: Look) -> Answer:
 @check("counters.agent", "standard", "the performance agent of the local port answers PortCounters by class version 1")
 def agent(look: Look) -> Answer:
     """PortCounters of the local port, by its own LID."""
-    own = look.found.nodes[0].ports.get(look.local.port)
+    own = look.swept_port
     if own is None or not own.lid:
         return not_checked("the local port has no LID, and the agent is asked by LID")
     [(_, reading)] = look.fabric.read_port_counters([own])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -11,18 +12,15 @@ from ibkeys import files
 from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
 from ibkeys.hardware.look import Look
 from ibkeys.mad import offsets as at
-from ibkeys.mad.const import Method
-from ibkeys.mad.smp import build_smp
+from ibkeys.mad.attributes import NodeInfo
+from ibkeys.mad.const import MAX_UNICAST_LID, Method
+from ibkeys.mad.smp import HEADER_SIZE, build_smp
 from ibkeys.umad.devices import STATES
 from ibkeys.umad.port import ETIMEDOUT, Incoming, Outgoing
 from ibkeys.version import __version__
 
 _ABI: Final = Path("/sys/class/infiniband_mad/abi_version")
-_UNUSED_LID: Final = 0xBFFF
-"""The highest unicast LID: subnet managers give LIDs from below."""
 _ATTEMPT_MS: Final = 500
-_HEADER: Final = 24
-_NODE_INFO: Final = 0x0011
 
 
 @check("host.system", "unknown", "kernel, umad ABI and programs are recorded")
@@ -75,33 +73,28 @@ def own_port(look: Look) -> Answer:
 def p_key_table(look: Look) -> Answer:
     """The kernel's copy of the P_Key table beside the port's own."""
     kernel, port = look.fabric.local().pkeys, [int(key) for key in look.handle.read_p_keys()]
-    longest = max(len(kernel), len(port))
-    pairs = zip(_filled(kernel, longest), _filled(port, longest), strict=True)
-    wrong = [index for index, (a, b) in enumerate(pairs) if a != b]
+    wrong = [index for index, (a, b) in enumerate(zip_longest(kernel, port, fillvalue=0)) if a != b]
     text = f"{len(port)} entries, {len(kernel)} in sysfs"
     return as_assumed(not wrong, text + (f"; {len(wrong)} differ" if wrong else ""), indexes=wrong[:32])
-
-
-def _filled(table: tuple[int, ...] | list[int], size: int) -> list[int]:
-    return [*table, *[0] * (size - len(table))]
 
 
 @check("umad.timeout", "standard", "a Get that nobody answers comes back with errno 110 when its time is over")
 def timeout(look: Look) -> Answer:
     """Send one Get(NodeInfo) to a LID that no port has, and wait for what the kernel says."""
-    if any(port.lid == _UNUSED_LID for port in look.end_ports):
-        return not_checked(f"LID {_UNUSED_LID} is in use")
+    # subnet managers give LIDs from below
+    if any(port.lid == MAX_UNICAST_LID for port in look.end_ports):
+        return not_checked(f"LID {MAX_UNICAST_LID} is in use")
     umad = look.fabric.umad
-    mad = build_smp(Method.GET, _NODE_INFO, transaction_id=0x7EA11)
+    mad = build_smp(Method.GET, NodeInfo.attribute_id, transaction_id=0x7EA11)
     started = umad.now()
-    if failures := umad.send([Outgoing(mad, _UNUSED_LID, _ATTEMPT_MS)]):
+    if failures := umad.send([Outgoing(mad, MAX_UNICAST_LID, _ATTEMPT_MS)]):
         return as_assumed(False, f"the kernel refused to send it: errno {failures[0].errno}")
     came = _wait(look, mad, started + 4 * _ATTEMPT_MS / 1000)
     if came is None:
         return as_assumed(False, f"nothing came back in {4 * _ATTEMPT_MS} ms")
     took = round(1000 * (umad.now() - started))
     text = f"errno {came.status} after {took} ms of {_ATTEMPT_MS}, {len(came.mad)} bytes"
-    is_so = came.status == ETIMEDOUT and len(came.mad) >= _HEADER and took >= _ATTEMPT_MS // 2
+    is_so = came.status == ETIMEDOUT and len(came.mad) >= HEADER_SIZE and took >= _ATTEMPT_MS // 2
     return as_assumed(is_so, text, errno=came.status, ms=took)
 
 

@@ -9,16 +9,16 @@ from ibkeys.hardware.check import Answer, as_assumed, check, differs, not_checke
 from ibkeys.hardware.look import Look
 from ibkeys.keys.smkey import NO_SM_KEY
 from ibkeys.mad.attributes import PortInfo, SMInfo
-from ibkeys.mad.const import SMState
+from ibkeys.mad.const import SaStatus, SMState
 from ibkeys.mad.records import NodeRecord, PKeyTableRecord, PortInfoRecord
 from ibkeys.topology.subnet_manager import sm_state_name
 
-STEADY: Final = (
+_STEADY: Final = (
     *("gid_prefix", "lid", "master_sm_lid", "capability_mask", "m_key_lease_period", "m_key_protect_bits", "lmc"),
     *("master_sm_sl", "neighbor_mtu", "port_state", "mtu_cap", "vl_cap", "guid_cap", "subnet_timeout"),
 )
-"""Fields of PortInfo that two reads, one after the other, give alike."""
-_INVALID_REQUEST: Final = 0x0200
+"""Fields of PortInfo that the SA has as the port does: the SM writes them, or they stay as they are. Others change
+between two of its sweeps."""
 
 
 @check("sm.master", "standard", "an SM answers at MasterSMLID and says that it is master")
@@ -51,8 +51,8 @@ def own_record(look: Look) -> Answer:
     record = look.sa.get(PortInfoRecord, endport_lid=own.lid, port_num=look.local.port)
     said: PortInfo = record.port_info
     look.shown_keys.add(said.m_key)
-    wrong = [PortInfo.rows[name].name for name in STEADY if getattr(said, name) != getattr(own, name)]
-    return as_assumed(not wrong, f"differ: {', '.join(wrong)}" if wrong else f"{len(STEADY)} fields", differing=wrong)
+    wrong = [PortInfo.rows[name].name for name in _STEADY if getattr(said, name) != getattr(own, name)]
+    return as_assumed(not wrong, f"differ: {', '.join(wrong)}" if wrong else f"{len(_STEADY)} fields", differing=wrong)
 
 
 @check("sa.hides-m-keys", "standard", "without an SM_Key the SA shows no M_Key")
@@ -72,7 +72,7 @@ def p_key_records(look: Look) -> Answer:
     try:
         records = look.fabric.sa(NO_SM_KEY).get_table(PKeyTableRecord, lid=look.own.lid)
     except MadStatusError as error:
-        return as_assumed(error.status == _INVALID_REQUEST, f"status 0x{error.status:04x}")
+        return as_assumed(error.status == SaStatus.REQUEST_INVALID, f"status 0x{error.status:04x}")
     return differs(f"{len(records)} records")
 
 

@@ -91,7 +91,7 @@ def index_0(look: Look) -> Answer:
 @check("nodes.capabilities", "unknown", "bits of CapabilityMask of all end ports, and of some, are recorded")
 def capabilities(look: Look) -> Answer:
     """CapabilityMask over all end ports, without the bit IsSM."""
-    masks = [port.port_info.capability_mask & ~CapabilityMask.IS_SM for port in look.end_ports if port.port_info]
+    masks = [info.capability_mask & ~CapabilityMask.IS_SM for info in look.port_infos]
     if not masks:
         return not_checked("no PortInfo was read")
     every, some = reduce(and_, masks), reduce(or_, masks)

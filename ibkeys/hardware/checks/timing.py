@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ibkeys.client.scheduler import PER_NODE
 from ibkeys.client.smp import Task
 from ibkeys.errors import IbkeysError
 from ibkeys.fabric.handle import PortHandle
@@ -13,8 +14,6 @@ from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import Method
 
 _GETS: Final = 20
-_AT_ONCE: Final = 4
-"""So many SMPs for one node are in flight at most: `ibkeys.client.scheduler`."""
 _ROUNDS: Final = 8
 
 
@@ -46,29 +45,29 @@ def neighbour(look: Look) -> Answer:
 
 def _neighbour(look: Look) -> PortHandle | None:
     peer = look.neighbour
-    return look.fabric.handle(peer.end_port if peer.node.is_switch else peer) if peer is not None else None
+    return look.fabric.handle(peer.end_port) if peer is not None else None
 
 
-@check("timing.at-once", "simulator", "a node answers four SMPs that are in flight at once, and loses none")
+@check("timing.at-once", "simulator", f"a node answers {PER_NODE} SMPs that are in flight at once, and loses none")
 def at_once(look: Look) -> Answer:
-    """Send the neighbour four Gets at a time, none of them again."""
+    """Send the neighbour as many Gets at a time as a sweep does, none of them again."""
     handle = _neighbour(look)
     if handle is None:
         return not_checked("no node was found at the other end of the cable")
     client, lost = look.fabric.client, 0
     for _ in range(_ROUNDS):
-        outcomes = client.call(_four(handle))
+        outcomes = client.call(_at_a_time(handle))
         lost += sum(isinstance(outcome, IbkeysError) for outcome in outcomes)
-    return as_assumed(not lost, f"{_ROUNDS * _AT_ONCE} Gets, {lost} not answered", lost=lost)
+    return as_assumed(not lost, f"{_ROUNDS * PER_NODE} Gets, {lost} not answered", lost=lost)
 
 
-def _four(handle: PortHandle) -> Task:
+def _at_a_time(handle: PortHandle) -> Task:
     request = handle.fabric.client.request
     # a name of its own for each: a Get that is lost must not keep back the others
     return (
         yield [
             request(Method.GET, NodeInfo, 0, handle.route, node=object(), m_key=handle.m_key, retries=0)
-            for _ in range(_AT_ONCE)
+            for _ in range(PER_NODE)
         ]
     )
 

@@ -15,7 +15,7 @@ from ibkeys.printable import counted
 @check("traps.supported", "simulator", "every end port says IsTrapSupported")
 def supported(look: Look) -> Answer:
     """Bits of CapabilityMask."""
-    masks = [port.port_info.capability_mask for port in look.end_ports if port.port_info]
+    masks = [info.capability_mask for info in look.port_infos]
     if not masks:
         return not_checked("no PortInfo was read")
     without = sum(not mask & CapabilityMask.IS_TRAP_SUPPORTED for mask in masks)

@@ -22,7 +22,8 @@ from ibkeys.topology.nodes import Port
 from ibkeys.umad.devices import ACTIVE, INFINIBAND, IS_SM_DISABLED
 from ibkeys.umad.port import LocalCa, LocalPort, UmadPort
 
-_NOT_OWN: Final = "own-ports"
+NOT_OWN: Final = "own-ports"
+"""What a refusal calls itself; it is no interlock that could be overridden."""
 
 
 def named_ports(text: str, cas: Sequence[LocalCa]) -> tuple[LocalPort, LocalPort]:
@@ -75,28 +76,29 @@ def far_port(look: Look, near: LocalPort, far: LocalPort, open_far: Callable[[Lo
     """
     if (look.local.ca_name, look.local.port) != (near.ca_name, near.port):
         raise Refused(
-            f"the fabric was opened at {look.local.ca_name}/{look.local.port}, not at the first port", _NOT_OWN
+            f"the fabric was opened at {look.local.ca_name}/{look.local.port}, not at the first port", NOT_OWN
         )
+    where = f"{far.ca_name}/{far.port}"
     found = [port for port in look.found.end_ports() if port.guid == far.port_guid]
     same_lid = [port for port in look.found.end_ports() if port.lid == far.base_lid]
     if len(found) != 1 or same_lid != found or not far.base_lid:
         raise _refused(
-            f"{far.ca_name}/{far.port} is not the only port that the fabric shows with its GUID and its LID "
+            f"{where} is not the only port that the fabric shows with its GUID and its LID "
             f"({len(found)} have the GUID, {len(same_lid)} the LID){_not_asked(look)}"
         )
     port = found[0]
     if doubt := look.fabric.doubt_of(port):
-        raise _refused(f"{far.ca_name}/{far.port}: {doubt}")
+        raise _refused(f"{where}: {doubt}")
     handle = look.fabric.handle(port)
     arrival = NodeInfo(handle.get(NodeInfo))
     said = arrival.node_guid, arrival.port_guid, arrival.local_port_num
     [node_guid] = [ca.node_guid for ca in look.cas() if ca.name == far.ca_name]
     if said != (node_guid, far.port_guid, far.port):
-        raise _refused(f"on {handle.route} another port answers than {far.ca_name}/{far.port} of this host")
+        raise _refused(f"on {handle.route} another port answers than {where} of this host")
     if isinstance(handle.route, DirectedAddress) and not handle.route.path:
         raise _refused("the route to the second port does not leave this host")
     if why := _is_elsewhere(look, far, port, open_far):
-        raise _refused(f"{far.ca_name}/{far.port}: {why}")
+        raise _refused(f"{where}: {why}")
     return handle
 
 
@@ -126,4 +128,4 @@ def _is_elsewhere(look: Look, far: LocalPort, port: Port, open_far: Callable[[Lo
 
 
 def _refused(why: str) -> Refused:
-    return Refused(f"--write-loopback: nothing was written: {why}", _NOT_OWN)
+    return Refused(f"--write-loopback: nothing was written: {why}", NOT_OWN)

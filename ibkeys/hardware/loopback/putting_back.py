@@ -16,6 +16,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.hardware.look import Look
+from ibkeys.hardware.loopback.ports import NOT_OWN
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mkeys.set import KeyPlan, plan_mkey_set
@@ -70,7 +71,7 @@ def put_back(look: Look, writer: Writer, own_guids: Iterable[int]) -> list[int]:
             raise Refused(
                 f"operation {written.record.id} of the journal wrote a port that is not one of these two, and is not "
                 f"put back: name the ports that it wrote; `ibkeys journal {written.record.id}` shows them",
-                "own-ports",
+                NOT_OWN,
             )
         if written.is_key:
             _put_key_back(look, writer, written)
@@ -85,21 +86,26 @@ def _put_key_back(look: Look, writer: Writer, written: Written) -> None:
 
     A key that somebody else has set since then stays.
     """
-    [image] = written.images[:1]
+    image = written.images[0]
     before = PortInfo(image.before)
-    port = handle_of(look, image.port_guid)
+    port = _handle_of(look, image.port_guid)
     if not _has_ours(look, port, image):
-        _close(look, writer, written)
+        _mark_as_undone(look, writer, written)
         return
     plan = plan_mkey_set(writer, port, NO_MKEY, before.m_key_protect_bits, before.m_key_lease_period)
     undoing = _Undoing(
-        plan.command, plan.changes, plan.notes, plan.objections, stages=plan.stages, links_are_stored=True
+        plan.command,
+        plan.changes,
+        plan.notes,
+        plan.objections,
+        stages=plan.stages,
+        links_are_stored=True,
+        of=written.record.id,
     )
-    undoing.of = written.record.id
     if undoing.pending:
         writer.apply(undoing)
     else:
-        _close(look, writer, written)
+        _mark_as_undone(look, writer, written)
 
 
 def _has_ours(look: Look, port: PortHandle, image: Image) -> bool:
@@ -111,18 +117,18 @@ def _has_ours(look: Look, port: PortHandle, image: Image) -> bool:
         return port.read_port_info().m_key == store.get(image.key_ref).m_key.reveal()
 
 
-def _close(look: Look, writer: Writer, written: Written) -> None:
+def _mark_as_undone(look: Look, writer: Writer, written: Written) -> None:
     """Note that there is nothing to put back: its Set never arrived, or somebody else has written since."""
     with Journal(look.fabric.stores.journal) as journal, journal.undo_of(written.record.id, writer.origin):
         pass
 
 
-def handle_of(look: Look, port_guid: int) -> PortHandle:
+def _handle_of(look: Look, port_guid: int) -> PortHandle:
     """Return a handle on the end port with *port_guid*, as the sweep found it. Raises Refused where there is no such
     port, or more than one."""
     found = [port for port in look.found.end_ports() if port.guid == port_guid]
     if len(found) != 1:
-        raise Refused(f"GUID 0x{port_guid:016x}: {len(found)} ports of the fabric have it, not one", "own-ports")
+        raise Refused(f"GUID 0x{port_guid:016x}: {len(found)} ports of the fabric have it, not one", NOT_OWN)
     return look.fabric.handle(found[0])
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ibkeys.change.counters import COUNTERS, plan_clear
+from ibkeys.change.counters import counted_violations, plan_clear
 from ibkeys.change.pkeys import plan_set
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
@@ -26,6 +26,7 @@ from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
 from ibkeys.mkeys.set import plan_mkey_set
 
 _P_KEY: Final = re.compile(r"(?<!status )\b0x[0-9a-f]{4}\b", re.IGNORECASE)
+"""A P_Key in the message of an error; a Status is written alike."""
 _HIGHEST: Final = 0x7FF0
 """Partitions are tried from here downwards."""
 
@@ -62,7 +63,7 @@ class Loopback:
             Check("write.m-key", "standard", "an M_Key at level 0 is read back, and taken away again", self._m_key),
             Check("write.counters", "standard", "a 0 resets the violation counters", self._counters),
         ):
-            yield Finding(each.id, each.basis, each.assumed, self._made(each))
+            yield each.found(self._made(each))
 
     def _made(self, each: Check) -> Answer:
         if self.stands:
@@ -73,7 +74,7 @@ class Loopback:
             self.refusals += 1
             return not_checked(f"the second port was not proven again: {error}")
         try:
-            return each.look(self.look)
+            return each.ask(self.look)
         except IbkeysError as error:
             if isinstance(error, Refused) and not self.stands:
                 self.refusals += 1
@@ -105,7 +106,7 @@ class Loopback:
         return self._write(plan, state, before, {"level": before[1], "lease": before[2]})
 
     def _write(self, plan: Plan, read: Callable[[], Any], before: Any, values: dict[str, Any]) -> Answer:
-        """Make *plan*, put it back whatever happens, and compare what *read* returns with *before*."""
+        """Make *plan*, put back what it changed whatever happens, and compare what *read* returns with *before*."""
         self.writer.check(plan)
         try:
             self.writer.apply(plan)
@@ -118,6 +119,8 @@ class Loopback:
         return same(text, **values) if shown else differs("the Set was answered, and the port did not change", **values)
 
     def _put_back(self) -> None:
+        """Put back every write that stands, by the journal, after another proof. Where that fails nothing more is
+        written."""
         try:
             self.prove()
             put_back(self.look, self.writer, self.own_guids)
@@ -128,7 +131,7 @@ class Loopback:
     def _counters(self, look: Look) -> Answer:
         """Reset the counters that are not 0. What they were is in the journal, and cannot be restored."""
         info = self.far.read_port_info()
-        counted = {name: getattr(info, name) for name in COUNTERS if getattr(info, name)}
+        counted = counted_violations(info)
         if not counted:
             return not_checked("all three counters are 0, so there is nothing to reset")
         plan = plan_clear(self.writer, [self.far])

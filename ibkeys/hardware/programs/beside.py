@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from ibkeys.dumps.said import PortSaid, Said
 from ibkeys.dumps.saquery import read_saquery
 from ibkeys.dumps.smpquery import read_smpquery
 from ibkeys.errors import IbkeysError
-from ibkeys.hardware.check import Answer, as_assumed, check, not_checked
+from ibkeys.hardware.check import Answer, Check, as_assumed, not_checked
 from ibkeys.hardware.look import Look
 from ibkeys.hardware.programs.running import ask, why_not
 from ibkeys.mad.attributes import NodeInfo, PortInfo
@@ -27,11 +27,23 @@ _MOVING: Final = frozenset({"m_key", "diag_code", "client_reregister", "port_sta
 _COUNTER: Final = re.compile(r"[0-9]{1,20}", re.ASCII)
 
 
-@check("smpquery.nodeinfo", "standard", "smpquery nodeinfo of the local port says what ibkeys reads")
+def _beside(id: str, assumed: str, asks_fabric: bool = False) -> Callable[[Callable[[Look], Answer]], Check]:
+    """Return the decorator of a check that runs another program, made only where one may be run. *asks_fabric*: as
+    `why_not` has it."""
+
+    def declare(compare: Callable[[Look], Answer]) -> Check:
+        def compare_where_allowed(look: Look) -> Answer:
+            why = why_not(look, asks_fabric)
+            return not_checked(why) if why else compare(look)
+
+        return Check(id, "standard", assumed, compare_where_allowed)
+
+    return declare
+
+
+@_beside("smpquery.nodeinfo", "smpquery nodeinfo of the local port says what ibkeys reads")
 def nodeinfo(look: Look) -> Answer:
     """NodeInfo, field by field."""
-    if why := why_not(look):
-        return not_checked(why)
     said = ask(look, ["smpquery", "nodeinfo", str(look.local.base_lid)], read_smpquery)
     own = NodeInfo(look.handle.get(NodeInfo))
     if not said.nodes:
@@ -43,20 +55,16 @@ def nodeinfo(look: Look) -> Answer:
     return _fields(mine, theirs, NodeInfo)
 
 
-@check("smpquery.portinfo", "standard", "smpquery portinfo of the local port says what ibkeys reads")
+@_beside("smpquery.portinfo", "smpquery portinfo of the local port says what ibkeys reads")
 def portinfo(look: Look) -> Answer:
     """PortInfo, all fields that both name and that stay."""
-    if why := why_not(look):
-        return not_checked(why)
     command = ["smpquery", "portinfo", str(look.local.base_lid), str(look.local.port)]
     return _port_info(look, ask(look, command, read_smpquery))
 
 
-@check("smpquery.pkeys", "standard", "smpquery pkeys of the local port prints the table that ibkeys reads")
+@_beside("smpquery.pkeys", "smpquery pkeys of the local port prints the table that ibkeys reads")
 def pkeys(look: Look) -> Answer:
     """The P_Key table, entry by entry."""
-    if why := why_not(look):
-        return not_checked(why)
     owner = PortSaid(None, look.local.port, at_lid=look.local.base_lid)
     command = ["smpquery", "pkeys", str(look.local.base_lid), str(look.local.port)]
     ask(look, command, lambda path, limit: read_smpquery(path, limit, owner))
@@ -68,22 +76,18 @@ def pkeys(look: Look) -> Answer:
     return as_assumed(len(mine) == len(theirs) and not wrong, text, indexes=wrong[:32])
 
 
-@check("saquery.own-record", "standard", "saquery PIR of the local port says what ibkeys reads of the SA")
+@_beside("saquery.own-record", "saquery PIR of the local port says what ibkeys reads of the SA")
 def own_record(look: Look) -> Answer:
     """PortInfoRecord of the local port."""
-    if why := why_not(look):
-        return not_checked(why)
     lid = look.own.lid
     said = ask(look, ["saquery", "PIR", f"{lid}/{look.local.port}"], read_saquery)
     record = look.fabric.sa().get(PortInfoRecord, endport_lid=lid, port_num=look.local.port)
     return _port_info(look, said, record.port_info)
 
 
-@check("ibnetdiscover.fabric", "standard", "ibnetdiscover finds the nodes and links that ibkeys finds")
+@_beside("ibnetdiscover.fabric", "ibnetdiscover finds the nodes and links that ibkeys finds", asks_fabric=True)
 def fabric(look: Look) -> Answer:
     """Nodes by GUID, links by their ends."""
-    if why := why_not(look, asks_fabric=True):
-        return not_checked(why)
     said = ask(look, ["ibnetdiscover"], read_netdiscover)
     theirs, mine = {node.guid for node in said.nodes}, {node.guid for node in look.found.nodes}
     their_links = {frozenset(link) for link in said.links or ()}
@@ -97,11 +101,9 @@ def fabric(look: Look) -> Answer:
     return as_assumed(not (theirs ^ mine or ends), text, nodes_differ=len(theirs ^ mine), links_differ=len(ends))
 
 
-@check("perfquery.counters", "standard", "perfquery reads counters between those that ibkeys reads before and after it")
+@_beside("perfquery.counters", "perfquery reads counters between those that ibkeys reads before and after it")
 def counters(look: Look) -> Answer:
     """PortCounters of the local port: they go on counting, so they are read three times."""
-    if why := why_not(look):
-        return not_checked(why)
     before = _own_counters(look)
     theirs = ask(look, ["perfquery", str(look.local.base_lid), str(look.local.port)], _read_counters)
     after = _own_counters(look)

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 from ibkeys import files
 from ibkeys.errors import FileFormatError, Unreachable
 from ibkeys.hardware.look import Look
-from ibkeys.host.run_program import run_and_hear
+from ibkeys.host.run_program import run_with_reason
 from ibkeys.printable import clean
 
 _SECONDS: Final = 120.0
@@ -34,7 +34,7 @@ def ask(look: Look, command: Sequence[str], read: Callable[[Path, int], _T]) -> 
     if shutil.which(program) is None:
         raise Unreachable(f"{program} is not installed (infiniband-diags)")
     where = ["-C", look.local.ca_name, "-P", str(look.local.port)]
-    ran = run_and_hear([program, *where, *command[1:]], _SECONDS)
+    ran = run_with_reason([program, *where, *command[1:]], _SECONDS)
     if ran.printed is None:
         raise Unreachable(f"{program} failed: {clean(ran.why)}")
     with tempfile.TemporaryDirectory(prefix="ibkeys-") as folder:  # mode 0700

@@ -12,6 +12,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.recovery.found_keys import FoundKeys
 from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 from ibkeys.mkeys.recovery.result import RecoveryResult
+from tests.fabricsim import swap_cables
 from tests.mkeys.recovery.lost import (
     LEASE,
     Run,
@@ -19,7 +20,7 @@ from tests.mkeys.recovery.lost import (
     keys_of,
     tree,
 )
-from tests.protectedsim import sm_sweeps, swap
+from tests.protectedsim import sm_sweeps
 
 
 def test_new_keys_are_set_on_what_came_back_and_on_nothing_else() -> None:
@@ -49,7 +50,7 @@ def test_no_new_key_goes_to_a_port_that_was_plugged_in_there_while_leases_ran(
     change = FoundKeys.change
 
     def after_a_swap(found: FoundKeys, *rest: Any) -> Iterator[RecoveryResult]:
-        swap(net, one, other)
+        swap_cables(one, other, net)
         if with_sm:
             sm_sweeps(net)
         yield from change(found, *rest)

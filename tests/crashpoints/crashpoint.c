@@ -1,5 +1,5 @@
 /*
- * Preloaded by crash_driver.py: every system call that writes is a point at which the process can be made to die, or
+ * Preloaded by shim.py: every system call that writes is a point at which the process can be made to die, or
  * from which on the disk can be made to fail. So are, before and after, each change of a name and each signal sent.
  */
 #define _GNU_SOURCE
