@@ -17,6 +17,7 @@ from ibkeys.scripting import Fabric
 from ibkeys.store.keys.sealing import Passphrase
 from ibkeys.store.paths import StorePaths, store_paths
 from ibkeys.topology.names.node_names import read_node_name_map
+from ibkeys.umad.port import UmadPort, innermost
 
 if TYPE_CHECKING:
     from ibkeys.dumps.importing import TableOf
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from ibkeys.keys.smkey import SMKey
     from ibkeys.mkeys.sa_keys import SaKeys
     from ibkeys.sim.subnet import Subnet
-    from ibkeys.umad.port import UmadPort
 
 NodeNames = Mapping[int, str] | str | Path
 """Node GUID → name, or the node name map file that says so."""
@@ -167,9 +167,8 @@ def _as_port(backend: Subnet | UmadPort) -> UmadPort | None:
 
 def _simulation_of(umad: UmadPort) -> tuple[bool, Path | None]:
     """Return whether a port is on a simulated subnet, and the file that this is kept in."""
-    while (inner := getattr(umad, "inner", None)) is not None:
-        umad = inner
-    return hasattr(umad, "subnet"), getattr(umad, "state_path", None)
+    port = innermost(umad)
+    return hasattr(port, "subnet"), getattr(port, "state_path", None)
 
 
 def _sources(keys: Keys, paths: StorePaths) -> KeySources:

@@ -123,7 +123,7 @@ def _ask(client: SmpClient, local: LocalPort, question: Question, pkey_index: in
     try:
         way = way_to(local, port, pkey_index)
     except Unreachable as error:
-        return ClassKeyReading(port, of.name, "not-asked", f"not asked: {error}")
+        return ClassKeyReading(port, of.name, "not-asked", f"not queried: {error}")
     asked = _Asked(client, question, way)
     try:
         if of.name in ASKED_FIRST:
@@ -197,7 +197,7 @@ class _Asked:
             return self.reading("refused", str(error))
         if isinstance(error, NoReply) and error.attempts:
             return self.reading("silent", str(error))
-        return self.reading("not-asked", f"not asked: {error}")
+        return self.reading("not-asked", f"not queried: {error}")
 
     def answered(self, info: KeyInfo, confirmed: bool) -> ClassKeyReading:
         """Return what KeyInfo says."""

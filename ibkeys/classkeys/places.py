@@ -101,6 +101,8 @@ class _Swept:
             why = f"only the SA reports {guid} behind {_in_words(near)}, and the SA gave no such key"
         else:
             why = f"{guid} is known behind {_in_words(known)}, but was found behind {_in_words(near)}"
+            if not here.node.is_switch:
+                why += " (`ibkeys mkey-list --settle` records ports that moved)"
         return (
             f"{why}; if that is its place, put this link into the file neighbors in the directory of --security-keys, "
             "or use --trust-topology"

@@ -74,6 +74,10 @@ class KeyRing:
         key = self.by_guid.get(port_guid, NO_MKEY)
         return not key.is_zero and self.levels.get(port_guid) not in OPEN_LEVELS
 
+    def has_class_key(self, port_guid: int) -> bool:
+        """Whether a key of another management class is known for a port."""
+        return any(not keys[port_guid].is_zero for keys in self.class_keys.values() if port_guid in keys)
+
     def protected(self) -> set[int]:
         """Return the GUIDs of all ports that are known as protected."""
         return {guid for guid in self.by_guid if self.is_protected(guid)}

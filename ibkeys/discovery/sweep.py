@@ -10,7 +10,7 @@ Who is asked with which M_Key, and who is not asked, is explained in `Sweep._pro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -128,9 +128,8 @@ class Sweep:
     def _ask(self, path: tuple[int, ...], guid: int, key: MKey, retries: int | None = None) -> Task:
         """Task: get NodeInfo with *key*, or with the further keys that the port *guid* may have; return it and the key.
 
-        Where there are several, `KeyRing.attempts` says in which order, and what the wrong ones may have counted is
-        noted.
-        Raises what the last attempt raised when none is answered.
+        Where there are several, `KeyRing.attempts` says in which order. Raises what the last attempt raised if none is
+        answered.
         """
         retries = self.probe_retries if retries is None else retries
         attempts = self.ring.attempts(guid, key, retries)
@@ -145,20 +144,26 @@ class Sweep:
             except (NoReply, SendRefused) as error:
                 last = error
                 continue
-            wrong = sum(each != candidate for each in attempts[:turn])
-            if wrong:
-                keys = list(dict.fromkeys(attempts))
-                why = (
-                    "it is not the one that was confirmed last"
-                    if guid in self.ring.confirmed
-                    else "a change of its M_Key was never confirmed"
-                )
-                self.found.notes.append(
-                    f"port GUID 0x{guid:016x} answered to key {keys.index(candidate) + 1} of {len(keys)} of the store: "
-                    f"{why}; {wrong} SMPs with another key may have counted violations"
-                )
+            self._note_wrong_keys(guid, attempts, turn)
             return info, candidate
         raise last
+
+    def _note_wrong_keys(self, guid: int, attempts: Sequence[MKey], turn: int) -> None:
+        """Note how many of *attempts* were made with another key than the one that was answered at *turn*."""
+        answered = attempts[turn]
+        wrong = sum(each != answered for each in attempts[:turn])
+        if not wrong:
+            return
+        keys = list(dict.fromkeys(attempts))
+        why = (
+            "it is not the one that was confirmed last"
+            if guid in self.ring.confirmed
+            else "a change of its M_Key was never confirmed"
+        )
+        self.found.notes.append(
+            f"port GUID 0x{guid:016x} answered to key {keys.index(answered) + 1} of {len(keys)} of the store: "
+            f"{why}; {wrong} SMPs with another key may have counted violations"
+        )
 
     # --- who is at the far end of a link -------------------------------------------------------------------------
 
@@ -204,7 +209,7 @@ class Sweep:
         try:
             info, key = yield from self._ask(path, far[0] if far else 0, key, retries)
         except IbkeysError as error:
-            self._unanswered(near, path, key, error)
+            self._note_silence(near, path, key, error)
             return
         if near.peer is None:
             self._arrive(info, path, near, key, far, proof)
@@ -218,7 +223,8 @@ class Sweep:
         anything."""
         yield from self._ask_far_end(near, self.ring.for_unknown_port, None, proof, retries)
 
-    def _unanswered(self, near: Port, path: tuple[int, ...], key: MKey, error: IbkeysError) -> None:
+    def _note_silence(self, near: Port, path: tuple[int, ...], key: MKey, error: IbkeysError) -> None:
+        """Note that nobody answered behind *near* on the route *path*, and what a protected port there has counted."""
         if isinstance(error, LimitReached):
             self.found.troubles.append(Trouble.of(near, NodeInfo.name, error))
             return
@@ -246,7 +252,7 @@ class Sweep:
         far: LinkEnd | None = None,
         proof: Proof | None = None,
     ) -> None:
-        """A NodeInfo came in through *near*, in answer to *key*: join the link, and start reading what is new.
+        """Take a NodeInfo that came in through *near*, in answer to *key*: join the link, start reading what is new.
 
         *far*: the end that is proven to be there. A GUID that has a key and is known at another place is not believed:
         what says so keeps the key that it answered to, and gets no other.
@@ -300,12 +306,14 @@ class Sweep:
         return self._nodes.add(info, path)
 
     def _leave_out(self, near: Port, limit: str) -> None:
+        """Note that nothing behind *near* was read, because *limit* was reached."""
         text = self.bounds.left_out("what is behind it was not read", limit)
         self.found.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
 
     # --- what is read of a node and its ports --------------------------------------------------------------------
 
     def _read_node(self, node: Node, arrival: int) -> Task:
+        """Task: read a new node, which was reached by its port *arrival*, and start reading its ports."""
         own = node.port(0 if node.is_switch else arrival)
         yield from self._reader.read_node(own)
         if node.guid in self.node_names:

@@ -42,14 +42,9 @@ def read_p_key_tables(ports: Sequence[Port], gets: Envelope) -> Task:
     problems: list[tuple[Port, IbkeysError]] = []
     for start in range(0, len(ports), at_once):
         some = ports[start : start + at_once]
-        firsts = [p_key_modifier(port, 0) for port in some]
-        if 0 < len(firsts) * blocks <= AT_ONCE:  # nearly all
-            outcomes = yield gets.ask_each(PKeyTable, [first + block for first in firsts for block in range(blocks)])
-            tables = [_table(outcomes[at : at + blocks]) for at in range(0, len(outcomes), blocks)]
-        else:
-            tables = []
-            for first in firsts:
-                tables.append((yield from _read_table(gets, PKeyTable, first, blocks)))
+        tables: list[Outcome] = yield from _read_tables(
+            gets, PKeyTable, [p_key_modifier(port, 0) for port in some], blocks
+        )
         for port, table in zip(some, tables, strict=True):
             if isinstance(table, IbkeysError):
                 problems.append((port, table))
@@ -127,6 +122,18 @@ def read_virtualization(port: Port, gets: Envelope) -> Task:
 
 NOT_VIRTUALIZED = (MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED, MadStatus.INVALID_FIELD)
 """What an agent without virtual ports answers to a Get of VirtualizationInfo."""
+
+
+def _read_tables(gets: Envelope, attribute: type[Attribute], firsts: Sequence[int], blocks: int) -> Task:
+    """Task: get tables of so many *blocks* each; return, as `_read_table` does, what came of each. *firsts*: the
+    AttributeModifiers of their first blocks. Tables of together at most `AT_ONCE` blocks are one request."""
+    if 0 < len(firsts) * blocks <= AT_ONCE:  # nearly all
+        outcomes = yield gets.ask_each(attribute, [first + block for first in firsts for block in range(blocks)])
+        return [_table(outcomes[at : at + blocks]) for at in range(0, len(outcomes), blocks)]
+    tables: list[Outcome] = []
+    for first in firsts:
+        tables.append((yield from _read_table(gets, attribute, first, blocks)))
+    return tables
 
 
 def _read_table(gets: Envelope, attribute: type[Attribute], first: int, blocks: int) -> Task:

@@ -75,8 +75,8 @@ class Fabric(OpenPort):
         self.is_simulated = False
         self.reload_keys: Callable[[], None] = lambda: None
         self._last_sweep: Callable[[], SweepCost] | None = None
-        self._look: LinkCheck | None = None
-        self._own_was_looked_at = False
+        self._link_check: LinkCheck | None = None
+        self._own_was_asked = False
 
     def sweep(self, p_keys: bool = False, progress: OnFound | None = None, wanted: Wanted | None = None) -> Topology:
         """Sweep the whole subnet: nodes, links, PortInfo of every port, and every P_Key table when *p_keys* is true.
@@ -96,7 +96,7 @@ class Fabric(OpenPort):
 
         self._last_sweep = cost
         self.adopt(found)
-        self._own_was_looked_at = True
+        self._own_was_asked = True
         return found
 
     @property
@@ -167,11 +167,11 @@ class Fabric(OpenPort):
 
         wanted = list(ports)
         known = self.ring.class_keys
-        keyed = [port for port in wanted if any(port.guid in keys for keys in known.values())]
+        keyed = [port for port in wanted if self.ring.has_class_key(port.guid)]
         doubtful: dict[Port, str] = {}
         if keyed:
             found = self._topology()
-            doubtful = doubts(keyed, found, self.ring, self._look or LinkCheck(self.client, self.ring, found))
+            doubtful = doubts(keyed, found, self.ring, self._link_check or LinkCheck(self.client, self.ring, found))
         return questions_for(wanted, classes, known, doubtful, ask_unkeyed=ask_unkeyed)
 
     def ask_class_keys(self, questions: Sequence[Question], pkey_index: int | None = None) -> list[ClassKeyReading]:
@@ -207,7 +207,7 @@ class Fabric(OpenPort):
     def adopt(self, found: Topology) -> None:
         """Take *found* for the last sweep: its links are checked again before an M_Key goes over them."""
         self.swept = found
-        self._look = LinkCheck(self.client, self.ring, found)
+        self._link_check = LinkCheck(self.client, self.ring, found)
 
     def handle(self, port: Port) -> PortHandle:
         """Return a handle on a port that a sweep of this run found."""
@@ -219,21 +219,21 @@ class Fabric(OpenPort):
 
         A port that this sweep did not find, and every port when the topology is trusted, is not examined.
         """
-        look = self._look
-        return look.at_links_to(ports, max_age) if look is not None and not self.ring.trust_topology else {}
+        links = self._link_check
+        return links.at_links_to(ports, max_age) if links is not None and not self.ring.trust_topology else {}
 
     def has_changed(self, port: Port) -> bool:
         """Whether a link to *port* is not as the last sweep saw it, by what was examined so far. Sends nothing."""
-        return self._look is not None and self._look.has_changed(port)
+        return self._link_check is not None and self._link_check.has_changed(port)
 
     def look_at_way(self, port: Port) -> Task:
         """Task: as `find_changed_links` for one port, except for links that were examined within the last second.
 
         Return what changed, "" for nothing.
         """
-        if self._look is None or self.ring.trust_topology:
+        if self._link_check is None or self.ring.trust_topology:
             return ""
-        return (yield from self._look.at_way(port))
+        return (yield from self._link_check.at_way(port))
 
     def swept_port(self, lid: int) -> PortHandle | None:
         """Return a handle on the end port with *lid* by the last sweep of this run, or None without one."""
@@ -249,7 +249,7 @@ class Fabric(OpenPort):
         if address == LOCAL:
             info, key = self._ask_own_port(key, retries)
         else:
-            self._look_at_own_port()
+            self._ask_own_port_first()
             info, key = self._ask(address, key, retries)
         arrival = NodeInfo(info)
         node = Node(info, address.path if isinstance(address, DirectedAddress) else ())
@@ -292,12 +292,12 @@ class Fabric(OpenPort):
         except (NoReply, SendRefused) as error:
             raise about_own_key(error, self.ring, self.own_guid) from error
 
-    def _look_at_own_port(self) -> None:
-        """Ask the local port first, once in a session, where no key is known for it: it tells whether this subnet is
-        protected. Raises MKeyNeeded if it is, NoReply or SendRefused where it does not answer.
+    def _ask_own_port_first(self) -> None:
+        """Ask the local port, once in a run and before any other, where no key is known for it: it tells whether this
+        subnet is protected. Raises MKeyNeeded if it is, NoReply or SendRefused where it does not answer.
         """
         ring = self.ring
-        if self._own_was_looked_at or ring.for_all is not None or ring.ask_unproven:
+        if self._own_was_asked or ring.for_all is not None or ring.ask_unproven:
             return
         local = self.local()
         if not ring.key_of(local.port_guid).is_zero:
@@ -307,7 +307,7 @@ class Fabric(OpenPort):
         except (NoReply, SendRefused) as error:
             raise about_own_key(error, ring, local.port_guid) from error
         check_own_port(local, own)
-        self._own_was_looked_at = True
+        self._own_was_asked = True
 
     def _ask(self, route: Route, key: MKey, retries: int | None) -> tuple[bytes, MKey]:
         """Get NodeInfo with *key*; the local port also with the further keys that it may have."""

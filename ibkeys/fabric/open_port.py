@@ -54,7 +54,7 @@ class OpenPort(Closing):
     ) -> bytes:
         """Send one SubnGet and return the attribute's 64 bytes. Raises NoReply, MadStatusError, SendRefused.
 
-        *retries*: attempts after the first, by default as the session has it.
+        *retries*: attempts after the first, by default those of ``client.timing``.
         """
 
         def task() -> Any:
@@ -64,9 +64,10 @@ class OpenPort(Closing):
         return data
 
     def set(self, attribute: type[Attribute], modifier: int, route: Route, data: bytes, key: MKey = NO_MKEY) -> bytes:
-        """Send one SubnSet, once: it is never repeated blindly. Returns the 64 bytes the agent answered.
+        """Send one SubnSet, in one attempt whatever the retries are. Returns the 64 bytes the agent answered.
 
-        Raises NoReply, MadStatusError, SendRefused; after any of these the port may have changed all the same.
+        Raises NoReply, MadStatusError, SendRefused; after any of these the port may have changed all the same, which
+        only a Get tells. Changes go through `ibkeys.change.engine`, which sends that Get.
         """
 
         def task() -> Any:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.client.sa import SaClient
+from ibkeys.client.sa import REFUSALS, SaClient
 from ibkeys.discovery.port_counters import ConstraintErrors, enforcing_ports
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply
 from ibkeys.fabric.live import Fabric
@@ -26,7 +26,6 @@ BULK: Final = "node-records-sm-key-0"
 """The question: GetTable(NodeRecord) with SM_Key 0."""
 WILDCARD: Final = "inform-info-all-traps-sm-key-0"
 """The question: Set(InformInfo) with SM_Key 0 and TrapNumber 0xFFFF, of Type security; ended at once."""
-REFUSALS: Final = frozenset({0x0200, 0x0700})
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
-from ibkeys.client.sa import SaClient
+from ibkeys.client.sa import REFUSALS, SaClient
 from ibkeys.errors import MadStatusError, MalformedMad, NoReply, SendRefused, TransferFailed, Unreachable
-from ibkeys.fabric.probes import REFUSALS
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.mad.records import PKeyTableRecord, PortInfoRecord, SaRecord
 from ibkeys.topology.model import Topology

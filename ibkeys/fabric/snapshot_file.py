@@ -18,6 +18,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SMInfo, SwitchInfo
 from ibkeys.mad.fields import NumberRow
 from ibkeys.mad.virtualization import VirtualizationInfo
+from ibkeys.store import columns
 from ibkeys.store.snapshot import Row, read_snapshot, write_snapshot
 from ibkeys.store.sqlite import guid_number, guid_text
 from ibkeys.topology.model import Topology, Trouble
@@ -41,6 +42,7 @@ _KEY_COLUMNS: Final[tuple[NumberRow, ...]] = (
     PortInfo.partition_enforcement_inbound,
     PortInfo.partition_enforcement_outbound,
 )
+_TIME: Final = columns.time()
 _P_KEY_BYTES: Final = 2
 _GUID_BYTES: Final = 8
 _DESCRIPTION_BYTES: Final = 64
@@ -260,7 +262,7 @@ class _Loader:
         probes = {question: SaProbe(answer, detail) for question, answer, detail in self.tables["sa_probes"]}
         class_keys = readings_of(self.tables["class_keys"], self.ports)
         files = [
-            ImportedFile(name, kind, written, bool(is_sm), m_keys)
+            ImportedFile(name, kind, _time(written), bool(is_sm), m_keys)
             for _, name, kind, written, is_sm, m_keys in self.tables["imported_files"]
         ]
         origins = {(self.ports[port], name): file - 1 for port, name, file in self.tables["imported_values"]}
@@ -330,10 +332,17 @@ _OTHER_KEY: Final = MKey(1)
 
 
 def _about(values: dict[str, Any]) -> About:
-    texts = {name: values[name] for name in ("tool_version", "started", "finished", "host", "ca_name", "fingerprints")}
+    texts = {name: values[name] for name in ("tool_version", "host", "ca_name", "fingerprints")}
+    texts |= {name: _time(values[name]) for name in ("started", "finished")}
     others: dict[str, Any] = {name: int(values[name]) for name in ("port", "lid", "sm_lid")}
     others |= {name: values[name] == "1" for name in ("simulated", "has_keys")}
     return About(**texts, **others, port_guid=guid_number(values["port_guid"]))
+
+
+def _time(text: Any) -> str:
+    if not _TIME.takes(text):
+        raise ValueError("an impossible time")
+    return str(text)
 
 
 def _route(text: str) -> tuple[int, ...]:

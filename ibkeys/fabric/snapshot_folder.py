@@ -15,6 +15,7 @@ from typing import Final, Self
 
 from ibkeys.errors import StoreError
 from ibkeys.fabric.snapshot import Snapshot
+from ibkeys.printable import counted
 from ibkeys.store.private_files import os_error
 from ibkeys.store.snapshot import SCHEMA, check_place, is_snapshot
 
@@ -74,10 +75,9 @@ class SnapshotFolder:
         """Return the last *number* snapshots, the oldest first. Raises StoreError if there are fewer."""
         found = self.snapshots()
         if len(found) < number:
-            there = f"{len(found)} snapshot{'' if len(found) == 1 else 's'}"
             raise StoreError(
-                f"{self.path}: {number} snapshots are needed and {there} there; `ibkeys snapshot --into {self.path}` "
-                "takes one"
+                f"{self.path} has {counted(len(found), 'snapshot')}, and {number} are needed; `ibkeys snapshot --into "
+                f"{self.path}` takes one"
             )
         return found[-number:]
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 _SECONDS: Final = 5.0
-_LINES_KEPT: Final = 2
+_REASON_LINES: Final = 2
+"""So many lines of standard error are kept as the reason of a failure, the first ones."""
 
 Run = Callable[[Sequence[str]], str | None]
 """Runs a program and returns what it printed, None when it is not there or failed."""
@@ -16,7 +17,8 @@ Run = Callable[[Sequence[str]], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A program that was run. ``printed``: what it printed, None when it failed. ``why``: its last words then."""
+    """A program that was run. ``printed``: what it printed, None when it is not there or failed. ``why``: the reason
+    then, from its standard error."""
 
     printed: str | None
     why: str = ""
@@ -24,10 +26,10 @@ class Ran:
 
 def run_program(command: Sequence[str]) -> str | None:
     """Run *command* for a few seconds at most; return what it printed, None when it is not there or failed."""
-    return run_and_hear(command, _SECONDS).printed
+    return run_with_reason(command, _SECONDS).printed
 
 
-def run_and_hear(command: Sequence[str], seconds: float) -> Ran:
+def run_with_reason(command: Sequence[str], seconds: float) -> Ran:
     """Run *command* for *seconds* at most; as `run_program`, with the reason of a failure."""
     try:
         done = subprocess.run(
@@ -44,5 +46,5 @@ def run_and_hear(command: Sequence[str], seconds: float) -> Ran:
     except (OSError, subprocess.SubprocessError) as error:
         return Ran(None, str(error))
     if done.returncode != 0:
-        return Ran(None, "; ".join(done.stderr.split("\n")[:_LINES_KEPT]).strip("; ") or f"exit {done.returncode}")
+        return Ran(None, "; ".join(done.stderr.split("\n")[:_REASON_LINES]).strip("; ") or f"exit {done.returncode}")
     return Ran(done.stdout)

@@ -8,11 +8,13 @@ key is deleted: a vanished port keeps its keys, and later runs no longer wait fo
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.wanted import LINKS
+from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mkeys.rollout.absent import absent_ports
 from ibkeys.topology.model import Topology, Unasked
 from ibkeys.topology.nodes import LinkEnd, Port
@@ -20,7 +22,7 @@ from ibkeys.topology.nodes import LinkEnd, Port
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A protected port at a new place. ``end``: (GUID, port); ``was``: the end of the link before it that is known,
+    """A port with a key at a new place. ``end``: (GUID, port); ``was``: the end of the link before it that is known,
     None if none is (a switch has many); ``near``: the port before it now. ``is_named``: the SA or a forwarding table
     says so; else the port itself, which answered without a key.
     """
@@ -70,9 +72,11 @@ def survey(writer: Writer) -> Places:
     ring = writer.fabric.ring
     found = writer.fabric.sweep(wanted=LINKS)
     places = Places(found, unidentified=[each for each in found.unasked if each.named is None])
-    candidates = [*_named(found, ring), *_answered(found, ring)]
+    with_class_key = list(_with_class_key(found, ring))
+    candidates = [*_named(found, ring), *_answered(found, ring), *with_class_key]
     times = Counter(each.end[0] for each in candidates)
-    here = {port.guid for port in found.end_ports() if port not in found.doubtful}
+    elsewhere = {each.near for each in with_class_key}
+    here = {port.guid for port in found.end_ports() if port not in found.doubtful and port.peer not in elsewhere}
     places.claimed = sorted(guid for guid, count in times.items() if count > 1 or guid in here - found.missing)
     places.moved = [each for each in candidates if each.end[0] not in places.claimed]
     places.replaced = _replaced(found, ring)
@@ -117,6 +121,17 @@ def _answered(found: Topology, ring: KeyRing) -> list[Moved]:
         for port in found.doubtful
         if port.peer is not None and port.guid in ring.by_guid and port.m_key == ring.for_unknown_port
     ]
+
+
+def _with_class_key(found: Topology, ring: KeyRing) -> Iterator[Moved]:
+    """Yield the ports of CAs and routers that have the key of a class and no M_Key, and were found where they are not
+    known: the sweep itself doubts only a GUID with an M_Key."""
+    for port in found.end_ports():
+        if port.peer is None or not ring.has_class_key(port.guid) or not ring.by_guid.get(port.guid, NO_MKEY).is_zero:
+            continue
+        was = ring.place_of(port.guid)
+        if was is not None and was != port.peer.link_end:
+            yield Moved(port.link_end, was, port.peer, is_named=False)
 
 
 def _replaced(found: Topology, ring: KeyRing) -> list[Replaced]:

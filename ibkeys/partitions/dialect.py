@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.partitions.model import Policy, Problem
+from ibkeys.printable import shortened
 
 Dialect = Literal["opensm", "nvidia"]
 DIALECTS: Final[tuple[Dialect, ...]] = ("opensm", "nvidia")
@@ -34,9 +35,8 @@ def in_dialect(policy: Policy, dialect: Dialect) -> Policy:
             error.column,
             "warning",
             NOT_CHECKED,
-            f"{word!r} is not a keyword of upstream OpenSM, perhaps one of NVIDIA's: it is not checked, "
-            "and which ports it selects is "
-            "not known",
+            f"{shortened(word)} is not a keyword of upstream OpenSM, perhaps one of NVIDIA's: it is not checked, "
+            "and which ports it selects is not known",
         )
         for error, word in unknown.items()
     ]

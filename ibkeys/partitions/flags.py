@@ -8,6 +8,7 @@ from typing import Final
 from ibkeys.partitions.lines import Pair, Remarks
 from ibkeys.partitions.model import GroupFlags, MemberWord
 from ibkeys.partitions.words import MTU_BYTES, RATE_GBPS, abbreviates, c_number
+from ibkeys.printable import shortened
 
 _MEMBERSHIPS: Final[tuple[MemberWord, ...]] = ("full", "both", "limited")
 _GROUP_FLAGS: Final = ("mtu", "rate", "scope", "Q_Key", "TClass", "sl", "FlowLabel")
@@ -47,7 +48,7 @@ def read_flag(remarks: Remarks, header: Header, pair: Pair) -> None:
     elif word == "indx0":
         header.indx0 = True
     else:
-        remarks.warn(pair.name.column, "unknown-flag", f"flag {word!r} is not known and ignored{hint(word)}")
+        remarks.warn(pair.name.column, "unknown-flag", f"flag {shortened(word)} is not known and ignored{hint(word)}")
 
 
 def read_group_flag(remarks: Remarks, flags: GroupFlags, pair: Pair) -> GroupFlags | None:

@@ -17,6 +17,7 @@ from ibkeys.partitions.model import (
     broadcast_mgid,
     is_ip_group,
 )
+from ibkeys.printable import shortened
 
 
 def read_group(
@@ -56,7 +57,8 @@ def read_group(
             remarks.warn(
                 flag.name.column,
                 "mgid-line",
-                f"{flag.name.text!r} is not a flag of a group and is ignored: no port may follow on an mgid= line",
+                f"{shortened(flag.name.text)} is not a flag of a group and is ignored: "
+                "no port may follow on an mgid= line",
             )
     group = _group(remarks, definition, known, value, own)
     if closed and bool(flags) != (group.mgid >> 120 == 0xFF):
@@ -75,7 +77,7 @@ def _group(remarks: Remarks, definition: Definition, known: set[int], value: Wor
     try:
         mgid = int(ipaddress.IPv6Address(value.text.replace("%", " ")))  # inet_pton knows no zones
     except ValueError:
-        return Group(0, flags, f"{value.text!r} is not a GID", remarks.line, value.column)
+        return Group(0, flags, f"{shortened(value.text)} is not a GID", remarks.line, value.column)
     refused = None
     if mgid >> 120 != 0xFF:
         refused = "it is not multicast (a multicast GID begins with ff)"

@@ -41,6 +41,7 @@ from ibkeys.partitions.model import (
     table_order,
 )
 from ibkeys.partitions.words import BLANKS, abbreviates, c_number
+from ibkeys.printable import shortened
 
 MAX_LINE: Final = 4094
 """Bytes in a line without its newline. OpenSM splits a longer line at this length."""
@@ -208,7 +209,7 @@ class _Reader:
         if key is not None:
             number = c_number(key.text)
             if not number.found or number.rest:
-                shown = f"{key.text!r} is not a P_Key" if key.text else "there is no P_Key after the '='"
+                shown = f"{shortened(key.text)} is not a P_Key" if key.text else "there is no P_Key after the '='"
                 self.remarks.error(key.column, "bad-pkey", f"{shown} (0x..., decimal)")
                 return False
             base = number.value & PARTITION_MASK
@@ -337,7 +338,9 @@ class _Reader:
         membership = membership_of(word.text)
         if membership is None:
             advice = "; is a comma missing?" if any(blank in word.text for blank in BLANKS) else hint(word.text)
-            self.remarks.warn(word.column, "unknown-membership", f"membership {word.text!r} is read as limited{advice}")
+            self.remarks.warn(
+                word.column, "unknown-membership", f"membership {shortened(word.text)} is read as limited{advice}"
+            )
             return "limited"
         if not word.text:
             self.remarks.warn(word.column, "no-membership", "nothing after the '=': OpenSM takes full")
@@ -360,4 +363,6 @@ class _Reader:
             advice = "; this version of OpenSM knows ALL_CAS, ALL_SWITCHES and ALL_ROUTERS"
         else:
             advice = "" if c_number(text).found else "; a port is named by its port GUID or a keyword"
-        self.remarks.error(pair.name.column, "bad-guid", f"{text!r} is neither a port GUID nor a keyword{advice}")
+        self.remarks.error(
+            pair.name.column, "bad-guid", f"{shortened(text)} is neither a port GUID nor a keyword{advice}"
+        )

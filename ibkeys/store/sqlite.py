@@ -130,10 +130,8 @@ class Database:
         return StoreError(f"{self.path or 'memory'}: {_DAMAGED.format(what=self._what, error=why)}")
 
     def copy_to(self, path: Path, name: Path) -> None:
-        """Write the whole database into an empty file, which errors call *name*. Not synced.
-
-        The bytes of the name are given, for a name that is no UTF-8 is no text to SQLite.
-        """
+        """Write the whole database into an empty file, which errors call *name*. Not synced."""
+        # The name is given as bytes: Python's sqlite3 passes no text that is not UTF-8, and a file name may be that.
         with self._plain_errors(name):
             self._open_connection().execute("VACUUM INTO CAST(? AS TEXT)", (os.fsencode(path),))
 

@@ -21,7 +21,7 @@ from tests.discovery.protecting import SWITCH_A, SWITCH_B
 from tests.discovery.routes import sides
 from tests.fabricsim import move_cable, subnet, swap_cables, tool
 from tests.lies import LIES, Lie, tell
-from tests.protectedsim import keep_counters, link_end, protect_all, ring_of
+from tests.protectedsim import keep_counters, link_end, protect_all, ring_of, sm_sweeps
 
 KEY = 0xA1A2A3A4A5A6A7A8
 OF = KEY_CLASSES["cc"]
@@ -223,10 +223,7 @@ def test_a_liar_on_the_cable_of_its_victim_gets_no_key(net: Subnet, host: Port, 
     liar.guid, host.guid = host.guid, 0x99
     assert "could not be verified" in refusal(net, ring)
     if not with_sm:
-        for port in (host, liar):
-            assert port.peer is not None
-            port.set_states(4, 5)
-            port.peer.set_states(4, 5)
+        sm_sweeps(net)
         assert "LinkDownedCounter" in refusal(net, ring)
 
 
@@ -286,13 +283,3 @@ def test_what_the_files_know_of_a_link_counts_where_the_sa_says_it_too(net: Subn
     ring = know(ring_of(net), [host])
     SaKeys(links=dict(ring.neighbors)).add_to(ring)
     assert [each.state for each in look(net, ring)[0].values()] == ["set"]
-
-
-def sm_sweeps(net: Subnet) -> None:
-    """Bring up every link, as an SM does after cables were moved."""
-    for node in net.nodes:
-        node.routes = None
-        for port in node.all_ports:
-            port.first_peer = port.peer
-            if port.is_up:
-                port.set_states(4, 5)

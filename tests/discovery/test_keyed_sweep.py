@@ -19,8 +19,8 @@ from ibkeys.topology.model import Topology
 from tests.corpus import label
 from tests.discovery.protecting import SWITCH_A, SWITCH_B
 from tests.discovery.sweeping import SMALL, links_found, links_of
-from tests.fabricsim import subnet, tool
-from tests.protectedsim import link_end, listening, protect_all, provoked, sm_sweeps, swap
+from tests.fabricsim import subnet, swap_cables, tool
+from tests.protectedsim import link_end, listening, protect_all, provoked, sm_sweeps
 
 
 @contextmanager
@@ -100,7 +100,7 @@ def test_two_hosts_swapped(other: tuple[str, int], swept: bool) -> None:
     net = subnet("two-switch")
     ring = protect_all(net)
     places = [net.port(*place) for place in ((SWITCH_A, 2), other)]
-    swap(net, *places)
+    swap_cables(*places, net)
     if swept:
         sm_sweeps(net)
     with watched(net, ring) as fabric:
@@ -134,7 +134,7 @@ def test_what_answers_elsewhere_is_told(level: int) -> None:
     for name in ("node02 mlx4_0", "node03 mlx4_0"):
         port = net.port(name, 1)
         port.protect_bits = ring.levels[port.guid] = level
-    swap(net, net.port(SWITCH_A, 2), net.port(SWITCH_A, 3))
+    swap_cables(net.port(SWITCH_A, 2), net.port(SWITCH_A, 3), net)
     with watched(net, ring) as fabric:
         # No SM has swept: for all that is known a cable joins the two ports of the protected switch.
         assert [trouble.reading for trouble in fabric.sweep().troubles] == ["not-asked", "not-asked"]
@@ -175,7 +175,7 @@ def test_cables_between_switches_swapped(one: int, other: int, swept: bool) -> N
     """Two switches, two parallel cables to each: of those that moved, none leads the wrong key anywhere."""
     net = Subnet.from_text(parallel_net())
     ring = protect_all(net)
-    swap(net, net.port("S-leaf", one), net.port("S-leaf", other))
+    swap_cables(net.port("S-leaf", one), net.port("S-leaf", other), net)
     if swept:
         sm_sweeps(net)
     with watched(net, ring) as fabric:

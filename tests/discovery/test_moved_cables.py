@@ -25,17 +25,16 @@ from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
 from tests.corpus import files, label
+from tests.fabricsim import move_cable, swap_cables
 from tests.protectedsim import (
     Rewind,
     end_port,
     keep_counters,
     listen,
-    move,
     protect_all,
     provoked,
     reached,
     sm_sweeps,
-    swap,
 )
 from tests.sample import SOAK
 
@@ -109,7 +108,7 @@ class Site:
 
     def swaps(self) -> Iterator[partial[None]]:
         for (one, _), (other, _) in combinations(self.links, 2):
-            yield partial(swap, self.net, one, other)
+            yield partial(swap_cables, one, other, self.net)
 
     def replugs(self) -> Iterator[partial[None]]:
         """Every end of every cable to every free port. Free ports of one switch differ in nothing but their number: the
@@ -122,9 +121,9 @@ class Site:
                 free.append(port)
             seen[port.node] += 1
         for link in self.links:
-            for end in link:
+            for kept in reversed(link):
                 for port in free:
-                    yield partial(move, self.net, end, port)
+                    yield partial(move_cable, kept, port, self.net)
 
     def few(self, cases: Iterator[partial[None]]) -> list[partial[None]]:
         listed = list(cases)

@@ -17,22 +17,25 @@ from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
 from tests.corpus import files, label
 from tests.discovery.sweeping import links_found, links_of
-from tests.fabricsim import subnet, tool
+from tests.fabricsim import move_cable, subnet, swap_cables, tool
 from tests.protectedsim import (
     end_ports,
     keep_counters,
     link_end,
     listening,
-    move,
     protect_all,
     provoked,
     ring_of,
     sm_sweeps,
     store_of,
-    swap,
 )
 
-FABRICS = list({file.stem: file for file in files("fabrics/*.net") if file.stat().st_size < 130_000}.values())
+SMALL, LARGE = 50_000, 130_000
+"""Bytes of a net file: of a fabric between the two, `make soak` alone runs the cases."""
+FABRICS = [
+    pytest.param(file, id=label(file), marks=() if file.stat().st_size < SMALL else pytest.mark.soak)
+    for file in {file.stem: file for file in files("fabrics/*.net") if file.stat().st_size < LARGE}.values()
+]
 
 
 def shake(net: Subnet) -> None:
@@ -71,7 +74,7 @@ def assert_whole(net: Subnet, found: Topology) -> None:
 
 @pytest.mark.parametrize("after", ["nothing", "reboots", "cleared"])
 @pytest.mark.parametrize("known", ["store", "files"])
-@pytest.mark.parametrize("file", FABRICS, ids=label)
+@pytest.mark.parametrize("file", FABRICS)
 def test_beside_an_sm_everything_is_read(file: Path, known: str, after: str, tmp_path: Path) -> None:
     net = Subnet.from_file(file)
     net.set_sm(net.nodes[-1])
@@ -94,7 +97,7 @@ def test_beside_an_sm_everything_is_read(file: Path, known: str, after: str, tmp
 
 
 @pytest.mark.parametrize("after", ["nothing", "cleared"])
-@pytest.mark.parametrize("file", FABRICS, ids=label)
+@pytest.mark.parametrize("file", FABRICS)
 def test_without_an_sm_the_counters_prove_every_link(file: Path, after: str, tmp_path: Path) -> None:
     net = Subnet.from_file(file)
     if after == "nothing":
@@ -212,7 +215,7 @@ def test_a_poor_sa_leads_no_key_astray(
     if moved:
         hosts = [port for node in net.nodes[1:] if not node.is_switch for port in node.end_ports if port.is_up]
         one, other = [port for port in hosts if port.node.sm is None][:2]
-        swap(net, one, other)
+        swap_cables(one, other, net)
         sm_sweeps(net)
     with ibkeys.open(net, local=ibkeys.Local(port=home.number), timing=ibkeys.Timing(0.1)) as fabric, listening(net):
         fabric.ring = ring
@@ -279,7 +282,7 @@ def test_the_same_host_at_a_new_place_is_listed_beside_an_sa_and_the_rest_is_rea
     ring = protect_all(net)
     port = net.port("node02 mlx4_0", 1)
     assert port.peer is not None
-    move(net, port.peer, net.port("Infiniscale-IV Mellanox Technologies", 5))
+    move_cable(port, net.port("Infiniscale-IV Mellanox Technologies", 5), net)
     sm_sweeps(net)
     with tool(net, timeout=0.1) as fabric, listening(net):
         fabric.ring = ring

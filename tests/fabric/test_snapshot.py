@@ -195,6 +195,17 @@ def test_a_newer_schema_is_refused_and_the_file_left_alone(tmp_path: Path) -> No
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("name", ["started", "finished"])
+def test_a_time_that_is_none_is_damage(tmp_path: Path, name: str) -> None:
+    """Or it would stand in documents as a time."""
+    path = tmp_path / "a.db"
+    save_snapshot(path, taken(subnet("two-switch")))
+    with sqlite3.connect(path) as rows:
+        rows.execute("UPDATE about SET value = '0' WHERE name = ?", (name,))
+    with pytest.raises(StoreError, match="damaged"):
+        load_snapshot(path)
+
+
 @given(data=st.data())
 def test_a_damaged_snapshot_gives_a_snapshot_or_one_error(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

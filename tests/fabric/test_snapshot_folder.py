@@ -106,7 +106,7 @@ def test_what_is_called_latest_and_is_not_ours_stays(tmp_path: Path, snapshot: S
 
 
 def test_a_folder_with_too_few_of_them_or_none_is_said(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="2 snapshots are needed and 0 snapshots there"):
+    with pytest.raises(StoreError, match="has 0 snapshots, and 2 are needed"):
         SnapshotFolder(tmp_path).last(2)
     with pytest.raises(StoreError, match="there is no such folder"):
         SnapshotFolder(tmp_path / "no").snapshots()

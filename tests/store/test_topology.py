@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from ibkeys.errors import StoreError
 from ibkeys.store.keys.keystore import KeyStore
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -44,3 +45,11 @@ def test_a_lid_belongs_to_one_port(store: KeyStore, lids: tuple[int, int]) -> No
 
 def test_an_empty_store_knows_no_time(store: KeyStore) -> None:
     assert store.topology_seen() is None
+
+
+def test_a_time_that_is_none_is_damage(store: KeyStore) -> None:
+    store.put_links([(0xA, 1, 0xB, 1)])
+    with store.database.transaction() as connection:
+        connection.execute("UPDATE links SET seen = '0'")
+    with pytest.raises(StoreError, match="seen has an impossible value"):
+        store.topology_seen()

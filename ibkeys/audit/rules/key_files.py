@@ -75,7 +75,7 @@ def _file(each: KeyFile) -> dict[str, Mapping[str, Any]]:
     false_positives="Nodes that were added since the last sweep.",
     lower_in_cloud=True,
 )
-def out_of_step(data: AuditInput) -> Verdict:
+def out_of_date(data: AuditInput) -> Verdict:
     """KF002: key file out of date."""
     if data.host is None:
         return Verdict.not_applicable(data, ELSEWHERE)

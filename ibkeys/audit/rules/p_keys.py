@@ -258,7 +258,7 @@ def _moved(before: Table, now: Table) -> list[tuple[int, int, int]]:
     remedy="Make a member full, or add the missing one.",
     false_positives="A partition that is still being set up.",
 )
-def joins_nobody(data: AuditInput) -> Verdict:
+def connects_no_ports(data: AuditInput) -> Verdict:
     """PK011: partition connects no ports."""
     verdict = Verdict.over_fabric(data)
     unread = [port for port in data.end_ports if port.p_key_raw is None]

@@ -74,7 +74,6 @@ def _advice(done: Repaired, candidates: Candidates, path: Path, conf: OpensmConf
     if not conf.m_key_lookup and advice.holds < len(keyed):
         advice.problems.append(
             "m_key_lookup is not TRUE: OpenSM would query every port with its m_key, which "
-            f"{len(keyed) - advice.holds} "
-            f"of {len(keyed)} do not have"
+            f"{len(keyed) - advice.holds} of {len(keyed)} do not have"
         )
     return advice

@@ -60,33 +60,44 @@ def _of_another_subnet(store: KeyStore, found: Topology) -> set[int]:
 
 
 def name_absent_in_new_run(writer: Writer, run: PlannedRun, waits: bool) -> None:
-    """Skip the ports that a new run cannot give anything, for the sweep did not find them, each by its name.
+    """Skip, each by its name, the ports that the sweep of a new run did not find.
 
     *waits*: the run has something for them, and gives it to them when it is resumed; where it has no other port, it
-    never begins, and another run is needed. A switch port behind which nothing answers is named only where the key
-    store does not know who is there. Raises StoreError.
+    never begins, and another run is needed. Raises StoreError.
     """
     with writer.open_store() as store:
         absent = absent_ports(store, run.found)
     if waits and (run.jobs or run.already_set):
         run.away = absent
-        again = "--continue" if run.options.first is not None else "--resume"
-        text = f"not read, so it keeps its former M_Key: when it answers, {again} {_given(run)}; {_SETTLE}"
-    elif waits:
-        text = f"not read, so it keeps its former M_Key: when it answers, run this again; {_SETTLE}"
-    else:
-        text = _HAS_ONE
-    reasons: dict[int, str] = {}
+    before = _name_nobody_behind(writer.fabric.ring, run, absent)
+    text = _why_left(run, waits)
+    for port, identity in zip(absent, identities(writer, absent), strict=True):
+        error = before.get(port.port_guid)
+        why = f"{text}; at the switch port before it: {error}" if error else text
+        run.skipped.append(PortResult(identity, "skipped", why, unread=True))
+
+
+def _name_nobody_behind(ring: KeyRing, run: PlannedRun, absent: Collection[NewRunPort]) -> dict[int, str]:
+    """Skip each port behind which nothing answers and no *absent* port is known; of the others return what came of
+    asking there, by the GUID of the absent port. So that nobody is named twice."""
+    errors: dict[int, str] = {}
     for near, error in nothing_behind(run.found):
-        guid = _known_behind(writer.fabric.ring, near, absent)
+        guid = _known_behind(ring, near, absent)
         if guid is None:
             run.skipped.append(PortResult(near.identity(), "skipped", error, unread=True))
         else:
-            reasons[guid] = error
-    for port, identity in zip(absent, identities(writer, absent), strict=True):
-        before = reasons.get(port.port_guid)
-        why = f"{text}; at the switch port before it: {before}" if before else text
-        run.skipped.append(PortResult(identity, "skipped", why, unread=True))
+            errors[guid] = error
+    return errors
+
+
+def _why_left(run: PlannedRun, waits: bool) -> str:
+    """Return what becomes of a port that the sweep of a new run did not find, in words."""
+    if not waits:
+        return _HAS_ONE
+    way = "run this again"
+    if run.jobs or run.already_set:
+        way = f"{'--continue' if run.options.first is not None else '--resume'} {_given(run)}"
+    return f"not read, so it keeps its former M_Key: when it answers, {way}; {_SETTLE}"
 
 
 def name_absent_beside_run(

@@ -240,6 +240,7 @@ class Journal(Store):
 
     def nodes(self) -> dict[int, tuple[str, str]]:
         """Return NodeDescription and node type by port GUID, as the last operation that knew a name recorded them."""
+        # With max() SQLite takes the other columns from the row that has the greatest value.
         rows = self.database.query(
             "SELECT port_guid, node_desc, node_type FROM (SELECT port_guid, node_desc, node_type, max(operation) "
             "FROM entries WHERE node_desc != '' GROUP BY port_guid)",

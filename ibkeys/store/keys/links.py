@@ -11,6 +11,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from ibkeys.store import columns
 from ibkeys.store.sqlite import Store, guid_number, guid_text, timestamp
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ Link = tuple[int, int, int, int]
 
 _MOST_LIDS: Final = 128
 """LIDs of one port at most: LMC 7."""
+_SEEN: Final = columns.time(null=True)
 
 
 class TopologyStore(Store):
@@ -104,7 +106,7 @@ class TopologyStore(Store):
         """Return when the oldest and the newest link was seen, as ISO 8601 in UTC; None when no link is known."""
         [(oldest, newest)] = self.database.query("SELECT min(seen), max(seen) FROM links")
         for each in (oldest, newest):
-            if not isinstance(each, str | None):
+            if not _SEEN.takes(each):
                 raise self.database.damage("seen has an impossible value")
         return None if oldest is None else (oldest, newest)
 
