@@ -123,6 +123,12 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
 COMMANDS: Final = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 
 
+def function_of(command: str) -> str:
+    """Return the name that a command has in its module: ``pkey_show`` of ``pkey-show``, ``import_`` of ``import``."""
+    name = command.replace("-", "_")
+    return f"{name}_" if iskeyword(name) else name
+
+
 class Commands(click.Group):
     """The commands by name, imported on demand; every way out of them ends in an exit code of the contract."""
 
@@ -136,8 +142,7 @@ class Commands(click.Group):
         if entry is None:
             return None
         module = importlib.import_module(f"ibkeys.cli.{entry.module}")
-        name = cmd_name.replace("-", "_")
-        command: click.Command = getattr(module, f"{name}_" if iskeyword(name) else name)
+        command: click.Command = getattr(module, function_of(cmd_name))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

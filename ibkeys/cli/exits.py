@@ -6,6 +6,7 @@ The codes are the contract's: 0 done, 1 a check says no, 2 wrong usage, 3 could 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable
 from typing import Final, TextIO
@@ -36,6 +37,9 @@ INTERRUPTED: Final = 130
 
 _INTERNAL: Final = "internal error"
 _HINT: Final = "; -v says more"
+_LONGEST: Final = 60
+_TOO_LONG: Final = re.compile(r"\S{4097,}")
+"""Longer than any path: what a damaged file has in the place of a word."""
 _frames_wanted = False
 _keeps_back = False
 """Whether what explains an error waits for -v: not where -v was given, nor in a command that has no such option."""
@@ -219,7 +223,8 @@ def warn(text: str, kind: str = "warning", more: str = "") -> None:
     if kind == "error":
         _say_more()
     hint = _HINT if more and _keeps_back else ""
-    say(f"ibkeys: {kind}: {clean(typed.without_keys(text))}{hint}")
+    said = clean(_TOO_LONG.sub(lambda word: word[0][:_LONGEST] + "...", typed.without_keys(text)))
+    say(f"ibkeys: {kind}: {said}{hint}")
     if not _keeps_back:
         show_details(more)
 

@@ -217,6 +217,7 @@ def open_recorded(where: Where) -> RecordedFabric:
     for name, option in _LIVE_ONLY.items():
         if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
             raise UsageError(f"--from reads a file, not the fabric: omit {option}")
+    _warn_of_missing_keystore(where)
     recorded = ibkeys.load(where.snapshot, node_names=where.node_name_map or _default_name_map(where))
     for warning in recorded.warnings:
         exits.warn(warning)

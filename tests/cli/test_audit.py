@@ -174,6 +174,15 @@ def test_a_snapshot_is_audited_as_the_fabric_was(cli: Cli, tmp_path: Path) -> No
     assert later["results"] == live["results"]
 
 
+def test_a_key_store_that_is_not_there_is_said_for_a_snapshot_too(cli: Cli, tmp_path: Path) -> None:
+    assert cli("snapshot", tmp_path / "a.db").code == 0
+    result = cli("audit", "--from", tmp_path / "a.db", "--check", "MK009", "--keystore", tmp_path / "no.db")
+    assert (
+        result.err
+        == f"ibkeys: warning: --keystore: {tmp_path / 'no.db'}: there is no such file, so its keys will not be used\n"
+    )
+
+
 def test_policy_registry_inventory_and_baseline_turn_rules_on(cli: Cli, tmp_path: Path) -> None:
     assert cli("snapshot", tmp_path / "before.db").code == 0
     (tmp_path / "partitions.conf").write_text("Default=0x7fff : ALL=full ;\n")

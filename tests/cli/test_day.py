@@ -15,12 +15,11 @@ from ibkeys.sim.agents import mkey_check
 from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import Result, run
-from tests.fabricsim import subnet
+from tests.fabricsim import move_cable, subnet
 from tests.protectedsim import (
     end_ports,
     keep_counters,
     listen,
-    move,
     protect_all,
     provoked,
     replug,
@@ -59,9 +58,7 @@ def as_it_was(net: Subnet) -> None:
 
 
 def host_moved(net: Subnet) -> None:
-    peer = net.port(HOST, 1).peer
-    assert peer is not None
-    move(net, peer, net.port(LEAF, 5))
+    move_cable(net.port(HOST, 1), net.port(LEAF, 5), net)
 
 
 def hca_replaced(net: Subnet) -> None:

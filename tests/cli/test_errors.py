@@ -60,6 +60,7 @@ FAST = ("-t", 10, "--retries", 0)
         pytest.param(["pkey-show", "--security-keys", "/nonexistent"], 2, "/nonexistent", id="no security keys"),
         pytest.param(["pkey"], 2, "No such command", id="unknown command"),
         pytest.param(["pkey-show", "--al"], 2, "No such option", id="unknown option"),
+        pytest.param(["pkey-show", "--from"], 2, "see ibkeys pkey-show --help", id="option without its value"),
         pytest.param(["pkey-show", "-f", "xml"], 2, "xml", id="unknown format"),
         pytest.param(["pkey-check", "0x1"], 2, "Missing argument", id="missing argument"),
         pytest.param(["pkey-check", 1, 2], 2, "write 0x1", id="decimal P_Key"),
@@ -255,3 +256,25 @@ def test_nothing_is_said_of_it_where_nobody_is_locked_out(cli: Cli, real: Path, 
         result = cli(*command, "-t", 50)
         assert result.code == code, result.err
         assert ("OpenSM runs" in result.err) == (command == ("pkey-show", 77))  # silence may mean a key
+
+
+WORD = "f" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "command"),
+    [
+        ("fabric.net", f"vendid=0x{WORD}\n", ["discover", "--backend", "sim:{}"]),
+        ("policy.conf", f"a=0x10 : 0x{WORD}x ;\n", ["policy-diff", "{}", "{}", "--backend", TWO_SWITCH]),
+        ("policy.conf", f"a=g{WORD} : ALL ;\n", ["plan", "--policy", "{}", "--backend", TWO_SWITCH]),
+        ("guids", f"{'(' * 100_000}\n", ["audit", "--inventory", "{}", "--backend", TWO_SWITCH]),
+    ],
+)
+def test_an_endless_word_of_a_file_makes_no_endless_message(
+    tmp_path: Path, name: str, text: str, command: list[str]
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    result = run(*(word.replace("{}", str(path)) for word in command))
+    assert (result.code, len(result.err) < 1000, "..." in result.err) == (2, True, True)
+    assert str(path) in result.err

@@ -68,7 +68,7 @@ def test_diff_of_a_folder_with_one_snapshot_is_one_line(cli: Cli, tmp_path: Path
     assert cli("snapshot", "--into", tmp_path / "one").code == 0
     result = run("diff", tmp_path / "one")
     assert result.code == 3
-    assert "2 snapshots are needed and 1 snapshot there" in result.error
+    assert "has 1 snapshot, and 2 are needed" in result.error
 
 
 @pytest.mark.parametrize("what", [["3"], ["3", "1"], [GUID], ["node03 mlx4_0"], ["0,1,3"], ["0x8001"], ["0x1:full"]])

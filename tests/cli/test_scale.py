@@ -6,14 +6,14 @@ Calls do not show how long one call of C takes, for example a sort; ``make bench
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from types import FrameType
 
 import pytest
 
 from tests.cli.conftest import run
-from tests.fattree import HOST_GUID, STEP, fat_tree
+from tests.fattree import fat_tree, full_members
 
 PODS = (2, 4, 8)
 POD = 8
@@ -37,8 +37,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def policy(hosts: int) -> str:
     lines = ["Default=0x7fff, ipoib : ALL=full, SELF=full;"]
     for job in range(hosts // POD):
-        members = ", ".join(f"{HOST_GUID + host * STEP + 1:#x}=full" for host in range(job * POD, job * POD + POD))
-        lines.append(f"job{job}={0x1000 + job:#x} : {members};")
+        lines.append(f"job{job}={0x1000 + job:#x} : {full_members(range(job * POD, job * POD + POD))};")
     return "\n".join(lines)
 
 
@@ -83,14 +82,34 @@ def test_twice_the_fabric_is_twice_the_work(words: tuple[str, ...], folders: lis
         for folder in folders:
             (folder / "new.db").write_bytes((folder / "before.db").read_bytes())
 
-    def on(folder: Path) -> int:
-        arguments = [word.replace("{}", str(folder)) for word in words]
-        results = []
-        made = calls(lambda: results.append(run(*arguments)))
-        assert results[0].code in (0, 1), results[0].err
-        return made
+    def work(folder: Path) -> int:
+        return calls_of([word.replace("{}", str(folder)) for word in words], (0, 1))
 
-    on(folders[0])  # what is imported and worked out once
-    small, medium, large = map(on, folders)
+    grows_as_the_fabric(work, folders)
+
+
+def test_to_change_twice_the_fabric_and_to_undo_that_is_twice_the_work(folders: list[Path]) -> None:
+    def work(folder: Path) -> int:
+        for file in folder.glob("state*"):
+            file.unlink()
+        live = ("--backend", f"sim:{folder / 'net'},state={folder / 'state'}")
+        plan, wanted = str(folder / "plan.json"), str(folder / "policy.conf")
+        assert run("plan", *live, "--policy", wanted, "--out", plan).code == 1
+        return calls_of(["apply", plan, *live, "--yes"], (0,)) + calls_of(["undo", *live, "--yes"], (0,))
+
+    grows_as_the_fabric(work, folders)
+
+
+def calls_of(words: Sequence[str], statuses: Collection[int]) -> int:
+    """Return how many functions a command calls that ends with one of *statuses*."""
+    results = []
+    made = calls(lambda: results.append(run(*words)))
+    assert results[0].code in statuses, results[0].err
+    return made
+
+
+def grows_as_the_fabric(work: Callable[[Path], int], folders: Sequence[Path]) -> None:
+    work(folders[0])  # what is imported and worked out once
+    small, medium, large = map(work, folders)
     # What every run takes is in each of the three; were the rest quadratic, the ratio would be 4.
     assert large - medium <= 2.3 * (medium - small), (small, medium, large)

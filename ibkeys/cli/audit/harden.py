@@ -6,8 +6,6 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from ibkeys.cli import exits, options
 from ibkeys.cli.audit.goal import Goal, GoalAudit, goal
 from ibkeys.cli.changing import ShownChange, writer_of
@@ -35,13 +33,7 @@ _COLUMNS: Final = ("rule", "title", "severity", "result", "in_power", "to_do")
 
 
 @command("harden")
-@options.option(
-    "--via",
-    env=False,
-    type=click.Choice(["opensm"]),
-    default="opensm",
-    help="Through OpenSM, the only method.  [default: opensm]",
-)
+@options.via_opensm_only("Through OpenSM")
 @goal
 @options.option(
     "--abort", env=False, is_flag=True, help="Restore part_enforce; the plan names how to roll back the other steps."
@@ -52,7 +44,7 @@ _COLUMNS: Final = ("rule", "title", "severity", "result", "in_power", "to_do")
 @options.format
 @options.fabric
 def harden(
-    where: Where, wanted: Goal, consent: Changing, sm_hosts: SmHosts, sm_wait: int, format: str, via: str, abort: bool
+    where: Where, wanted: Goal, consent: Changing, sm_hosts: SmHosts, sm_wait: int, format: str, abort: bool
 ) -> int:
     """Fix what an audit finds, through OpenSM while it runs.
 

@@ -112,11 +112,11 @@ def _write(about: dict[str, Any], events: Sequence[Event], found: History, forma
 
 
 def _write_table(about: dict[str, Any], events: Sequence[Event]) -> None:
-    span = f"{about['snapshots']} snapshots, {about['first']} to {about['last']}"
+    span = f"{counted(about['snapshots'], 'snapshot')}, {about['first']} to {about['last']}"
     if not events:
         write(f"no change in {span}")
         return
-    write(f"{len(events)} change{'s' if len(events) != 1 else ''} in {span}")
+    write(f"{counted(len(events), 'change')} in {span}")
     last = None
     for each in sorted(events, key=lambda event: (event.port.key, event.taken)):
         if each.port.key != last:

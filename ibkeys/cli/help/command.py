@@ -35,6 +35,14 @@ class Command(click.Command):
         """Return all parameters; ``--help-all``, like ``--help``, is one of every command."""
         return [*super().get_params(ctx), self._help_all]
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments. An option without its value is an error that does not know its command; here it does."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options: the command's own, then the common ones by section or only their names."""
         params = self.get_params(ctx)

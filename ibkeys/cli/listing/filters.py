@@ -144,5 +144,7 @@ def _level(port: Port) -> int | None:
 
 
 def _has_counted(port: Port) -> bool:
+    from ibkeys.mad.attributes import VIOLATION_COUNTERS
+
     info = port.port_info
-    return info is not None and any((info.m_key_violations, info.p_key_violations, info.q_key_violations))
+    return info is not None and any(row.decode(info.raw) for row in VIOLATION_COUNTERS)

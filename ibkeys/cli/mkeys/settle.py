@@ -31,9 +31,9 @@ def settle(where: Where, yes: bool, format: str) -> int:
         raise UsageError("--settle: -f table and -f json are the formats")
     agreed = Changing(dry_run=False, yes=yes, force=False, override=())
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, f"{_COMMAND} --settle", agreed) as writer:
-        if not fabric.ring.has_keys:
+        if not fabric.ring.has_keys and not any(fabric.ring.class_keys.values()):
             raise UsageError(
-                "--settle: no M_Key is known, so there are no ports to look for (--keystore, --security-keys)"
+                "--settle: no key is known, so there are no ports to look for (--keystore, --security-keys)"
             )
         places = rooms.survey(writer)
         for note in places.found.notes:
@@ -98,7 +98,7 @@ def _end(end: tuple[int, int] | None) -> dict[str, Any] | None:
 
 def _write(document: dict[str, Any], put: Callable[[str], None]) -> None:
     if not any(document.values()):
-        put("every protected port is at its known place")
+        put("every port with a key is at its known place")
     for each in document["moved"]:
         was = f", was behind {_end_text(each['was_behind'])}" if each["was_behind"] else ""
         by = (

@@ -21,6 +21,7 @@ from ibkeys.cli.options.managers import SmHosts as SmHosts
 from ibkeys.cli.options.managers import Through as Through
 from ibkeys.cli.options.managers import opensm as opensm
 from ibkeys.cli.options.managers import sm_hosts as sm_hosts
+from ibkeys.cli.options.managers import via_opensm_only as via_opensm_only
 from ibkeys.cli.options.managers import wait_for_sm as wait_for_sm
 from ibkeys.cli.options.ports import Kind as Kind
 from ibkeys.cli.options.ports import LocalPorts as LocalPorts

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.cli.options.declaring import group, option
+import click
+
+from ibkeys.cli.options.declaring import F, group, option
 from ibkeys.cli.types import Number, Way
 
 
@@ -46,6 +49,23 @@ wait_for_sm: Final = option(
     help="Seconds without progress until OpenSM is signalled again; after the same time again ibkeys gives "
     "up.  [default: 60]",
 )
+
+
+def via_opensm_only(how: str) -> Callable[[F], F]:
+    """Return the option ``--via`` of a command that has one way only: *how*, in words.
+
+    It is there so that the way can be written as in other commands; the command gets no value.
+    """
+    return option(
+        "--via",
+        env=False,
+        type=click.Choice(["opensm"]),
+        default="opensm",
+        expose_value=False,
+        help=f"{how}, the only method.  [default: opensm]",
+    )
+
+
 opensm: Final = group(
     "through",
     Through,

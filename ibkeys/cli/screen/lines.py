@@ -25,6 +25,7 @@ _GLUE: Final = "\0"
 """In the place of a blank at which a line is not folded. No text has it: `ibkeys.printable.clean` escapes it."""
 _NUMBERED: Final = re.compile(r"(\b(?:port|LID|index|GUID)|\([a-z]+) (?=[0-9])")
 _FIRST_WORD: Final = re.compile(r"[^ ]+(?= )")
+_COLOUR_OR_CHAR: Final = re.compile(r"\x1b\[[0-9;]*m|.", re.DOTALL)
 _OPENING: Final = "(\"'`["
 
 _names: dict[str, set[str]] = {}
@@ -135,7 +136,7 @@ def _fitting(part: str, width: int) -> Iterator[str]:
 def _cut(word: str, width: int) -> Iterator[str]:
     """Yield a word that is longer than a line in parts that are not; none is cut within a colour's escape."""
     current = ""
-    for each in re.findall(r"\x1b\[[0-9;]*m|.", word):
+    for each in _COLOUR_OR_CHAR.findall(word):
         if columns((current + each).lstrip(" ")) > width:
             yield current
             current = ""
@@ -144,7 +145,13 @@ def _cut(word: str, width: int) -> Iterator[str]:
 
 
 def _glued(text: str) -> str:
-    """Return *text* with `_GLUE` for each blank at which it is not folded."""
+    """Return *text* with `_GLUE` for each blank at which it is not folded: the same ones with colours and without."""
+    parts = _COLOUR_OR_CHAR.findall(text)
+    glued = iter(_glued_plain("".join(part for part in parts if len(part) == 1)))
+    return "".join(next(glued) if len(part) == 1 else part for part in parts)
+
+
+def _glued_plain(text: str) -> str:
     text = _NUMBERED.sub(rf"\1{_GLUE}", text)
     if not _names:
         return text

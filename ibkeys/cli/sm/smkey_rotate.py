@@ -6,8 +6,6 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import ShownChange, writer_of
 from ibkeys.cli.exits import write
@@ -31,13 +29,7 @@ _KINDS: Final[tuple[Kind, ...]] = ("sm_key", "sa_key")
 
 
 @command("smkey-rotate")
-@options.option(
-    "--via",
-    env=False,
-    type=click.Choice(["opensm"]),
-    default="opensm",
-    help="Through the options files of OpenSM, the only method.  [default: opensm]",
-)
+@options.via_opensm_only("Through the options files of OpenSM")
 @options.option(
     "--new-sm-key", env=False, metavar="@FILE|-", help="The sm_key: @FILE reads it, '-' asks.  [default: generated]"
 )
@@ -55,7 +47,6 @@ def smkey_rotate(
     sm_hosts: SmHosts,
     sm_wait: int,
     format: str,
-    via: str,
     new_sm_key: str | None,
     new_sa_key: str | None,
 ) -> int:

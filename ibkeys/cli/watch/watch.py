@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from ibkeys.watch.watching import Settings
 
 COMMAND: Final = "watch"
-_UNTRUSTED: Final = (0x0200, 0x0700)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,10 +228,12 @@ def _listening(
 
 def _subscribed(subscriber: Subscriber, with_key: bool, has_counters: bool) -> Subscriber | None:
     """Subscribe; None if the SA does not trust a requester without an SM_Key, and there are the counters still."""
+    from ibkeys.client.sa import REFUSALS
+
     try:
         subscriber.subscribe()
     except MadStatusError as error:
-        if with_key or not has_counters or error.status not in _UNTRUSTED:
+        if with_key or not has_counters or error.status not in REFUSALS:
             raise
         exits.warn(f"no traps are received, only the counters are read: {error}")
         return None

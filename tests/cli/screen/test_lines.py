@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ibkeys.cli.screen.colour import paint, plain
@@ -38,6 +38,8 @@ def test_a_word_that_fits_is_not_broken(words: list[str], width: int) -> None:
 
 
 @given(words=st.lists(TEXTS.map(str.strip), max_size=8), width=st.integers(20, 60))
+@example(words=["", "0000", "0000000000", "(a", "0"], width=20)
+@example(words=["at", "0000000000", "port", "1", "and"], width=20)
 def test_colour_changes_no_line(words: list[str], width: int) -> None:
     painted = " ".join(paint(word, "added") for word in words)
     assert plain(folded(painted, width)) == folded(" ".join(words), width)
