@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ibkeys.cli import COMMANDS, GROUPS
+from ibkeys.cli import COMMANDS, GROUPS, function_of
 
 
 def pages() -> Iterator[tuple[str, str]]:
@@ -13,11 +13,10 @@ def pages() -> Iterator[tuple[str, str]]:
     Only the list is in the side bar: with every page there, each page would show all of them.
     """
     for name, entry in COMMANDS.items():
-        function = name.replace("-", "_") + ("_" if name == "import" else "")
         yield (
             f"commands/{name}.rst",
             f":orphan:\n\n:doc:`../man/ibkeys-{name}.1` says what the command promises.\n\n"
-            f".. click:: ibkeys.cli.{entry.module}:{function}\n   :prog: ibkeys {name}\n   :nested: full\n",
+            f".. click:: ibkeys.cli.{entry.module}:{function_of(name)}\n   :prog: ibkeys {name}\n   :nested: full\n",
         )
     text = "# Commands\n\n"
     for title, group in GROUPS.items():

@@ -32,21 +32,24 @@ def page(folder: Path) -> str:
         text += f"## {schema['title']}\n\n{about} "
         text += f'Schema: <a href="../schemas/{path.name}">{path.name}</a>.\n\n'
         text += "".join(f"- `{name}`: {_type(each)}\n" for name, each in schema.get("properties", {}).items())
-        text += "".join(
-            f"- {_type({'$ref': name})}: {_of_common(each)}\n" for name, each in schema.get("$defs", {}).items()
-        )
+        text += "".join(f"- {_words(name)}: {_of_common(each)}\n" for name, each in schema.get("$defs", {}).items())
         text += "\n"
     return text
 
 
 def _of_common(schema: dict[str, Any]) -> str:
-    return f"{_type(schema)}. {schema['description']}"
+    names = ", ".join(f"`{name}`" for name in schema.get("properties", ()))
+    return f"{_type(schema)}. {schema['description']}" + (f" Names: {names}." if names else "")
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _type(schema: dict[str, Any]) -> str:
     """Return the type of a value in a few words."""
     if "$ref" in schema:
-        return str(schema["$ref"]).rpartition("/")[2].replace("_", " ")
+        return f"[{_words(str(schema['$ref']).rpartition('/')[2])}](#common)"
     if "const" in schema:
         return f"`{json.dumps(schema['const'])}`"
     if "enum" in schema:
