@@ -12,6 +12,8 @@ from typing import Final
 _ENVIRONMENT: Final = (
     "export HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8"
 )
+_PROGRAMS: Final = {"mmdebstrap": "mmdebstrap", "newuidmap": "uidmap"}
+"""What it takes, and the package that has it."""
 _SOURCES: Final = (Path("/etc/apt/sources.list"), Path("/etc/apt/sources.list.d/debian.sources"))
 
 
@@ -20,8 +22,7 @@ def in_bare_debian(script: str, files: Iterable[Path], out: Path, packages: str 
 
     Returns what it said. An AssertionError shows it where a command failed.
     """
-    for name in ("mmdebstrap", "newuidmap"):
-        package = {"newuidmap": "uidmap"}.get(name, name)
+    for name, package in _PROGRAMS.items():
         assert shutil.which(name), f"{name} is not installed: apt-get install {package}"
     (out / "try").write_text(f"set -eux\n{_ENVIRONMENT}\n{script}")
     copied = " ".join(f"'{path}'" for path in (*files, out / "try"))

@@ -10,11 +10,16 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 
 
-def made(folder: Path, source: Path = ROOT) -> Path:
-    """Clone the last commit of *source* into *folder* and make a release there; return the folder with it."""
+def made(folder: Path, source: Path = ROOT, umask: int = -1) -> Path:
+    """Clone the last commit of *source* into *folder* and make a release there; return the folder with it.
+
+    Who does it has *umask*; -1: that of this process.
+    """
     shutil.rmtree(folder, ignore_errors=True)
-    cloned = subprocess.run(["git", "clone", "-q", source, folder], capture_output=True, text=True, check=False)
+    command = ["git", "clone", "-q", str(source), str(folder)]
+    cloned = subprocess.run(command, umask=umask, capture_output=True, text=True, check=False)
     assert cloned.returncode == 0, f"a release is made from a clone of the repository: {cloned.stderr}"
-    done = subprocess.run(["make", "release"], cwd=folder, capture_output=True, text=True, check=False, timeout=900)
+    command = ["make", "release"]
+    done = subprocess.run(command, cwd=folder, umask=umask, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "dist"

