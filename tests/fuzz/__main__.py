@@ -13,20 +13,21 @@ import time
 from pathlib import Path
 
 from tests.fuzz.account import Account
-from tests.fuzz.catalogue import TARGETS, target
-from tests.fuzz.driving import has_atheris
+from tests.fuzz.catalogue import TARGETS
+from tests.fuzz.driving import forget, has_atheris, inputs_run
 from tests.fuzz.seeds import begin_with, keep
 from tests.fuzz.target import Target, place_of
 
 ROOT = Path(__file__).resolve().parents[2]
-_MOST = 1 << 30
+_MOST = {"atheris": 1 << 30, "hypothesis": 20_000}
+"""Inputs of one slice by driver: libFuzzer takes 32 bits, and Hypothesis cannot be told to end after some seconds."""
 
 
 def main() -> int:
     """Fuzz, or keep what was found to reach new lines."""
     options = _options()
     options.folder.mkdir(parents=True, exist_ok=True)
-    chosen = [target(name) for name in options.target or TARGETS]
+    chosen = options.target or list(TARGETS.values())
     if options.keep:
         for each in chosen:
             print(f"{each.name}: {keep(each, _grown(options.folder, each))} inputs kept", flush=True)
@@ -43,18 +44,16 @@ def main() -> int:
 
 def run_slice(of: Target, driver: str, seconds: int, inputs: int, folder: Path) -> int:
     """Run one slice in a process of its own; return how many inputs it had. One that ends badly is a finding."""
-    counted = folder / "slice"
-    counted.unlink(missing_ok=True)
-    most = inputs if driver == "atheris" else min(inputs, 20_000)
-    seed = str(time.time_ns() % (1 << 31))
-    command = ["-m", "tests.fuzz.slice", of.name, driver, str(min(most, _MOST)), str(seconds), seed, str(folder)]
+    forget(folder)
+    most, seed = min(inputs, _MOST[driver]), str(time.time_ns() % (1 << 31))
+    command = ["-m", "tests.fuzz.slice", of.name, driver, str(most), str(seconds), seed, str(folder)]
     with (
         (folder / "slice.log").open("wb") as log,
         subprocess.Popen([sys.executable, *command], cwd=ROOT, stdout=log, stderr=log) as process,
     ):
         process.wait()
     shutil.rmtree(place_of(process.pid), ignore_errors=True)
-    count = int(counted.read_text()) if counted.exists() else 0
+    count = inputs_run(folder)
     said = (folder / "slice.log").read_text(errors="replace")
     print("".join(f"{line}\n" for line in said.splitlines() if line.startswith("finding: ")), end="", flush=True)
     if process.returncode or not count:
@@ -72,7 +71,8 @@ def report(account: Account, folder: Path) -> int:
     for name in sorted(account.inputs):
         print(f"{name:24}{account.inputs[name]:>12,} inputs{account.seconds[name]:>8.0f} s")
     findings = sorted((folder / "findings").glob("*/*.txt"))
-    print(f"{account.total:,} inputs from {account.begun} to {account.last}, {len(findings)} findings")
+    ran = f" from {account.begun} to {account.last}" if account.begun else ""
+    print(f"{account.total:,} inputs{ran}, {len(findings)} findings")
     for each in findings:
         print(f"  {each}")
     return 1 if findings else 0
@@ -84,14 +84,20 @@ def _grown(folder: Path, of: Target) -> list[bytes]:
     return [*begin_with(of), *sorted(grown, key=len)[:1500]]
 
 
+def _target(name: str) -> Target:
+    if name not in TARGETS:
+        raise argparse.ArgumentTypeError(f"there is no {name!r}; there are {', '.join(TARGETS)}")
+    return TARGETS[name]
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("target", nargs="*", help="names of targets, all by default")
+    parser.add_argument("target", nargs="*", type=_target, metavar="TARGET", help="all by default")
     parser.add_argument("--inputs", type=int, default=1_000_000, help="in all, those of earlier runs counted")
     parser.add_argument("--seconds", type=int, default=75, help="of one slice")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "fuzz", help="where all is kept")
     driver = "atheris" if has_atheris() else "hypothesis"
-    parser.add_argument("--driver", choices=("atheris", "hypothesis"), default=driver)
+    parser.add_argument("--driver", choices=_MOST, default=driver)
     parser.add_argument("--keep", action="store_true", help="keep in tests/data/fuzz what reaches lines of its own")
     return parser.parse_args()
 

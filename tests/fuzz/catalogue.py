@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ibkeys.errors import UsageError
 from tests.fuzz.target import Target
 from tests.fuzz.targets import databases, hostile, imports, mads, policies, remote, simulator, texts
 
@@ -11,10 +10,3 @@ TARGETS: dict[str, Target] = {
     for of in (mads, policies, texts, imports, databases, remote, simulator, hostile)
     for each in of.TARGETS
 }
-
-
-def target(name: str) -> Target:
-    """Return a target. Raises UsageError."""
-    if name not in TARGETS:
-        raise UsageError(f"no target of the fuzzing is called {name!r}; there are {', '.join(TARGETS)}")
-    return TARGETS[name]

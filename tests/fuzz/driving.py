@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import mmap
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ from tests.fuzz.seeds import begin_with
 from tests.fuzz.target import Target
 
 _COUNT_EACH = 4096
-_NOTE_EACH = 32
+_COUNTED = "slice"
 _MOST_OF_ONE = 3
 """Findings of one place that are written down in one slice: the others are the same."""
 
@@ -42,9 +43,9 @@ class Slice:
         return self.folder / "corpus" / self.target.name
 
     @property
-    def count(self) -> Path:
-        """The file with the number of inputs that were run."""
-        return self.folder / "slice"
+    def counted(self) -> Path:
+        """The file with the number of inputs that were run: see `inputs_run`."""
+        return self.folder / _COUNTED
 
 
 class Running:
@@ -58,15 +59,10 @@ class Running:
     def one(self, data: bytes) -> Finding | None:
         """Judge one input."""
         found = self.judge.finding(data)
+        self._counted[:] = self.judge.inputs.to_bytes(8)
         if found is not None:
             self._write_down(found)
-        if self.judge.inputs % _NOTE_EACH == 0:
-            self.note()
         return found
-
-    def note(self) -> None:
-        """Write how many inputs there were, so that it is known also of a slice that is killed."""
-        self.part.count.write_text(str(self.judge.inputs))
 
     def _write_down(self, found: Finding) -> None:
         """Write an input and its report; of one place the smallest ones only."""
@@ -82,11 +78,25 @@ class Running:
 
     def __enter__(self) -> Running:
         self.judge.__enter__()
+        self.part.counted.write_bytes(bytes(8))
+        with self.part.counted.open("r+b") as file:
+            self._counted = mmap.mmap(file.fileno(), 8)
         return self
 
     def __exit__(self, *error: Any) -> None:
         self.judge.__exit__(None, None, None)
-        self.note()
+        self._counted.close()
+
+
+def inputs_run(folder: Path) -> int:
+    """Return how many inputs the last slice in *folder* had, also where it was killed or libFuzzer ended it."""
+    counted = folder / _COUNTED
+    return int.from_bytes(counted.read_bytes()) if counted.exists() else 0
+
+
+def forget(folder: Path) -> None:
+    """Forget that number, before a slice begins that may not come so far as to count."""
+    (folder / _COUNTED).unlink(missing_ok=True)
 
 
 def has_atheris() -> bool:

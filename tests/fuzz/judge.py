@@ -13,11 +13,16 @@ import time
 import traceback
 import tracemalloc
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, Final
 
+import ibkeys
 from ibkeys.errors import IbkeysError
 from tests.fuzz.target import Target
+
+IBKEYS: Final = f"{Path(ibkeys.__file__).parent}/"
+"""Where its files are; a clone is often in a folder of that name too."""
 
 _SUSPICIOUS = 0.1
 """Seconds of the processor from which an input is run again and counted."""
@@ -143,7 +148,7 @@ def _place_of(error: BaseException) -> str:
     place = "?"
     for frame, line in traceback.walk_tb(error.__traceback__):
         name = frame.f_code.co_filename
-        if "/ibkeys/" in name or "/targets/" in name:
+        if name.startswith(IBKEYS) or "/targets/" in name:
             place = f"{name.rpartition('/')[2]}:{line}"
     if isinstance(error, TooMuch):
         return f"TooMuch: {error.args[0].partition(' of ')[0]}" if place == "?" else f"TooMuch at {place}"

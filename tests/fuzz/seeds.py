@@ -13,13 +13,12 @@ from types import FrameType
 from typing import Any
 
 from tests.corpus import DATA
-from tests.fuzz.judge import Judge
+from tests.fuzz.judge import IBKEYS, Judge
 from tests.fuzz.target import Target
 
 FOLDER = DATA / "fuzz"
 MOST_BYTES = 12 << 10
 """Of the file of one target."""
-_ROOM = "/ibkeys/"
 
 Arc = tuple[str, int, int]
 """A step from one line of a file to another."""
@@ -74,7 +73,7 @@ def arcs(target: Target, data: bytes) -> set[Arc]:
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
         name = frame.f_code.co_filename
-        if _ROOM not in name:
+        if not name.startswith(IBKEYS):
             return None
         found.add((name, last.get(frame, 0), frame.f_lineno))
         last[frame] = frame.f_lineno

@@ -13,9 +13,9 @@ def main(name: str, driver: str, inputs: str, seconds: str, seed: str, folder: s
     """Run the slice. With atheris the process ends within."""
 
     def load() -> Target:
-        from tests.fuzz.catalogue import target
+        from tests.fuzz.catalogue import TARGETS
 
-        return target(name)
+        return TARGETS[name]
 
     is_atheris = driver == "atheris"
     part = Slice(instrumented(load) if is_atheris else load(), int(inputs), int(seconds), int(seed), Path(folder))

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.errors import FileFormatError, UsageError
-from tests.fuzz import catalogue
+from ibkeys.errors import FileFormatError
 from tests.fuzz.account import Account
-from tests.fuzz.driving import Slice, by_hypothesis
+from tests.fuzz.catalogue import TARGETS
+from tests.fuzz.driving import Running, Slice, by_hypothesis, forget, inputs_run
 from tests.fuzz.judge import Judge
 from tests.fuzz.seeds import keep, kept
 from tests.fuzz.target import Choices, Target
@@ -73,12 +73,22 @@ def planted(data: bytes) -> None:
 def test_hypothesis_finds_what_is_planted_and_counts(tmp_path: Path) -> None:
     part = Slice(target(planted), 300, 60, 1, tmp_path)
     by_hypothesis(part)
-    assert int(part.count.read_text()) >= 100
+    assert inputs_run(tmp_path) >= 100
     names = sorted(each.name for each in (tmp_path / "findings" / "planted").iterdir())
     assert names[0].startswith("KeyError-at-")
     assert b"X" in (tmp_path / "findings" / "planted" / names[0]).read_bytes()
     assert "KeyError: 'planted'" in (tmp_path / "findings" / "planted" / names[1]).read_text()
     assert len(names) <= 6
+
+
+def test_each_input_counts_at_once_for_libfuzzer_ends_the_process_within(tmp_path: Path) -> None:
+    assert inputs_run(tmp_path) == 0
+    with Running(Slice(target(len), 300, 60, 1, tmp_path)) as running:
+        for number in range(1, 4):
+            running.one(b"x")
+            assert inputs_run(tmp_path) == number
+    forget(tmp_path)
+    assert inputs_run(tmp_path) == 0
 
 
 def test_the_account_goes_on_and_each_target_has_its_share(tmp_path: Path) -> None:
@@ -97,15 +107,10 @@ def test_the_account_goes_on_and_each_target_has_its_share(tmp_path: Path) -> No
 def test_only_inputs_that_reach_something_of_their_own_are_kept(tmp_path: Path) -> None:
     name = "opensm-command-line"
     inputs = [b"opensm\0-g\0000x1", b"opensm\0-g\0000x2", b"opensm\0--guid=0x1\0-x", b"opensm\0-g\0zz\0--no-such"]
-    target = catalogue.target(name)
+    target = TARGETS[name]
     count = keep(target, inputs, tmp_path)
     assert len(kept(target, tmp_path)) == count < len(inputs)
     assert keep(target, kept(target, tmp_path), tmp_path) == count
-
-
-def test_a_target_that_is_not_there_is_named() -> None:
-    with pytest.raises(UsageError, match="no target of the fuzzing is called 'polici'"):
-        catalogue.target("polici")
 
 
 def test_choices_end_in_zeros() -> None:

@@ -27,6 +27,8 @@ from tests.fuzz.target import Choices, Target, folder, written
 _STORES = DATA / "stores" / "70c34ae"
 _SMALL = "dual-home"
 _BYTES, _VALUE = 0, 1
+_REFUSED = (sqlite3.Error, UnicodeDecodeError)
+"""The latter comes of SQLite's message about bytes that are no text."""
 
 
 @cache
@@ -102,14 +104,11 @@ def _put(path: Path, values: list[tuple[str, str, int, object]]) -> None:
             place = f"SELECT rowid FROM {table} LIMIT 1 OFFSET {row}"
             try:
                 connection.execute(f'UPDATE {table} SET "{column}" = ? WHERE rowid IN ({place})', (value,))
-            except (
-                sqlite3.Error,
-                UnicodeDecodeError,
-            ):  # the latter comes of SQLite's message about bytes that are no text
+            except _REFUSED:
                 continue  # damaged already, or a constraint: the other values count
         try:
             connection.commit()
-        except (sqlite3.Error, UnicodeDecodeError):
+        except _REFUSED:
             connection.rollback()
 
 

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from ibkeys.client.limits import Limits
 from ibkeys.discovery.keyring import KeyRing
@@ -20,7 +19,8 @@ from ibkeys.mad.classes.gmp import KEY_CLASSES
 from ibkeys.scripting import Fabric
 from ibkeys.sim.nodes import Node
 from ibkeys.sim.subnet import Subnet
-from ibkeys.umad.port import Incoming, LocalPort, Outgoing, SendFailure, UmadPort
+from ibkeys.umad.around import PortAround
+from ibkeys.umad.port import Incoming, Outgoing, SendFailure, UmadPort
 from tests.fabricsim import subnet, tool
 from tests.fuzz.target import Choices, Target
 from tests.protectedsim import keep_counters, listening, protect_all
@@ -79,31 +79,30 @@ def _changed(choices: Choices, status: int, data: bytes) -> tuple[int, bytes]:
         return status, data
     if what >= 0xF0:
         return choices.number(2), data
+    return status, _overwritten(data, choices, 1 + what % 4, 64)
+
+
+def _overwritten(data: bytes, choices: Choices, times: int, size: int) -> bytes:
+    """Return the first *size* bytes of *data* with up to 8 bytes overwritten, so many *times*."""
     changed = bytearray(data)
-    for _ in range(1 + what % 4):
-        at, size = choices.number() % 64, 1 + choices.number() % 8
-        new = choices.take(size)
+    for _ in range(times):
+        at, most = choices.number() % size, 1 + choices.number() % 8
+        new = choices.take(most)
         changed[at : at + len(new)] = new
-    return status, bytes(changed[:64])
+    return bytes(changed[:size])
 
 
 # --- a whole fabric that lies -----------------------------------------------------------------------------------------
 
 
-class LyingPort:
-    """A `UmadPort` around *inner* whose answers are changed, lost, doubled, cut or made up, as *choices* say."""
+class LyingPort(PortAround):
+    """A port around *inner* whose answers are changed, lost, doubled, cut or made up, as *choices* say."""
 
     def __init__(self, inner: UmadPort, choices: Choices) -> None:
-        self.inner, self._choices = inner, choices
-        self.ca_name, self.port = inner.ca_name, inner.port
+        super().__init__(inner)
+        self._choices = choices
         self.sent: list[bytes] = []
         self._before: list[Incoming] = []
-
-    def attributes(self) -> LocalPort:
-        return self.inner.attributes()
-
-    def register(self, mgmt_class: int, class_version: int = 1, methods: Sequence[int] = ()) -> None:
-        self.inner.register(mgmt_class, class_version, methods)
 
     def send(self, batch: Sequence[Outgoing]) -> list[SendFailure]:
         self.sent += [each.mad for each in batch]
@@ -122,12 +121,7 @@ class LyingPort:
         if what < 0x60:
             return [came]
         if what < 0xB0:
-            mad = bytearray(came.mad)
-            for _ in range(1 + what % 4):
-                at, size = choices.number() % len(mad), 1 + choices.number() % 8
-                new = choices.take(size)
-                mad[at : at + len(new)] = new
-            return [came._replace(mad=bytes(mad[: len(came.mad)]))]
+            return [came._replace(mad=_overwritten(came.mad, choices, 1 + what % 4, len(came.mad)))]
         match what % 6:
             case 0:
                 return []
@@ -141,20 +135,6 @@ class LyingPort:
             case 4:
                 return [came, came._replace(mad=came.mad + choices.take(64))]
         return [came._replace(lid=choices.number(2)), came]
-
-    def now(self) -> float:
-        return self.inner.now()
-
-    def close(self) -> None:
-        self.inner.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _fabric(data: bytes) -> None:

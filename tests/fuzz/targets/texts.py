@@ -27,45 +27,51 @@ from tests.fabricsim import subnet
 from tests.fuzz.judge import check_words
 from tests.fuzz.target import Target, folder, written
 
-_READERS: tuple[Callable[[Path], object], ...] = (
-    read_registry,
-    read_tenants,
-    read_guids,
-    read_node_name_map,
-    read_config,
-    read_given_config,
-    read_settings,
-    lambda path: read_waivers(path, date(2026, 11, 23)),
-    lambda path: read_m_keys(path, "--keys"),
-    lambda path: read_token(str(path), "--token"),
-    lambda path: read_ufm_token(str(path), "--token"),
+_SMALL: tuple[tuple[Callable[[Path], object], tuple[bytes, ...]], ...] = (
+    (read_registry, (b"0x8010 tenant-a # comment\n0x0021 -\n\n",)),
+    (
+        read_tenants,
+        (
+            b'{"partitions": [{"partition_key": "0x10", "tenant_id": "a", "name": null}, {"partition_key": 33}]}',
+            b"0x0010 a\n32784 b\n",
+        ),
+    ),
+    (read_guids, (b"0x0002c903000a1020 node02\n0002:c903:004e:22a1\n# none\n",)),
+    (read_node_name_map, (b'0x0002c903000a1020 "node 02"\n# comment\n0x2 "x"\n',)),
+    (read_config, (b"CA=mlx5_0\nPort=1\ntimeout=100\nMLX_EPI=1\nm_key=0x1122\n# x\nsa_key=0x1\n",)),
+    (
+        read_given_config,
+        (b"m_key 0x1122\nsm_key 0x2\nguid 0x1\nsubnet_prefix 0xfe80000000000000\nm_key_lease_period 60\n",),
+    ),
+    (
+        read_settings,
+        (b'ssh_config = "/x"\n[here]\nunit = "a"\npolicy = "/p.conf"\n[[host]]\nname = "sm2"\nsudo = true\n',),
+    ),
+    (
+        lambda path: read_waivers(path, date(2026, 11, 23)),
+        (
+            b'[[waiver]]\nrule = ["PK001"]\nports = ["node01*"]\nreason = "x"\nexpires = 2027-01-31\n',
+            b'[[waiver]]\nrule = "PK014"\npairs = [["a", "b"]]\nreason = "x"\nexpires = 2026-01-31\n',
+        ),
+    ),
+    (lambda path: read_m_keys(path, "--keys"), (b"0x1122334455667788\n# old\n\n0x7\n",)),
+    (lambda path: read_token(str(path), "--token"), (b"abcdefghijklmnopqrstuvwxyz\n",)),
+    (lambda path: read_ufm_token(str(path), "--token"), (b"abcdefgh\n",)),
 )
+"""What reads each of the small files, and such files as they should be."""
 
 
 def _small(data: bytes) -> None:
     """One of the small files; the first byte says which."""
-    read = _READERS[data[0] % len(_READERS)] if data else read_guids
+    read, _ = _SMALL[data[0] % len(_SMALL) if data else 0]
     read(written(data[1:]))
 
 
-_SMALL = (
-    (0, b"0x8010 tenant-a # comment\n0x0021 -\n\n"),
-    (1, b'{"partitions": [{"partition_key": "0x10", "tenant_id": "a", "name": null}, {"partition_key": 33}]}'),
-    (1, b"0x0010 a\n32784 b\n"),
-    (2, b"0x0002c903000a1020 node02\n0002:c903:004e:22a1\n# none\n"),
-    (3, b'0x0002c903000a1020 "node 02"\n# comment\n0x2 "x"\n'),
-    (4, b"CA=mlx5_0\nPort=1\ntimeout=100\nMLX_EPI=1\nm_key=0x1122\n# x\nsa_key=0x1\n"),
-    (5, b"m_key 0x1122\nsm_key 0x2\nguid 0x1\nsubnet_prefix 0xfe80000000000000\nm_key_lease_period 60\n"),
-    (
-        6,
-        b'ssh_config = "/x"\n[here]\nunit = "a"\npolicy = "/p.conf"\n[[host]]\nname = "sm2"\nsudo = true\n',
-    ),
-    (7, b'[[waiver]]\nrule = ["PK001"]\nports = ["node01*"]\nreason = "x"\nexpires = 2027-01-31\n'),
-    (7, b'[[waiver]]\nrule = "PK014"\npairs = [["a", "b"]]\nreason = "x"\nexpires = 2026-01-31\n'),
-    (8, b"0x1122334455667788\n# old\n\n0x7\n"),
-    (9, b"abcdefghijklmnopqrstuvwxyz\n"),
-    (10, b"abcdefgh\n"),
-)
+def _small_files() -> Iterator[bytes]:
+    for number, (_, whole) in enumerate(_SMALL):
+        yield from (bytes((number,)) + text for text in whole)
+
+
 _SMALL_WORDS = (
     b"0x", b"partition_key", b"tenant_id", b'"', b"[[", b"]]", b"[here]", b"[[host]]", b"name = ", b"rule",
     b"expires = ", b"1970-01-01", b"9999-12-31", b"0001-01-01T00:00:00Z", b"a.b.c.d.e.f.g.h.i.j", b"inf", b"nan",
@@ -172,7 +178,7 @@ _SCRIPT_WORDS = (
 )  # fmt: skip
 
 TARGETS = (
-    Target("small-files", _small, lambda: (bytes((kind,)) + text for kind, text in _SMALL), _SMALL_WORDS, 1024),
+    Target("small-files", _small, _small_files, _SMALL_WORDS, 1024),
     Target("key-files", _key_files, lambda: (_KEYS,), (b"0x", b":1 ", b"\xff", b"0x0002c903000a1021 "), largest=1024),
     Target("plan", _plan, _plans, _PLAN_WORDS, largest=8192),
     Target("net", _net, _nets, _NET_WORDS, largest=3072),
