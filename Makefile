@@ -24,8 +24,9 @@ PACKAGING := git gcc libc6-dev pkg-config python3-dev python3-venv libibumad-dev
 # Only for the tests of those.
 BARE := mmdebstrap uidmap
 CORPUS := $(abspath $(wildcard ../shared))
-# Each processor runs tests; one that has none left takes some of another's. ARGS=-n0 runs them one after the other.
-PYTEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
+# Four run tests, also on two processors: many tests wait for other programs. One that has none left takes some of
+# another's. ARGS=-n0 runs them one after the other.
+PYTEST := $(BIN)/pytest -n 4 --dist worksteal
 # The tests see none of the environment but what they and the package clients need.
 TEST_ENV := .ci/clean-env $(if $(CORPUS),IBKEYS_CORPUS=$(CORPUS))
 
@@ -72,7 +73,7 @@ rpm: ## build those and an RPM, for EL 10; RPM_PYTHON=3.14 for Fedora 43
 release: ## build all that is released, with an SBOM and SHA256SUMS; nothing is signed or uploaded
 wheels deb rpm release:
 	@native/install-debian.sh $(PACKAGING)
-	@$(MAKE) -f packaging/Makefile $@ PYTHON=$(PYTHON)
+	@umask 022 && $(MAKE) -f packaging/Makefile $@ PYTHON=$(PYTHON)
 
 clean: ## remove what setup, the tests, the site and a release made
 	@rm -rf .venv build dist docs/reference ibkeys/umad/_libibumad*.so .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -1,3 +1,5 @@
+"""The garbage collector runs seldom while much is made that stays, and as before afterwards."""
+
 from __future__ import annotations
 
 import gc

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench.scale import SIZES, rows, table
+from tests.bench.scale import LOSS, SIZES, changes, rows, table
 from tests.bench.served import bytes_per_node, medians, opensm_seconds, smp_rates
 from tests.fattree import fat_tree
 from tests.integration.ibsim import Ibsim, parse_pkeys, tool
@@ -233,7 +233,7 @@ def main() -> None:
     parser.add_argument("--fabric", type=Path, help="net file to measure on (default: a fat tree of 2,048 hosts)")
     parser.add_argument("--turns", type=int, default=5, help="how often each pair takes turns (default 5)")
     parser.add_argument("--smps", type=int, default=100_000, help="SMPs of one turn of the SMP rate")
-    parser.add_argument("--hosts", type=int, nargs="*", default=SIZES, help="sizes of the fat trees of the last table")
+    parser.add_argument("--hosts", type=int, nargs="*", default=SIZES, help="sizes of the fat trees of the last tables")
     parser.add_argument("--sample", type=int, default=100, help="ports that the shell loop asks")
     args = parser.parse_args()
     about = machine()
@@ -256,6 +256,7 @@ def main() -> None:
             served(bench, netfile, list(dict.fromkeys(far))[:WINDOW], args.smps // 2)
     print_table(bench, f"ibkeys, medians of {args.turns} turns ({about})")
     print(f"\n{table(list(rows(args.hosts)))}")
+    print(f"\nWith {LOSS} % of the packets lost:\n\n{table(list(rows(args.hosts, changes)))}")
 
 
 if __name__ == "__main__":

@@ -13,19 +13,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.fattree import HOST_GUID, STEP, fat_tree
+from tests.fattree import fat_tree, full_members
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 IBKEYS: Final = [sys.executable, "-c", "import sys; from ibkeys.cli import main; sys.exit(main())"]
 SIZES: Final = (2_000, 8_000, 40_000)
-CHANGED_SIZES: Final = (2_000, 8_000)
 LOSS: Final = 1
 """Percent of the packets that are lost while the fabric is changed."""
+RETRIES: Final = "9"
+"""How often a lost request is sent again. Of a million requests, about what one sweep of the largest fabric sends, one
+is lost three times in a row, which is as often as it is sent by default."""
 LEAVES, HOSTS, SPINES, CORES = 25, 40, 12, 8
 POD: Final = LEAVES * HOSTS
 """Hosts of a pod. With its switches a pod has about 2,800 ports, whatever the number of pods."""
@@ -35,6 +37,8 @@ FIRST_JOB: Final = 0x1000
 STORAGE: Final = 0x10
 SM: Final = "node00001 mlx5_0"
 MOST_MIB: Final = 2048
+DIFFERENT: Final = (1,)
+"""The exit status of a command that found something to do, or a difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +58,18 @@ class Row:
         return self.cpu / self.ports * 1e6
 
 
-Commands = Callable[[Path], Iterable[tuple[str, Sequence[str]]]]
-"""Yields the name of each row and its arguments, from the folder with the files."""
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command to be measured: the name of its row, its arguments, and the exit statuses that say that it did its
+    work."""
+
+    name: str
+    arguments: Sequence[str]
+    statuses: Collection[int] = (0,)
+
+
+Commands = Callable[[Path], Iterable[Command]]
+"""Yields the commands of a table, from the folder with the files."""
 
 
 def tree(hosts: int) -> str:
@@ -68,55 +82,62 @@ def policy(hosts: int) -> str:
     """Return a policy in which all hosts use the storage of the first one, and each 100 have a partition."""
     lines = [
         "Default=0x7fff, ipoib : ALL=full, SELF=full;",
-        f"storage={STORAGE:#x} : ALL=limited, {HOST_GUID + 1:#x}=full;",
+        f"storage={STORAGE:#x} : ALL=limited, {full_members([0])};",
     ]
     for job in range(hosts // JOB):
-        members = ", ".join(f"{HOST_GUID + host * STEP + 1:#x}=full" for host in range(job * JOB, job * JOB + JOB))
-        lines.append(f"job{job}={FIRST_JOB + job:#x} : {members};")
+        lines.append(f"job{job}={FIRST_JOB + job:#x} : {full_members(range(job * JOB, job * JOB + JOB))};")
     return "\n".join(lines) + "\n"
 
 
-def commands(folder: Path) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield the name of each row and its arguments, in the order in which one needs the files of another."""
+def commands(folder: Path) -> Iterator[Command]:
+    """Yield the commands that only read, in the order in which one needs the files of another."""
     live = ("--backend", f"sim:{folder / 'net'}")
     managed = ("--backend", f"sim:{folder / 'net'},sm={SM}")
     taken = ("--from", str(folder / "before.db"))
     wanted = ("--policy", str(folder / "policy.conf"))
-    yield "discover -f json", ("discover", *live, "-f", "json")
-    yield "snapshot", ("snapshot", *live, str(folder / "before.db"))
-    yield "audit", ("audit", *live, "--fail-on", "never")
-    yield "audit --from --policy -f json", ("audit", *taken, *wanted, "--fail-on", "never", "-f", "json")
-    yield "matrix --from -f json", ("matrix", *taken, "-f", "json")
-    yield "plan --from -f json", ("plan", *taken, *wanted, "-f", "json", "--out", str(folder / "plan.json"))
-    yield "compare -f json", ("compare", *managed, *wanted, "-f", "json")
-    yield "report --from", ("report", *taken, *wanted, "--fail-on", "never", str(folder / "report"))
-    yield "diff A B", ("diff", str(folder / "before.db"), str(folder / "before.db"))
+    yield Command("discover -f json", ("discover", *live, "-f", "json"))
+    yield Command("snapshot", ("snapshot", *live, str(folder / "before.db")))
+    yield Command("audit", ("audit", *live, "--fail-on", "never"))
+    judged = ("audit", *taken, *wanted, "--fail-on", "never", "-f", "json")
+    yield Command("audit --from --policy -f json", judged)
+    yield Command("matrix --from -f json", ("matrix", *taken, "-f", "json"))
+    planned = ("plan", *taken, *wanted, "-f", "json", "--out", str(folder / "plan.json"))
+    yield Command("plan --from -f json", planned, DIFFERENT)
+    yield Command("compare -f json", ("compare", *managed, *wanted, "-f", "json"), DIFFERENT)
+    yield Command("report --from", ("report", *taken, *wanted, "--fail-on", "never", str(folder / "report")))
+    yield Command("diff A B", ("diff", str(folder / "before.db"), str(folder / "before.db")))
 
 
-def changes(folder: Path) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield the commands that change a fabric, as `commands` does. They give it keys and P_Keys and take those back."""
-    live = ("--backend", f"sim:{folder / 'net'},state={folder / 'state'},drop={LOSS}")
+def changes(folder: Path) -> Iterator[Command]:
+    """Yield the commands that change a fabric. They give it P_Keys and take them back, then give it M_Keys. That an
+    apply did what was planned, and an undo the opposite, is what `plan` and `diff` say after them."""
+    live = ("--backend", f"sim:{folder / 'net'},state={folder / 'state'},drop={LOSS}", "--retries", RETRIES)
     wanted = ("--policy", str(folder / "policy.conf"))
-    after, plan = str(folder / "after.db"), str(folder / "plan.json")
-    yield "plan", ("plan", *live, *wanted, "-f", "json", "--out", plan)
-    yield "apply PLAN", ("apply", plan, *live, "--yes")
-    yield "snapshot", ("snapshot", *live, after)
-    yield "audit --from --policy, applied", ("audit", "--from", after, *wanted, "--fail-on", "never", "-f", "json")
-    yield "undo", ("undo", *live, "--yes")
-    yield "snapshot, undone", ("snapshot", *live, str(folder / "undone.db"))
-    yield "diff A B, different", ("diff", after, str(folder / "undone.db"))
+    before, after, undone = (str(folder / f"{name}.db") for name in ("before", "after", "undone"))
+    plan = str(folder / "plan.json")
+    yield Command("snapshot", ("snapshot", *live, before))
+    yield Command("plan", ("plan", *live, *wanted, "-f", "json", "--out", plan), DIFFERENT)
+    yield Command("apply PLAN", ("apply", plan, *live, "--yes"))
+    yield Command("snapshot, applied", ("snapshot", *live, after))
+    yield Command("plan --from, applied", ("plan", "--from", after, *wanted))
+    judged = ("audit", "--from", after, *wanted, "--fail-on", "never", "-f", "json")
+    yield Command("audit --from --policy, applied", judged)
+    yield Command("undo", ("undo", *live, "--yes"))
+    yield Command("snapshot, undone", ("snapshot", *live, undone))
+    yield Command("diff A B, different", ("diff", after, undone), DIFFERENT)
+    yield Command("diff A B, undone", ("diff", before, undone))
     level = ("--protect", "2", "--lease", "60", "--yes")
-    yield "mkey-deploy --per-port", ("mkey-deploy", *live, "--per-port", *level)
-    yield "mkey-rotate --per-port", ("mkey-rotate", *live, "--per-port", "--yes")
+    yield Command("mkey-deploy --per-port", ("mkey-deploy", *live, "--per-port", *level))
+    yield Command("mkey-rotate --per-port", ("mkey-rotate", *live, "--per-port", "--yes"))
 
 
-def measured(hosts: int, ports: int, name: str, arguments: Iterable[str], folder: Path) -> Row:
-    """Run one command. Raises RuntimeError with what it said when it did not do its work (exit status 2 or more)."""
+def measured(hosts: int, ports: int, command: Command, folder: Path) -> Row:
+    """Run one command. Raises RuntimeError with what it said when it ends with another exit status."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with tempfile.TemporaryFile("w+", dir=folder) as said:
         start = time.perf_counter()
         child = subprocess.Popen(
-            [*IBKEYS, *arguments],
+            [*IBKEYS, *command.arguments],
             env=environment,
             cwd=folder,
             stdin=subprocess.DEVNULL,
@@ -127,13 +148,13 @@ def measured(hosts: int, ports: int, name: str, arguments: Iterable[str], folder
         wall = time.perf_counter() - start
         child.returncode = os.waitstatus_to_exitcode(status)
         said.seek(0)
-        if child.returncode not in (0, 1):
-            raise RuntimeError(f"ibkeys {name} ended with {child.returncode}: {said.read()[-2000:]}")
-    return Row(name, hosts, ports, wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+        if child.returncode not in command.statuses:
+            raise RuntimeError(f"ibkeys {command.name} ended with {child.returncode}: {said.read()[-2000:]}")
+    return Row(command.name, hosts, ports, wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
 def rows(sizes: Sequence[int], wanted: Commands = commands) -> Iterator[Row]:
-    """Yield a row for each of the commands *wanted* on a fabric of each size."""
+    """Yield a row for each of the commands *wanted* on a fabric of each size, as soon as it is measured."""
     for hosts in sizes:
         with tempfile.TemporaryDirectory(prefix="ibkeys-scale-") as name:
             folder = Path(name)
@@ -142,8 +163,8 @@ def rows(sizes: Sequence[int], wanted: Commands = commands) -> Iterator[Row]:
             (folder / "policy.conf").write_text(policy(hosts))
             # Each cable is a line at both its ends; a switch has port 0 too.
             ports = sum(line.startswith(("[", "Switch")) for line in text.splitlines())
-            for command, arguments in wanted(folder):
-                yield measured(hosts, ports, command, arguments, folder)
+            for command in wanted(folder):
+                yield measured(hosts, ports, command, folder)
 
 
 def table(found: Sequence[Row]) -> str:
@@ -166,7 +187,7 @@ def table(found: Sequence[Row]) -> str:
 def main() -> None:
     words = sys.argv[1:]
     changed = words[:1] == ["changes"]
-    sizes = [int(word) for word in words[changed:]] or (CHANGED_SIZES if changed else SIZES)
+    sizes = [int(word) for word in words[changed:]] or SIZES
     found = []
     for row in rows(sizes, changes if changed else commands):
         found.append(row)

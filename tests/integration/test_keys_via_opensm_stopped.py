@@ -12,6 +12,7 @@ from tests.corpus import DATA
 from tests.integration.hosted import Hosted, Running, running_until_the_end
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import CONF, KeyedOpensm, keyed
+from tests.sample import sampled
 
 NET = DATA / "fabrics" / "two-switch.net"
 CLOSED = ("--protect", "2", "--lease", "3600")
@@ -141,7 +142,7 @@ def assert_no_way_back_while_keys_are_mixed(opensm: KeyedOpensm, command: str) -
         assert "can only be finished" in said
 
 
-@pytest.mark.parametrize("command", STEPS)
+@pytest.mark.parametrize("command", sampled(STEPS, ["mkey-rotate"]))
 def test_what_the_user_stopped_in_a_step_goes_back(opensm: KeyedOpensm, command: str) -> None:
     if command != "mkey-deploy":
         must(opensm, "mkey-deploy", *CLOSED)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ibkeys.client.request import Request
-from ibkeys.client.scheduler import LEAST_PATIENCE, Scheduler
+from ibkeys.client.scheduler import Scheduler
+from ibkeys.client.window import LEAST_PATIENCE
 from tests import corpus
 from tests.integration.ibsim import Ibsim, ibkeys
 
@@ -100,9 +101,9 @@ def test_a_virtual_clock_is_never_told_to_wait_for_now() -> None:
     """When the time comes that next_deadline named, there is something to do, whatever rounding makes of the sum."""
     for start in (count / 7 for count in range(500)):
         scheduler = Scheduler()
-        for node in range(scheduler.window + 1):
+        for node in range(scheduler.window.size + 1):
             scheduler.submit(Request.of_mad(node, bytes(256), 0xFFFF))
-        assert len(scheduler.to_send(start)) == scheduler.window
+        assert len(scheduler.to_send(start)) == scheduler.window.size
         now = start + LEAST_PATIENCE
         assert scheduler.next_deadline(now) > 0 or scheduler.to_send(now)
 

@@ -30,12 +30,12 @@ from tests.integration.hosted import Hosted, facts, opensm, plan_for, undo, via
 from tests.integration.talking import History, talking
 from tests.integration.tenants import GREEN, TENANTS
 from tests.plan.planning import SM
-from tests.sample import SOAK
+from tests.sample import SOAK, sampled
 from tests.spy import at_sets, spy
 
 HOSTS = tuple(0x2C903000A1011 + 0x10 * number for number in range(6))
 OVERRIDES = ("index-0", "index-move", "default-pkey", "enforce-blind")
-SAMPLE, WHOLE = 2, 16
+CHAINS = 16
 """Chains of policies that go through OpenSM under `make test` and `make soak`."""
 LENGTH = 5
 """Policies in a chain."""
@@ -96,15 +96,9 @@ def chain_through_opensm(seed: int) -> None:
         assert sets > 20
 
 
-@pytest.mark.parametrize("seed", range(SAMPLE))
-def test_through_opensm_nobody_is_cut_or_joined_on_the_way(seed: int) -> None:
-    chain_through_opensm(seed)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("seed", range(SAMPLE, WHOLE))
-def test_through_opensm_nobody_is_cut_or_joined_on_many_ways(seed: int) -> None:
-    chain_through_opensm(seed)
+@pytest.mark.parametrize("seed", sampled(map(str, range(CHAINS)), ["1"]))
+def test_through_opensm_nobody_is_cut_or_joined_on_the_way(seed: str) -> None:
+    chain_through_opensm(int(seed))
 
 
 def test_this_sees_who_is_cut_where_opensm_gets_the_policy_at_once() -> None:
