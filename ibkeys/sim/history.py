@@ -27,6 +27,7 @@ class History:
     """The past of one subnet.
 
     ``events``: what happened, the last ones only (see `MAX_EVENTS`); ``changes``: a count that grows with each change;
+    ``touches``: a count that grows with each write to a node or port: what was worked out before it may be wrong now;
     ``touched_ports`` (index of the node, port number) and ``touched_nodes`` (index): what may differ from the start;
     ``fresh_ports`` and ``fresh_nodes``: those of them that may differ from what `forget_fresh` was called for last.
     """
@@ -34,6 +35,7 @@ class History:
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.changes = 0
+        self.touches = 0
         self.touched_ports: set[tuple[int, int]] = set()
         self.touched_nodes: set[int] = set()
         self.fresh_ports: set[tuple[int, int]] = set()
@@ -60,11 +62,13 @@ class History:
 
     def touch_port(self, index: int, number: int) -> None:
         """Note that a port may have changed."""
+        self.touches += 1
         self.touched_ports.add((index, number))
         self.fresh_ports.add((index, number))
 
     def touch_node(self, index: int) -> None:
         """Note that a node itself may have changed."""
+        self.touches += 1
         self.touched_nodes.add(index)
         self.fresh_nodes.add(index)
 

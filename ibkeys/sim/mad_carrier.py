@@ -57,6 +57,7 @@ class MadCarrier:
         self.class_rules = class_keys.first_rules()
         self._faults = faults
         self._history = history
+        self._routes = routing.DirectedRoutes(history)
         self._receivers = receivers
         self._traps = traps
         self._managers = managers
@@ -135,7 +136,7 @@ class MadCarrier:
             if arrived is None or (hops and not arrived[0].is_switch):
                 return Drop.NO_ROUTE
             node, ingress = arrived
-        walked = routing.directed(node, ingress, mad[_FIRST_HOP : _FIRST_HOP + hops])
+        walked = self._routes.walk(node, ingress, mad[_FIRST_HOP : _FIRST_HOP + hops])
         if walked is None:
             return Drop.NO_ROUTE
         node, ingress, back = walked
@@ -155,7 +156,7 @@ class MadCarrier:
         """A response (D = 1) goes back along ReturnPath, last entry first."""
         hops = mad[at.HOP_COUNT]
         entries = mad[at.RETURN_PATH][1 : hops + 1]
-        walked = routing.directed(origin.node, origin.number, bytes(reversed(entries)))
+        walked = self._routes.walk(origin.node, origin.number, bytes(reversed(entries)))
         if walked is None or not mad[at.METHOD] & at.RESPONSE:
             return Drop.NO_ROUTE
         arriving = mad[: at.HOP_POINTER] + b"\0" + mad[at.HOP_COUNT :]

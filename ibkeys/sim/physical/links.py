@@ -39,6 +39,7 @@ def _best(common: int, order: tuple[int, ...]) -> int:
 def connect(port: Port, peer: Port, traps: Traps) -> None:
     """Put a cable between two free ports and let the link come up as far as hardware does: Initialize."""
     port.peer, peer.peer = peer, port
+    port.touch()
     negotiate(port, peer)
     bring_up(port, traps)
 
@@ -86,4 +87,5 @@ def disconnect(port: Port, traps: Traps) -> Port | None:
     state = port.physical_state
     take_down(port, traps, state if state in (_DISABLED, _SLEEP) else _POLLING)
     port.peer = peer.peer = None
+    port.touch()
     return peer

@@ -7,6 +7,7 @@ anything else, or to the wrong name, makes the client wait forever.
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from ibkeys.errors import UsageError
@@ -157,8 +158,13 @@ def lid(raw: bytes) -> int:
 
 def reply(request: bytes, mad: bytes) -> bytes:
     """Return the packet that answers *request* with *mad*: sender and receiver are swapped."""
-    dlid, slid, dqp, sqp = _ADDRESSES.unpack_from(request)
-    return _ANSWER.pack(slid, dlid, sqp, dqp, _ANSWERED_WHOLE, mad)
+    return _answer_header(request[: SQP.stop]) + mad
+
+
+@lru_cache(maxsize=1024)
+def _answer_header(addresses: bytes) -> bytes:
+    """Return the header of an answer. *addresses*: the request's, which nearly all packets of a program share."""
+    return header(addresses[SLID], addresses[DLID], addresses[SQP], addresses[DQP])
 
 
 def handed_on(sent: bytes, mad: bytes) -> bytes:
@@ -171,7 +177,7 @@ def returned_with_error(sent: bytes, status: int) -> bytes:
     return b"".join((sent[: STATUS.start], status.to_bytes(4), _PADDING, sent[LENGTH.start :]))
 
 
-def header(dlid: bytes, slid: bytes, dqp: bytes, sqp: bytes, status: int = 0, length: int = 256) -> bytes:
+def header(dlid: bytes, slid: bytes, dqp: bytes, sqp: bytes, status: int = 0, length: int = MAD_SIZE) -> bytes:
     """Return the 32 bytes before the MAD; LIDs as of `packet_lid`, QPs as four bytes in network order."""
     return b"".join((dlid, slid, dqp, sqp, status.to_bytes(4), _PADDING, length.to_bytes(8)))
 
@@ -182,7 +188,3 @@ _BEFORE_LID: Final = bytes(_LID_AT)
 _AFTER_LID: Final = bytes(2 - _LID_AT)
 _PADDING: Final = bytes(4)
 _ANSWERED: Final = bytes(4) + _PADDING
-_ANSWERED_WHOLE: Final = _ANSWERED + MAD_SIZE.to_bytes(8)
-_ADDRESSES: Final = struct.Struct("4s4s4s4s")
-"""DLID, SLID, DQP and SQP, which a packet begins with."""
-_ANSWER: Final = struct.Struct(f"4s4s4s4s{len(_ANSWERED_WHOLE)}s{MAD_SIZE}s")

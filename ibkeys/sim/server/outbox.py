@@ -46,15 +46,40 @@ class Outbox:
         self._loop = loop
         self._counts = counts
         self._watch = watch
+        self._answers: list[tuple[Client, bytes]] = []
 
     def write(self, client: Client, packet: bytes, note: str = "") -> bool:
         """Write to a client, or keep it until the client reads. Returns False when nobody is there."""
         if client.gone:
             return False
+        self._show(client, packet, note)
+        self.send_answers()
+        return self._send(client, packet)
+
+    def answer(self, client: Client, packet: bytes, note: str = "") -> None:
+        """Write as `write` does, but not before `send_answers`.
+
+        A program that is written to after each of its packets is woken, and takes the processor, each time.
+        """
+        self._show(client, packet, note)
+        self._answers.append((client, packet))
+
+    def send_answers(self) -> None:
+        """Write the answers that wait for it."""
+        if self._answers:
+            answers, self._answers = self._answers, []
+            for client, packet in answers:
+                self._send(client, packet)
+
+    def _show(self, client: Client, packet: bytes, note: str) -> None:
         if self._watch is not None:
             slid, dlid = protocol.lid(packet[protocol.SLID]), protocol.lid(packet[protocol.DLID])
             qpn = int.from_bytes(packet[protocol.SQP])
             self._watch(Seen(client, False, packet[HEADER_SIZE:], slid, dlid, qpn, note))
+
+    def _send(self, client: Client, packet: bytes) -> bool:
+        if client.gone:
+            return False
         if client.waiting:
             return self._queue(client, packet)
         try:

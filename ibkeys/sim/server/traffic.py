@@ -98,7 +98,10 @@ class Traffic:
         if events & WRITABLE:
             self._outbox.flush(client)
         if events & ~WRITABLE and not client.paused and not client.gone:
-            self._read(client)
+            try:
+                self._read(client)
+            finally:
+                self._outbox.send_answers()
 
     def _read(self, client: Client) -> None:
         take = client.socket.recv if client.is_known or self._users is None else partial(self._first_packet, client)
@@ -138,7 +141,7 @@ class Traffic:
         self.packets += 1
         mad = packet[HEADER_SIZE:]
         if mad[at.MGMT_CLASS] == _ADMINISTRATION and not self._may_ask_sa(client, mad):
-            self._outbox.write(
+            self._outbox.answer(
                 client,
                 protocol.returned_with_error(packet, errno.EPERM),
                 "another program on this host already receives the Reports",
@@ -165,7 +168,7 @@ class Traffic:
                 if delay:
                     self._loop.at(delay, partial(self._outbox.write, client, reply))
                 else:
-                    self._outbox.write(client, reply)
+                    self._outbox.answer(client, reply)
         elif self._takers:
             if packet[_METHOD] in _ASKING:
                 self._await(awaited.Request(client, packet, packet[HEADER_SIZE:]), self._takers[0])
@@ -174,7 +177,7 @@ class Traffic:
         elif packet[_METHOD] in _ASKING:
             self._counts["unanswered"] += 1
             why = outcome.value if isinstance(outcome, Drop) else "the program there is gone"
-            self._outbox.write(client, protocol.returned_with_error(packet, errno.ETIMEDOUT), f"no answer: {why}")
+            self._outbox.answer(client, protocol.returned_with_error(packet, errno.ETIMEDOUT), f"no answer: {why}")
 
     def _may_ask_sa(self, client: Client, mad: bytes) -> bool:
         """Return whether *client* may send *mad* to an SA: no subscription where another program of its port has one.
