@@ -39,8 +39,9 @@ def _best(common: int, order: tuple[int, ...]) -> int:
 def connect(port: Port, peer: Port, traps: Traps) -> None:
     """Put a cable between two free ports and let the link come up as far as hardware does: Initialize."""
     port.peer, peer.peer = peer, port
-    port.touch()
     negotiate(port, peer)
+    for end in (port, peer):
+        end.touch()
     bring_up(port, traps)
 
 
@@ -87,5 +88,6 @@ def disconnect(port: Port, traps: Traps) -> Port | None:
     state = port.physical_state
     take_down(port, traps, state if state in (_DISABLED, _SLEEP) else _POLLING)
     port.peer = peer.peer = None
-    port.touch()
+    for end in (port, peer):
+        end.touch()
     return peer

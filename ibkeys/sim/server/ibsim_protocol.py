@@ -25,7 +25,7 @@ SQP: Final = slice(12, 16)
 STATUS: Final = slice(16, 20)
 LENGTH: Final = slice(24, 32)
 """Places in the header of a data packet."""
-SLID_AND_LENGTH: Final = "4x4s16xQ"
+SLID_AND_LENGTH: Final = f"{SLID.start}x{SLID.stop - SLID.start}s{LENGTH.start - SLID.stop}xQ"
 """That header to `struct`, with SLID as bytes and the length as a number."""
 NO_LID: Final = bytes(4)
 DEFAULT_NAME: Final = "sim"

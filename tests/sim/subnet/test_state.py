@@ -7,6 +7,7 @@ import json
 import pytest
 
 from ibkeys.errors import StoreError, UsageError
+from ibkeys.mad.const import PortPhysicalState
 from ibkeys.mad.smp import build_smp
 from ibkeys.sim.state.document import dump_state, load_state
 from ibkeys.sim.subnet import Subnet
@@ -41,6 +42,17 @@ def test_state_survives_in_json(subnet: Subnet) -> None:
     again.advance(17.5)
     assert again.process(build_smp(GET, 0x15, path=()), NODE1, 1)
     assert copy.protect_bits == 0
+
+
+def test_a_cable_at_a_disabled_port_survives_at_both_ends(subnet: Subnet) -> None:
+    subnet.unplug(NODE2, 1)
+    subnet.port(NODE2, 1).physical_state = PortPhysicalState.DISABLED
+    free = next(port for port in subnet.node(SWITCH_A).ports[1:] if port.peer is None and port.first_peer is None)
+    subnet.plug(NODE2, 1, SWITCH_A, free.number)
+    again = Subnet.from_file(DATA / "fabrics" / "two-switch.net")
+    load_state(again, json.loads(json.dumps(dump_state(subnet))))
+    assert again.port(NODE2, 1).peer is again.port(SWITCH_A, free.number)
+    assert again.port(SWITCH_A, free.number).peer is again.port(NODE2, 1)
 
 
 def test_a_state_that_does_not_fit_is_refused(subnet: Subnet) -> None:
