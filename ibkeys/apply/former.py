@@ -9,15 +9,13 @@ from typing import Final
 
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
-from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.store.journal import Entry, FileImage, Image, Journal, OperationRecord
-from ibkeys.topology.enforcement import Enforcement
+from ibkeys.topology.enforcement import ENFORCEMENT_BITS, Enforcement
 from ibkeys.topology.port_id import PortKey
 
 _BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")
-BITS: Final = ("partition_enforcement_inbound", "partition_enforcement_outbound")
-"""The fields of PortInfo that can be restored."""
 
 
 @dataclass(slots=True)
@@ -25,28 +23,28 @@ class FormerTable:
     """What an operation overwrote in one P_Key table, and what it may have left there.
 
     Blocks stay the 64 bytes that they are: an operation writes up to 80,000 tables, and a number for each entry would
-    take ten times as much memory. ``overwritten``: number of a block → what was there before the first Set;
-    ``images``: number of a block → all that any Set read or sent, each once.
+    take ten times as much memory. ``blocks_before``: number of a block → what was there before the first Set;
+    ``blocks_seen``: number of a block → all that any Set read or sent, each once.
     """
 
-    overwritten: dict[int, bytes] = field(default_factory=dict)
-    images: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
+    blocks_before: dict[int, bytes] = field(default_factory=dict)
+    blocks_seen: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
 
     @property
-    def values(self) -> dict[int, int]:
+    def before(self) -> dict[int, int]:
         """Index → what was there before the first Set, also of an empty entry: 0 or 0x8000."""
         return {
             index: value
-            for number, block in self.overwritten.items()
+            for number, block in self.blocks_before.items()
             for index, value in enumerate(_BLOCK.unpack(block), number * P_KEYS_PER_BLOCK)
         }
 
     @property
-    def written(self) -> dict[int, frozenset[int]]:
+    def may_hold(self) -> dict[int, frozenset[int]]:
         """Index → what any Set read there or may have left, 0 for an empty entry."""
         found = {}
-        for number, images in self.images.items():
-            each = zip(*map(_BLOCK.unpack, images), strict=True)
+        for number, seen in self.blocks_seen.items():
+            each = zip(*map(_BLOCK.unpack, seen), strict=True)
             for index, values in enumerate(each, number * P_KEYS_PER_BLOCK):
                 found[index] = frozenset(map(valid_or_0, values))
         return found
@@ -54,12 +52,12 @@ class FormerTable:
     def remember(self, image: Image) -> None:
         """Note what a Set read and sent."""
         number = image.attribute_modifier & 0xFFFF
-        known = self.images.get(number, ())
-        self.images[number] = tuple(dict.fromkeys((*known, image.before, image.after)))
+        known = self.blocks_seen.get(number, ())
+        self.blocks_seen[number] = tuple(dict.fromkeys((*known, image.before, image.after)))
 
     def remember_own(self, image: Image) -> None:
         """Note a Set of the operation itself."""
-        self.overwritten.setdefault(image.attribute_modifier & 0xFFFF, image.before)
+        self.blocks_before.setdefault(image.attribute_modifier & 0xFFFF, image.before)
         self.remember(image)
 
 
@@ -81,7 +79,7 @@ class Former:
     @property
     def ports_of_tables(self) -> list[PortKey]:
         """The ports that P_Keys can be restored to."""
-        return [key for key, table in self.tables.items() if table.overwritten]
+        return [key for key, table in self.tables.items() if table.blocks_before]
 
     @property
     def ports(self) -> list[PortKey]:
@@ -95,8 +93,8 @@ class Former:
 
     def _brought(self) -> Iterator[tuple[PortKey, PKey]]:
         for key, table in self.tables.items():
-            had = set(table.values.values())
-            for value in {value for values in table.written.values() for value in values} - had - {0}:
+            had = set(table.before.values())
+            for value in {value for values in table.may_hold.values() for value in values} - had - {0}:
                 yield key, PKey(value)
 
 
@@ -141,8 +139,8 @@ def _former_of(command: str, entries: Iterable[Entry]) -> Former:
 def _remember_bits(former: Former, key: PortKey, command: str, image: Image) -> None:
     before, after = PortInfo(image.before), PortInfo(image.after)
     if _remember_changed(former, key, image) or key in former.bits:
-        former.bits.setdefault(key, Enforcement(*(bool(getattr(before, name)) for name in BITS)))
-    elif image.key_ref is None and any(getattr(after, f"{letter}_key_violations") == 0 for letter in "mpq"):
+        former.bits.setdefault(key, Enforcement.of(before))
+    elif image.key_ref is None and any(not row.decode(after.raw) for row in VIOLATION_COUNTERS):
         former.counters += 1
     else:
         raise UsageError(
@@ -153,6 +151,6 @@ def _remember_bits(former: Former, key: PortKey, command: str, image: Image) -> 
 
 def _remember_changed(former: Former, key: PortKey, image: Image) -> bool:
     before, after = PortInfo(image.before), PortInfo(image.after)
-    changed = frozenset(name for name in BITS if getattr(before, name) != getattr(after, name))
+    changed = frozenset(name for name in ENFORCEMENT_BITS if getattr(before, name) != getattr(after, name))
     former.changed[key] = former.changed.get(key, frozenset()) | changed
     return bool(changed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ibkeys.apply.former import BITS, Former, FormerTable, valid_or_0
+from ibkeys.apply.former import Former, FormerTable, valid_or_0
 from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection
 from ibkeys.change.target import Target
@@ -17,7 +17,7 @@ from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.plan.order import grow
 from ibkeys.printable import counted, named
-from ibkeys.topology.enforcement import Enforcement
+from ibkeys.topology.enforcement import ENFORCEMENT_BITS, Enforcement
 from ibkeys.topology.port_id import PortId, PortKey
 
 
@@ -109,13 +109,13 @@ def _add_table(remaining: Remaining, table: TableChange, survey: Survey, former:
         return
     between = grow(table).entries
     earlier = former.tables.get(table.port.key, FormerTable()) if former is not None else None
-    written = earlier.written if earlier is not None else {}
+    may_hold = earlier.may_hold if earlier is not None else {}
     after, surprises = dict(now), []
     for index in sorted({*now, *table.before, *table.after, *between}):
         have, was, wanted = (each.get(index, EMPTY) for each in (now, table.before, table.after))
         known = {was}
         if earlier is not None:
-            known |= {wanted, between.get(index, EMPTY), *written.get(index, ())}
+            known |= {wanted, between.get(index, EMPTY), *may_hold.get(index, ())}
         if have not in known:
             surprises.append(f"index {index} is {have or 'empty'}, not {was or 'empty'}")
         if have in known or was != wanted:
@@ -128,7 +128,7 @@ def _add_table(remaining: Remaining, table: TableChange, survey: Survey, former:
     remaining.tables.append(change)
     values = dict(enumerate(target.values))
     if earlier is not None:
-        values |= earlier.values
+        values |= earlier.before
     remaining.empties[table.port.key] = {
         index: value for index, value in values.items() if value and not value & PARTITION_MASK
     }
@@ -172,7 +172,7 @@ def remaining_of_undo(former: Former, survey: Survey) -> Remaining:
 
 def _undo_bits(remaining: Remaining, key: PortKey, target: Target, former: Former) -> None:
     now, found = target.enforcement, former.bits[key]
-    inbound, outbound = (name in former.changed[key] for name in BITS)
+    inbound, outbound = (name in former.changed[key] for name in ENFORCEMENT_BITS)
     back = Enforcement(found.inbound if inbound else now.inbound, found.outbound if outbound else now.outbound)
     if back != found:
         remaining.foreign.append(f"{target.id} (an enforcement bit that the operation did not write changed)")
@@ -180,8 +180,8 @@ def _undo_bits(remaining: Remaining, key: PortKey, target: Target, former: Forme
         remaining.enforcement.append(EnforcementChange(target.id, now, back))
 
 
-def _undo_table(remaining: Remaining, target: Target, former: FormerTable) -> None:
-    values, overwritten, written = target.values, former.values, former.written
+def _undo_table(remaining: Remaining, target: Target, table: FormerTable) -> None:
+    values, overwritten, may_hold = target.values, table.before, table.may_hold
     before, after, surprises = target.table, target.table, []
     gone = [index for index, value in overwritten.items() if index >= len(values) and valid_or_0(value)]
     if gone:
@@ -190,7 +190,7 @@ def _undo_table(remaining: Remaining, target: Target, former: FormerTable) -> No
         if index >= len(values):
             continue
         have = values[index]
-        if valid_or_0(have) not in written[index]:
+        if valid_or_0(have) not in may_hold[index]:
             surprises.append(f"index {index} is {PKey(have)}")
             continue
         _put(after, index, PKey(value))

@@ -13,13 +13,8 @@ from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.errors import MadStatusError, MKeyNeeded, NoReply, SendRefused
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo
+from ibkeys.mad.attributes import counted_violations
 from ibkeys.topology.model import Trouble
-
-
-def counted_violations(info: PortInfo) -> dict[str, int]:
-    """Return the violation counters that are not 0, by name."""
-    return {row.attr: count for row in VIOLATION_COUNTERS if (count := row.decode(info.raw))}
 
 
 def plan_clear(writer: Writer, ports: Sequence[PortHandle]) -> Plan:

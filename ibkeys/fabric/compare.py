@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK, PKey
-from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo
 from ibkeys.mad.fields import NumberRow
 from ibkeys.topology.enforcement import as_shown
 from ibkeys.topology.matching import MatchKey, blind_ports, match_key, nodes_of, ports_of, unseen_in
@@ -31,11 +31,6 @@ Kind = Literal[
 Coming = Literal["added", "removed"]
 Entry = tuple[int, PKey]
 
-_COUNTERS: Final[tuple[NumberRow, ...]] = (
-    PortInfo.m_key_violations,
-    PortInfo.p_key_violations,
-    PortInfo.q_key_violations,
-)
 _PROTECTION: Final[tuple[tuple[Kind, NumberRow], ...]] = (
     ("m_key_protect_bits", PortInfo.m_key_protect_bits),
     ("m_key_lease_period", PortInfo.m_key_lease_period),
@@ -220,7 +215,7 @@ def _port_info_changes(old: Port, new: Port, numbers: Numbers | None) -> Iterato
     if new.is_end_port:
         yield from m_key_changes(old, new, numbers)
     yield from setting_changes(old, new)
-    yield from _row_changes(old, new, (("counter", row) for row in _COUNTERS), named=True)
+    yield from _row_changes(old, new, (("counter", row) for row in VIOLATION_COUNTERS), named=True)
 
 
 def setting_changes(old: Port, new: Port) -> Iterator[Difference]:

@@ -166,6 +166,11 @@ VIOLATION_COUNTERS: Final = (PortInfo.m_key_violations, PortInfo.p_key_violation
 """How many packets with a wrong key came. A Set of 0 clears one; whatever else is written is ignored."""
 
 
+def counted_violations(info: PortInfo) -> dict[str, int]:
+    """Return the violation counters that are not 0, by name."""
+    return {row.attr: count for row in VIOLATION_COUNTERS if (count := row.decode(info.raw))}
+
+
 class SpeedsAboveNdr(Layout):
     """The byte of a PortInfo that says whether its link can run faster than NDR. Source: libibmad's field table."""
 

@@ -38,9 +38,9 @@ def test_each_entry_is_what_it_was_before_the_first_set_and_may_be_what_any_set_
     )
     host = (HOST + 2, 1)
     assert former.ports == [host]
-    had = former.tables[host].values
+    had = former.tables[host].before
     assert (len(had), had[0], had[1], had[32], had[33]) == (64, 0xFFFF, 0, 0x8000, 5)
-    may_hold = former.tables[host].written
+    may_hold = former.tables[host].may_hold
     assert may_hold[0] == {0xFFFF}
     assert may_hold[1] == {0, 0x8001, 0x8002}
     assert (may_hold[2], may_hold[32], may_hold[33]) == ({0}, {0, 6}, {0, 5})
@@ -57,9 +57,9 @@ def test_an_undo_says_what_else_may_be_there_but_not_what_was() -> None:
         former = former_in(journal, journal.find(1))
     one, other = (HOST + 2, 1), (HOST + 4, 1)
     assert former.ports == [one]
-    assert former.tables[one].values[1] == 0
-    assert former.tables[one].written[1] == {0, 7}
-    assert former.tables[other].written[0] == {1, 2}
+    assert former.tables[one].before[1] == 0
+    assert former.tables[one].may_hold[1] == {0, 7}
+    assert former.tables[other].may_hold[0] == {1, 2}
 
 
 def test_what_a_large_operation_overwrote_takes_little_memory() -> None:

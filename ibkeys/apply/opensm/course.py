@@ -265,8 +265,8 @@ class Planning:
         for key, target in self.prediction.survey.targets.items():
             had, gets = {*target.table.values()}, {*end[key].values()}
             table = former.tables.get(key)
-            if table is not None and table.overwritten:
-                had = {PKey(value) for value in table.values.values() if value & PARTITION_MASK}
+            if table is not None and table.blocks_before:
+                had = {PKey(value) for value in table.before.values() if value & PARTITION_MASK}
             if had != gets:
                 texts = [named(sorted(keys)) or "none" for keys in (had, gets)]
                 yield f"{target.id}: {texts[1]} instead of {texts[0]}"

@@ -144,7 +144,7 @@ def _level(port: Port) -> int | None:
 
 
 def _has_counted(port: Port) -> bool:
-    from ibkeys.mad.attributes import VIOLATION_COUNTERS
+    from ibkeys.mad.attributes import counted_violations
 
     info = port.port_info
-    return info is not None and any(row.decode(info.raw) for row in VIOLATION_COUNTERS)
+    return info is not None and bool(counted_violations(info))

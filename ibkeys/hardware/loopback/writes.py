@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ibkeys.change.counters import counted_violations, plan_clear
+from ibkeys.change.counters import plan_clear
 from ibkeys.change.pkeys import plan_set
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
@@ -23,6 +23,7 @@ from ibkeys.hardware.look import Look
 from ibkeys.hardware.loopback.putting_back import put_back
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
+from ibkeys.mad.attributes import counted_violations
 from ibkeys.mkeys.set import plan_mkey_set
 
 _P_KEY: Final = re.compile(r"(?<!status )\b0x[0-9a-f]{4}\b", re.IGNORECASE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.mad.attributes import PortInfo, SwitchInfo
+from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo, SwitchInfo
 from ibkeys.mad.const import CapabilityMask
 from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.physical import links
@@ -19,9 +19,7 @@ _LOST_BY_END_PORTS: Final = (
     PortInfo.master_sm_lid,
     PortInfo.master_sm_sl,
     PortInfo.init_type,
-    PortInfo.m_key_violations,
-    PortInfo.p_key_violations,
-    PortInfo.q_key_violations,
+    *VIOLATION_COUNTERS,
     PortInfo.client_reregister,
     PortInfo.multicast_p_key_trap_suppression_enabled,
 )
