@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -16,6 +16,7 @@ from ibkeys.change.clock import Clock
 from ibkeys.change.wanted import Entries
 from ibkeys.change.writer import way_on
 from ibkeys.errors import FileChanged, IbkeysError, Refused
+from ibkeys.plan.order import Phase
 from ibkeys.printable import named
 from ibkeys.store.journal import Entry, FileEntry, Operation
 from ibkeys.topology.port_id import PortId, PortKey
@@ -42,10 +43,19 @@ class SteppedRun(ABC):
     wait: float
     carried: Carried = field(default_factory=Carried, kw_only=True)
 
+    @property
+    def phases(self) -> Sequence[Phase]:
+        """What changes at the ports, step by step."""
+        return self.assignment.change.phases
+
+    def ports_of(self, number: int) -> list[PortKey]:
+        """Return the ports that a step changes, each once."""
+        return list(dict.fromkeys(each.port.key for each in self.phases[number].steps))
+
     def make_steps(self) -> bool:
         """Make the steps, and return whether all are made. Raises what stops it."""
         targets = self.prediction.survey.targets
-        for number, (step, phase) in enumerate(zip(self.course.steps, self.assignment.change.phases, strict=True)):
+        for number, (step, phase) in enumerate(zip(self.course.steps, self.phases, strict=True)):
             self.assignment.check()
             before = self.course.before(number)
             entries = self.assignment.operation.record_all(images_of(phase, targets, before, step.tables))
@@ -56,7 +66,7 @@ class SteppedRun(ABC):
     def note_written(self, bits_of: Callable[[PortId], Mapping[str, int]]) -> None:
         """Note what the changed ports hold. *bits_of*: the fields of PortInfo that the steps set at a port."""
         targets = self.prediction.survey.targets
-        for phase in self.assignment.change.phases:
+        for phase in self.phases:
             for each in phase.steps:
                 key, target = each.port.key, targets[each.port.key]
                 if key not in self.carried.failed:

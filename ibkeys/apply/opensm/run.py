@@ -41,7 +41,7 @@ class Run(SteppedRun):
         if self.fell_back:
             return False
         if seen.wrong:
-            self._stop(seen, entries, self.assignment.change.phases[number])
+            self._stop(seen, entries, self.phases[number])
             return False
         self.settle(number, entries, written, seen)
         return True
@@ -76,9 +76,7 @@ class Run(SteppedRun):
         step, survey = self.course.steps[number], self.prediction.survey
         expected = expectations(step, self.course.before(number), self.course.bits(number), self.prediction)
         watch = Watch(self.site.writer, survey.targets, self.clock, self._look_around, self.report_of(step))
-        seen = watch.until(
-            expected, list({each.port.key: None for each in self.assignment.change.phases[number].steps}), self.wait
-        )
+        seen = watch.until(expected, self.ports_of(number), self.wait)
         if seen.wrong and not seen.fell_back:
             self._tell()
             seen = watch.until(expected, [*seen.wrong, *seen.silent], self.wait)

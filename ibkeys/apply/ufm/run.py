@@ -41,11 +41,11 @@ class Run(SteppedRun):
         """Change the partitions of a step in UFM, and wait until the ports are as predicted."""
         written, lost = self._ask_for(number)
         if lost:
-            self._stop(lost, entries, self.assignment.change.phases[number])
+            self._stop(lost, entries, self.phases[number])
             return False
         seen = self._watch(number)
         if seen.wrong:
-            self._stop_at_ports(seen, entries, self.assignment.change.phases[number])
+            self._stop_at_ports(seen, entries, self.phases[number])
             return False
         self.settle(number, entries, written, seen)
         return True
@@ -165,9 +165,7 @@ class Run(SteppedRun):
         step, survey = self.course.steps[number], self.prediction.survey
         expected = expectations(step, self.course.before(number), (), self.prediction)
         watch = Watch(self.writer, survey.targets, self.clock, self.assignment.check, self.report_of(step))
-        return watch.until(
-            expected, list({each.port.key: None for each in self.assignment.change.phases[number].steps}), self.wait
-        )
+        return watch.until(expected, self.ports_of(number), self.wait)
 
     # --- how a step ended --------------------------------------------------------------------------------------------
 
