@@ -118,9 +118,11 @@ class Reported:
         is_cut = False
         write("")
         whys = {row["said"] for row in self.rows}
-        if len(whys) == 1 and not whole:
+        counts = self.summary
+        if counts["not-checked"] == len(self.rows) and len(whys) == 1 and not whole:
             write(f"none of the {len(self.rows)} checks was made: {exits.clean(whys.pop())}")
-            write(f"No fabric was read: {exits.clean(str(self.path))} has only what is said above.")
+            write(f"No fabric was read: {exits.clean(str(self.path))} has what is said above, and what this host is.")
+            write("Look through it before you send it.")
             return
         for line in map(exits.clean, lines_of([row for row in self.rows if row["id"] not in alike])):
             if width is None or columns(line) <= width or line.startswith((WORDS["differs"], " ")):
@@ -128,7 +130,6 @@ class Reported:
             else:
                 write(line[: width - len(_CUT)] + _CUT)
                 is_cut = True
-        counts = self.summary
         write("")
         write(
             f"{counts['same']} as assumed, {counts['differs']} different, {counts['seen']} recorded, "
@@ -190,7 +191,9 @@ def _at_first_port(where: Where, ports: str) -> Where:
 
     What is no port stays as *where* has it: it is refused when the ports of this host are known.
     """
-    ca, _, number = ports.partition(",")[0].strip().rpartition("/")
+    from ibkeys.hardware.loopback.ports import names_in
+
+    ca, number = names_in(ports)[0]
     return replace(where, ca=ca or where.ca, port=int(number) if number.isdecimal() else where.port)
 
 

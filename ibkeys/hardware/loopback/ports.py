@@ -32,10 +32,10 @@ def named_ports(text: str, cas: Sequence[LocalCa]) -> tuple[LocalPort, LocalPort
     Raises UsageError for what does not name two different ports of this host; Refused for ports that carry no SMPs,
     have no link, or share a GUID with another port of this host.
     """
-    parts = text.split(",")
-    if len(parts) != 2:
+    names = names_in(text)
+    if len(names) != 2:
         raise UsageError(f"--write-loopback {text!r}: name two ports of this host, as in mlx5_0/1,mlx5_1/1")
-    first, second = (_named(part, text, cas) for part in parts)
+    first, second = (_named(name, text, cas) for name in names)
     if (first.ca_name, first.port) == (second.ca_name, second.port):
         raise UsageError(f"--write-loopback {text!r}: this is the same port twice")
     every = [port.port_guid for ca in cas for port in ca.ports]
@@ -50,14 +50,19 @@ def named_ports(text: str, cas: Sequence[LocalCa]) -> tuple[LocalPort, LocalPort
     return first, second
 
 
-def _named(part: str, text: str, cas: Sequence[LocalCa]) -> LocalPort:
-    name, _, number = part.strip().rpartition("/")
+def names_in(text: str) -> list[tuple[str, str]]:
+    """Return (CA, number of the port) of each port that ``CA/PORT,CA/PORT`` names, as it stands there."""
+    return [(ca, number) for ca, _, number in (part.strip().rpartition("/") for part in text.split(","))]
+
+
+def _named(name: tuple[str, str], text: str, cas: Sequence[LocalCa]) -> LocalPort:
     for ca in cas:
         for port in ca.ports:
-            if ca.name == name and number == str(port.port):
+            if name == (ca.name, str(port.port)):
                 return port
     have = ", ".join(f"{ca.name}/{port.port}" for ca in cas for port in ca.ports) or "none"
-    raise UsageError(f"--write-loopback {text!r}: this host has no port {part!r}; its ports are {have}")
+    asked = "/".join(name).lstrip("/")
+    raise UsageError(f"--write-loopback {text!r}: this host has no port {asked!r}; its ports are {have}")
 
 
 def _unfit(port: LocalPort) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,9 +14,9 @@ from ibkeys.dumps.said import PortSaid, Said
 from ibkeys.dumps.saquery import read_saquery
 from ibkeys.dumps.smpquery import read_smpquery
 from ibkeys.errors import IbkeysError
-from ibkeys.hardware.check import Answer, Check, as_assumed, not_checked
+from ibkeys.hardware.check import Answer, as_assumed, check, not_checked
 from ibkeys.hardware.look import Look
-from ibkeys.hardware.programs.running import ask, why_not
+from ibkeys.hardware.programs.running import ask
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.performance import PortCounters
 from ibkeys.mad.records import PortInfoRecord
@@ -27,21 +27,7 @@ _MOVING: Final = frozenset({"m_key", "diag_code", "client_reregister", "port_sta
 _COUNTER: Final = re.compile(r"[0-9]{1,20}", re.ASCII)
 
 
-def _beside(id: str, assumed: str, asks_fabric: bool = False) -> Callable[[Callable[[Look], Answer]], Check]:
-    """Return the decorator of a check that runs another program, made only where one may be run. *asks_fabric*: as
-    `why_not` has it."""
-
-    def declare(compare: Callable[[Look], Answer]) -> Check:
-        def compare_where_allowed(look: Look) -> Answer:
-            why = why_not(look, asks_fabric)
-            return not_checked(why) if why else compare(look)
-
-        return Check(id, "standard", assumed, compare_where_allowed)
-
-    return declare
-
-
-@_beside("smpquery.nodeinfo", "smpquery nodeinfo of the local port says what ibkeys reads")
+@check("smpquery.nodeinfo", "standard", "smpquery nodeinfo of the local port says what ibkeys reads")
 def nodeinfo(look: Look) -> Answer:
     """NodeInfo, field by field."""
     said = ask(look, ["smpquery", "nodeinfo", str(look.local.base_lid)], read_smpquery)
@@ -55,14 +41,14 @@ def nodeinfo(look: Look) -> Answer:
     return _fields(mine, theirs, NodeInfo)
 
 
-@_beside("smpquery.portinfo", "smpquery portinfo of the local port says what ibkeys reads")
+@check("smpquery.portinfo", "standard", "smpquery portinfo of the local port says what ibkeys reads")
 def portinfo(look: Look) -> Answer:
     """PortInfo, all fields that both name and that stay."""
     command = ["smpquery", "portinfo", str(look.local.base_lid), str(look.local.port)]
     return _port_info(look, ask(look, command, read_smpquery))
 
 
-@_beside("smpquery.pkeys", "smpquery pkeys of the local port prints the table that ibkeys reads")
+@check("smpquery.pkeys", "standard", "smpquery pkeys of the local port prints the table that ibkeys reads")
 def pkeys(look: Look) -> Answer:
     """The P_Key table, entry by entry."""
     owner = PortSaid(None, look.local.port, at_lid=look.local.base_lid)
@@ -76,7 +62,7 @@ def pkeys(look: Look) -> Answer:
     return as_assumed(len(mine) == len(theirs) and not wrong, text, indexes=wrong[:32])
 
 
-@_beside("saquery.own-record", "saquery PIR of the local port says what ibkeys reads of the SA")
+@check("saquery.own-record", "standard", "saquery PIR of the local port says what ibkeys reads of the SA")
 def own_record(look: Look) -> Answer:
     """PortInfoRecord of the local port."""
     lid = look.own.lid
@@ -85,10 +71,10 @@ def own_record(look: Look) -> Answer:
     return _port_info(look, said, record.port_info)
 
 
-@_beside("ibnetdiscover.fabric", "ibnetdiscover finds the nodes and links that ibkeys finds", asks_fabric=True)
+@check("ibnetdiscover.fabric", "standard", "ibnetdiscover finds the nodes and links that ibkeys finds")
 def fabric(look: Look) -> Answer:
     """Nodes by GUID, links by their ends."""
-    said = ask(look, ["ibnetdiscover"], read_netdiscover)
+    said = ask(look, ["ibnetdiscover"], read_netdiscover, asks_fabric=True)
     theirs, mine = {node.guid for node in said.nodes}, {node.guid for node in look.found.nodes}
     their_links = {frozenset(link) for link in said.links or ()}
     my_links = {
@@ -101,7 +87,7 @@ def fabric(look: Look) -> Answer:
     return as_assumed(not (theirs ^ mine or ends), text, nodes_differ=len(theirs ^ mine), links_differ=len(ends))
 
 
-@_beside("perfquery.counters", "perfquery reads counters between those that ibkeys reads before and after it")
+@check("perfquery.counters", "standard", "perfquery reads counters between those that ibkeys reads before and after it")
 def counters(look: Look) -> Answer:
     """PortCounters of the local port: they go on counting, so they are read three times."""
     before = _own_counters(look)
@@ -114,7 +100,7 @@ def counters(look: Look) -> Answer:
 
 
 def _own_counters(look: Look) -> PortCounters:
-    port = look.handle.port
+    port = look.at_lid(look.own.lid).port  # the counters are asked for by LID
     [(_, reading)] = look.fabric.read_port_counters([port])
     if isinstance(reading, IbkeysError):
         raise reading

@@ -24,12 +24,14 @@ _SECONDS: Final = 120.0
 _T = TypeVar("_T")
 
 
-def ask(look: Look, command: Sequence[str], read: Callable[[Path, int], _T]) -> _T:
+def ask(look: Look, command: Sequence[str], read: Callable[[Path, int], _T], *, asks_fabric: bool = False) -> _T:
     """Run *command*, with the options for our port, and return what *read* makes of the file with its output.
 
-    Raises Unreachable when it cannot be run or fails, in words for the report; FileFormatError when its output is not
-    understood.
+    *asks_fabric*: it sends SMPs to other nodes too. Raises Unreachable when it may not be run, cannot be or fails, in
+    words for the report; FileFormatError when its output is not understood; what reading the local port raises.
     """
+    if why := _why_not(look, asks_fabric):
+        raise Unreachable(why)
     program = command[0]
     if shutil.which(program) is None:
         raise Unreachable(f"{program} is not installed (infiniband-diags)")
@@ -48,8 +50,8 @@ def ask(look: Look, command: Sequence[str], read: Callable[[Path, int], _T]) -> 
             raise FileFormatError(str(error.args[0]).replace(f"{folder}{os.sep}", "")) from None
 
 
-def why_not(look: Look, asks_fabric: bool = False) -> str:
-    """Return why no program is run at all; "" if it may. *asks_fabric*: it sends SMPs to other nodes too."""
+def _why_not(look: Look, asks_fabric: bool) -> str:
+    """Return why no program is run at all; "" if it may."""
     if look.fabric.is_simulated:
         return "a subnet that is simulated in this process: no other program can reach it"
     if look.own_is_protected:
