@@ -98,7 +98,7 @@ def _end(end: tuple[int, int] | None) -> dict[str, Any] | None:
 
 def _write(document: dict[str, Any], put: Callable[[str], None]) -> None:
     if not any(document.values()):
-        put("every port with a key is at its known place")
+        put("nothing to settle: no port with a key was found at another place than its known one")
     for each in document["moved"]:
         was = f", was behind {_end_text(each['was_behind'])}" if each["was_behind"] else ""
         by = (
