@@ -24,7 +24,12 @@ def _escaped(char: str) -> str:
 
 def shortened(text: str) -> str:
     """Return *text* in quotes for a message, cut where it is long."""
-    return repr(text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "...")
+    return repr(cut(text))
+
+
+def cut(text: str) -> str:
+    """Return *text*, of a long one the beginning."""
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
 NAMED: Final = 3

@@ -25,7 +25,7 @@ from ibkeys.errors import (
     Refused,
     UsageError,
 )
-from ibkeys.printable import Rest, tell_rest
+from ibkeys.printable import Rest, cut, tell_rest
 from ibkeys.printable import clean as clean
 
 DONE: Final = 0
@@ -37,7 +37,6 @@ INTERRUPTED: Final = 130
 
 _INTERNAL: Final = "internal error"
 _HINT: Final = "; -v says more"
-_LONGEST: Final = 60
 _TOO_LONG: Final = re.compile(r"\S{4097,}")
 """Longer than any path: what a damaged file has in the place of a word."""
 _frames_wanted = False
@@ -223,7 +222,7 @@ def warn(text: str, kind: str = "warning", more: str = "") -> None:
     if kind == "error":
         _say_more()
     hint = _HINT if more and _keeps_back else ""
-    said = clean(_TOO_LONG.sub(lambda word: word[0][:_LONGEST] + "...", typed.without_keys(text)))
+    said = clean(_TOO_LONG.sub(lambda word: cut(word[0]), typed.without_keys(text)))
     say(f"ibkeys: {kind}: {said}{hint}")
     if not _keeps_back:
         show_details(more)

@@ -38,6 +38,7 @@ from ibkeys.plan.model import (
     Problem,
     SmOptions,
 )
+from ibkeys.printable import cut
 from ibkeys.reach.count import ReachCounts
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId, PortKey
@@ -91,9 +92,7 @@ class _Value:
     where: str
 
     def fail(self, wanted: str) -> FileFormatError:
-        shown = json.dumps(self.value)
-        shown = shown if len(shown) <= 60 else shown[:57] + "..."
-        return FileFormatError(f"{self.where or 'the document'}: {shown} is not {wanted}")
+        return FileFormatError(f"{self.where or 'the document'}: {cut(json.dumps(self.value))} is not {wanted}")
 
     def get(self, name: str) -> _Value:
         """The member *name* of an object."""
