@@ -17,10 +17,10 @@ WRITABLE: Final = select.EPOLLOUT
 
 
 class Loop:
-    """Sockets with their handlers, and work for later. *report* is called with what a handler or a work raised."""
+    """Sockets with their handlers, and work for later. ``report`` is called with what a handler or a work raised."""
 
     def __init__(self, report: Callable[[Exception], None]) -> None:
-        self._report = report
+        self.report = report
         self._handlers: dict[int, Callable[[int], object]] = {}
         self._later: list[tuple[float, int, Callable[[], object]]] = []
         self._sequence = 0
@@ -63,14 +63,14 @@ class Loop:
                 try:
                     handler(events)
                 except Exception as error:
-                    self._report(error)
+                    self.report(error)
 
     def guarded(self, work: Callable[[], object]) -> None:
         """Do *work*; report what it raises."""
         try:
             work()
         except Exception as error:
-            self._report(error)
+            self.report(error)
 
     def stop(self) -> None:
         """End the wait, and be ``stopping``. May be called from a signal handler or another thread."""

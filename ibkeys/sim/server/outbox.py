@@ -57,10 +57,7 @@ class Outbox:
         return self._send(client, packet)
 
     def answer(self, client: Client, packet: bytes, note: str = "") -> None:
-        """Write as `write` does, but not before `send_answers`.
-
-        A program that is written to after each of its packets is woken, and takes the processor, each time.
-        """
+        """Write as `write` does, but not before `send_answers`."""
         self._show(client, packet, note)
         self._answers.append((client, packet))
 

@@ -43,6 +43,9 @@ def test_a_bug_is_counted_and_said_and_ends_nothing(run: Callable[..., Running])
     assert running.server.counts()["internal errors"] == 1
     assert "ZeroDivisionError at test_server.py" in running.said[0]
     assert "secret" not in running.said[0]
+    for attribute in (AttributeID.NODE_INFO, AttributeID.NODE_DESCRIPTION, AttributeID.NODE_INFO):
+        one.send(get(attribute))
+    assert [one.receive().mad[17] for _ in range(2)] == [AttributeID.NODE_INFO] * 2
 
 
 def test_watching_sees_both_directions_in_order(run: Callable[..., Running]) -> None:
