@@ -41,9 +41,9 @@ demo: setup ## show keys on a simulated fabric, change two, show the difference
 test: setup ## run the tests
 	@$(TEST_ENV) $(PYTEST) -m 'not soak' $(ARGS)
 
-soak: setup ## run all tests at full length (about two hours on two processors), and say which took longest
+soak: setup ## run all tests at full length (an hour and a half on two processors), and say which took longest
 	@native/install-debian.sh $(BROWSER) $(PACKAGING) $(BARE)
-	@$(TEST_ENV) IBKEYS_SOAK=1 $(PYTEST) --durations=25 --durations-min=10 $(ARGS)
+	@$(TEST_ENV) IBKEYS_SOAK=1 $(PYTEST) -n 6 --durations=25 --durations-min=10 $(ARGS)
 
 fuzz: setup ## give readers and decoders INPUTS=1000000 random and mutated inputs; counts on from earlier runs
 	@$(BIN)/python -c 'import $(FUZZER)' 2>/dev/null || $(PIP) install --only-binary :all: $(FUZZER) || \
