@@ -236,6 +236,7 @@ def test_what_is_for_programs_has_no_colour(format: str, place: Place) -> None:
 def test_the_environment_turns_colour_off_and_always_turns_it_on(
     name: str, value: str, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv(name, value)
     words = place.words("policy-diff @a.conf @b.conf")
     assert "\x1b[3" not in run(*words, stdout=Terminal).out
