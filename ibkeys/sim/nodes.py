@@ -253,7 +253,10 @@ class Port:
         return int(PortCounters.rows[name].decode(self.counters.basic)) if self.counters is not None else 0
 
     def touch(self) -> None:
-        """Note that this port may differ from what it was at the start."""
+        """Note that this port may differ from what it was: whoever writes ``info`` or ``peer`` calls this.
+
+        The saved state and the routes that are kept go by it.
+        """
         node = self.node
         node.history.touch_port(node.index, self.number)
 
@@ -391,7 +394,7 @@ class Node:
         )
 
     def touch(self) -> None:
-        """Note that this node may differ from what it was at the start."""
+        """Note that this node may differ from what it was: whoever writes to it calls this, as `Port.touch` says."""
         self.history.touch_node(self.index)
 
     def __repr__(self) -> str:
