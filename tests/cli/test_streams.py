@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -22,7 +23,7 @@ MAD = "01810101" + "00" * 252
 def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     own = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     return subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command.replace("ibkeys", f"{sys.executable} -m ibkeys")],
+        ["bash", "-o", "pipefail", "-c", re.sub(r"(?<!\S)ibkeys(?=\s)", f"{sys.executable} -m ibkeys", command)],
         cwd=ROOT,
         env={**own, "IBKEYS_BACKEND": TWO_SWITCH, **environment},
         text=True,
