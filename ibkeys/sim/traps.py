@@ -140,6 +140,9 @@ class Repeats:
         self._timers: list[tuple[float, int, Port, int]] = []
         self._sequence = 0
 
+    def __len__(self) -> int:
+        return len(self._waiting)
+
     def add(self, port: Port, number: int, mad: bytes, now: float) -> None:
         """Repeat *mad*, which was sent now, until it is repressed."""
         due = now + max(spacing(port), self.SHORTEST)

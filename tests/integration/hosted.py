@@ -9,6 +9,7 @@ import os
 import stat
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -60,6 +61,17 @@ class Hosted(Subnet):
             self._thread = None
             assert self.server.counts().get("internal errors", 0) == 0
         super().close()
+
+    def pass_time(self, seconds: int) -> None:
+        """Let *seconds* pass when no trap waits for its TrapRepress any more, for then it would be sent again.
+
+        OpenSM sends the Report of a trap and its TrapRepress from two threads: either may come first.
+        """
+        deadline = time.monotonic() + RUN_TIMEOUT
+        while len(self.net.traps.repeats):
+            assert time.monotonic() < deadline, self.steer("events 50")
+            self.steer("counts")
+        self.steer(f"time +{seconds}")
 
     def wire(self) -> Wire:
         """Return every table and every enforcement bit, as the ports have them."""

@@ -126,7 +126,7 @@ def test_each_refused_key_is_one_report_at_the_subscriber_and_is_acknowledged(se
         assert int(bad_m_key["issuer"], 16) == port_of(served, "node06 mlx4_0").guid
         assert bad_m_key["details"]["method"] == 2
         # one more event, and what OpenSM would have sent again of the others has come before its Report
-        served.steer("time +10")
+        served.pass_time(10)
         served.steer('packet "node02 mlx4_0" "node05 mlx4_0" pkey=0x8456')
         watching.log.wait('"0x8456"')
         assert watching.end() == {"closed": "None", "repeats": 0}
@@ -150,7 +150,7 @@ def test_a_new_opensm_reports_to_the_old_subscriber(served: Hosted, stack: ExitS
         before = len(watching.log.lines)
         running.start()
         assert json.loads(watching.log.wait('"troubled": false', before))["renewals"] == 1
-        served.steer("time +10")
+        served.pass_time(10)
         served.steer('packet "node02 mlx4_0" "node03 mlx4_0" pkey=0x8123')
         watching.report(257, before)
         assert watching.end()["closed"] == "None"

@@ -107,13 +107,13 @@ def key(served: Hosted) -> str:
 
 
 def wrong_p_key(served: Hosted, p_key: int = 0x8123) -> None:
-    served.steer("time +10")
+    served.pass_time(10)
     served.steer(f'packet "node02 mlx4_0" "node03 mlx4_0" pkey={p_key:#x}')
 
 
 def offer_wrong_key(served: Hosted) -> None:
     """Let a stranger on node05 offer `OFFERED` to node02, by a directed route."""
-    served.steer("time +10")  # the victim's traps have to be some time apart
+    served.pass_time(10)  # the victim's traps have to be some time apart
     source, victim = port_of(served, "node05 mlx4_0"), port_of(served, "node02 mlx4_0")
     assert victim.m_key == M_KEY
     leaf, far = source.peer.node, victim.peer.node
