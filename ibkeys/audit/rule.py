@@ -255,8 +255,3 @@ def m_key_text(data: AuditInput, port: Port) -> str:
 def p_keys(*entries: tuple[int, int]) -> dict[str, Mapping[str, Any]]:
     """Return (index, P_Key) pairs as evidence."""
     return {"P_KeyTable": {str(index): f"0x{key:04x}" for index, key in entries}}
-
-
-def count(things: int, word: str) -> str:
-    """Return a count with its noun: ``1 node``, ``3 nodes``."""
-    return f"{things} {word}{'' if things == 1 else 's'}"

@@ -22,6 +22,7 @@ from ibkeys.cli.render import IDENTITY, Row, heading_of, write_csv, write_detail
 from ibkeys.cli.screen.colour import bar_console
 from ibkeys.cli.screen.lines import keep_whole
 from ibkeys.errors import IbkeysError
+from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
@@ -321,7 +322,7 @@ def note_enforcing_between_switches(ports: Iterable[Port]) -> None:
 def write_unreached(unreached: int) -> None:
     """Say how many ports no link reaches."""
     if unreached:
-        write(f"({unreached} CA or router port{'s' if unreached != 1 else ''} without a link not read)")
+        write(f"({counted(unreached, 'CA or router port')} without a link not read)")
 
 
 @contextmanager

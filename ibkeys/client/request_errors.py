@@ -14,6 +14,7 @@ from ibkeys.mad.decode import attribute_name
 from ibkeys.mad.performance import PortCounters
 from ibkeys.mad.sa import SA_HEADER_SIZE, SaHeader
 from ibkeys.mad.smp import DATA_OFFSET, DirectedRouteSmp, Mad
+from ibkeys.printable import counted
 
 _CLASS_WORDS: Final = {
     int(MgmtClass.SUBN_LID_ROUTED): "Subn",
@@ -70,7 +71,7 @@ def failure_error(request: Request, part: int, failure: Failure) -> IbkeysError:
     if failure.silent and not failure.attempts:
         return NoReply(f"{what}: not sent, because the node did not answer before", 0, request.envelope.timeout)
     timeout = request.envelope.timeout
-    attempts = f"{failure.attempts} attempt{'s' if failure.attempts != 1 else ''} of {timeout * 1000:.0f} ms"
+    attempts = f"{counted(failure.attempts, 'attempt')} of {timeout * 1000:.0f} ms"
     why, more = "a wrong M_Key", "A port that refuses an M_Key does not answer, just like one that does not exist."
     if not request.envelope.is_smp:
         index = request.envelope.pkey_index

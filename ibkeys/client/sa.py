@@ -33,6 +33,7 @@ from ibkeys.mad.inform import ALL_TRAPS, InformInfo
 from ibkeys.mad.records import MCMemberRecord, SaRecord, query_of
 from ibkeys.mad.sa import ACTIVE, SA_CLASS_VERSION, SA_DATA_SIZE, SA_HEADER_SIZE, SaHeader, build_sa
 from ibkeys.mad.smp import HEADER_SIZE, TID_MASK
+from ibkeys.printable import counted
 from ibkeys.umad.port import ETIMEDOUT, Incoming, UmadPort
 
 R = TypeVar("R", bound=SaRecord)
@@ -230,7 +231,7 @@ class SaClient:
 
     def _silence(self, what: str, path: GmpPath, sm_key: SMKey) -> NoReply:
         attempts = self.timing.retries + 1
-        tried = f"{attempts} attempt{'s' if attempts != 1 else ''} of {self.timing.timeout * 1000:.0f} ms"
+        tried = f"{counted(attempts, 'attempt')} of {self.timing.timeout * 1000:.0f} ms"
         why = f"no SA there, a dead link, or no common P_Key: this port uses its P_Key index {path.pkey_index}"
         if not sm_key.is_zero:
             why = f"a wrong SM_Key, {why}"

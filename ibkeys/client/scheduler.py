@@ -268,7 +268,7 @@ class Scheduler:
             self.statistics.lost_by_kernel += 1
             self._lost(lost, now)
 
-    def next_deadline(self, now: float) -> float:
+    def longest_wait(self, now: float) -> float:
         """Return how many seconds may be waited, 0 or more, before `expire` or `to_send` has something to do."""
         if self.finished:
             return 0.0

@@ -246,7 +246,7 @@ class SmpClient:
             if batch.tids:
                 for failure in port.send(batch):
                     scheduler.not_sent(batch.tids[failure.index], failure.errno, now)
-            answers, others = receive(scheduler.next_deadline(now))
+            answers, others = receive(scheduler.longest_wait(now))
             now = port.now()
             for request in answered(answers, now):
                 hand_over(request)

@@ -30,6 +30,7 @@ from ibkeys.errors import IbkeysError, LimitReached, NoReply, SendRefused
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.const import Method, NodeType
+from ibkeys.printable import counted
 from ibkeys.topology.model import Topology, Trouble
 from ibkeys.topology.nodes import LinkEnd, Node, Port
 from ibkeys.topology.plausible import arrival_problems, node_problems
@@ -236,7 +237,7 @@ class Sweep:
             doubt = self._unproven.doubts.get(near, "it was not proven")
             text += (
                 f"; port GUID 0x{expected[0]:016x} is known there, but {doubt}, so the far end was queried with "
-                f"{attempts} SMP{'s' if attempts != 1 else ''} without a key, each of which a protected port counts as "
+                f"{counted(attempts, 'SMP')} without a key, each of which a protected port counts as "
                 "an M_Key violation; --trust-topology sends the key"
             )
         self.found.troubles.append(Trouble.of(near, NodeInfo.name, error, text))

@@ -15,6 +15,7 @@ from ibkeys.discovery.links.gmps import LinkGmps
 from ibkeys.discovery.links.proof import LinkProver, Proof
 from ibkeys.errors import IbkeysError
 from ibkeys.mad.attributes import NodeInfo, PortInfo
+from ibkeys.printable import counted
 from ibkeys.topology.model import Trouble, Unasked
 from ibkeys.topology.nodes import LinkEnd, Port
 
@@ -170,7 +171,7 @@ def _why_not_asked(known: LinkEnd | None, proof: Proof, doubt: str, missing: int
             moved = " and was found: this would be another link of it, or another port with its GUID"
         why = f"port GUID 0x{guid:016x}, {proof.reason}, is known as protected{moved}"
     elif missing:
-        why = f"{missing} port{'s' if missing != 1 else ''} known as protected may be there: {proof.reason}"
+        why = f"{counted(missing, 'port')} known as protected may be there: {proof.reason}"
     else:
         why = f"it may be another link of a protected switch that was found: {proof.reason}"
     trust = "; --trust-topology sends the key of the port that is known there" if known else ""

@@ -14,6 +14,7 @@ from ibkeys.plan.kinds import levels as levels_of
 from ibkeys.plan.model import Break
 from ibkeys.plan.order import TableStep, grow, phases_of, swapped, write
 from ibkeys.plan.stages import Chain, Stages, chains_of, least, stages_of
+from ibkeys.printable import counted
 from ibkeys.topology.port_id import PortId, PortKey
 
 Timeline = Mapping[PortKey, Sequence[tuple[int, Levels]]]
@@ -168,7 +169,7 @@ def _message(partition: int, ports: Sequence[PortId], pairs: int) -> str:
     listed = ", ".join(map(str, ports[:4])) + (
         f" and {len(ports) - 4} more (all of them: plan -f json)" if len(ports) > 4 else ""
     )
-    whom = f"{pairs} pair{'s' if pairs != 1 else ''} of ports" if pairs else "some ports"
+    whom = f"{counted(pairs, 'pair')} of ports" if pairs else "some ports"
     return (
         f"no room to change {listed} without a gap: {whom} cannot talk in partition 0x{partition:04x} during the change"
     )

@@ -13,6 +13,7 @@ from typing import Final, Generic, TypeVar
 
 from ibkeys.plan.kinds import Kind, Levels, Room, bits_of
 from ibkeys.plan.rounds import Forced, Pair, Rounds
+from ibkeys.printable import counted
 
 _SEARCH: Final = 1_000_000
 """Limit of the search before a cycle is reported: drops tried times kinds of ports."""
@@ -45,7 +46,7 @@ class WaitCycle(Generic[P]):
     @property
     def message(self) -> str:
         """What must come before what, and how many pairs are cut."""
-        whom = f"{len(self.pairs)} pair{'s' if len(self.pairs) != 1 else ''} of ports"
+        whom = f"{counted(len(self.pairs), 'pair')} of ports"
         if not self.entering:
             return (
                 f"no room to change {_named(self.leaving)} without a gap: {whom} cannot talk in partition "

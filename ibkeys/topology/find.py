@@ -9,7 +9,7 @@ from typing import Final
 from ibkeys.client.address import Address, DirectedAddress, GuidAddress, LidAddress, NameAddress
 from ibkeys.errors import AddressError, Unreachable, UsageError
 from ibkeys.near import did_you_mean_one_of, near_nodes
-from ibkeys.printable import clean
+from ibkeys.printable import clean, counted
 from ibkeys.topology.model import Topology
 from ibkeys.topology.names.patterns import split_description
 from ibkeys.topology.nodes import Node, Port
@@ -132,7 +132,7 @@ def _on_route(fabric: Topology, path: tuple[int, ...]) -> Iterator[Port]:
 def no_such_port(port: Port, num: int) -> UsageError:
     """Return the error for a port number that the node does not have."""
     count = port.node.num_ports
-    return UsageError(f"{port}: there is no port {num}, the node has {count} port{'s' if count != 1 else ''}")
+    return UsageError(f"{port}: there is no port {num}, the node has {counted(count, 'port')}")
 
 
 def _of_host(fabric: Topology, host: str) -> list[Node]:

@@ -49,7 +49,7 @@ def test_an_attempt_that_the_kernel_forgets_ends_by_our_own_deadline() -> None:
     send(scheduler, 0.0)
     scheduler.expire(1.0 + GRACE - 0.01)
     assert not scheduler.finished
-    assert scheduler.next_deadline(1.0) == pytest.approx(GRACE)
+    assert scheduler.longest_wait(1.0) == pytest.approx(GRACE)
     scheduler.expire(1.0 + GRACE)
     assert scheduler.finished.popleft() is request
     assert scheduler.statistics.lost_by_kernel == 1
@@ -162,7 +162,7 @@ def test_many_silent_nodes_together_cost_one_timeout_budget() -> None:
     while not scheduler.idle:
         pending += [(now + 1.0, tid) for tid, _ in send(scheduler, now)]
         scheduler.finished.clear()
-        wait = scheduler.next_deadline(now)
+        wait = scheduler.longest_wait(now)
         due = min((at for at, _ in pending), default=now + wait)
         now = min(due, now + wait) if wait else due
         for at, tid in [entry for entry in pending if entry[0] <= now]:

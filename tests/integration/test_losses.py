@@ -98,14 +98,14 @@ def test_thirty_percent(name: str, seeds: range) -> None:
 
 
 def test_a_virtual_clock_is_never_told_to_wait_for_now() -> None:
-    """When the time comes that next_deadline named, there is something to do, whatever rounding makes of the sum."""
+    """When `longest_wait` is over, there is something to do, whatever rounding makes of the sum."""
     for start in (count / 7 for count in range(500)):
         scheduler = Scheduler()
         for node in range(scheduler.window.size + 1):
             scheduler.submit(Request.of_mad(node, bytes(256), 0xFFFF))
         assert len(scheduler.to_send(start)) == scheduler.window.size
         now = start + LEAST_PATIENCE
-        assert scheduler.next_deadline(now) > 0 or scheduler.to_send(now)
+        assert scheduler.longest_wait(now) > 0 or scheduler.to_send(now)
 
 
 @pytest.mark.parametrize("seed", range(3))

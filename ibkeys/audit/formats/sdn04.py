@@ -16,6 +16,7 @@ from ibkeys.audit.inputs import AuditInput
 from ibkeys.classkeys.reading import ANSWERED, ClassKeyReading
 from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.mad.classes.gmp import KEY_CLASSES, ClassName
+from ibkeys.printable import counted
 from ibkeys.topology.nodes import Port
 
 DEFAULT_PARTITION: Final = PARTITION_MASK
@@ -67,14 +68,14 @@ def _status(members: int, unread: int) -> dict[str, Any]:
             "status": "active",
             "on_wire": True,
             "source": "P_KeyTable",
-            "detail": f"{_ports(members)} with a P_Key of it",
+            "detail": f"{counted(members, 'port')} with a P_Key of it",
         }
     if unread:
         return {
             "status": "unknown",
             "on_wire": None,
             "source": "P_KeyTable",
-            "detail": f"no port that was read has it; the tables of {_ports(unread)} were not read",
+            "detail": f"no port that was read has it; the tables of {counted(unread, 'port')} were not read",
         }
     return {"status": "missing", "on_wire": False, "source": "P_KeyTable", "detail": "no port has it"}
 
@@ -127,7 +128,7 @@ def _p_keys(data: AuditInput, partitions: int) -> dict[str, Any]:
         word = "partition" if partitions == 1 else "partitions"
         return {"configured": True, "source": source, "detail": f"{partitions} {word} besides the default one"}
     if unread:
-        return _null(source, f"none seen; {_ports(unread)} not read")
+        return _null(source, f"none seen; {counted(unread, 'port')} not read")
     return {"configured": False, "source": source, "detail": "no port has a partition but the default one"}
 
 
@@ -148,10 +149,10 @@ def _m_keys(data: AuditInput) -> dict[str, Any]:
     hidden = [port for port, state in states.items() if state == "hidden"]
     unread = [port for port, state in states.items() if state == "unreadable"]
     if unread or data.hidden or not states:
-        return _null(source, f"{_ports(len(unread) + len(data.hidden))} not read")
+        return _null(source, f"{counted(len(unread) + len(data.hidden), 'port')} not read")
     if hidden:
         return _null(source, f"set, but it is not known whether each port has its own key: hidden on {_named(hidden)}")
-    return {"configured": True, "source": source, "detail": f"set on {_ports(len(states))}, each its own"}
+    return {"configured": True, "source": source, "detail": f"set on {counted(len(states), 'port')}, each its own"}
 
 
 def _class_keys(data: AuditInput, name: ClassName) -> dict[str, Any]:
@@ -169,7 +170,7 @@ def _class_keys(data: AuditInput, name: ClassName) -> dict[str, Any]:
         if found:
             return _null(source, f"{words}: {_named(found)}")
     if data.hidden:
-        return _null(source, f"{_ports(len(data.hidden))} not read")
+        return _null(source, f"{counted(len(data.hidden), 'port')} not read")
     answered = [each for each in readings if each.state in ANSWERED]
     if not answered:
         return _null(source, "no port has this class")
@@ -188,7 +189,7 @@ _UNSEEN: Final = {
 def _how_set(readings: Sequence[ClassKeyReading]) -> str:
     hidden = sum(each.state == "hidden" for each in readings)
     open_ = sum(each.settings is not None and not each.settings.protect_bit for each in readings)
-    text = f"set on {_ports(len(readings))}"
+    text = f"set on {counted(len(readings), 'port')}"
     text += f", hidden on {hidden}" if hidden else ""
     return text + (f", readable by everybody on {open_}" if open_ else "")
 
@@ -215,8 +216,4 @@ def _head(data: AuditInput, site: Site) -> dict[str, Any]:
 def _named(ports: Sequence[Port]) -> str:
     """Return how many ports, with the first of them by name."""
     listed = ", ".join(map(str, ports[:_NAMED]))
-    return f"{_ports(len(ports))} ({listed}{', ...' if len(ports) > _NAMED else ''})"
-
-
-def _ports(count: int) -> str:
-    return f"{count} port{'' if count == 1 else 's'}"
+    return f"{counted(len(ports), 'port')} ({listed}{', ...' if len(ports) > _NAMED else ''})"

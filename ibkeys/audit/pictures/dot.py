@@ -8,7 +8,7 @@ from typing import Final
 
 from ibkeys.audit.pictures.key_sets import Keys, key_text, letter
 from ibkeys.audit.pictures.svg import listed
-from ibkeys.printable import clean
+from ibkeys.printable import clean, counted
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Node, Port
 
@@ -95,7 +95,7 @@ def _legend(
     yield "  subgraph cluster_legend {"
     yield '    label="P_Keys"; fontsize=11; color="#a0a0a0";'
     for index, keys in enumerate(order[:_MOST_SETS]):
-        nodes = f"{usage[keys]} node{'s' if usage[keys] != 1 else ''}"
+        nodes = counted(usage[keys], "node")
         said = listed([key_text(key, names) for key in keys], _LISTED)
         yield f"    l{index} [label={_quoted(f'{letters[keys]}: {said} ({nodes})')}, shape=box, {looks[keys]}];"
     if len(order) > _MOST_SETS:

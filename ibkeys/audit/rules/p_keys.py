@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from ibkeys.audit.inputs import AuditInput, Table
-from ibkeys.audit.rule import VIRTUAL_TABLES, Verdict, count, p_keys, rule
+from ibkeys.audit.rule import VIRTUAL_TABLES, Verdict, p_keys, rule
 from ibkeys.audit.rules import p_keys_policy as pk_policy
 from ibkeys.keys.pkey import FULL_BIT
 from ibkeys.partitions.model import DEFAULT_PARTITION
+from ibkeys.printable import counted
 from ibkeys.reach.forms import LIMITED
 from ibkeys.topology.enforcement import leaf_of
 from ibkeys.topology.nodes import Port
@@ -276,7 +277,9 @@ def connects_no_ports(data: AuditInput) -> Verdict:
         if len(members) == 1:
             problem = f"partition {label[0]} has one member, which has no port to talk to"
         else:
-            problem = f"partition {label[0]} has {count(len(members), 'member')}, all limited: none can talk to another"
+            problem = (
+                f"partition {label[0]} has {counted(len(members), 'member')}, all limited: none can talk to another"
+            )
         evidence = {"partition": {"number": label[0], "full": len(each.full), "limited": len(each.limited)}}
         if complete:
             verdict.fail(members[0], problem, evidence, labels=label)
@@ -312,7 +315,7 @@ def without_owner(data: AuditInput) -> Verdict:
             verdict.passed += 1
             continue
         members, label = each.members, f"0x{each.partition:04x}"
-        where = count(len(members), "port")
+        where = counted(len(members), "port")
         evidence = {"partition": {"number": label, "full": len(each.full), "limited": len(each.limited)}}
         message = f"partition {label} is in the tables of {where}, but in no policy or registry"
         verdict.fail(members[0], message, evidence, labels=(label,))

@@ -21,6 +21,7 @@ from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.showing import errors_of, finish, say_notes, take_snapshot
 from ibkeys.cli.types import DURATION
 from ibkeys.errors import UsageError
+from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.fabric.snapshot import Snapshot
@@ -126,7 +127,7 @@ def _say_unread_counters(taken: Snapshot) -> None:
     """Say whose PortCounters are missing; they are asked by LID and P_Key, and no part of the sweep."""
     unread = [(port, errors.error) for port, errors in taken.constraint_errors.items() if errors.error is not None]
     if unread:
-        (port, error), count = unread[0], f"{len(unread)} switch port{'s' if len(unread) != 1 else ''}"
+        (port, error), count = unread[0], counted(len(unread), "switch port")
         exits.warn(f"PortCounters of {count} that enforce partitions could not be read; {port}: {error}")
 
 

@@ -17,6 +17,7 @@ from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.screen.lines import folded, width_of
+from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.audit.findings import Report, RuleResult, Subject
@@ -81,11 +82,11 @@ def write_table_report(report: Report, with_remedy: bool, folded: bool, names: F
     coverage = report.coverage
     counts = report.summary
     write(
-        f"\n{_count(len(report.results), 'rule')}: {counts['pass']} pass, {counts['fail']} fail, {counts['unknown']} "
+        f"\n{counted(len(report.results), 'rule')}: {counts['pass']} pass, {counts['fail']} fail, {counts['unknown']} "
         f"unknown, {counts['n/a']} not applicable, {counts['waived']} waived"
     )
     write(
-        f"{_count(coverage.nodes, 'node')}, {_count(coverage.ports, 'port')}: {coverage.read} read, "
+        f"{counted(coverage.nodes, 'node')}, {counted(coverage.ports, 'port')}: {coverage.read} read, "
         f"{coverage.unreadable} partly read, {coverage.silent} with no answer behind them"
     )
 
@@ -96,18 +97,14 @@ def _verdict(report: Report) -> str:
     listed = ", ".join(paint(f"{count} {severity}", severity) for severity, count in counts if count)
     at = "" if report.looked_at is None else " at these ports"
     fails = f"fail{'s' if len(failed) == 1 else ''}"
-    text = f"{_count(len(failed), 'rule')} {fails}{at}: {listed}" if failed else f"No rule fails{at}"
+    text = f"{counted(len(failed), 'rule')} {fails}{at}: {listed}" if failed else f"No rule fails{at}"
     unknown, unread = report.summary["unknown"], len(report.coverage.troubles)
-    text += f"; {_count(unknown, 'rule')} could not be evaluated" if unknown else ""
-    return text + (f"; {_count(unread, 'thing')} that should have been read {_was(unread)} not" if unread else "")
+    text += f"; {counted(unknown, 'rule')} could not be evaluated" if unknown else ""
+    return text + (f"; {counted(unread, 'thing')} that should have been read {_was(unread)} not" if unread else "")
 
 
 def _was(things: int) -> str:
     return "was" if things == 1 else "were"
-
-
-def _count(things: int, word: str) -> str:
-    return f"{things} {word}{'' if things == 1 else 's'}"
 
 
 def _write_failure(result: RuleResult, with_remedy: bool, fold: FoldedNames | None) -> None:
@@ -124,12 +121,12 @@ def _write_failure(result: RuleResult, with_remedy: bool, fold: FoldedNames | No
     more = f" ({', '.join(others)})" if others else ""
     same = {subject.message for subject in failed}
     if len(failed) > 1 and len(same) == 1 and failed[0].identity["node_guid"] is not None:
-        write(f"  {result.rule}  {result.title}: {_count(len(failed), 'port')}{more}")
+        write(f"  {result.rule}  {result.title}: {counted(len(failed), 'port')}{more}")
         _write_wrapped(_INDENT, clean(same.pop()))
         places = [f"{_INDENT}- {clean(heading_of(subject.identity))}" for subject in failed]
         lines = places if fold is None else indented(fold, (subject.identity for subject in failed), f"{_INDENT}- ")
     else:
-        write(f"  {result.rule}  {result.title}: {_count(len(failed), 'finding')}{more}")
+        write(f"  {result.rule}  {result.title}: {counted(len(failed), 'finding')}{more}")
         each = [f"{_INDENT}- {_line(subject)}" for subject in failed]
         lines = each if fold is None else list(_folded(result, failed, fold))
     for line in lines:
@@ -145,7 +142,7 @@ def _folded(result: RuleResult, failed: Sequence[Subject], names: FoldedNames) -
             yield f"{_INDENT}- {_line(same.first)}"
             continue
         other = "; … stands for a different port each time: --each" if same.own else ""
-        yield f"{_INDENT}- {clean(same.message)} ({_count(len(same.subjects), 'port')}{other})"
+        yield f"{_INDENT}- {clean(same.message)} ({counted(len(same.subjects), 'port')}{other})"
         yield from indented(names, (subject.identity for subject in same.subjects), f"{_INDENT}    ")
 
 
@@ -200,7 +197,7 @@ def _write_waived(report: Report) -> None:
     if waived:
         write("\nWAIVED")
     for (rule, title, waiver), count in waived.items():
-        write(clean(f"  {rule}  {title}: {_count(count, 'finding')}: {waiver}"))
+        write(clean(f"  {rule}  {title}: {counted(count, 'finding')}: {waiver}"))
 
 
 def _write_wrapped(first: str, text: str) -> None:

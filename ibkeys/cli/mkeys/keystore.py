@@ -20,6 +20,7 @@ from ibkeys.cli.showing import errors_of, finish, sweep
 from ibkeys.cli.types import Number
 from ibkeys.errors import StoreSealed, UsageError
 from ibkeys.mad.classes.gmp import KEY_CLASSES
+from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.host.key_files import Exported, Imported
@@ -158,12 +159,14 @@ def _write_list(document: dict[str, Any], with_keys: bool) -> None:
         said = ", ".join(filter(None, (each["state"], each["note"], each["since"])))
         write(f"{what}:{' ' + each['key'] if each['key'] else ''} {said}")
     for name, count in document["class_keys"].items():
-        write(_count(count, KEY_CLASSES[name].key_name))
+        write(counted(count, KEY_CLASSES[name].key_name))
     ports = len({row["port_guid"] for row in rows})
     seen = document["links_seen"]
-    links = _count(document["links"], "link") + (f", last seen {seen['oldest']} to {seen['newest']}" if seen else "")
+    links = counted(document["links"], "link") + (f", last seen {seen['oldest']} to {seen['newest']}" if seen else "")
     sealed = "; encrypted" if document["encrypted"] else ""
-    write(f"{_count(len(rows), 'key')} of {_count(ports, 'port')}, {links}, {_count(document['lids'], 'LID')}{sealed}")
+    write(
+        f"{counted(len(rows), 'key')} of {counted(ports, 'port')}, {links}, {counted(document['lids'], 'LID')}{sealed}"
+    )
 
 
 @command("mkey-encrypt")
@@ -189,13 +192,13 @@ def mkey_encrypt(store: Store, new_passphrase: str | None, decrypt: bool) -> int
         count = len(keys.outline()) if not keys.is_encrypted else len(keys.rows())  # the old passphrase comes first
         if decrypt:
             keys.decrypt()
-            write(f"{keys.path}: {_count(count, 'key')}, in clear")
+            write(f"{keys.path}: {counted(count, 'key')}, in clear")
         else:
             from ibkeys.store.keys.sealing import Passphrase
 
             phrase = read_passphrase(new_passphrase or "-", "--new-passphrase", confirm=True)
             keys.encrypt(Passphrase(lambda: phrase))
-            write(f"{keys.path}: {_count(count, 'key')}, encrypted")
+            write(f"{keys.path}: {counted(count, 'key')}, encrypted")
     return exits.DONE
 
 
@@ -249,7 +252,7 @@ def _write_import(done: Imported, found_key: bool | None, has_files: bool) -> No
         ports = done.ports(result)  # type: ignore[arg-type]
         if not ports:
             continue
-        write(f"{_count(len(ports), 'port')}: {text}")
+        write(f"{counted(len(ports), 'port')}: {text}")
         if result in ("changed", "older"):
             for guid in ports[:_LISTED]:
                 write(f"  0x{guid:016x}")
@@ -258,9 +261,9 @@ def _write_import(done: Imported, found_key: bool | None, has_files: bool) -> No
     if done.one_key_for_changed:
         write("the ports with a different key all have the same one: a subnet manager has set its own key on them")
     if has_files:
-        write(f"{_count(len(done.results), 'key')}, {_count(done.links, 'link')}, {_count(done.lids, 'LID')} read")
+        write(f"{counted(len(done.results), 'key')}, {counted(done.links, 'link')}, {counted(done.lids, 'LID')} read")
     for name, count in done.class_keys.items():
-        write(f"{_count(count, KEY_CLASSES[name].key_name)} read")
+        write(f"{counted(count, KEY_CLASSES[name].key_name)} read")
     if found_key is not None:
         write("m_key of opensm.conf: " + ("kept for ports without a key of their own" if found_key else "0, not set"))
 
@@ -331,8 +334,8 @@ def mkey_export(where: Where, directory: Path, guid2lid: bool, conf: Conf, forma
     elif format == "csv":
         write_csv(list(document), [document])
     else:
-        lids = "" if done.lids is None else f", {_count(done.lids, 'LID')}"
-        write(f"{directory}: {_count(done.keys, 'key')}, {_count(done.links, 'link')}{lids}")
+        lids = "" if done.lids is None else f", {counted(done.lids, 'LID')}"
+        write(f"{directory}: {counted(done.keys, 'key')}, {counted(done.links, 'link')}{lids}")
         if checked is not None and not checked.problems:
             write(f"{checked.path}: {'written' if checked.was_written else 'has the lines that keep the keys'}")
     code = finish(errors, format)
@@ -376,7 +379,3 @@ def _export(
 
 def _conf_document(checked: CheckedConf) -> dict[str, Any]:
     return {"file": str(checked.path), "written": checked.was_written, "problems": checked.problems}
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ibkeys.mkeys.recovery.recover import Recovery
     from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
     from ibkeys.mkeys.recovery.result import OnStatus, RecoveryResult, Status
+from ibkeys.printable import counted
 from ibkeys.topology.nodes import LinkEnd
 
 _COMMAND = "mkey-recover"
@@ -137,15 +138,15 @@ def _in_words(outlook: Outlook, wanted: RecoveryOptions) -> Iterator[str]:
         yield "no key is missing: every port that answers shows a known key, or has none"
         return
     if outlook.shown:
-        yield f"{_ports(outlook.shown)} show an unknown key: it is read and stored"
+        yield f"{counted(outlook.shown, 'port')} show an unknown key: it is read and stored"
     if outlook.hidden:
         never = f"; {outlook.never} of them never open, because their lease is 0" if outlook.never else ""
         yield (
-            f"{_ports(outlook.hidden)} at level 1 hide their key: their leases are started, then the command "
+            f"{counted(outlook.hidden, 'port')} at level 1 hide their key: their leases are started, then the command "
             f"waits{never}"
         )
     if outlook.silent:
-        yield f"{_ports(outlook.silent)} do not answer: their leases are started, then the command waits"
+        yield f"{counted(outlook.silent, 'port')} do not answer: their leases are started, then the command waits"
         known = "the links behind them are known: all leases run at the same time, in about the time of one"
         unknown = (
             "the links behind protected switches are not known: each lease opens two levels of switches, with at most "
@@ -162,10 +163,6 @@ def _in_words(outlook: Outlook, wanted: RecoveryOptions) -> Iterator[str]:
         yield f"probing adds at most {outlook.violations} M_Key violations at these ports"
     if wanted.sets_something:
         yield "on recovered ports the M_Key, ProtectBits or lease are set as requested"
-
-
-def _ports(count: int) -> str:
-    return f"{count} port{'s' if count != 1 else ''}"
 
 
 def _dry_run(writer: Any, recovery: Recovery, outlook: Outlook, format: str) -> int:
@@ -244,7 +241,7 @@ def _finish(recovery: Recovery, results: list[RecoveryResult], format: str) -> i
         raise KeyboardInterrupt(f"while waiting for leases; keys that were found are in the key store; {_AGAIN}")
     is_cut = _say_limits(recovery)
     if summary.failed:
-        exits.warn(f"{_ports(summary.failed)} were not recovered; they are listed above", "error")
+        exits.warn(f"{counted(summary.failed, 'port')} were not recovered; they are listed above", "error")
     elif is_cut:
         exits.warn("the subnet was not fully read: a limit was reached", "error")
     return exits.NOT_COMPLETED if summary.failed or is_cut else exits.DONE

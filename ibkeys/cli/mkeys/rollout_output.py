@@ -46,7 +46,7 @@ class RunOutput:
         if run.jobs:
             back = ", restored to what they had" if run.goes_back else ""
             how = "OpenSM sets all of them" if run.way is not None else f"at most {run.options.at_once} at once"
-            put(f"{_ports(len(run.jobs))} to change{back}, {how}")
+            put(f"{counted(len(run.jobs), 'port')} to change{back}, {how}")
             self._name([job.port for job in run.jobs], put)
         self._write_kinds(put)
         for line in run.way.in_words() if run.way is not None else ():
@@ -57,10 +57,10 @@ class RunOutput:
             for job in stage:
                 put(f"  {what}: {heading_of(job.port.identity())}")
         if run.later:
-            put(f"  {_ports(run.later)} wait{'s' if run.later == 1 else ''} for --continue")
+            put(f"  {counted(run.later, 'port')} wait{'s' if run.later == 1 else ''} for --continue")
         reasons = Counter(result.reason for result in run.skipped if not result.unread)
         for reason, count in reasons.items():
-            put(f"left alone: {_ports(count)}: {reason}")
+            put(f"left alone: {counted(count, 'port')}: {reason}")
         self._write_unread(put)
 
     def _write_unread(self, put: Callable[[str], None]) -> None:
@@ -80,7 +80,7 @@ class RunOutput:
             kinds.setdefault((change.kind, change.before, change.after), []).append(change.port)
         for (kind, before, after), ports in kinds.items():
             name = name_of({"kind": kind, "index": None}) if kind != "m_key" else self._key_name()
-            put(f"  {name}: {before} -> {after} on {_ports(len(ports))}")
+            put(f"  {name}: {before} -> {after} on {counted(len(ports), 'port')}")
             if len(ports) < len(self._run.jobs):
                 self._name(ports, put)
 
@@ -170,8 +170,8 @@ class RunOutput:
         if not account.run:
             return  # it was never begun
         write(
-            f"run {account.run}: {_ports(account.done)} done, {account.failed} failed, {account.skipped} left alone, "
-            f"{account.waiting} waiting"
+            f"run {account.run}: {counted(account.done, 'port')} done, {account.failed} failed, "
+            f"{account.skipped} left alone, {account.waiting} waiting"
         )
         if account.replies_lost or account.sets_lost:
             write(
@@ -183,7 +183,7 @@ class RunOutput:
         elif account.violations:
             write(f"  the ports counted {account.violations} M_Key violations during the run, from any sender")
         if account.unresolved:
-            who = f"{_ports(account.unresolved)} answer{'s' if account.unresolved == 1 else ''}"
+            who = f"{counted(account.unresolved, 'port')} answer{'s' if account.unresolved == 1 else ''}"
             write(f"  {who} to neither key: the old and the new one are in the key store")
         for line in self._next_steps():
             write(line)
@@ -218,10 +218,6 @@ class RunOutput:
             return exits.NOT_COMPLETED
         exits.warn(f"the run is not complete: {', '.join(missing)}", "error")
         return exits.NOT_COMPLETED
-
-
-def _ports(count: int) -> str:
-    return f"{count} port{'s' if count != 1 else ''}"
 
 
 class Steps:

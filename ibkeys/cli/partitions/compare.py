@@ -25,6 +25,7 @@ from ibkeys.cli.sm.policy import is_opensm, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
+from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ def _say_what_is_uncertain(seen: Agreement) -> None:
         elif answer.outcome == "answered" and answer.detail:
             exits.warn(f"this part of the SA's answer was rejected ({record}): {answer.detail}")
     if hidden := seen.hidden_ports():
-        ports = f"{hidden} port{'s' if hidden != 1 else ''}"
+        ports = counted(hidden, "port")
         exits.warn(
             f"the SA hides the P_Keys of {ports}: OpenSM shows only ports that share a P_Key with the requester", "note"
         )

@@ -16,6 +16,7 @@ from ibkeys.cli.render import NOTHING, write_csv, write_json, write_table
 from ibkeys.cli.showing import progress_bar, say_notes, sweep
 from ibkeys.cli.sm.policy import master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
+from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.partitions.ipoib import GroupFinding
@@ -148,9 +149,9 @@ def _write_words(policy: Policy, findings: Sequence[GroupFinding], otherwise: st
         write_table(("Partition", "Name", "MGID", "MTU", "Rate", "SL", "Q_Key", "SA"), rows)
     else:
         write(clean(f"{policy.path} marks no partition ipoib and defines no group, and the SA {otherwise}"))
-    counted = ", ".join(f"{count} {_WORDS[state].lower()}" for state, count in count_states(findings).items() if count)
-    if counted:
-        write(f"{len(findings)} group{'s' if len(findings) != 1 else ''}: {counted}")
+    by_state = ", ".join(f"{count} {_WORDS[state].lower()}" for state, count in count_states(findings).items() if count)
+    if by_state:
+        write(f"{counted(len(findings), 'group')}: {by_state}")
 
 
 def _finish(policy: Policy, findings: Sequence[GroupFinding], own: Collection[int], error: str | None) -> int:

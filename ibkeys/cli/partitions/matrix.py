@@ -230,7 +230,7 @@ def _write_table(shown: _Shown) -> None:
     count, one_way = reach.count(shown.chosen, part.ports if part is not None else None)
     where = "by the partitions named" if shown.chosen else "over all partitions"
     ports = "of ports" if part is None else "with such a port"
-    write(f"{count} pair{'s' if count != 1 else ''} {ports} can talk, {where} (each: --pairs)")
+    write(f"{counted(count, 'pair')} {ports} can talk, {where} (each: --pairs)")
     if one_way:
         is_one_way = "pairs are one way" if one_way != 1 else "pair is one way"
         write(f"{one_way} {is_one_way}: packets reach the other port, but no answer comes back (each: --pairs)")
@@ -255,7 +255,7 @@ def _who(each: Membership, names: FoldedNames, cut: bool) -> Iterator[str]:
         yield from lines[:_LISTED] if rest > 0 else lines
         if rest > 0:
             of = f"0x{each.partition:04x}"
-            yield f"    {title}{rest} more line{'s' if rest != 1 else ''} of them: --partition {of}"
+            yield f"    {title}{counted(rest, 'more line')} of them: --partition {of}"
 
 
 # --- pictures --------------------------------------------------------------------------------------------------------

@@ -228,7 +228,7 @@ def _say_warnings(policy: Policy) -> None:
 
     warnings = sum(problem.severity == "warning" for problem in lint(policy))
     if warnings:
-        what = f"{warnings} warning{'s' if warnings != 1 else ''}"
+        what = counted(warnings, "warning")
         exits.warn(f"{policy.path}: {what}: see ibkeys policy-check {policy.path}")
 
 
@@ -281,8 +281,8 @@ def _write_words(made: PartitionPlan, policy: Policy, found: Topology, each: boo
     write(clean(f"subnet manager: {made.fabric.sm_evidence or 'not known'}"))
     changed = sum(table.differs for table in made.tables)
     write(
-        f"{changed} P_Key table{'s' if changed != 1 else ''} and the enforcement of {len(made.enforcement)} leaf "
-        f"port{'s' if len(made.enforcement) != 1 else ''} would change"
+        f"{counted(changed, 'P_Key table')} and the enforcement of {counted(len(made.enforcement), 'leaf port')} "
+        "would change"
         if made.pending
         else "nothing to change: the fabric matches the policy"
     )

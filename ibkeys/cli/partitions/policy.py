@@ -13,6 +13,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.sm.policy import is_opensm, only_policy, refuse_url
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options, ufm_policy
+from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,21 +115,20 @@ def _write_words(policy: Policy, problems: Sequence[Problem]) -> None:
     if problems:
         write("")
     counts = ", ".join(
-        f"{count} {severity}{'s' if count != 1 else ''}"
+        counted(count, severity)
         for severity in ("error", "warning", "note")
         if (count := sum(problem.severity == severity for problem in problems))
     )
     if not policy.accepted:
         write(clean(f"{policy.path}: {counts}; {policy.verdict}"))
         return
-    partitions = len(policy.partitions)
-    counted = f"{partitions} partition{'s' if partitions != 1 else ''}"
+    listed = counted(len(policy.partitions), "partition")
     if _is_unchecked(problems):
         write(
-            clean(f"{policy.path}: not fully checked, because NVIDIA's OpenSM may know some of its keywords: {counted}")
+            clean(f"{policy.path}: not fully checked, because NVIDIA's OpenSM may know some of its keywords: {listed}")
         )
     else:
-        write(clean(f"{policy.path}: OpenSM accepts it: {counted}"))
+        write(clean(f"{policy.path}: OpenSM accepts it: {listed}"))
     write(counts or "no remarks")
     write("")
     for line in in_words(policy):

@@ -20,7 +20,7 @@ from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
 from ibkeys.cli.showing import progress_bar
 from ibkeys.errors import FileFormatError, UsageError
-from ibkeys.printable import named
+from ibkeys.printable import counted, named
 
 if TYPE_CHECKING:
     from ibkeys.change.writer import Writer
@@ -127,15 +127,18 @@ def _confs(where: Where, named: Path | None) -> list[tuple[Path, OpensmConfig | 
 
 
 def _in_words(outlook: RepairOutlook) -> Iterator[str]:
-    yield f"{_ports(outlook.ports)} are queried, local port first, each once with each of its keys, until it answers:"
+    yield (
+        f"{counted(outlook.ports, 'port')} are queried, local port first, each once with each of its keys, until it "
+        "answers:"
+    )
     for keys, count in outlook.orders.items():
-        yield f"  {_ports(count)}: {', '.join(keys)}"
+        yield f"  {counted(count, 'port')}: {', '.join(keys)}"
     yield "once the key that most ports have is known, the others are queried with that key first"
     if not outlook.protected:
         yield "all were given their keys at level 0 or 1, where probing adds no violation and starts no lease"
         return
     yield (
-        f"{_ports(outlook.protected)} may be at level 2 or 3: probing adds at most {outlook.violations} M_Key "
+        f"{counted(outlook.protected, 'port')} may be at level 2 or 3: probing adds at most {outlook.violations} M_Key "
         "violations there, one for each key that is not the port's own"
     )
     yield "a port that answers stops its lease; the lease of a port that answers to none of its keys starts to run:"
@@ -143,16 +146,12 @@ def _in_words(outlook: RepairOutlook) -> Iterator[str]:
         leases = ", ".join(map(str, outlook.leases))
         yield f"  it opens after at most {outlook.leases[-1]} s (leases in key store and opensm.conf: {leases} s)"
     if outlook.never:
-        yield f"  {_ports(outlook.never)} were given lease 0, and never open"
+        yield f"  {counted(outlook.never, 'port')} were given lease 0, and never open"
     if outlook.unknown_leases:
         yield (
-            f"  the key store does not know the lease of {_ports(outlook.unknown_leases)} (the longest possible is 18 "
-            "hours)"
+            f"  the key store does not know the lease of {counted(outlook.unknown_leases, 'port')} (the longest "
+            "possible is 18 hours)"
         )
-
-
-def _ports(count: int) -> str:
-    return f"{count} port{'s' if count != 1 else ''}"
 
 
 def _dry_run(writer: Writer, repair: Repair, outlook: RepairOutlook, format: str) -> int:
@@ -198,7 +197,8 @@ def _report(where: Where, repair: Repair, done: Repaired, confs: list[ConfAdvice
         files = f"guid2mkey with {done.exported.keys} keys, neighbors with {done.exported.links} links"
         write(
             f"{repair.directory}: {files}: "
-            f"{_ports(len(done.answers))} as they answered, {_ports(len(done.kept))} as the key store has it first"
+            f"{counted(len(done.answers), 'port')} as they answered, "
+            f"{counted(len(done.kept), 'port')} as the key store has it first"
         )
         for line in _how_to_start(confs, repair.directory):
             write(clean(line))
@@ -242,7 +242,7 @@ def _how_to_start(confs: list[ConfAdvice], directory: Path) -> Iterator[str]:
             yield f"  {each.path}: not yet: see below"
         elif each.ports:
             own = "the local port among them" if each.own_has_it else "not the local port"
-            yield f"  {each.path}: its m_key is on {each.holds} of {_ports(each.ports)}, {own}"
+            yield f"  {each.path}: its m_key is on {each.holds} of {counted(each.ports, 'port')}, {own}"
             if each.holds < each.ports:
                 most = "the key that most ports have" if each.is_most else "not the key that most ports have"
                 yield (
@@ -267,7 +267,7 @@ def _say_kept(done: Repaired) -> None:
     for kept in done.kept:
         names.setdefault(kept.reason, []).append(kept.port["node_desc"] or f"port GUID {kept.port['port_guid']}")
     for reason, ports in names.items():
-        who = ports[0] if len(ports) == 1 else _ports(len(ports))
+        who = ports[0] if len(ports) == 1 else counted(len(ports), "port")
         whose = "its key in guid2mkey is" if len(ports) == 1 else "their keys in guid2mkey are"
         which = "" if len(ports) == 1 else f": {named(ports, _NAMED)}"
         exits.warn(exits.clean(f"{who}: {reason}; {whose} the store's{which}"), "not answered")
@@ -281,8 +281,8 @@ def _finish(done: Repaired, confs: list[ConfAdvice], errors: list[dict[str, Any]
         exits.warn(f"{path}: {problem}", "keys would be lost")
     if done.missing or errors:
         exits.warn(
-            f"{_ports(len(done.missing))} did not answer, {len(errors)} other places could not be read: OpenSM may not "
-            "reach them",
+            f"{counted(len(done.missing), 'port')} did not answer, {len(errors)} other places could not be read: "
+            "OpenSM may not reach them",
             "error",
         )
         return exits.NOT_COMPLETED

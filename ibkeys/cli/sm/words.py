@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.render import NOTHING, UNREADABLE, heading_of, write_details, write_table
+from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.sm.dangers.danger import Found
@@ -30,7 +31,7 @@ def write_words(report: Report, dangers: Sequence[Found]) -> None:
         for instance in host.instances:
             _write_instance(instance)
     write("")
-    write(f"{len(dangers)} danger{'s' if len(dangers) != 1 else ''}" if dangers else _no_danger(report))
+    write(counted(len(dangers), "danger") if dangers else _no_danger(report))
     for found in dangers:
         write(clean(f"{found.danger}: {found.subject}: {found.seen}"))
         write(clean(f"  {found.means}"))

@@ -14,6 +14,7 @@ from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import command
 from ibkeys.cli.render import NOTHING, schema, write_csv, write_details, write_json
 from ibkeys.errors import EncodeError, MalformedMad, UsageError
+from ibkeys.printable import counted
 
 _HEX: Final = re.compile(r"[0-9a-fA-F]*")
 _BETWEEN: Final = str.maketrans(":,", "  ")
@@ -105,7 +106,7 @@ def _decode_lines(attribute: str | None, show_keys: bool) -> int:
         if exits.stdout_failure() is not None:
             break  # the input may have no end
     if failed:
-        exits.warn(f"{failed} line{'s' if failed != 1 else ''} could not be decoded", "error")
+        exits.warn(f"{counted(failed, 'line')} could not be decoded", "error")
         return exits.WRONG_USAGE
     return exits.DONE
 

@@ -17,6 +17,7 @@ from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.tools.hardware import ReportOptions, made_report, report_options
 from ibkeys.errors import IbkeysError, StoreError
+from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.fabric.live import Fabric
@@ -74,7 +75,7 @@ def _write_text(checks: list[Check], problems: int) -> None:
         write(exits.clean(f"{words[check.ok]:<7}  {check.name:<{width}}  {check.detail}"))
         if check.advice and not check.ok:
             write(exits.clean(f"{'':<7}  {'':<{width}}  -> {check.advice}"))
-    write(f"{problems} problem{'s' if problems != 1 else ''}" if problems else "no problem found")
+    write(counted(problems, "problem") if problems else "no problem found")
 
 
 def _checks(where: Where) -> Iterator[Check]:

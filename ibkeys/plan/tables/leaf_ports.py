@@ -6,6 +6,7 @@ from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.partitions.opensm_tables import packed
 from ibkeys.plan.model import Enforce
 from ibkeys.plan.tables.draft import Draft, Table, key_of
+from ibkeys.printable import counted
 from ibkeys.topology.enforcement import Enforcement, leaf_of
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Node, Port
@@ -83,7 +84,7 @@ class LeafPorts:
         """Name the switches that cannot enforce what their leaf ports should."""
         for node, numbers in self._incapable.items():
             switch = node.switch_info
-            listed = f"{len(numbers)} leaf port{'s' if len(numbers) != 1 else ''}"
+            listed = counted(len(numbers), "leaf port")
             if switch is not None and not switch.partition_enforcement_cap:
                 why = "PartitionEnforcementCap is 0: it has no tables for them"
             else:

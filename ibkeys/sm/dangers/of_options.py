@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from ibkeys.host.opensm_options import Complaint
+from ibkeys.printable import counted
 from ibkeys.sm.dangers.danger import Danger, doubt
 from ibkeys.sm.instance import Instance
 
@@ -58,7 +59,7 @@ def _key_on_command_line(instance: Instance) -> Iterator[str]:
 def _not_understood(instance: Instance) -> Iterator[str]:
     count = instance.process.command.not_understood
     if count:
-        yield f"its command line has {count} word{'s' if count != 1 else ''} that OpenSM 3.3 does not know"
+        yield f"its command line has {counted(count, 'word')} that OpenSM 3.3 does not know"
 
 
 # --- lines of the options file ----------------------------------------------------------------------------------------
