@@ -14,6 +14,7 @@ from ibkeys.mad import offsets as at
 from ibkeys.mad.const import SMP_CLASSES, Method
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.server.clients import Client
+from ibkeys.sim.server.heads import Head
 
 TIMEOUT: Final = 0.8
 """Seconds that a program has to answer. libumad2sim does not say what the requester told the kernel; this is what
@@ -37,10 +38,10 @@ _Key = tuple[int, bytes, bytes]
 
 
 class Request(NamedTuple):
-    """A request of *client*: the packet that it sent, and the MAD in it."""
+    """A request of *client*: how its packet began, and the MAD in it."""
 
     client: Client
-    packet: bytes
+    head: Head
     mad: bytes
 
 

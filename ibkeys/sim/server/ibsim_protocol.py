@@ -7,7 +7,6 @@ anything else, or to the wrong name, makes the client wait forever.
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from ibkeys.errors import UsageError
@@ -25,8 +24,6 @@ SQP: Final = slice(12, 16)
 STATUS: Final = slice(16, 20)
 LENGTH: Final = slice(24, 32)
 """Places in the header of a data packet."""
-SLID_AND_LENGTH: Final = f"{SLID.start}x{SLID.stop - SLID.start}s{LENGTH.start - SLID.stop}xQ"
-"""That header to `struct`, with SLID as bytes and the length as a number."""
 NO_LID: Final = bytes(4)
 DEFAULT_NAME: Final = "sim"
 DEFAULT_PORT: Final = 7070
@@ -156,25 +153,19 @@ def lid(raw: bytes) -> int:
     return raw[_LID_AT] << 8 | raw[_LID_AT + 1]
 
 
-def reply(request: bytes, mad: bytes) -> bytes:
-    """Return the packet that answers *request* with *mad*: sender and receiver are swapped."""
-    return _answer_header(request[: SQP.stop]) + mad
-
-
-@lru_cache(maxsize=1024)
-def _answer_header(addresses: bytes) -> bytes:
-    """Return the header of an answer. *addresses*: the request's, which nearly all packets of a program share."""
-    return header(addresses[SLID], addresses[DLID], addresses[SQP], addresses[DQP])
+def answer_header(sent: bytes) -> bytes:
+    """Return the header of an answer to a packet with the header *sent*: sender and receiver are swapped."""
+    return header(sent[SLID], sent[DLID], sent[SQP], sent[DQP])
 
 
 def handed_on(sent: bytes, mad: bytes) -> bytes:
-    """Return the packet by which *mad*, which came in the packet *sent*, goes on to another program."""
+    """Return the packet by which *mad*, which came with the header *sent*, goes on to another program."""
     return b"".join((sent[: STATUS.start], _ANSWERED, sent[LENGTH], mad))
 
 
-def returned_with_error(sent: bytes, status: int) -> bytes:
-    """Return the packet *sent* as it comes back to its sender, with an errno."""
-    return b"".join((sent[: STATUS.start], status.to_bytes(4), _PADDING, sent[LENGTH.start :]))
+def returned_with_error(sent: bytes, mad: bytes, status: int) -> bytes:
+    """Return the packet of the header *sent* and *mad* as it comes back to its sender, with an errno."""
+    return b"".join((sent[: STATUS.start], status.to_bytes(4), _PADDING, sent[LENGTH], mad))
 
 
 def header(dlid: bytes, slid: bytes, dqp: bytes, sqp: bytes, status: int = 0, length: int = MAD_SIZE) -> bytes:

@@ -52,13 +52,15 @@ class Outbox:
         """Write to a client, or keep it until the client reads. Returns False when nobody is there."""
         if client.gone:
             return False
-        self._show(client, packet, note)
+        if self._watch is not None:
+            self._show(self._watch, client, packet, note)
         self.send_answers()
         return self._send(client, packet)
 
     def answer(self, client: Client, packet: bytes, note: str = "") -> None:
         """Write as `write` does, but not before `send_answers`."""
-        self._show(client, packet, note)
+        if self._watch is not None:
+            self._show(self._watch, client, packet, note)
         self._answers.append((client, packet))
 
     def send_answers(self) -> None:
@@ -68,11 +70,11 @@ class Outbox:
             for client, packet in answers:
                 self._send(client, packet)
 
-    def _show(self, client: Client, packet: bytes, note: str) -> None:
-        if self._watch is not None:
-            slid, dlid = protocol.lid(packet[protocol.SLID]), protocol.lid(packet[protocol.DLID])
-            qpn = int.from_bytes(packet[protocol.SQP])
-            self._watch(Seen(client, False, packet[HEADER_SIZE:], slid, dlid, qpn, note))
+    @staticmethod
+    def _show(watch: Watch, client: Client, packet: bytes, note: str) -> None:
+        slid, dlid = protocol.lid(packet[protocol.SLID]), protocol.lid(packet[protocol.DLID])
+        qpn = int.from_bytes(packet[protocol.SQP])
+        watch(Seen(client, False, packet[HEADER_SIZE:], slid, dlid, qpn, note))
 
     def _send(self, client: Client, packet: bytes) -> bool:
         if client.gone:

@@ -11,26 +11,24 @@ the first that subscribed at the SA. A second one is not let subscribe: EPERM, w
 from __future__ import annotations
 
 import errno
-import struct
 from collections import Counter
 from collections.abc import Container
 from functools import partial
 from typing import Final
 
 from ibkeys.mad import offsets as at
-from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, Method, MgmtClass
+from ibkeys.mad.const import SMP_CLASSES, Method, MgmtClass
 from ibkeys.mad.inform import InformInfo
-from ibkeys.mad.sa import SA_CLASS_VERSION, SA_HEADER_SIZE
-from ibkeys.mad.smp import HEADER_SIZE as LEAST_MAD
-from ibkeys.mad.smp import DirectedRouteSmp
+from ibkeys.mad.sa import SA_HEADER_SIZE
 from ibkeys.sim.deliveries import Delivery, Drop, Outcome
 from ibkeys.sim.mad_carrier import MadCarrier
-from ibkeys.sim.nodes import LID, Port
+from ibkeys.sim.nodes import Port
 from ibkeys.sim.server import awaited
 from ibkeys.sim.server import ibsim_protocol as protocol
 from ibkeys.sim.server.awaited import AGENT, SLOT, PendingRequests
 from ibkeys.sim.server.clients import Client, Clients
 from ibkeys.sim.server.credentials import receive
+from ibkeys.sim.server.heads import HEAD_SIZE, Head, completed, head_of
 from ibkeys.sim.server.ibsim_protocol import HEADER_SIZE, PACKET_SIZE
 from ibkeys.sim.server.loop import WRITABLE, Loop
 from ibkeys.sim.server.outbox import DEAD, Outbox, Seen, Watch
@@ -38,28 +36,14 @@ from ibkeys.sim.server.outbox import DEAD, Outbox, Seen, Watch
 BATCH: Final = 32
 """Most packets taken from one client before the others have their turn, and before it gets its answers: it shall not
 wait for those of all that it has in flight."""
-_DIRECTED: Final = int(MgmtClass.SUBN_DIRECTED_ROUTE)
 _ADMINISTRATION: Final = int(MgmtClass.SUBN_ADM)
 _OF_MANAGER: Final = frozenset({*SMP_CLASSES, MgmtClass.SUBN_ADM})
 _TRAP: Final = int(Method.TRAP)
 _TRAP_REPRESS: Final = int(Method.TRAP_REPRESS)
 _REPORT: Final = int(Method.REPORT)
-_ASKING: Final = frozenset(range(at.RESPONSE)) - {_TRAP_REPRESS}
-"""The methods of MADs that somebody is to answer (mad.c: ib_response_mad)."""
 _SET: Final = int(Method.SET)
-_HEAD: Final = at.reader(
-    DirectedRouteSmp.base_version,
-    DirectedRouteSmp.mgmt_class,
-    DirectedRouteSmp.class_version,
-    DirectedRouteSmp.method,
-    DirectedRouteSmp.d,
-    DirectedRouteSmp.hop_pointer,
-    before=protocol.SLID_AND_LENGTH,
-)
-_METHOD: Final = HEADER_SIZE + at.METHOD
-_AFTER_SLOT: Final = HEADER_SIZE + SLOT.stop
-_WITH_SLOT: Final = struct.Struct(f"{HEADER_SIZE + SLOT.start}s2s{PACKET_SIZE - _AFTER_SLOT}s")
-"""A packet up to the slot in its MAD (the rest of it is cut off), the slot, what comes after it."""
+_BEFORE_SLOT: Final = slice(HEADER_SIZE, HEADER_SIZE + SLOT.start)
+_AFTER_SLOT: Final = slice(HEADER_SIZE + SLOT.stop, PACKET_SIZE)
 _SAME_MAD: Final = slice(0, at.DATA.stop)
 """What of a MAD is the same where it arrives: the paths of a directed route are not."""
 _INFORM_INFO: Final = InformInfo.attribute_id.to_bytes(2)
@@ -91,7 +75,7 @@ class Traffic:
         self._watch = watch
         self._outbox = Outbox(clients, loop, counts, watch)
         self._awaited = PendingRequests()
-        self._current: bytes | None = None
+        self._current: tuple[Head, bytes] | None = None
         self._takers: list[Client] = []  # to whom the current packet went
 
     def ready(self, client: Client, events: int) -> None:
@@ -146,50 +130,53 @@ class Traffic:
         return [raw] if client.is_known else []
 
     def _packet(self, client: Client, raw: bytes) -> None:
-        packet = _accepted(client, raw)
-        if packet is None:
+        """Carry the MAD of a packet; a request gets the slot of its client."""
+        head = head_of(raw[:HEAD_SIZE])
+        if head is None:
             self._counts["malformed"] += 1
             return
+        if not head.is_whole:
+            head, raw = completed(head, raw, client.port)
         self.packets += 1
-        mad = packet[HEADER_SIZE:]
-        if mad[at.MGMT_CLASS] == _ADMINISTRATION and not self._may_ask_sa(client, mad):
+        mad = raw[_BEFORE_SLOT] + client.slot_bytes + raw[_AFTER_SLOT] if head.asks else raw[HEADER_SIZE:]
+        if head.mgmt_class == _ADMINISTRATION and not self._may_ask_sa(client, mad):
             self._outbox.answer(
                 client,
-                protocol.returned_with_error(packet, errno.EPERM),
+                protocol.returned_with_error(head.header, mad, errno.EPERM),
                 "another program on this host already receives the Reports",
             )
             return
         if self._watch is not None:
-            slid, qpn = protocol.lid(packet[protocol.SLID]), int.from_bytes(packet[protocol.DQP])
-            self._watch(Seen(client, True, mad, slid, protocol.lid(packet), qpn))
-        self._settle(client, packet, self._carry(client, packet, mad))
+            qpn = int.from_bytes(head.header[protocol.DQP])
+            self._watch(Seen(client, True, mad, head.slid, head.dlid, qpn))
+        self._settle(client, head, mad, self._carry(client, head, mad))
 
-    def _carry(self, client: Client, packet: bytes, mad: bytes) -> Outcome:
+    def _carry(self, client: Client, head: Head, mad: bytes) -> Outcome:
         """Let the MAD of a packet go through the subnet; `arrived` notes in ``_takers`` to which programs it went."""
         self._takers.clear()
-        self._current = packet
-        outcome = self._carrier.send(mad, client.port, protocol.lid(packet))
+        self._current = head, mad
+        outcome = self._carrier.send(mad, client.port, head.dlid)
         self._current = None
         return outcome
 
-    def _settle(self, client: Client, packet: bytes, outcome: Outcome) -> None:
+    def _settle(self, client: Client, head: Head, mad: bytes, outcome: Outcome) -> None:
         """Give the client its answer, or its request back where nobody answers or will."""
         if isinstance(outcome, list) and outcome:
             for delay, answer, _ in outcome:
-                reply = protocol.reply(packet, answer)
                 if delay:
-                    self._loop.at(delay, partial(self._outbox.write, client, reply))
+                    self._loop.at(delay, partial(self._outbox.write, client, head.answer + answer))
                 else:
-                    self._outbox.answer(client, reply)
+                    self._outbox.answer(client, head.answer + answer)
         elif self._takers:
-            if packet[_METHOD] in _ASKING:
-                self._await(awaited.Request(client, packet, packet[HEADER_SIZE:]), self._takers[0])
+            if head.asks:
+                self._await(awaited.Request(client, head, mad), self._takers[0])
         elif outcome is Drop.MALFORMED:
             self._counts["malformed"] += 1
-        elif packet[_METHOD] in _ASKING:
+        elif head.asks:
             self._counts["unanswered"] += 1
             why = outcome.value if isinstance(outcome, Drop) else "the program there is gone"
-            self._outbox.answer(client, protocol.returned_with_error(packet, errno.ETIMEDOUT), f"no answer: {why}")
+            back = protocol.returned_with_error(head.header, mad, errno.ETIMEDOUT)
+            self._outbox.answer(client, back, f"no answer: {why}")
 
     def _may_ask_sa(self, client: Client, mad: bytes) -> bool:
         """Return whether *client* may send *mad* to an SA: no subscription where another program of its port has one.
@@ -236,19 +223,19 @@ class Traffic:
     def _give_up(self, request: awaited.Request) -> None:
         if self._awaited.give_up(request):
             self._counts["unanswered"] += 1
-            packet = protocol.returned_with_error(request.packet, errno.ETIMEDOUT)
-            self._outbox.write(request.client, packet, "no answer: the program there ignores it")
+            back = protocol.returned_with_error(request.head.header, request.mad, errno.ETIMEDOUT)
+            self._outbox.write(request.client, back, "no answer: the program there ignores it")
 
     def arrived(self, port: Port, delivery: Delivery) -> None:
         """Hand a MAD that arrived at *port* to the program it is for."""
         current = self._current
-        forwarding = current is not None and current[HEADER_SIZE:][_SAME_MAD] == delivery.mad[_SAME_MAD]
+        forwarding = current is not None and current[1][_SAME_MAD] == delivery.mad[_SAME_MAD]
         client, mad = self._addressee(port, delivery.mad)
         if client is None:
             if mad[at.METHOD] != _TRAP_REPRESS:  # which the agent of the port has examined
                 self._counts["nobody there"] += 1
         elif forwarding and current is not None:
-            if self._outbox.write(client, protocol.handed_on(current, mad)):
+            if self._outbox.write(client, protocol.handed_on(current[0].header, mad)):
                 self._takers.append(client)
                 self._counts["forwarded"] += 1
         else:
@@ -277,24 +264,3 @@ class Traffic:
         if mad[at.MGMT_CLASS] not in _OF_MANAGER and mad[at.METHOD] != _TRAP:
             return None, mad
         return next((client for client in self._clients.at(port) if client.is_sm), None), mad
-
-
-def _accepted(client: Client, raw: bytes) -> bytes | None:
-    """Return a packet as it goes on, None if a kernel would not have sent its MAD: a directed route begins at
-    HopPointer 0, and D is set where R is.
-
-    The MAD has its whole length, a request the slot of its client, and the packet the LID of a sender that left it out.
-    """
-    slid, length, base_version, mgmt_class, class_version, method, d, hop_pointer = _HEAD.unpack_from(raw)
-    if base_version != 1 or class_version > SA_CLASS_VERSION:
-        return None
-    if mgmt_class == _DIRECTED and (hop_pointer or (d ^ method) & at.RESPONSE):
-        return None
-    if length != MAD_SIZE:
-        if not LEAST_MAD <= length <= MAD_SIZE:
-            return None
-        raw = raw[: HEADER_SIZE + length].ljust(PACKET_SIZE, b"\0")
-    if slid == protocol.NO_LID:
-        slid = protocol.network_lid(bytes(client.port.info[LID]))
-        raw = raw[: protocol.SLID.start] + slid + raw[protocol.SLID.stop :]
-    return _WITH_SLOT.pack(raw, client.slot_bytes, raw[_AFTER_SLOT:]) if method in _ASKING else raw
