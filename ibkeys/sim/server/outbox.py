@@ -46,7 +46,8 @@ class Outbox:
         self._loop = loop
         self._counts = counts
         self._watch = watch
-        self._answers: list[tuple[Client, bytes]] = []
+        self._answers: list[bytes] = []
+        self._answered: Client | None = None
 
     def write(self, client: Client, packet: bytes, note: str = "") -> bool:
         """Write to a client, or keep it until the client reads. Returns False when nobody is there."""
@@ -61,14 +62,26 @@ class Outbox:
         """Write as `write` does, but not before `send_answers`."""
         if self._watch is not None:
             self._show(self._watch, client, packet, note)
-        self._answers.append((client, packet))
+        if client is not self._answered:
+            self.send_answers()
+            self._answered = client
+        self._answers.append(packet)
 
     def send_answers(self) -> None:
-        """Write the answers that wait for it."""
-        if self._answers:
-            answers, self._answers = self._answers, []
-            for client, packet in answers:
-                self._send(client, packet)
+        """Write the answers that wait for it; they are all for one client."""
+        client, answers = self._answered, iter(self._answers)
+        self._answered, self._answers = None, []
+        if client is None or client.gone:
+            return
+        if not client.waiting:
+            send = client.socket.send
+            try:
+                for packet in answers:
+                    send(packet)
+            except OSError:
+                self._send(client, packet)  # which says what is wrong
+        for packet in answers:
+            self._send(client, packet)
 
     @staticmethod
     def _show(watch: Watch, client: Client, packet: bytes, note: str) -> None:

@@ -105,10 +105,11 @@ class Traffic:
         packets: list[bytes] = []
         take = client.socket.recv
         try:
-            for _ in range(BATCH):
-                if client.is_known or self._users is None:
+            if client.is_known or self._users is None:
+                for _ in range(BATCH):
                     packets.append(take(PACKET_SIZE + 1))
-                else:
+            else:
+                for _ in range(BATCH):
                     packets += self._first_packet(client)
         except BlockingIOError:
             pass
@@ -118,10 +119,10 @@ class Traffic:
         return packets
 
     def _first_packet(self, client: Client) -> list[bytes]:
-        """Take a packet of a program whose user is not known yet; nothing in place of another user's.
+        """Take a packet of a program whose user was not known before; nothing in place of another user's.
 
-        Once is enough: the kernel lets nobody else send to a socket that is connected. To ask it each time would cost a
-        tenth of all that this server does.
+        One batch is enough: the kernel lets nobody else send to a socket that is connected. To ask it each time would
+        cost a tenth of all that this server does.
         """
         raw, user, _ = receive(client.socket, PACKET_SIZE + 1)
         client.is_known = self._users is None or user in self._users
