@@ -139,7 +139,17 @@ def test_a_command_that_fails_leaves_the_old_file(there: There, journal: Journal
         assert not caught.value.is_replaced
         assert str(caught.value).startswith(f"sm2: {file}: cannot be replaced: ")
         assert str(caught.value).endswith("it is unchanged")
-    assert (file.read_bytes(), names(file.parent)) == (OLD, [file.name])
+        assert (file.read_bytes(), names(file.parent)) == (OLD, [file.name])
+
+
+def test_a_signal_at_the_end_leaves_nothing_beside(there: There, file: Path) -> None:
+    at_its_end = "\nclear() {"
+    assert there.plain.count(at_its_end) == 1
+    there.plain = there.plain.replace(at_its_end, f"{at_its_end} kill -s TERM $$\n")
+    with there.machine() as host:
+        host.writer.ask("begin", "0" * 16, path=file)
+        assert len(names(file.parent)) == 2
+    assert names(file.parent) == [file.name]
 
 
 def test_a_folder_that_is_not_synced_is_told(there: There, journal: Journal, file: Path) -> None:

@@ -45,7 +45,9 @@ begin() { # an empty file beside, which nobody else may read
 }
 
 fill() { # DATA: more bytes of it
-    printf %s "$1" | base64 -d >>"$part"
+    printf %s "$1" | base64 -d >>"$part" && return
+    clear
+    return "$FAILED"
 }
 
 mode() { # PATH
@@ -108,6 +110,11 @@ put() { # PATH SUM MARKS OLD MODE: both at once
 
 clear() { # what is beside and is not to take any place
     [ -z "$part" ] || rm -f -- "$part"
+}
+
+ended() { # the program ends: a signal does not stop it before nothing is left beside
+    trap '' INT TERM
+    clear
 }
 
 or_clear() { # COMMAND...: nothing is left beside

@@ -1,8 +1,8 @@
 # --- the conversation -------------------------------------------------------------------------------------------------
 
 part= guard= token= data=
-trap clear EXIT
-trap 'exit 1' INT TERM
+trap ended EXIT
+trap 'ended; exit 1' INT TERM
 echo ibkeys-host-writer-1
 while IFS= read -r line; do
     question=${line%% *} rest=${line#* }
