@@ -31,7 +31,6 @@ _SET: Final = int(Method.SET)
 _TRAP_REPRESS: Final = int(Method.TRAP_REPRESS)
 _APPLIED: Final = frozenset({int(MadStatus.OK), int(MadStatus.INVALID_FIELD)})
 """The status of a Set that changed something: of several fields one may be invalid."""
-_R: Final = at.RESPONSE
 _NEW: Final = tuple.__new__
 """Makes a `Delivery` in half the time that its own constructor takes."""
 _FIRST_HOP: Final = at.INITIAL_PATH.start + 1
@@ -79,7 +78,7 @@ class MadCarrier:
         if arrived is None:
             return Drop.NO_ROUTE
         node, ingress = arrived
-        if mad[at.METHOD] & _R:
+        if mad[at.METHOD] & at.RESPONSE:
             return self._hand_over(mad, node, ingress, origin.lid)
         slid = node.arrival_port(ingress).lid
         answer = self.ask(mad, node, ingress, origin.lid)
@@ -106,7 +105,7 @@ class MadCarrier:
         of = KEY_CLASS_OF.get(mgmt_class)
         if of is not None:
             is_for_agent = class_keys.is_answered(end, of, self.class_rules[mgmt_class])
-        if not is_for_agent or method & _R or method == Method.TRAP_REPRESS:
+        if not is_for_agent or method & at.RESPONSE or method == Method.TRAP_REPRESS:
             return self._hand_over(mad, node, end.number, origin.lid)
         if node.silent:
             return Drop.SILENT
@@ -129,9 +128,9 @@ class MadCarrier:
         method, d, hop_pointer, hops, dr_slid, dr_dlid = _DIRECTED_HEAD.unpack_from(mad)
         if hops > MAX_HOPS:
             return Drop.MALFORMED
-        if d & _R:
+        if d & at.RESPONSE:
             return self._directed_response(mad, origin, dlid)
-        if hop_pointer or method & _R:
+        if hop_pointer or method & at.RESPONSE:
             return Drop.MALFORMED
         node, ingress = origin.node, origin.number
         if dr_slid != PERMISSIVE_LID:  # a LID-routed part comes first and ends at a switch
@@ -160,7 +159,7 @@ class MadCarrier:
         hops = mad[at.HOP_COUNT]
         entries = mad[at.RETURN_PATH][1 : hops + 1]
         walked = self._routes.walk(origin.node, origin.number, bytes(reversed(entries)))
-        if walked is None or not mad[at.METHOD] & _R:
+        if walked is None or not mad[at.METHOD] & at.RESPONSE:
             return Drop.NO_ROUTE
         arriving = mad[: at.HOP_POINTER] + b"\0" + mad[at.HOP_COUNT :]
         return self._hand_over(arriving, walked[0], walked[1], PERMISSIVE_LID)

@@ -141,6 +141,7 @@ class Repeats:
         self._sequence = 0
 
     def __len__(self) -> int:
+        """How many traps wait for a TrapRepress now."""
         return len(self._waiting)
 
     def add(self, port: Port, number: int, mad: bytes, now: float) -> None:

@@ -122,13 +122,15 @@ def _write_words(policy: Policy, problems: Sequence[Problem]) -> None:
     if not policy.accepted:
         write(clean(f"{policy.path}: {counts}; {policy.verdict}"))
         return
-    listed = counted(len(policy.partitions), "partition")
+    partitions = counted(len(policy.partitions), "partition")
     if _is_unchecked(problems):
         write(
-            clean(f"{policy.path}: not fully checked, because NVIDIA's OpenSM may know some of its keywords: {listed}")
+            clean(
+                f"{policy.path}: not fully checked, because NVIDIA's OpenSM may know some of its keywords: {partitions}"
+            )
         )
     else:
-        write(clean(f"{policy.path}: OpenSM accepts it: {listed}"))
+        write(clean(f"{policy.path}: OpenSM accepts it: {partitions}"))
     write(counts or "no remarks")
     write("")
     for line in in_words(policy):

@@ -59,7 +59,7 @@ class Outbox:
         return self._send(client, packet)
 
     def answer(self, client: Client, packet: bytes, note: str = "") -> None:
-        """Write as `write` does, but not before `send_answers`."""
+        """Write as `write` does, but later: at `send_answers`, or when there is an answer for another client."""
         if self._watch is not None:
             self._show(self._watch, client, packet, note)
         if client is not self._answered:
