@@ -86,7 +86,7 @@ def test_it_says_what_it_may_cost_then_what_it_did_then_how_to_start(lab: Lab) -
     result = lab.repair("--yes")
     assert (result.code, result.err) == (0, "")
     lines = result.out.splitlines()
-    assert lines[0].startswith(f"{lab.count} ports are queried, local port first, ")
+    assert lines[0].startswith(f"{lab.count} ports to query, local port first, ")
     assert lines[1] == f"  {lab.count} ports: current, pending"
     assert f"adds at most {2 * lab.count} M_Key violations" in lines[3]
     assert lines[5] == f"  it opens after at most {LEASE} s (leases in key store and opensm.conf: {LEASE} s)"

@@ -138,15 +138,15 @@ def _in_words(outlook: Outlook, wanted: RecoveryOptions) -> Iterator[str]:
         yield "no key is missing: every port that answers shows a known key, or has none"
         return
     if outlook.shown:
-        yield f"{counted(outlook.shown, 'port')} show an unknown key: it is read and stored"
+        yield f"{counted(outlook.shown, 'port')} with an unknown key that can be read: it is stored"
     if outlook.hidden:
-        never = f"; {outlook.never} of them never open, because their lease is 0" if outlook.never else ""
+        never = f"; those with lease 0 never open: {outlook.never}" if outlook.never else ""
         yield (
-            f"{counted(outlook.hidden, 'port')} at level 1 hide their key: their leases are started, then the command "
+            f"{counted(outlook.hidden, 'port')} at level 1 with a hidden key: the command starts each lease and "
             f"waits{never}"
         )
     if outlook.silent:
-        yield f"{counted(outlook.silent, 'port')} do not answer: their leases are started, then the command waits"
+        yield f"{counted(outlook.silent, 'port')} without an answer: the command starts each lease and waits"
         known = "the links behind them are known: all leases run at the same time, in about the time of one"
         unknown = (
             "the links behind protected switches are not known: each lease opens two levels of switches, with at most "
@@ -241,7 +241,7 @@ def _finish(recovery: Recovery, results: list[RecoveryResult], format: str) -> i
         raise KeyboardInterrupt(f"while waiting for leases; keys that were found are in the key store; {_AGAIN}")
     is_cut = _say_limits(recovery)
     if summary.failed:
-        exits.warn(f"{counted(summary.failed, 'port')} were not recovered; they are listed above", "error")
+        exits.warn(f"{counted(summary.failed, 'port')} not recovered, listed above", "error")
     elif is_cut:
         exits.warn("the subnet was not fully read: a limit was reached", "error")
     return exits.NOT_COMPLETED if summary.failed or is_cut else exits.DONE

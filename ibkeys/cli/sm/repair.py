@@ -128,7 +128,7 @@ def _confs(where: Where, named: Path | None) -> list[tuple[Path, OpensmConfig | 
 
 def _in_words(outlook: RepairOutlook) -> Iterator[str]:
     yield (
-        f"{counted(outlook.ports, 'port')} are queried, local port first, each once with each of its keys, until it "
+        f"{counted(outlook.ports, 'port')} to query, local port first, each once with each of its keys, until it "
         "answers:"
     )
     for keys, count in outlook.orders.items():
@@ -146,7 +146,7 @@ def _in_words(outlook: RepairOutlook) -> Iterator[str]:
         leases = ", ".join(map(str, outlook.leases))
         yield f"  it opens after at most {outlook.leases[-1]} s (leases in key store and opensm.conf: {leases} s)"
     if outlook.never:
-        yield f"  {counted(outlook.never, 'port')} were given lease 0, and never open"
+        yield f"  {counted(outlook.never, 'port')} with lease 0: never"
     if outlook.unknown_leases:
         yield (
             f"  the key store does not know the lease of {counted(outlook.unknown_leases, 'port')} (the longest "
