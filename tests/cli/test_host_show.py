@@ -19,6 +19,7 @@ import pytest
 import ibkeys
 from ibkeys.errors import AccessDenied, PortDown, TransportError
 from ibkeys.host.kernel import sysfs
+from ibkeys.host.kernel.programs import PROGRAMS
 from tests.cli.conftest import TWO_SWITCH, on_terminal, run
 from tests.host.kernel import trees
 from tests.host.kernel.trees import Tree
@@ -52,7 +53,8 @@ def test_a_port_with_its_table_and_who_takes_which_entry(tree: Tree) -> None:
         "  InfiniBand, ACTIVE; no virtual function (its CapabilityMask lacks IsSMdisabled: it may send SMPs)\n"
         "  2 of 128 P_Key entries in use\n"
         "Index  P_Key   Partition  Membership  Taken by\n"
-        "    0  0xffff  0x7fff     full        NCCL, UCX (Open MPI 5), Open MPI to 4, MVAPICH2, ib1\n"
+        "    0  0xffff  0x7fff     full        NCCL, UCX (Open MPI 5), Open MPI to 4, MVAPICH2, GASNet (ibv), NVSHMEM, "
+        "Mooncake, ib1\n"
         "    1  0x8010  0x0010     full        storage\n"
         "  PortXmitConstraintErrors 0, PortRcvConstraintErrors 0\n"
         "\n"
@@ -67,15 +69,43 @@ def test_a_port_with_its_table_and_who_takes_which_entry(tree: Tree) -> None:
         "  UCX (Open MPI 5): UCX_IB_PKEY=0x7fff\n"
         "  Open MPI to 4: OMPI_MCA_btl_openib_pkey=0x7fff\n"
         "  MVAPICH2: MV2_DEFAULT_PKEY=0x7fff\n"
+        "  GASNet (ibv): GASNET_IBV_PKEY=0x7fff\n"
+        "  NVSHMEM: NVSHMEM_IB_PKEY_INDEX=0\n"
+        "  Mooncake: MC_PKEY_INDEX=0\n"
     )
 
 
 def test_lines_for_a_job_script_set_what_a_shell_then_has(tree: Tree) -> None:
     result = run("host-show", "--sysfs", tree.root, "--partition", "0x8010", "-f", "env")
     assert (result.code, result.err) == (0, "")
-    shell = f"{result.out}\necho $NCCL_IB_PKEY $UCX_IB_PKEY $OMPI_MCA_btl_openib_pkey $MV2_DEFAULT_PKEY"
+    names = [each.variable for each in PROGRAMS]
+    shell = "\n".join([result.out, *(f"echo ${name}" for name in names)])
     done = subprocess.run(["sh", "-eu", "-c", shell], capture_output=True, text=True, check=True)
-    assert done.stdout == "1 0x0010 0x0010 0x0010\n"
+    assert done.stdout.split() == ["1", "0x0010", "0x0010", "0x0010", "0x0010", "1", "1"]
+    assert (
+        "# NVSHMEM: the index, for 0x8010 at index 1; versions before 3.7.0 take index 0, whatever is set\n"
+        in result.out
+    )
+
+
+def test_a_limited_client_has_what_each_program_takes(tmp_path: Path) -> None:
+    tree = Tree(tmp_path / "sys")
+    tree.port(tree.device("mlx5_0"), (0x7FFF, 0x0010))
+    for words in ((), ("--partition", "0x8010")):
+        result = run("host-show", "--sysfs", tree.root, *words, "-f", "env")
+        assert (result.code, result.err) == (0, "")
+        assert " is not set" not in result.out
+    text = run("host-show", "--sysfs", tree.root, "--partition", "0x10")
+    assert text.code == 0
+    assert "UCX_IB_PKEY=0x0010 (a limited member: it reaches full members only)\n" in text.out
+
+
+def test_partition_1_is_no_fault_of_the_host(tmp_path: Path) -> None:
+    tree = Tree(tmp_path / "sys")
+    tree.port(tree.device("mlx5_0"), (0xFFFF, 0x8001))
+    result = run("host-show", "--sysfs", tree.root, "--partition", "0x1", "-f", "env")
+    assert result.code == 0
+    assert "# GASNet (ibv): no value of GASNET_IBV_PKEY names partition 0x0001: they start at 2\n" in result.out
 
 
 def test_where_none_fits_nothing_is_exported_and_it_says_why(tree: Tree) -> None:
@@ -145,6 +175,9 @@ def test_the_documents_have_what_the_table_has(tree: Tree) -> None:
         "UCX_IB_PKEY": ("value", "0x0010"),
         "OMPI_MCA_btl_openib_pkey": ("value", "0x0010"),
         "MV2_DEFAULT_PKEY": ("value", "0x0010"),
+        "GASNET_IBV_PKEY": ("value", "0x0010"),
+        "NVSHMEM_IB_PKEY_INDEX": ("index", "1"),
+        "MC_PKEY_INDEX": ("index", "1"),
     }
     rows = list(csv.DictReader(io.StringIO(run("host-show", "--sysfs", tree.root, "-f", "csv").out)))
     assert [(row["device"], row["index"], row["pkey"]) for row in rows] == [

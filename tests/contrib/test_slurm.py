@@ -63,6 +63,9 @@ def test_a_task_gets_the_p_key_of_its_account_or_slurm_partition(script: Script,
         "UCX_IB_PKEY": "0x0010",
         "OMPI_MCA_btl_openib_pkey": "0x0010",
         "MV2_DEFAULT_PKEY": "0x0010",
+        "GASNET_IBV_PKEY": "0x0010",
+        "NVSHMEM_IB_PKEY_INDEX": "1",
+        "MC_PKEY_INDEX": "1",
     }
 
 
@@ -89,6 +92,16 @@ def test_a_task_is_not_started_in_another_partition(script: Script) -> None:
 def test_a_node_with_its_p_keys_is_healthy(script: Script) -> None:
     done = script("ibkeys-health-check", "0xffff", "0x8010")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_limited_client_is_healthy_and_gets_its_p_key(script: Script, tmp_path: Path) -> None:
+    tree = trees.Tree(tmp_path / "limited")
+    tree.port(tree.device("mlx5_0"), (0x7FFF, 0x0010))
+    limited = {"IBKEYS_SYSFS": str(tree.root)}
+    done = script("ibkeys-health-check", "0x7fff", "0x8010", **limited)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    task = script("ibkeys-task-prolog", SLURM_JOB_ACCOUNT="physics", **limited)
+    assert (task.returncode, exported(task.stdout)["UCX_IB_PKEY"]) == (0, "0x0010")
 
 
 def test_a_node_without_one_is_drained_with_the_reason(script: Script, tmp_path: Path) -> None:

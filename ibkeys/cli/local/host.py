@@ -49,9 +49,10 @@ LISTED: Final = 10
 def host_show(local: LocalPorts, partition: str | None, sysfs: str | None, folding: Folding, format: str) -> int:
     """Show this host's keys as the kernel reports them, without root.
 
-    Shows each port's P_Keys by index, and which of them NCCL, UCX, Open MPI and MVAPICH2 use. Also shows each IPoIB
-    interface and its P_Key, counters, virtual functions, and whether SELinux restricts access. Reads sysfs and
-    netlink: no MAD is sent. With --partition or -f env, the exit status is 1 if a program finds no P_Key for the job.
+    Shows each port's P_Keys by index, and which of them NCCL, UCX, Open MPI, MVAPICH2, GASNet, NVSHMEM and Mooncake
+    use. Also shows each IPoIB interface and its P_Key, counters, virtual functions, and whether SELinux restricts
+    access. Reads sysfs and netlink: no MAD is sent. With --partition or -f env, the exit status is 1 if a program finds
+    no P_Key for the job.
     """
     from ibkeys.host.kernel.ports import chosen_ports, job_ports
     from ibkeys.host.kernel.programs import settings
@@ -75,7 +76,8 @@ def host_show(local: LocalPorts, partition: str | None, sysfs: str | None, foldi
     if _say_unread(view, format):
         return exits.NOT_COMPLETED
     asked = format == "env" or base is not None
-    return exits.SAYS_NO if asked and any(each.value is None for each in found) else exits.DONE
+    lacking = any(each.value is None and each.program.can_be_told(base) for each in found)
+    return exits.SAYS_NO if asked and lacking else exits.DONE
 
 
 def _require_port(view: HostView, ports: Sequence[KernelPort], local: LocalPorts) -> None:

@@ -23,7 +23,8 @@ def write_lines(settings: Sequence[Setting], ports: Sequence[KernelPort], partit
     for setting in settings:
         name, variable = setting.program.name, setting.program.variable
         if setting.value is None:
-            write_exact(_comment(f"{name}: {variable} is not set: {setting.reason}"))
+            unset = f"{variable} is not set: " if setting.program.can_be_told(partition) else ""
+            write_exact(_comment(f"{name}: {unset}{setting.reason}"))
             continue
         write_exact(_comment(f"{name}: {_taken(setting)}"))
         write_exact(f"export {variable}={setting.value}")
@@ -31,7 +32,8 @@ def write_lines(settings: Sequence[Setting], ports: Sequence[KernelPort], partit
 
 def _taken(setting: Setting) -> str:
     found = dict.fromkeys(f"{choice.p_key} at index {choice.index}" for _, choice in setting.choices)
-    return f"the {setting.program.takes}, for {' and '.join(found)}"
+    older = f"; {setting.older}" if setting.older is not None else ""
+    return f"the {setting.program.takes}, for {' and '.join(found)}{older}"
 
 
 def _comment(text: str) -> str:

@@ -174,7 +174,9 @@ def _write_settings(settings: Sequence[Setting], partition: int | None) -> None:
     write(f"For {job} (-f env prints it for a job script):")
     for setting in settings:
         limited = " (a limited member: it reaches full members only)" if setting.is_limited else ""
-        what = f"{setting.program.variable}={setting.value}{limited}" if setting.value is not None else setting.reason
+        older = f" ({setting.older})" if setting.older is not None else ""
+        value = f"{setting.program.variable}={setting.value}{limited}{older}"
+        what = value if setting.value is not None else setting.reason
         write(clean(f"{_INDENT}{setting.program.name}: {what}"), hang=len(_INDENT) * 2)
 
 

@@ -1,7 +1,9 @@
 """Which entry of a P_Key table each program takes for a job, by its default and by the variable that sets it. Pure.
 
-Source: facts/host.md 6, and the sources of UCX (uct_ib_iface_init_pkey: full members only, whatever the value is),
-Open MPI (btl_openib_component.c: 15 bits, 0 means index 0) and MVAPICH2 (ibv_param.c: PKEY_MASK).
+Source: the sources of UCX since openucx/ucx#5141 of 2020 (uct_ib_iface_init_pkey: the first full member, else the first
+limited one), Open MPI (btl_openib_component.c: 15 bits, 0 means index 0), MVAPICH2 (ibv_param.c: PKEY_MASK), GASNet
+(gasnetc_probe_ports: the first entry with these 15 bits; get_pkey: not below 2), Mooncake (config.cpp; kvcache-ai/
+Mooncake#1985) and NVSHMEM (its documentation of NVSHMEM_IB_PKEY_INDEX; NVIDIA/nvshmem#82).
 """
 
 from __future__ import annotations
@@ -19,21 +21,31 @@ Takes = Literal["index", "value"]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program that chooses a P_Key by an environment variable. ``full_only``: it takes no entry of a limited member.
-    ``first_full``: its default is the first entry of a full member; else index 0."""
+    """A program that chooses a P_Key by an environment variable. ``prefers_full``: it takes the first entry of a full
+    member, else the first of a limited one, by default of any partition; all others take index 0 by default, and by a
+    value its first entry. ``smallest``: the smallest value that the variable may have. ``index_0_in``: versions that
+    know no variable, and take index 0."""
 
     name: str
     variable: str
     takes: Takes
-    full_only: bool = False
-    first_full: bool = False
+    prefers_full: bool = False
+    smallest: int = 1
+    index_0_in: str | None = None
+
+    def can_be_told(self, partition: int | None) -> bool:
+        """Whether the variable can name a partition (15 bits; None: what the program takes by default)."""
+        return partition is None or self.takes == "index" or partition >= self.smallest
 
 
 PROGRAMS: Final = (
     Program("NCCL", "NCCL_IB_PKEY", "index"),
-    Program("UCX (Open MPI 5)", "UCX_IB_PKEY", "value", full_only=True, first_full=True),
+    Program("UCX (Open MPI 5)", "UCX_IB_PKEY", "value", prefers_full=True),
     Program("Open MPI to 4", "OMPI_MCA_btl_openib_pkey", "value"),
     Program("MVAPICH2", "MV2_DEFAULT_PKEY", "value"),
+    Program("GASNet (ibv)", "GASNET_IBV_PKEY", "value", smallest=2),
+    Program("NVSHMEM", "NVSHMEM_IB_PKEY_INDEX", "index", index_0_in="versions before 3.7.0"),
+    Program("Mooncake", "MC_PKEY_INDEX", "index", index_0_in="versions up to 0.3.10.post2"),
 )
 
 
@@ -62,11 +74,14 @@ def choose(table: Table | None, partition: int | None = None) -> list[Choice]:
 
 
 def _choice(program: Program, table: Table | None, partition: int | None) -> Choice:
+    if not program.can_be_told(partition):
+        why = f"no value of {program.variable} names partition 0x{partition:04x}: they start at {program.smallest}"
+        return Choice(program, None, None, why)
     if table is None:
         return Choice(program, None, None, "the P_Key table could not be read", is_known=False)
-    if partition is not None:
-        return _of_partition(program, table, partition)
-    return _first_full(program, table) if program.first_full else _at_index_0(program, table)
+    if partition is None and not program.prefers_full:
+        return _at_index_0(program, table)
+    return _searched(program, table, partition)
 
 
 def _at_index_0(program: Program, table: Table) -> Choice:
@@ -78,32 +93,26 @@ def _at_index_0(program: Program, table: Table) -> Choice:
     return Choice(program, 0, table[0])
 
 
-def _first_full(program: Program, table: Table) -> Choice:
-    for index, key in enumerate(table):
-        if key is None:
-            return Choice(program, None, None, f"index {index} could not be read", is_known=False)
-        if key.is_valid and key.is_full:
-            return Choice(program, index, key)
-    limited = any(key is not None and key.is_valid for key in table)
-    why = "the port is only a limited member" if limited else "the P_Key table is empty"
-    return Choice(program, None, None, f"it takes full members only by default, and {why}")
-
-
-def _of_partition(program: Program, table: Table, partition: int) -> Choice:
-    """A program that is given a value takes the first entry of the partition; one that is given an index takes any, so
-    the full member where there are both."""
-    held = [(index, key) for index, key in enumerate(table) if key is not None and key.partition == partition]
+def _searched(program: Program, table: Table, partition: int | None) -> Choice:
+    """Return the entry of a partition, or of any. A program that is given an index takes any entry, so it is given a
+    full member where there is one."""
+    held = [
+        (index, key)
+        for index, key in enumerate(table)
+        if key is not None and key.is_valid and partition in (None, key.partition)
+    ]
     unread = [index for index, key in enumerate(table) if key is None]
-    full = [(index, key) for index, key in held if key.is_full]
-    candidates = full if program.full_only else (full or held) if program.takes == "index" else held
-    if candidates and not any(index < candidates[0][0] for index in unread):
-        return Choice(program, *candidates[0])
+    prefers_full = program.prefers_full or program.takes == "index"
+    wanted = ([entry for entry in held if entry[1].is_full] if prefers_full else []) or held
+    if wanted:
+        found, key = wanted[0]
+        unread = [index for index in unread if index < found or (program.prefers_full and not key.is_full)]
+        if not unread:
+            return Choice(program, found, key)
     if unread:
         return Choice(program, None, None, f"index {unread[0]} could not be read", is_known=False)
-    if held:
-        why = f"it takes full members only, and the port is a limited member ({held[0][1]} at index {held[0][0]})"
-        return Choice(program, None, None, why)
-    return Choice(program, None, None, f"partition 0x{partition:04x} is not in the P_Key table")
+    none = "the P_Key table is empty" if partition is None else f"partition 0x{partition:04x} is not in the P_Key table"
+    return Choice(program, None, None, none)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +130,13 @@ class Setting:
         """Whether the program works as a limited member on one of the ports."""
         return any(choice.p_key is not None and not choice.p_key.is_full for _, choice in self.choices)
 
+    @property
+    def older(self) -> str | None:
+        """What older versions of the program do instead; None where they do the same."""
+        if self.program.index_0_in is None or self.value in (None, "0"):
+            return None
+        return f"{self.program.index_0_in} take index 0, whatever is set"
+
 
 def settings(ports: Sequence[KernelPort], partition: int | None = None) -> list[Setting]:
     """Return what a job script has to set for a job on all of *ports*, for each program. *partition*: as in `choose`.
@@ -129,14 +145,16 @@ def settings(ports: Sequence[KernelPort], partition: int | None = None) -> list[
     """
     chosen = [(port, choose(port.p_keys, partition)) for port in ports]
     return [
-        _setting(program, tuple((port, choices[place]) for port, choices in chosen))
+        _setting(program, tuple((port, choices[place]) for port, choices in chosen), partition)
         for place, program in enumerate(PROGRAMS)
     ]
 
 
-def _setting(program: Program, choices: tuple[tuple[KernelPort, Choice], ...]) -> Setting:
+def _setting(program: Program, choices: tuple[tuple[KernelPort, Choice], ...], partition: int | None) -> Setting:
     if not choices:
         return Setting(program, None, "no InfiniBand port is active", choices)
+    if not program.can_be_told(partition):
+        return Setting(program, None, choices[0][1].reason, choices)
     missing = [f"{port}: {choice.reason}" for port, choice in choices if choice.value is None]
     if missing:
         return Setting(program, None, "; ".join(missing), choices)

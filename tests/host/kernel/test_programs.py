@@ -16,7 +16,7 @@ from ibkeys.keys.pkey import PKey
 from tests.host.kernel import trees
 from tests.host.kernel.trees import Tree
 
-NCCL, UCX, OMPI, MVAPICH = (program.name for program in PROGRAMS)
+NCCL, UCX, OMPI, MVAPICH, GASNET, NVSHMEM, MOONCAKE = (program.name for program in PROGRAMS)
 
 
 def table(*keys: int | None) -> Table:
@@ -37,6 +37,9 @@ def test_by_default_all_but_ucx_take_index_0() -> None:
         UCX: (2, "0x0010"),
         OMPI: (0, "0x7fff"),
         MVAPICH: (0, "0x7fff"),
+        GASNET: (0, "0x7fff"),
+        NVSHMEM: (0, "0"),
+        MOONCAKE: (0, "0"),
     }
 
 
@@ -47,17 +50,35 @@ def test_an_empty_index_0_leaves_ucx_alone() -> None:
         NCCL,
         OMPI,
         MVAPICH,
+        GASNET,
+        NVSHMEM,
+        MOONCAKE,
     }
 
 
-def test_a_port_that_is_limited_only_has_nothing_for_ucx() -> None:
-    keys = table(0x7FFF, 0x0010)
-    assert taken(keys)[NCCL] == (0, "0")
-    assert reasons(keys)[UCX] == "it takes full members only by default, and the port is only a limited member"
-    assert (
-        reasons(keys, 0x10)[UCX] == "it takes full members only, and the port is a limited member (0x0010 at index 1)"
-    )
-    assert taken(keys, 0x10)[OMPI] == (1, "0x0010")
+def test_ucx_takes_a_limited_entry_where_there_is_no_full_one() -> None:
+    keys = table(0, 0x7FFF, 0x0010)
+    assert taken(keys)[UCX] == (1, "0x7fff")
+    assert taken(keys, 0x10)[UCX] == (2, "0x0010")
+    assert taken(table(0x0010, 0x8020))[UCX] == (1, "0x0020")
+    assert all(choice.value is not None for choice in choose(keys, 0x10))
+
+
+@pytest.mark.parametrize("partition", [None, 0x10])
+@pytest.mark.parametrize("place", [0, 2])
+def test_an_entry_that_was_not_read_may_be_the_full_one_that_ucx_prefers(partition: int | None, place: int) -> None:
+    keys: list[int | None] = [0x0010, 0x0020]
+    keys.insert(place, None)
+    found = next(choice for choice in choose(table(*keys), partition) if choice.program.name == UCX)
+    assert (found.value, found.is_known, found.reason) == (None, False, f"index {place} could not be read")
+    assert taken(table(0x8010, None))[UCX] == (0, "0x0010")
+
+
+def test_gasnet_cannot_be_told_partition_1() -> None:
+    assert taken(table(0x8001), 1)[GASNET] == (None, None)
+    assert reasons(table(0x8001), 1)[GASNET] == "no value of GASNET_IBV_PKEY names partition 0x0001: they start at 2"
+    assert taken(table(0x8001), 1)[UCX] == (0, "0x0001")
+    assert taken(table(0x8002), 2)[GASNET] == (0, "0x0002")
 
 
 def test_with_both_forms_an_index_names_the_full_one_and_a_value_the_first() -> None:
@@ -66,6 +87,9 @@ def test_with_both_forms_an_index_names_the_full_one_and_a_value_the_first() -> 
         UCX: (2, "0x0010"),
         OMPI: (1, "0x0010"),
         MVAPICH: (1, "0x0010"),
+        GASNET: (1, "0x0010"),
+        NVSHMEM: (2, "2"),
+        MOONCAKE: (2, "2"),
     }
 
 
@@ -86,6 +110,7 @@ def test_a_table_without_a_p_key_fits_none(keys: Table) -> None:
 @given(st.lists(st.one_of(st.none(), st.integers(0, 0xFFFF)), max_size=8), st.one_of(st.none(), st.integers(1, 0x7FFF)))
 def test_what_is_taken_is_in_the_table(keys: list[int | None], partition: int | None) -> None:
     found = table(*keys)
+    held = [each for each in found if each is not None and each.is_valid and partition in (None, each.partition)]
     for choice in choose(found, partition):
         assert (choice.value is None) == (choice.reason is not None)
         if choice.index is None:
@@ -95,7 +120,7 @@ def test_what_is_taken_is_in_the_table(keys: list[int | None], partition: int | 
         assert key.is_valid
         assert choice.p_key == key
         assert partition in (None, key.partition)
-        assert key.is_full or not choice.program.full_only
+        assert key.is_full or not choice.program.prefers_full or not any(each and each.is_full for each in held)
 
 
 def test_one_value_has_to_fit_all_ports_of_a_job(tmp_path: Path) -> None:
