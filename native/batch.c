@@ -15,12 +15,16 @@ static int ends_batch(int error)
 	switch (error) {
 	case EAGAIN:
 	case EBADF:
+	case ECONNREFUSED:
+	case ECONNRESET:
 	case EINTR:
 	case EIO:
 	case ENOBUFS:
 	case ENODEV:
 	case ENOMEM:
+	case ENOTCONN:
 	case ENXIO:
+	case EPIPE:
 		return 1;
 	default:
 		return 0;
@@ -74,7 +78,7 @@ int ibkeys_send_batch(int fd, const int32_t *agents, const uint8_t *records, con
 			error = EPROTONOSUPPORT;
 		} else {
 			put_request(record.mad, tids[i], attributes[i], modifiers[i], asked);
-			memset(umad, 0, HEADER_ROOM);
+			memset(umad, 0, sizeof(umad));
 			memcpy(umad_get_mad(umad), record.mad, record.length);
 			umad_set_addr(umad, record.lid, record.qpn, record.sl, record.qkey);
 			umad_set_grh(umad, NULL);
@@ -90,6 +94,8 @@ int ibkeys_send_batch(int fd, const int32_t *agents, const uint8_t *records, con
 				errors[i] = error;
 		}
 	}
+	explicit_bzero(umad, sizeof(umad));
+	explicit_bzero(&record, sizeof(record));
 	return unsent;
 }
 
@@ -121,7 +127,7 @@ static int take_answer(struct ibkeys_answers *answers, const uint8_t *mad)
 
 int ibkeys_recv_batch(int fd, uint8_t *mads, int32_t *rows, struct ibkeys_answers *answers, int max, int timeout_ms)
 {
-	uint64_t umad[(HEADER_ROOM + IBKEYS_MAD_SIZE) / sizeof(uint64_t)] = { 0 };
+	uint64_t umad[(HEADER_ROOM + IBKEYS_MAD_SIZE) / sizeof(uint64_t)];
 	int n, error = 0;
 
 	if (answers)
@@ -129,6 +135,9 @@ int ibkeys_recv_batch(int fd, uint8_t *mads, int32_t *rows, struct ibkeys_answer
 	for (n = 0; n < max; n++) {
 		int length = IBKEYS_MAD_SIZE, result;
 
+		/* what a shorter MAD leaves must not be the end of an earlier one, which may hold a key */
+		memset(umad, 0, sizeof(umad));
+		memset(mads, 0, IBKEYS_MAD_SIZE);
 		errno = 0;
 		/* only the first one waits: select() and epoll do not work on libumad2sim's descriptors */
 		result = umad_recv(fd, umad, &length, n ? 0 : timeout_ms);
@@ -150,6 +159,7 @@ int ibkeys_recv_batch(int fd, uint8_t *mads, int32_t *rows, struct ibkeys_answer
 		rows += IBKEYS_RECV_COLUMNS;
 		mads += IBKEYS_MAD_SIZE;
 	}
+	explicit_bzero(umad, sizeof(umad));
 	/* what came before an error is returned first; the error comes again with the next call */
 	return n ? n : error == EAGAIN ? 0 : -error;
 }

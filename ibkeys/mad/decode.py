@@ -1,4 +1,4 @@
-"""Decoding MADs and attributes: the registry of known attributes, the JSON form, and copies without keys."""
+"""Decoding MADs and attributes: the registry of known attributes, and the JSON form."""
 
 from __future__ import annotations
 
@@ -17,19 +17,16 @@ from ibkeys.mad.attributes import (
 )
 from ibkeys.mad.classes.gmp import KEY_CLASS_OF, KEY_CLASSES, ClassKeyHeader
 from ibkeys.mad.classes.key_info import NeighborRecord
-from ibkeys.mad.classes.shown import fields_of, masked_class_mad
-from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, MgmtClass, describe_status, method_name
+from ibkeys.mad.classes.shown import fields_of
+from ibkeys.mad.const import MAD_SIZE, MgmtClass, describe_status, method_name
 from ibkeys.mad.fields import Layout
 from ibkeys.mad.inform import InformInfo, InformInfoRecord, ReportNotice
 from ibkeys.mad.notice import Notice
 from ibkeys.mad.records import MCMemberRecord, NodeRecord, PathRecord, PKeyTableRecord, PortInfoRecord
 from ibkeys.mad.sa import ACTIVE, RmppType, describe_rmpp_status
-from ibkeys.mad.smp import DATA_OFFSET, HEADER_SIZE, DirectedRouteSmp, LidRoutedSmp, Mad, parse
+from ibkeys.mad.smp import DATA_OFFSET, DirectedRouteSmp, LidRoutedSmp, Mad, parse
 from ibkeys.mad.virtualization import VIRTUAL_ATTRIBUTES
 
-M_KEY_OFFSET: Final = 24
-SA_SM_KEY_OFFSET: Final = 36
-SA_ATTRIBUTE_OFFSET: Final = 44
 SA_DATA_OFFSET: Final = 56
 
 SMP_ATTRIBUTES: Final[dict[int, type[Layout]]] = {
@@ -58,10 +55,6 @@ ATTRIBUTES_BY_NAME: Final[dict[str, type[Layout]]] = {
     str(cls.name): cls  # type: ignore[attr-defined]
     for cls in (*SMP_ATTRIBUTES.values(), *SA_ATTRIBUTES.values(), *CLASS_ATTRIBUTES.values())
 }
-
-# First byte and size of the key in a record (IBA 15.2.5). PortInfoRecord and SMInfoRecord carry the attribute behind a
-# 4-byte record identifier; the ServiceKey of a ServiceRecord is a secret of the same kind.
-_SA_RECORD_KEYS: Final = {0x0012: (4, 8), 0x0018: (12, 8), 0x0031: (32, 16)}
 
 _SMP_NAMES: Final = {
     0x0001: "ClassPortInfo",
@@ -225,61 +218,6 @@ def _data_offset(mgmt_class: int) -> int:
 
 def _is_short_sa_mad(raw: bytes) -> bool:
     return SA_DATA_OFFSET <= len(raw) < MAD_SIZE and raw[:3] == bytes((1, MgmtClass.SUBN_ADM, 2))
-
-
-def masked(raw: bytes) -> bytes:
-    """Return a copy of a MAD with every key zeroed: M_Key, SM_Key, the key of a class, those inside the attribute, and
-    those of traps.
-
-    Total: *raw* may be shorter than a MAD (the kernel's 24-byte timeout, a short answer of the SA) or longer (what the
-    kernel put together from the segments of an RMPP answer), and of any version.
-    """
-    buffer = bytearray(raw)
-    if len(buffer) < HEADER_SIZE:
-        return raw
-    if buffer[1] in SMP_CLASSES:
-        _zero(buffer, M_KEY_OFFSET, 8)
-        layout = SMP_ATTRIBUTES.get(int.from_bytes(buffer[16:18]))
-        _mask_layout(buffer, layout, DATA_OFFSET)
-    elif buffer[1] == MgmtClass.SUBN_ADM:
-        _zero(buffer, SA_SM_KEY_OFFSET, 8)
-        attribute_id = int.from_bytes(buffer[16:18])
-        if len(buffer) <= SA_DATA_OFFSET:
-            pass  # headers only
-        elif attribute_id in _SA_RECORD_KEYS:
-            _mask_records(buffer, *_SA_RECORD_KEYS[attribute_id])
-        else:
-            _mask_layout(buffer, SA_ATTRIBUTES.get(attribute_id), SA_DATA_OFFSET)
-    elif buffer[1] in KEY_CLASS_OF:
-        return masked_class_mad(bytes(buffer), KEY_CLASS_OF[buffer[1]])
-    return bytes(buffer)
-
-
-def _zero(buffer: bytearray, start: int, size: int) -> None:
-    """Zero *size* bytes from *start* on, as far as the buffer reaches; *start* may lie before it."""
-    first, stop = max(start, 0), min(start + size, len(buffer))
-    if first < stop:
-        buffer[first:stop] = bytes(stop - first)
-
-
-def _mask_layout(buffer: bytearray, layout: type[Layout] | None, offset: int) -> None:
-    if layout is not None:
-        payload = bytes(buffer[offset : offset + layout.size])
-        masked_payload = layout(payload.ljust(layout.size, b"\0")).masked().raw
-        buffer[offset : offset + layout.size] = masked_payload[: len(payload)]
-
-
-def _mask_records(buffer: bytearray, key_offset: int, key_size: int) -> None:
-    """Zero the key in every record of an SA answer, also where a single RMPP segment begins inside a record."""
-    stride = 8 * int.from_bytes(buffer[SA_ATTRIBUTE_OFFSET : SA_ATTRIBUTE_OFFSET + 2])
-    segment = int.from_bytes(buffer[28:32]) if buffer[26] & 1 else 1
-    before = (segment - 1) * (MAD_SIZE - SA_DATA_OFFSET) if segment > 1 and len(buffer) <= MAD_SIZE else 0
-    if stride < key_offset + key_size:  # 0 in requests and in answers of one record
-        stride = len(buffer)
-    for record in range(SA_DATA_OFFSET - before % stride, len(buffer), stride):
-        # A key that began in the segment before must not reach back into this one's header.
-        start = max(record + key_offset, SA_DATA_OFFSET)
-        _zero(buffer, start, record + key_offset + key_size - start)
 
 
 def summary(raw: bytes) -> str:

@@ -15,7 +15,7 @@ from typing import BinaryIO, Final
 
 from ibkeys import files
 from ibkeys.errors import StoreError
-from ibkeys.mad.decode import masked
+from ibkeys.mad.masking import masked
 from ibkeys.umad.port import Incoming, Outgoing
 
 LINKTYPE_ERF: Final = 197
@@ -40,8 +40,8 @@ class PcapFile:
     """An observer of a `Tap` that writes every whole MAD to *path*, a new file of mode 0600 in place of an older
     one. An inherited descriptor, such as /dev/stdout, is written to as it is.
 
-    M_Keys, SM_Keys and the key of trap 256 are zeroed unless *show_keys*. Raises StoreError when the file cannot be
-    written. *local_lid*: the own LID, for the made-up headers.
+    Unless *show_keys*, only known fields that are not keys are kept (`masked`). *local_lid*: the own LID, for the
+    made-up headers. Raises StoreError when the file cannot be written.
     """
 
     def __init__(

@@ -10,7 +10,8 @@ from typing import Protocol
 from ibkeys.errors import MalformedMad, StoreError
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import Method
-from ibkeys.mad.decode import attribute_of, masked, summary
+from ibkeys.mad.decode import attribute_of, summary
+from ibkeys.mad.masking import masked
 from ibkeys.mad.smp import parse
 from ibkeys.umad.around import PortAround
 from ibkeys.umad.port import ETIMEDOUT, PERMISSIVE_LID, Incoming, Outgoing, SendFailure, UmadPort

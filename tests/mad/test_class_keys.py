@@ -17,8 +17,9 @@ from ibkeys.mad.classes.gmp import KEY_CLASS_OF, KEY_CLASSES, ClassKeyHeader, Ke
 from ibkeys.mad.classes.key_info import KeyInfo, KeySettings, NeighborsInfo
 from ibkeys.mad.classes.notices import details_of, trap_number
 from ibkeys.mad.const import Method
-from ibkeys.mad.decode import CLASS_ATTRIBUTES, attribute_of, decode, masked, summary
+from ibkeys.mad.decode import CLASS_ATTRIBUTES, attribute_of, decode, summary
 from ibkeys.mad.fields import Layout
+from ibkeys.mad.masking import masked
 from ibkeys.mad.notice import Notice, ReportedKeyDetails
 from ibkeys.mad.smp import parse
 from tests.corpus import files, load, number

@@ -10,8 +10,9 @@ from hypothesis.strategies import binary, data, integers, sampled_from
 
 from ibkeys.errors import EncodeError
 from ibkeys.mad.const import Method, TrapNumber
-from ibkeys.mad.decode import SA_DATA_OFFSET, decode, masked
+from ibkeys.mad.decode import SA_DATA_OFFSET, decode
 from ibkeys.mad.inform import ALL_TRAPS, InformInfo, InformInfoRecord, ReportNotice, inform_info
+from ibkeys.mad.masking import masked
 from ibkeys.mad.notice import BadMKeyDetails, GidDetails, Notice
 from ibkeys.mad.sa import build_sa
 from tests.corpus import DATA, load, number

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from ibkeys.errors import EncodeError
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.const import Method
-from ibkeys.mad.decode import attribute_of, masked, summary
+from ibkeys.mad.decode import attribute_of, summary
+from ibkeys.mad.masking import masked
 from ibkeys.mad.records import MCMemberRecord, NodeRecord, PKeyTableRecord, PortInfoRecord, SaRecord, query_of
 from ibkeys.mad.sa import ACTIVE, RmppType, SaHeader, build_sa, split_segments, with_rmpp
 from ibkeys.mad.smp import parse

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from ibkeys.errors import EncodeError, MalformedMad, UsageError
 from ibkeys.mad.attributes import ClassPortInfo, NodeInfo, PortInfo
 from ibkeys.mad.const import METHOD_NAMES, AttributeID, Method, MgmtClass, describe_status, method_name
-from ibkeys.mad.decode import attribute_name, attribute_of, decode, masked, summary
+from ibkeys.mad.decode import attribute_name, attribute_of, decode, summary
+from ibkeys.mad.masking import masked
 from ibkeys.mad.notice import Notice
 from ibkeys.mad.smp import DirectedRouteSmp, LidRoutedSmp, Mad, MadHeader, build_smp, parse
 

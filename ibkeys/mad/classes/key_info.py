@@ -160,7 +160,3 @@ class NeighborsInfo(ClassAttribute):
     def to_json(self, show_keys: bool = False) -> dict[str, Any]:
         """Return the records under ``neighbors``."""
         return {"neighbors": [record.to_json(show_keys) for record in self.neighbors]}
-
-    def masked(self) -> NeighborsInfo:
-        """Return a copy without the keys of the neighbors."""
-        return NeighborsInfo(b"".join(record.masked().raw for record in self.neighbors))

@@ -13,6 +13,7 @@ from ibkeys.mad.classes.gmp import KEY_CLASS_OF
 from ibkeys.mad.classes.notices import details_of, trap_number
 from ibkeys.mad.const import MAD_SIZE, MgmtClass
 from ibkeys.mad.inform import ReportNotice
+from ibkeys.mad.masking import masked
 from ibkeys.mad.notice import Notice
 from ibkeys.mad.sa import SA_DATA_SIZE, RmppType, with_rmpp
 from ibkeys.watch.log_events import event_of_log
@@ -33,9 +34,9 @@ _NOW = datetime(2026, 11, 23, 4, 0, tzinfo=UTC)
 
 def _mad(data: bytes) -> None:
     """Decode a MAD of any class, with and without keys, mask it, name it."""
-    without = decoding.masked(data)
+    without = masked(data)
     assert len(without) == len(data)
-    assert decoding.masked(without) == without
+    assert masked(without) == without
     assert "\n" not in decoding.summary(data)
     decoding.decode(without)
     for show_keys in (False, True):

@@ -1,0 +1,191 @@
+"""A MAD without keys, for logs and captures: what a table describes is kept, every other bit is zero.
+
+Devices and C libraries do not clear what they do not use: the end of a path, of a table, of a text. What stands there
+may be any memory, a key too. So nothing is kept because it does not look like a key.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.mad import performance
+from ibkeys.mad.attributes import ClassPortInfo, LinearForwardingTable, PortInfo, SpeedsAboveNdr
+from ibkeys.mad.classes.gmp import KEY_CLASS_OF
+from ibkeys.mad.classes.key_info import NeighborRecord, NeighborsInfo
+from ibkeys.mad.classes.notices import details_of
+from ibkeys.mad.const import MAD_SIZE, MAX_HOPS, SMP_CLASSES, Method, MgmtClass
+from ibkeys.mad.decode import SA_ATTRIBUTES, SA_DATA_OFFSET, SMP_ATTRIBUTES
+from ibkeys.mad.fields import Layout, TextRow
+from ibkeys.mad.inform import ReportNotice
+from ibkeys.mad.notice import BadMKeyDetails, Notice
+from ibkeys.mad.records import LinkRecord, MCMemberRecord, PathRecord, PortInfoRecord
+from ibkeys.mad.sa import ACTIVE, LAST, RMPP_OVERHEAD, RmppType, SaHeader
+from ibkeys.mad.smp import DATA_OFFSET, HEADER_SIZE, CommonHeader, DirectedRouteSmp, LidRoutedSmp
+
+_SMP: Final[dict[int, type[Layout]]] = {**SMP_ATTRIBUTES, LinearForwardingTable.attribute_id: LinearForwardingTable}
+_SA: Final[dict[int, type[Layout]]] = {**SA_ATTRIBUTES, LinkRecord.attribute_id: LinkRecord}
+_PERFORMANCE: Final[dict[int, type[Layout]]] = {
+    performance.CLASS_PORT_INFO: ClassPortInfo,
+    performance.PORT_COUNTERS: performance.PortCounters,
+    performance.PORT_COUNTERS_EXTENDED: performance.PortCountersExtended,
+}
+# Bytes that the standard defines, or a newer device, and for which the table has no row.
+_ALSO_DEFINED: Final[dict[type[Layout], tuple[range, ...]]] = {
+    PortInfo: (range(SpeedsAboveNdr.link_speed_ext_active2.byte, SpeedsAboveNdr.link_speed_ext_active2.stop),),
+    PortInfoRecord: (range(60, 61),),  # the same byte
+    PathRecord: (range(8), range(44, 58)),  # IBA 15.2.5.16: ServiceID; RawTraffic to Preference
+    MCMemberRecord: (range(38, 39), range(42, 44)),  # IBA 15.2.5.17: selectors, PacketLifeTime
+}
+_STATUS: Final = range(4, 6)
+_HOPS: Final = range(6, 8)
+_NOTICE_HEAD: Final = 10
+_VENDOR_TRAP_NUMBER: Final = slice(62, 64)
+_GET_TABLE_RESP: Final = 0x92
+
+
+def masked(raw: bytes) -> bytes:
+    """Return a copy of a MAD in which only known fields are left that are not keys; all else is zero.
+
+    Zeroed are the keys (M_Key, SM_Key, the key of a class, those of attributes and of traps), reserved fields, both
+    paths of a directed route beyond its hops, the data of an unknown attribute, and what lies behind a known one.
+
+    Total: *raw* may be shorter than a MAD (the kernel's 24-byte timeout, a short answer of the SA) or longer (what the
+    kernel put together from the segments of an RMPP answer), and of any version.
+    """
+    if len(raw) < HEADER_SIZE:
+        return bytes(len(raw))
+    mgmt_class, attribute_id = raw[1], int.from_bytes(raw[CommonHeader.attribute_id.span])
+    if mgmt_class in SMP_CLASSES:
+        shown = _smp(raw, attribute_id)
+    elif mgmt_class == MgmtClass.SUBN_ADM:
+        shown = _fields(SaHeader, raw) + _sa_data(raw, _SA.get(attribute_id))
+    elif mgmt_class == MgmtClass.PERF_MGMT:
+        shown = _headed(raw, DATA_OFFSET, _PERFORMANCE.get(attribute_id))
+    elif mgmt_class in KEY_CLASS_OF:
+        of = KEY_CLASS_OF[mgmt_class]
+        shown = _headed(raw, of.data_offset, of.attributes.get(attribute_id))
+    else:
+        shown = _header(raw)
+    return shown[: len(raw)].ljust(len(raw), b"\0")
+
+
+def _header(raw: bytes) -> bytes:
+    """Return what every MAD has before byte 24; what is the class's own is zero."""
+    header = bytearray(_fields(CommonHeader, raw))
+    header[_STATUS.start : _STATUS.stop] = raw[_STATUS.start : _STATUS.stop]
+    return bytes(header)
+
+
+def _headed(raw: bytes, offset: int, layout: type[Layout] | None) -> bytes:
+    """Return a MAD of which only the common header and one attribute at *offset* are known."""
+    return _header(raw).ljust(offset, b"\0") + _attribute(layout, raw[offset:], raw[1])
+
+
+def _smp(raw: bytes, attribute_id: int) -> bytes:
+    directed = raw[1] == MgmtClass.SUBN_DIRECTED_ROUTE
+    layout = _SMP.get(attribute_id)
+    shown = bytearray(_fields(DirectedRouteSmp if directed else LidRoutedSmp, raw))
+    shown[:HEADER_SIZE] = _header(raw)
+    # the data of a Get means nothing
+    data = b"" if raw[3] == Method.GET else _attribute(layout, raw[DATA_OFFSET : DATA_OFFSET + 64], raw[1])
+    shown[DATA_OFFSET:] = data.ljust(MAD_SIZE - DATA_OFFSET, b"\0")
+    if directed:
+        shown[_HOPS.start : _HOPS.stop] = raw[_HOPS.start : _HOPS.stop]
+        pointer, hops = raw[_HOPS.start : _HOPS.stop]
+        if hops <= MAX_HOPS:
+            # the return path is written on the way there, hop by hop
+            returned = hops if DirectedRouteSmp.d.decode(raw) or raw[3] & 0x80 else min(pointer, hops)
+            for path, length in ((DirectedRouteSmp.initial_path_bytes, hops), (_RETURN, returned)):
+                first = path.byte + 1  # entry 0 is not used
+                entries = raw[first : first + length]
+                shown[first : first + len(entries)] = entries
+    return bytes(shown)
+
+
+_RETURN: Final = DirectedRouteSmp.return_path_bytes
+
+
+def _sa_data(raw: bytes, layout: type[Layout] | None) -> bytes:
+    """Return the data of an SA MAD: one record, or those of an answer or of one segment of it."""
+    segment = 1
+    data = raw[SA_DATA_OFFSET:]
+    if layout is None:
+        return b""
+    if len(raw) >= SA_DATA_OFFSET and SaHeader.rmpp_version.decode(raw) and raw[26] & ACTIVE:
+        if SaHeader.rmpp_type.decode(raw) != RmppType.DATA:
+            return b""
+        if len(raw) <= MAD_SIZE:
+            segment = SaHeader.segment_number.decode(raw)
+            if raw[26] & LAST:
+                data = data[: max(SaHeader.payload_length.decode(raw) - RMPP_OVERHEAD, 0)]
+    stride = 8 * SaHeader.attribute_offset.decode(raw)
+    if raw[3] != _GET_TABLE_RESP or stride < layout.size:  # one record
+        return _attribute(layout, data, raw[1]) if segment == 1 else b""
+    # A text that began in the segment before is zeroed: whether it has ended is not known.
+    before = max(segment - 1, 0) * (MAD_SIZE - SA_DATA_OFFSET) % stride
+    stream = bytes(before) + data
+    records = (stream[at : at + stride] for at in range(0, len(stream), stride))
+    return b"".join(_attribute(layout, each, raw[1]).ljust(len(each), b"\0") for each in records)[before:]
+
+
+def _attribute(layout: type[Layout] | None, data: bytes, mgmt_class: int) -> bytes:
+    """Return what is known of *data*, cut where they or the attribute end."""
+    if layout is None:
+        return b""
+    data = data[: layout.size]
+    if layout is NeighborsInfo:
+        step = NeighborRecord.size
+        return b"".join(_fields(NeighborRecord, data[at : at + step]) for at in range(0, len(data), step))[: len(data)]
+    shown = _fields(layout, data)
+    if layout in (Notice, ReportNotice):
+        shown = _with_details(shown, data, mgmt_class)
+    return shown[: len(data)]
+
+
+def _with_details(shown: bytes, data: bytes, mgmt_class: int) -> bytes:
+    """Return a Notice, or one with the GID of its sender, with the details of a trap that is known."""
+    whole = data[: Notice.size].ljust(Notice.size, b"\0")
+    notice = Notice(whole)
+    details = details_of(notice, mgmt_class) if mgmt_class in KEY_CLASS_OF else notice.details
+    if details is None:
+        return shown
+    kept = bytearray(_fields(type(details), whole))
+    if isinstance(details, BadMKeyDetails):
+        # senders begin the path at entry 0 or 1
+        end = min(BadMKeyDetails.dr_notice_return_path.byte + details.dr_hop_count + 1, Notice.size)
+        kept[end:] = bytes(Notice.size - end)
+    if not notice.is_generic:
+        kept[_VENDOR_TRAP_NUMBER] = whole[_VENDOR_TRAP_NUMBER]
+    return shown[:_NOTICE_HEAD] + bytes(kept[_NOTICE_HEAD:]) + shown[Notice.size :]
+
+
+def _fields(layout: type[Layout], data: bytes) -> bytes:
+    """Return *data* as far as *layout* has fields there that are not keys; a text ends with its first NUL."""
+    whole = data[: layout.size].ljust(layout.size, b"\0")
+    shown = (int.from_bytes(whole) & _known_bits(layout)).to_bytes(layout.size)
+    for row in layout.rows.values():
+        if isinstance(row, TextRow):
+            text = shown[row.span].partition(b"\0")[0]
+            shown = shown[: row.byte] + text.ljust(row.stop - row.byte, b"\0") + shown[row.stop :]
+    return shown
+
+
+def _known_bits(layout: type[Layout]) -> int:
+    """Return the bits of all fields of *layout* that are not secret, as one big-endian number."""
+    if layout in _BITS:
+        return _BITS[layout]
+    known = hidden = 0
+    for row in layout.rows.values():
+        bits = row.bits << 8 * (layout.size - row.stop)
+        if row.secret:
+            hidden |= bits
+        else:
+            known |= bits
+    for places in _ALSO_DEFINED.get(layout, ()):
+        known |= ((1 << 8 * len(places)) - 1) << 8 * (layout.size - places.stop)
+    _BITS[layout] = known & ~hidden
+    return _BITS[layout]
+
+
+_BITS: Final[dict[type[Layout], int]] = {}
+"""What `_known_bits` has returned."""
