@@ -20,7 +20,9 @@ from ibkeys.errors import (
 from ibkeys.umad.devices import binding
 
 SUBN_LID_ROUTED, SUBN_DIRECTED_ROUTE = 0x01, 0x81
-GONE: Final = frozenset({errno.EIO, errno.ENODEV, errno.ENXIO, errno.EBADF, errno.EPIPE})
+_SIMULATOR_ENDED: Final = frozenset({errno.EPIPE, errno.ENOTCONN, errno.ECONNREFUSED, errno.ECONNRESET})
+"""What libumad2sim's sockets say then."""
+GONE: Final = frozenset({errno.EIO, errno.ENODEV, errno.ENXIO, errno.EBADF, *_SIMULATOR_ENDED})
 """What says that the device is no longer there."""
 
 
@@ -76,7 +78,7 @@ def failed(where: str, call: str, reason: int) -> TransportError:
     if reason in GONE:
         return DeviceGone(
             f"{where}: the device went away while it was open ({call}: {os.strerror(reason)}); was the driver "
-            "reloaded or the HCA reset?",
+            "reloaded, the HCA reset, or a simulator ended?",
             reason,
         )
     return TransportError(f"{where}: {call}: {os.strerror(reason)}", reason)

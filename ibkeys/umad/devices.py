@@ -9,15 +9,18 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, NamedTuple
 
-from ibkeys.errors import LibraryMissing, NoDevice, PortDown, SmpsNotAllowed
+from ibkeys.errors import DeviceGone, LibraryMissing, NoDevice, PortDown, SmpsNotAllowed
 from ibkeys.umad.port import LocalCa, LocalPort
 
 SYS_INFINIBAND = "/sys/class/infiniband"
+LONGEST_LOOK = 10.0
+"""Seconds that a look at a folder of sysfs may take. The kernel needs microseconds."""
 SYS_INFINIBAND_MAD = "/sys/class/infiniband_mad"
 BUILD_ADVICE = "apt-get install libibumad-dev gcc pkg-config python3-dev, then install ibkeys from its source"
 LIBRARY_ADVICE = "apt-get install libibumad3 (on other systems the package is called libibumad)"
@@ -68,7 +71,7 @@ def list_cas() -> tuple[LocalCa, ...]:
     """Return the InfiniBand-capable devices of this host, by name; () when there is none.
 
     A device that libibumad cannot read (more than nine ports, no P_Key table) is left out. Needs no privileges.
-    Raises LibraryMissing.
+    Raises LibraryMissing, DeviceGone.
     """
     cas = []
     for name in ca_names():
@@ -83,12 +86,33 @@ def list_cas() -> tuple[LocalCa, ...]:
 def ca_names() -> list[str]:
     """Return the names of all RDMA devices, whether or not libibumad can read them.
 
-    umad_get_cas_names() is not asked: where there is no device at all it makes one up.
+    umad_get_cas_names() is not asked: where there is no device at all it makes one up. Raises DeviceGone.
     """
-    try:
-        return sorted(os.listdir(SYS_INFINIBAND))
-    except OSError:
-        return []
+    return sorted(_entries(SYS_INFINIBAND))
+
+
+def _entries(folder: str) -> list[str]:
+    """Return the names in a folder, [] if it cannot be read. Raises DeviceGone after `LONGEST_LOOK` seconds.
+
+    libumad2sim attaches to its simulator within the first look. Where the simulator ended in the middle of that, its
+    opendir() does not return; so the look is made by a thread that need not end.
+    """
+    found: list[str] = []
+
+    def look() -> None:
+        with suppress(OSError):
+            found.extend(os.listdir(folder))
+
+    looking = threading.Thread(target=look, daemon=True)
+    looking.start()
+    looking.join(LONGEST_LOOK)
+    if looking.is_alive():
+        raise DeviceGone(
+            f"{folder} could not be listed within {LONGEST_LOOK:g} s: if a simulator serves it (ibsim, sim serve), "
+            "that ended or hangs: start it again",
+            errno.ETIMEDOUT,
+        )
+    return found
 
 
 def read_ca(name: str) -> LocalCa:

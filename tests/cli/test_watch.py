@@ -27,7 +27,7 @@ from ibkeys.umad.simulated import SimulatedPort
 from ibkeys.watch.event import End, Event
 from ibkeys.watch.systemd import Notifier
 from ibkeys.watch.watching import Summary
-from tests.cli.conftest import Result, run
+from tests.cli.conftest import TWO_SWITCH, Result, run
 from tests.cli.hostile import HOSTILE
 from tests.watch.watched import (
     OFFERED,
@@ -149,6 +149,15 @@ def test_without_an_sm_key_there_are_the_counters(played: Played) -> None:
     assert "no traps are received, only the counters are read" in result.err
     assert "--smkey" in result.err
     assert [document.get("kind") for document in documents(result)] == ["p_key-violations", None]
+
+
+def test_without_an_sa_there_are_the_counters() -> None:
+    result = run("watch", "--for", 1, "-f", "json", "--backend", TWO_SWITCH)
+    assert result.code == 0, result.err
+    assert result.err.count("no traps are received, only the counters are read") == 1
+    assert "no SA there" in result.err
+    assert documents(result)[-1]["summary"]["sweeps"] >= 1
+    assert run("watch", "--for", 1, "--interval", 0, "--backend", TWO_SWITCH).code == 3
 
 
 def test_without_an_sm_key_and_counters_there_is_nothing(played: Played) -> None:

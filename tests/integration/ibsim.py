@@ -44,8 +44,15 @@ SIM_HOSTS = {
 
 ROOT = Path(__file__).parents[2]
 
+NO_LAYERS = """
+import ibkeys.host.replacing.mounts
+ibkeys.host.replacing.mounts.is_layer = lambda kind: False
+"""
+"""Comes before a command line: no file counts as one in the layer of a container, where the tests may run. Tests of
+ibkeys.host.replacing and ibkeys.sm.machines are about that rule."""
+
 # The command line with journal and key store in the folder that comes first: root's own are in /var/lib.
-_MAIN = """
+_MAIN = f"""{NO_LAYERS}
 import sys
 from pathlib import Path
 import ibkeys.store.paths
@@ -83,15 +90,6 @@ def ibkeys(*arguments: str | int | Path, **options: Any) -> subprocess.Completed
     return done
 
 
-def unlayered() -> str | None:
-    """Return a folder for files that ibkeys replaces, None for the usual one: that may lie in the layer of a container,
-    where ibkeys refuses to."""
-    kind = subprocess.run(
-        ["stat", "-f", "-c", "%T", tempfile.gettempdir()], check=True, capture_output=True, text=True, timeout=60
-    )
-    return "/dev/shm" if kind.stdout.startswith("overlay") else None
-
-
 class Ibsim:
     """A running ibsim with its own sockets and its own folder, `folder`. Use it as a context manager.
 
@@ -113,7 +111,7 @@ class Ibsim:
         self.limits = tuple(limits) if limits is not None else count_limits(self.netfile.read_text(errors="replace"))
         self.console = console
         self.socket_name = f"ibkeys-{os.getpid()}-{next(_serial)}"
-        self._folder = tempfile.TemporaryDirectory(prefix="ibkeys-ibsim-", dir=unlayered())
+        self._folder = tempfile.TemporaryDirectory(prefix="ibkeys-ibsim-")
         self.folder = Path(self._folder.name)
         self.opensm_cache = self.folder
         self.output: list[str] = []

@@ -203,6 +203,34 @@ def test_welcome_verbose_lines_capture_and_a_clean_end(tmp_path: Path) -> None:
     assert capture.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_program_ends_when_the_server_is_killed() -> None:
+    with Served(TWO_SWITCH, links="active") as fabric:
+        program = fabric.begin([sys.executable, "-m", "ibkeys", "watch", "--interval", "1"])
+        assert program.stdout is not None
+        assert any("watching counters" in line for line in program.stdout)
+        assert fabric.program is not None
+        fabric.program.kill()
+        said = program.communicate(timeout=60)[0]
+    assert program.returncode == 3, said
+    assert "the device went away while it was open" in said
+
+
+def test_a_program_ends_when_the_server_hangs_while_it_attaches() -> None:
+    """libumad2sim does not return from the first opendir(), also where the server is killed then."""
+    program = (
+        "import sys; from ibkeys.umad import devices; devices.LONGEST_LOOK = 1; from ibkeys.cli import main; main()"
+    )
+    with Served(TWO_SWITCH, links="active") as fabric:
+        assert fabric.program is not None
+        fabric.program.send_signal(signal.SIGSTOP)
+        try:
+            done = fabric.run([sys.executable, "-c", program, "pkey-show", "--all"])
+        finally:
+            fabric.program.send_signal(signal.SIGCONT)
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "could not be listed within 1 s" in done.stderr
+
+
 def test_state_lasts(tmp_path: Path) -> None:
     state = ("--state", str(tmp_path / "fabric.state"))
     with Served(TWO_SWITCH, links="active", extra=state) as fabric:

@@ -324,3 +324,13 @@ def test_a_client_gets_each_block_of_a_table_among_hostile_answers(wire: Wire, m
 
     assert client.call(task()) == [number.to_bytes(4) + block[4:] for number in range(10)]
     assert client.statistics.replies == 10
+
+
+def test_no_buffer_keeps_the_end_of_an_earlier_mad(wire: Wire) -> None:
+    """It may hold a key: what is shorter than a MAD, as a timeout is, has zeros behind it and not what was there."""
+    key = bytes(range(0xA1, 0xA9))
+    wire.deliver(build_smp(0x81, 0x15, data=key * 8)[:192] + key * 8)
+    wire.receive()
+    wire.deliver(build_smp(1, 0x15)[:24], ETIMEDOUT)
+    assert [len(each.mad) for each in wire.receive()[1]] == [24]
+    assert key not in bytes(vars(wire.port)["_mads_buffer"])

@@ -197,6 +197,13 @@ def test_interrupted_send_goes_on_with_the_rest(port: LibibumadPort, lib: Any) -
     assert port.send([Outgoing(SMP)] * 4) == [SendFailure(1, errno.EINVAL), SendFailure(2, errno.EINVAL)]
 
 
+@pytest.mark.parametrize("reason", [errno.ENOTCONN, errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE])
+def test_a_simulator_that_ended_is_a_device_that_is_gone(port: LibibumadPort, lib: Any, reason: int) -> None:
+    lib.ibkeys_send_batch.side_effect = refuse([0, reason, reason])
+    with pytest.raises(errors.DeviceGone, match="or a simulator ended"):
+        port.send([Outgoing(SMP)] * 3)
+
+
 def test_device_gone_while_sending(port: LibibumadPort, lib: Any) -> None:
     lib.ibkeys_send_batch.side_effect = refuse([0, errno.EIO, errno.EIO])
     with pytest.raises(errors.DeviceGone, match=r"mlx5_0 port 1: .*umad_send") as caught:

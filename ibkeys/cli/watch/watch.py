@@ -20,7 +20,7 @@ from ibkeys.cli.options import AskSa, Where
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.cli.types import Number
-from ibkeys.errors import MadStatusError, UsageError
+from ibkeys.errors import MadStatusError, NoReply, SendRefused, Unreachable, UsageError
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
@@ -227,13 +227,11 @@ def _listening(
 
 
 def _subscribed(subscriber: Subscriber, with_key: bool, has_counters: bool) -> Subscriber | None:
-    """Subscribe; None if the SA does not trust a requester without an SM_Key, and there are the counters still."""
-    from ibkeys.client.sa import REFUSALS
-
+    """Subscribe; None if without an SM_Key the SA refuses it, or no SA answers, and there are the counters still."""
     try:
         subscriber.subscribe()
-    except MadStatusError as error:
-        if with_key or not has_counters or error.status not in REFUSALS:
+    except (MadStatusError, NoReply, SendRefused, Unreachable) as error:
+        if with_key or not has_counters:
             raise
         exits.warn(f"no traps are received, only the counters are read: {error}")
         return None
