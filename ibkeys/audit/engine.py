@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ibkeys.audit.catalogue import CATALOGUE
 from ibkeys.audit.findings import SEVERITIES, Coverage, Profile, Report, Result, RuleResult, Severity, Subject
-from ibkeys.audit.inputs import AuditInput
+from ibkeys.audit.inputs import BETWEEN_SWITCHES, AuditInput
 from ibkeys.audit.rule import NO_IDENTITY, Draft, Rule, Verdict
 from ibkeys.audit.waivers import Waivers
 from ibkeys.topology.model import Trouble
@@ -49,7 +49,7 @@ def audit(
         source,
         data.policy.path if data.policy is not None else None,
         results,
-        coverage_of(data, part),
+        coverage_of(data, part, [*_undecided_by(data, results)]),
         _partitions(data),
         data.inbound_check,
         _moved(data, part),
@@ -131,8 +131,18 @@ def _subject(rule: Rule, draft: Draft, data: AuditInput, profile: Profile, waive
     )
 
 
-def coverage_of(data: AuditInput, part: Part | None = None) -> Coverage:
-    """Return how much of the fabric, or of a *part* of it, was read."""
+def _undecided_by(data: AuditInput, results: Sequence[RuleResult]) -> Iterator[Mapping[str, Any]]:
+    """Yield the ports on links between switches that leave a result open, because routes are not read."""
+    subjects = (subject for result in results for subject in result.subjects)
+    if not any(subject.result == "unknown" and BETWEEN_SWITCHES in subject.evidence for subject in subjects):
+        return
+    for port in data.reach.deciding():
+        error = "it stops P_Keys on a link between switches, or may: on which routes is not known, for none are read"
+        yield {**data.identity(port), "attribute": "LinearForwardingTable", "reading": "not-asked", "error": error}
+
+
+def coverage_of(data: AuditInput, part: Part | None = None, undecided: Sequence[Mapping[str, Any]] = ()) -> Coverage:
+    """Return how much of the fabric, or of a *part* of it, was read. *undecided*: what else was not, as troubles."""
     fabric = data.fabric
     ports = [port for port in fabric.ports() if part is None or part.is_about(port)]
     missing = [trouble for trouble in fabric.troubles if part is None or part.is_about(trouble.port)]
@@ -156,6 +166,7 @@ def coverage_of(data: AuditInput, part: Part | None = None) -> Coverage:
         for question, probe in data.snapshot.sa_probes.items()
         if probe.answer == "failed"
     ]
+    troubles += undecided
     silent = sum(part is None or part.is_about(port) for port in data.hidden_ports)
     return Coverage(
         len({port.node for port in ports}), len(ports), len(ports) - len(unreadable), len(unreadable), silent, troubles

@@ -26,6 +26,8 @@ from ibkeys.topology.nodes import Port
 from ibkeys.topology.recabling import what_moved
 from ibkeys.ufm.sm_settings import SmSettings
 
+BETWEEN_SWITCHES: Final = "between_switches"
+"""What evidence has of ports on links between switches that leave a result open."""
 _KINDS: Final[dict[str, PortKind]] = {"switch": "switch", "router": "router"}
 
 

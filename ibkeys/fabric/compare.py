@@ -47,8 +47,8 @@ class Difference:
 
     ``before`` and ``after``: P_Keys as text, None if there was none; for ``pkey-moved`` the two indexes of ``pkey``;
     for ``m_key`` its state, or ``set`` and ``another key``; for ``enforcement`` true or false; numbers for all else.
-    ``index``: of a P_Key, in the later table (in the earlier for one that is gone). ``field``: the field's JSON name,
-    for ``enforcement`` and ``counter``.
+    ``pkey``: the P_Key, of ``membership`` as it is afterwards; ``index``: its place in the later table; both in the
+    earlier table for one that is gone. ``field``: the field's JSON name, for ``enforcement`` and ``counter``.
     """
 
     port: Port
@@ -293,7 +293,7 @@ def table_changes(port: Port, before: list[Entry], after: list[Entry]) -> Iterat
         if twin is not None:
             old.remove((index, key))
             new.remove(twin)
-            yield Difference(port, "membership", str(key), str(twin[1]), index)
+            yield Difference(port, "membership", str(key), str(twin[1]), index, str(twin[1]))
     for mask in (FULL_BIT | PARTITION_MASK, PARTITION_MASK):  # what moved as it is, before what changed on the way
         for index, key in list(old):
             moved = next((entry for entry in new if (entry[1] ^ key) & mask == 0), None)
@@ -302,12 +302,12 @@ def table_changes(port: Port, before: list[Entry], after: list[Entry]) -> Iterat
             old.remove((index, key))
             new.remove(moved)
             if moved[1] != key:
-                yield Difference(port, "membership", str(key), str(moved[1]), moved[0])
+                yield Difference(port, "membership", str(key), str(moved[1]), moved[0], str(moved[1]))
             yield Difference(port, "pkey-moved", index, moved[0], moved[0], str(moved[1]))
     for index, key in old:
-        yield Difference(port, "pkey-removed", str(key), None, index)
+        yield Difference(port, "pkey-removed", str(key), None, index, str(key))
     for index, key in new:
-        yield Difference(port, "pkey-added", None, str(key), index)
+        yield Difference(port, "pkey-added", None, str(key), index, str(key))
 
 
 def _without_equals(before: list[Entry], after: list[Entry]) -> tuple[list[Entry], list[Entry]]:

@@ -12,18 +12,19 @@ Keys = frozenset[PKey]
 
 @dataclass(frozen=True, slots=True)
 class ReachCounts:
-    """How many pairs of end ports gain or lose each other."""
+    """How many pairs of end ports gain or lose each other; of how many that is not known, for the route decides."""
 
     gained: int = 0
     lost: int = 0
+    unknown: int = 0
 
 
 def count_reach(changes: Sequence[tuple[Keys, Keys]]) -> ReachCounts:
     """Return how many pairs of ports gain and lose each other; of each port the P_Keys before and after.
 
     Two ports may talk when they share a partition of which one at least is a full member (IBA 10.9.3): both ways, for
-    what switches stop is left out, as a plan makes each leaf port's table a copy. What they stop now, and one way only,
-    `ibkeys.reach.reach` reckons. Each port is one bit; ports with the same P_Keys are counted together.
+    what switches stop is left out: policies are compared here. `ibkeys.reach.reach` reckons with it, in a fabric.
+    Each port is one bit; ports with the same P_Keys are counted together.
     """
     groups: dict[tuple[Keys, Keys], int] = {}
     for at, change in enumerate(changes):

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, InboundCheck
-from ibkeys.reach.reach import Profile, Reach, places
+from ibkeys.reach.reach import Profile, Reach
+from ibkeys.reach.routes import places
 from ibkeys.topology.matching import MatchKey, match_key, unseen_end_ports
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 
-Change = Literal["gained", "lost", "one-way-gained", "one-way-lost"]
+Change = Literal["gained", "lost", "one-way-gained", "one-way-lost", "unknown"]
 """A pair can talk now, or could; packets get one way only now, or did. A pair that could talk and is one way now lost
-the one and gained the other."""
+the one and gained the other. ``unknown``: the pair may have changed, for in one of the fabrics the route decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +37,25 @@ class ReachComparison:
     those among them that only one of the two has seen and the other may have missed. ``virtualized``: ports that had or
     have virtual ports, whose P_Keys cannot be read: for them, ``changes`` are those of the tables that were read.
 
+    ``between``: the ports on links between switches that make pairs unknown.
+
     Only ports that both fabrics have are compared: who came or went has no reach to gain or lose.
     """
 
     changes: list[Gain]
     unread: list[Port]
     virtualized: list[Port]
+    between: list[Port]
 
     @property
     def is_partly_unknown(self) -> bool:
         """Whether ports may have gained or lost reach that is not in ``changes``."""
-        return bool(self.unread or self.virtualized)
+        return bool(self.unread or self.virtualized or self.count("unknown"))
+
+    @property
+    def differs(self) -> bool:
+        """Whether some pair changed, for sure."""
+        return any(each.change != "unknown" for each in self.changes)
 
     def count(self, change: Change) -> int:
         """Return how many pairs went through a change; one way, the two orders of a pair count by themselves."""
@@ -85,15 +94,23 @@ def compare_reach(
         own = sum(1 << number[match_key(port)] for port in members)
         left &= ~own  # each pair is found once, by the group that comes first
         found: tuple[tuple[Change, int], ...] = (
-            ("gained", can.both & ~could.both & (left | own)),
-            ("lost", could.both & ~can.both & (left | own)),
+            ("gained", can.both & ~could.both & ~could.unknown & (left | own)),
+            ("lost", could.both & ~can.both & ~can.unknown & (left | own)),
             # each order of a pair is found once, by the group of the sender; in one group both orders are alike
-            ("one-way-gained", can.to & ~could.to & comparable),
-            ("one-way-lost", could.to & ~can.to & comparable),
+            ("one-way-gained", can.to & ~could.to & ~could.unknown & comparable),
+            ("one-way-lost", could.to & ~can.to & ~can.unknown & comparable),
+            ("unknown", (could.unknown | can.unknown) & (left | own)),
         )
         for change, others in found:
             changes += _gains(change, members, own, others, ports)
-    return ReachComparison(changes, unread, virtualized)
+    is_unknown = any(each.change == "unknown" for each in changes)
+    return ReachComparison(changes, unread, virtualized, _deciding(old, new) if is_unknown else [])
+
+
+def _deciding(*reaches: Reach) -> list[Port]:
+    """Return the ports on links between switches that stop packets, or were not read, each place once."""
+    found = (port for reach in reaches for port in reach.deciding())
+    return list({(port.node.guid, port.num): port for port in found}.values())
 
 
 def _gains(change: Change, members: list[Port], own: int, found: int, ports: list[Port]) -> Iterator[Gain]:

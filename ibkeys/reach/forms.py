@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final, NamedTuple
 
-from ibkeys.keys.pkey import FULL_BIT, InboundCheck
+from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK, InboundCheck
+from ibkeys.topology.nodes import Port
 
 LIMITED: Final = 1
 FULL: Final = 2
@@ -28,11 +29,13 @@ _PASSING: Final[Mapping[InboundCheck, tuple[int, int, int, int]]] = {
 
 class Standing(NamedTuple):
     """What the tables hold of a partition: that of the end port, and that of the switch port that faces it where it
-    checks what comes in from the end port and what goes out to it; None where it does not check."""
+    checks what comes in from the end port and what goes out to it; None where it does not check. ``place``: where its
+    switch is among the ports between switches that check (`ibkeys.reach.between.Places`)."""
 
     holds: int
     inbound: int | None
     outbound: int | None
+    place: int = 0
 
 
 class Traffic(NamedTuple):
@@ -50,10 +53,24 @@ class Traffic(NamedTuple):
 @cache
 def traffic(standing: Standing, check: InboundCheck) -> Traffic:
     """Return what a standing comes to, by one reading of the inbound check."""
-    holds, inbound, outbound = standing
-    leaves = holds if inbound is None else holds & _PASSING[check][inbound]
-    arrives = _PASSING["membership"][holds]
-    return Traffic(leaves, arrives if outbound is None else arrives & _PASSING["membership"][outbound])
+    holds, inbound, outbound, _ = standing
+    leaves = holds if inbound is None else holds & passing(inbound, check)
+    arrives = passing(holds, "membership")
+    return Traffic(leaves, arrives if outbound is None else arrives & passing(outbound, "membership"))
+
+
+def passing(holds: int, check: InboundCheck) -> int:
+    """Return the forms that pass a check by a table which *holds* those of the partition."""
+    return _PASSING[check][holds]
+
+
+def forms_in(port: Port) -> dict[int, int]:
+    """Return the partitions that a table holds P_Keys of, with the forms of these."""
+    forms: dict[int, int] = {}
+    for _, key in port.occupied or ():
+        partition = key & PARTITION_MASK
+        forms[partition] = forms.get(partition, 0) | form(key)
+    return forms
 
 
 def form(key: int) -> int:

@@ -3,38 +3,39 @@
 A packet carries one P_Key of its sender's table. The receiver takes it when an entry of its own table matches. Between
 them, a switch port with PartitionEnforcementInbound checks what its cable brings (`match_inbound`), one with
 PartitionEnforcementOutbound what it is about to send, each against its own table. Here the switch ports that face the
-two end ports count; a port between switches that enforces is on some routes and not on others, so it is named, not
-reckoned with.
+two end ports count, and those between switches: what these stop decides where it is on every route or on none, and else
+leaves it open (`ibkeys.reach.between`).
 
 Reach has two directions. Two ports can talk when some P_Key of one and some P_Key of the other match and packets with
-either get through in both directions; where packets get through in one direction only, it is one way. `ibkeys.fabric.
-proof` has the proof for two ports. Nothing here looks at pairs of ports one by one: ports that no partition tells apart
+either get through in both directions; where packets get through in one direction only, it is one way. `ibkeys.reach.
+why` has the proof for two ports. Nothing here looks at pairs of ports one by one: ports that no partition tells apart
 form one `Group`, and what a group can reach is put together from the sets of ports that its partitions are made of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple
+from functools import cached_property
+from itertools import chain
+from typing import Final, NamedTuple
 
 from ibkeys.keys.pkey import (
     DEFAULT_INBOUND_CHECK,
     INBOUND_CHECKS,
-    PARTITION_MASK,
     InboundCheck,
     PKey,
     match_in_table,
     match_inbound,
 )
-from ibkeys.reach.forms import Standing, Traffic, form, keys_of, traffic
-from ibkeys.reach.why import Check, Match, Verdict, find_matches, prove
-from ibkeys.topology.enforcement import INBOUND, OUTBOUND, enforced, enforces_towards_switch, leaf_of, unread_for
+from ibkeys.reach.between import Between, SwitchLinks
+from ibkeys.reach.forms import LIMITED, Standing, Traffic, forms_in, keys_of, traffic
+from ibkeys.reach.routes import places
+from ibkeys.reach.sets import Found, PartitionSets, Way
+from ibkeys.reach.why import Check, Match, Verdict, find_matches, keys_held, prove
+from ibkeys.topology.enforcement import INBOUND, OUTBOUND, Direction, enforced, leaf_of, unread_for
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
-
-Way = Literal["both", "to", "by"]
-"""The fields of `Reached`."""
 
 Profile = frozenset[tuple[int, Standing]]
 """A port's standing in each of its partitions."""
@@ -55,13 +56,24 @@ class Membership:
         return tuple(dict.fromkeys((*self.full, *self.limited)))
 
 
+class PairCounts(NamedTuple):
+    """How many pairs can talk, how many ordered pairs are one way, and of how many pairs it is not known, for the route
+    decides."""
+
+    talking: int
+    one_way: int
+    unknown: int
+
+
 class Reached(NamedTuple):
     """Sets of ports: ``both``, those that a port can talk to; ``to``, those that it can only send to, one way; ``by``,
-    those that can only send to it. One that is in the last two gets packets in one partition and sends in another."""
+    those that can only send to it. One that is in the last two gets packets in one partition and sends in another.
+    ``unknown``: those of which it is not known, for packets may pass a switch port that stops them; in no other set."""
 
     both: int
     to: int
     by: int
+    unknown: int
 
 
 @dataclass(slots=True)
@@ -70,29 +82,6 @@ class Group:
 
     profile: Profile
     ports: list[Port] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Partition:
-    """The ports of one partition as sets, by what gets out of them and in. What each kind reaches is kept."""
-
-    members: dict[Traffic, int] = field(default_factory=dict)
-    reached: dict[Traffic, Reached] = field(default_factory=dict)
-
-    def reached_by(self, mine: Traffic) -> Reached:
-        found = self.reached.get(mine)
-        if found is None:
-            both = to = by = 0
-            for other, ports in self.members.items():
-                match mine.sends_to(other), other.sends_to(mine):
-                    case True, True:
-                        both |= ports
-                    case True, False:
-                        to |= ports
-                    case False, True:
-                        by |= ports
-            found = self.reached[mine] = Reached(both, to, by)
-        return found
 
 
 class Reach:
@@ -118,6 +107,8 @@ class Reach:
         self.unread: list[Port] = []
         self.virtualized: list[Port] = []
         self._profiles: dict[Port, Profile] = {}
+        links = SwitchLinks(fabric)
+        self._between = {check: Between(links, check) for check in INBOUND_CHECKS}
         groups: dict[Profile, Group] = {}
         for port in fabric.end_ports():
             if port.hides_p_keys:
@@ -125,7 +116,7 @@ class Reach:
             if unread_for(port):
                 self.unread.append(port)
                 continue
-            profile = _profile(port)
+            profile = _profile(port, self._between[inbound_check])
             group = groups.get(profile)
             if group is None:
                 group = groups[profile] = Group(profile)
@@ -166,49 +157,54 @@ class Reach:
 
         One look at each partition of the profile: what decides in a partition takes few forms.
         """
-        both = to = by = 0
+        both = to = by = may_both = may_to = may_by = 0
         for partition, standing in profile:
             if within and partition not in within:
                 continue
-            found = self._partitions[partition].reached_by(traffic(standing, self.inbound_check))
+            found = self._found(partition, standing)
             both |= found.both
             if found.to or found.by:  # rare, and large
                 to |= found.to
                 by |= found.by
-        return Reached(both, to & ~both, by & ~both)
+            if found.may_to or found.may_by:
+                may_both |= found.may_both
+                may_to |= found.may_to
+                may_by |= found.may_by
+        unknown = (may_both | (may_to & ~to) | (may_by & ~by)) & ~both
+        return Reached(both, to & ~both & ~unknown, by & ~both & ~unknown, unknown)
+
+    def _found(self, partition: int, standing: Standing) -> Found:
+        return self._partitions[partition].reached_by(traffic(standing, self.inbound_check), standing.place)
 
     def meeting(self, profile: Profile, ports: int, way: Way = "both") -> list[int]:
         """Return the partitions in which a port of *profile* has some of the set *ports* in that field of `Reached`, by
         number."""
-        return sorted(
-            partition
-            for partition, standing in profile
-            if getattr(self._partitions[partition].reached_by(traffic(standing, self.inbound_check)), way) & ports
-        )
+        return sorted(partition for partition, standing in profile if self._found(partition, standing).of(way) & ports)
 
-    def count(self, within: Collection[int] = (), having: Collection[Port] | None = None) -> tuple[int, int]:
-        """Return how many pairs of different end ports can talk, and how many ordered pairs are one way; *within*: by
-        these partitions only, *having*: those with at least one of these ports."""
-        pairs, one_way = self._count_among(within, ())
+    def count(self, within: Collection[int] = (), having: Collection[Port] | None = None) -> PairCounts:
+        """Return how many pairs there are of different end ports; *within*: by these partitions only, *having*: those
+        with at least one of these ports."""
+        found = self._count_among(within, ())
         if having is None:
-            return pairs, one_way
+            return found
         without = self._count_among(within, having)
-        return pairs - without[0], one_way - without[1]
+        return PairCounts(*(every - other for every, other in zip(found, without, strict=True)))
 
-    def _count_among(self, within: Collection[int], left_out: Collection[Port]) -> tuple[int, int]:
+    def _count_among(self, within: Collection[int], left_out: Collection[Port]) -> PairCounts:
         """Return what `count` does, of the ports that are not *left_out*."""
         left_out = set(left_out)
         places_left_out = sum(1 << number for number, port in enumerate(self.ports) if port in left_out)
-        pairs = one_way = 0
+        pairs = one_way = unknown = 0
         for group in self.groups:
-            both, to, _ = self.reached(group.profile, within)
+            found = self.reached(group.profile, within)
             # in its own kind, a port finds itself too
             standings = (standing for partition, standing in group.profile if not within or partition in within)
             own = any(t.sends_to(t) for t in (traffic(standing, self.inbound_check) for standing in standings))
             ports = sum(port not in left_out for port in group.ports) if left_out else len(group.ports)
-            pairs += ports * ((both & ~places_left_out).bit_count() - own)
-            one_way += ports * (to & ~places_left_out).bit_count()  # none of its own kind: those reach each other
-        return pairs // 2, one_way
+            pairs += ports * ((found.both & ~places_left_out).bit_count() - own)
+            one_way += ports * (found.to & ~places_left_out).bit_count()  # none of its own kind: those reach each other
+            unknown += ports * (found.unknown & ~places_left_out).bit_count()  # and those are on one switch
+        return PairCounts(pairs // 2, one_way, unknown // 2)
 
     def talking_pairs(self, within: Collection[int] = ()) -> Iterator[tuple[Port, Port]]:
         """Yield every pair of different end ports that can talk (*within*: in these partitions), each once. There may
@@ -225,15 +221,19 @@ class Reach:
             for other in places(self.reached(self._profiles[port], within).to):
                 yield port, self.ports[other]
 
+    def unknown_pairs(self, within: Collection[int] = ()) -> Iterator[tuple[Port, Port]]:
+        """Yield every pair of different end ports of which the route decides what they can do (*within*: in these
+        partitions), each once."""
+        for number, port in enumerate(self.ports):
+            later = self.reached(self._profiles[port], within).unknown >> (number + 1)
+            for other in places(later):
+                yield port, self.ports[number + 1 + other]
+
     def depending_on_inbound_check(self) -> list[Port]:
-        """Return the ports for which some packets pass the switch port under only one of the two assumptions about the
-        inbound check."""
-        return [
-            port
-            for group in self.groups
-            if any(len({traffic(standing, check) for check in INBOUND_CHECKS}) > 1 for _, standing in group.profile)
-            for port in group.ports
-        ]
+        """Return the ports of which some packets pass the switch ports, the one that faces the port and those between
+        switches, under only one of the two assumptions about the inbound check."""
+        readings = [self._between[check] for check in INBOUND_CHECKS]
+        return [port for group in self.groups for port in group.ports if _depends(port, group.profile, readings)]
 
     def stops_in(self, membership: Membership) -> Iterator[Check]:
         """Yield what the switch ports facing the members stop of that partition's packets: inbound the P_Keys that the
@@ -247,7 +247,7 @@ class Reach:
             if standing is not None:
                 standings.append((port, standing))
                 sent |= standing.holds
-        for port, (holds, inbound, outbound) in standings:
+        for port, (holds, inbound, outbound, _) in standings:
             leaf = leaf_of(port)
             if leaf is None:
                 continue
@@ -259,20 +259,50 @@ class Reach:
                 if taken and match_in_table(key, keys_of(partition, outbound or 0)) is None:
                     yield Check(leaf, "outbound", PKey(key), None)
 
-    def enforcing_between_switches(self) -> list[Port]:
-        """Return the switch ports that enforce towards another switch: what they stop depends on the route."""
-        return [port for port in self._fabric.ports() if enforces_towards_switch(port)]
+    def stops_between_switches(self, within: Collection[int] = ()) -> Iterator[Check]:
+        """Yield what the switch ports on links between switches stop of the P_Keys that end ports have (*within*: in
+        these partitions), on the routes that lead through them."""
+        for port, direction, keys in self.stopped_between_switches(within):
+            yield from (Check(port, direction, key, None) for key in keys)
+
+    def stopped_between_switches(
+        self, within: Collection[int] = ()
+    ) -> Iterator[tuple[Port, Direction, Sequence[PKey]]]:
+        """Yield what `stops_between_switches` does, once for each port and direction."""
+        return self._between[self.inbound_check].stopping(self._keys_in(within))
+
+    def deciding(self, within: Collection[int] = ()) -> Iterator[Port]:
+        """Yield the switch ports on links between switches that stop such P_Keys, or of which that was not read."""
+        seen = set()
+        stopping = self._between[self.inbound_check].stopping_any(self._keys_in(within))
+        for port in chain(stopping, self.unread_between_switches):
+            if port not in seen:
+                seen.add(port)
+                yield port
+
+    def _keys_in(self, within: Collection[int]) -> list[PKey]:
+        return [key for key in self._keys if not within or key.partition in within]
+
+    @cached_property
+    def _keys(self) -> list[PKey]:
+        """The P_Keys that end ports have, by number."""
+        return sorted({key for port in self._fabric.end_ports() for key in keys_held(port)})
+
+    @property
+    def unread_between_switches(self) -> list[Port]:
+        """The switch ports on links between switches of which it could not be read what they stop."""
+        return self._between[self.inbound_check].unread()
 
     def why(self, a: Port, b: Port) -> Verdict:
         """Return what two different end ports can do, by which P_Keys, and who stops them."""
-        return prove(a, b, self.inbound_check)
+        return prove(a, b, self.inbound_check, self._between)
 
     def matches(self, a: Port, b: Port) -> tuple[Match, ...]:
         """Return the P_Keys of two different end ports that match, with what checks packets with them."""
-        return find_matches(a, b, self.inbound_check)
+        return find_matches(a, b, self._between[self.inbound_check])
 
-    def _by_partition(self, place: Callable[[Port], int | None]) -> dict[int, _Partition]:
-        found: dict[int, _Partition] = {}
+    def _by_partition(self, place: Callable[[Port], int | None]) -> dict[int, PartitionSets]:
+        found: dict[int, PartitionSets] = {}
         for group in self.groups:
             ports = 0
             for port in group.ports:
@@ -280,33 +310,41 @@ class Reach:
                 if at is not None:
                     ports |= 1 << at
             for partition, standing in group.profile:
-                members = found.setdefault(partition, _Partition()).members
+                if partition not in found:
+                    found[partition] = PartitionSets(self._between[self.inbound_check].places(partition))
+                members, at_place = found[partition].members, found[partition].at
                 mine = traffic(standing, self.inbound_check)
                 members[mine] = members.get(mine, 0) | ports
+                at_place[standing.place] = at_place.get(standing.place, 0) | ports
         return found
 
 
-def places(ports: int) -> Iterator[int]:
-    """Yield the places of the ports in a set."""
-    while ports:
-        lowest = ports & -ports
-        yield lowest.bit_length() - 1
-        ports ^= lowest
-
-
-def _profile(port: Port) -> Profile:
+def _profile(port: Port, between: Between) -> Profile:
     inbound, outbound = _leaf_tables(port)
-    return frozenset(
-        (
-            partition,
-            Standing(
-                holds,
-                None if inbound is None else inbound.get(partition, 0),
-                None if outbound is None else outbound.get(partition, 0),
-            ),
+    found = []
+    for partition, holds in forms_in(port).items():
+        where = between.places(partition)
+        standing = Standing(
+            holds,
+            None if inbound is None else inbound.get(partition, 0),
+            None if outbound is None else outbound.get(partition, 0),
+            0 if where is None else where.place(port),
         )
-        for partition, holds in _forms(port).items()
-    )
+        found.append((partition, standing))
+    return frozenset(found)
+
+
+def _depends(port: Port, profile: Profile, readings: Sequence[Between]) -> bool:
+    """Return whether some packets of a port pass by one reading of the inbound check only. *readings*: what ports
+    between switches stop, by each."""
+    for partition, standing in profile:
+        found = set()
+        for each in readings:
+            leaves = traffic(standing, each.inbound_check).leaves
+            found.add((leaves, each.reached_by_limited(port, partition) if leaves & LIMITED else None))
+        if len(found) > 1:
+            return True
+    return False
 
 
 def _leaf_tables(port: Port) -> tuple[dict[int, int] | None, dict[int, int] | None]:
@@ -316,14 +354,5 @@ def _leaf_tables(port: Port) -> tuple[dict[int, int] | None, dict[int, int] | No
     bits = enforced(leaf) if leaf is not None else 0
     if leaf is None or not bits:
         return None, None
-    table = _forms(leaf)
+    table = forms_in(leaf)
     return table if bits & INBOUND else None, table if bits & OUTBOUND else None
-
-
-def _forms(port: Port) -> dict[int, int]:
-    """Return the partitions that a table holds P_Keys of, with the forms of these."""
-    forms: dict[int, int] = {}
-    for _, key in port.occupied or ():
-        partition = key & PARTITION_MASK
-        forms[partition] = forms.get(partition, 0) | form(key)
-    return forms

@@ -7,12 +7,11 @@ only, as from a host that gave itself the full form of a P_Key of which its swit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ibkeys.keys.pkey import (
-    DEFAULT_INBOUND_CHECK,
     INBOUND_CHECKS,
     InboundCheck,
     PKey,
@@ -20,6 +19,7 @@ from ibkeys.keys.pkey import (
     match_inbound,
     may_talk,
 )
+from ibkeys.reach.between import Between
 from ibkeys.topology.enforcement import INBOUND, OUTBOUND, Direction, enforced, is_unread, leaf_of, unread_for
 from ibkeys.topology.nodes import Port
 
@@ -28,7 +28,8 @@ from ibkeys.topology.nodes import Port
 class Check:
     """A switch port that checks packets with ``p_key``: inbound those that come from the link, outbound those to it.
 
-    ``index``: the entry of its P_Key table that lets them pass; None: it drops them.
+    ``index``: the entry of its P_Key table that lets them pass; None: it drops them, or corrupts and passes them on:
+    a switch may do either.
     """
 
     port: Port
@@ -42,20 +43,51 @@ class Check:
         return None if self.index is None or self.port.p_keys is None else self.port.p_keys[self.index]
 
 
+class OnSomeRoutes(NamedTuple):
+    """Switch ports between switches on some routes of packets: those that stop them, and those that were not read."""
+
+    stops: tuple[Check, ...] = ()
+    unread: tuple[Port, ...] = ()
+
+
+_NONE: Final = OnSomeRoutes()
+
+
 @dataclass(frozen=True, slots=True)
 class Match:
     """Two P_Keys of two ports that match, and what checks packets with them: those that a sends to b with ``a_pkey``,
-    and those that b sends to a with ``b_pkey``."""
+    and those that b sends to a with ``b_pkey``.
+
+    ``a_to_b``, ``b_to_a``: what checks them on every route; of switch ports between switches those that stop them, so
+    that no route is left. ``a_to_b_may``, ``b_to_a_may``: switch ports between switches that may be on the route.
+    """
 
     a_pkey: PKey
     b_pkey: PKey
     a_to_b: tuple[Check, ...]
     b_to_a: tuple[Check, ...]
+    a_to_b_may: OnSomeRoutes = _NONE
+    b_to_a_may: OnSomeRoutes = _NONE
 
     @property
     def stops(self) -> tuple[Check, ...]:
-        """What drops packets with them, in either direction; empty when nothing does."""
+        """What drops packets with them, in either direction, on every route; empty when nothing does."""
         return tuple(check for check in (*self.a_to_b, *self.b_to_a) if check.index is None)
+
+    @property
+    def gets_there(self) -> bool | None:
+        """Whether packets get from a to b; None: the route decides, or a table that was not read."""
+        return _passes(self.a_to_b, self.a_to_b_may)
+
+    @property
+    def gets_back(self) -> bool | None:
+        """Whether packets get from b to a, as `gets_there`."""
+        return _passes(self.b_to_a, self.b_to_a_may)
+
+    @property
+    def passes(self) -> bool | None:
+        """Whether packets get through both ways."""
+        return _all((self.gets_there, self.gets_back))
 
 
 class Ways(NamedTuple):
@@ -104,13 +136,15 @@ class Verdict:
         return self.ways != self.otherwise
 
 
-def prove(a: Port, b: Port, inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK) -> Verdict:
-    """Return what two different end ports whose tables were read can do, and why."""
+def prove(a: Port, b: Port, inbound_check: InboundCheck, between: Mapping[InboundCheck, Between]) -> Verdict:
+    """Return what two different end ports whose tables were read can do, and why. *between*: what the ports on links
+    between switches stop, by either reading of the inbound check."""
     (other,) = (each for each in INBOUND_CHECKS if each != inbound_check)
-    unread = (*unread_for(a), *unread_for(b))
-    matches = find_matches(a, b, inbound_check)
+    matches = find_matches(a, b, between[inbound_check])
+    on_routes = (port for match in matches for may in (match.a_to_b_may, match.b_to_a_may) for port in may.unread)
+    unread = tuple(dict.fromkeys((*unread_for(a), *unread_for(b), *on_routes)))
     virtualized = tuple(port for port in (a, b) if port.hides_p_keys)
-    otherwise = _ways(a, b, find_matches(a, b, other))
+    otherwise = _ways(a, b, find_matches(a, b, between[other]))
     return Verdict(_ways(a, b, matches), matches, unread, inbound_check, otherwise, virtualized)
 
 
@@ -119,25 +153,31 @@ def keys_held(port: Port) -> list[PKey]:
     return list(dict.fromkeys(key for _, key in port.occupied or ()))
 
 
-def find_matches(a: Port, b: Port, inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK) -> tuple[Match, ...]:
+def find_matches(a: Port, b: Port, between: Between) -> tuple[Match, ...]:
     """Return the P_Keys of two end ports that match, with what checks packets with them."""
+    there, back = ({key: _checks(*ends, key, between) for key in keys_held(ends[0])} for ends in ((a, b), (b, a)))
     return tuple(
-        Match(one, other, _checks(a, b, one, inbound_check), _checks(b, a, other, inbound_check))
-        for one in keys_held(a)
-        for other in keys_held(b)
+        Match(one, other, there[one][0], back[other][0], there[one][1], back[other][1])
+        for one in there
+        for other in back
         if may_talk(one, other)
     )
 
 
-def _checks(source: Port, destination: Port, key: PKey, inbound_check: InboundCheck) -> tuple[Check, ...]:
-    """Return what checks packets with *key* from one port to another; what was not read is left out."""
+def _checks(source: Port, destination: Port, key: PKey, between: Between) -> tuple[tuple[Check, ...], OnSomeRoutes]:
+    """Return what checks packets with *key* from one port to another, on every route and on some; of what was not read
+    only that on some routes."""
     found = []
     behind, before = leaf_of(source), leaf_of(destination)
     if behind is not None and enforced(behind) & INBOUND and behind.p_keys is not None:
-        found.append(Check(behind, "inbound", key, match_inbound(key, behind.p_keys, inbound_check)))
+        found.append(Check(behind, "inbound", key, match_inbound(key, behind.p_keys, between.inbound_check)))
+    crossing = between.crossing(source, destination, key)
+    stops = tuple(Check(port, direction, key, None) for port, direction in crossing.stops)
+    if crossing.passes is False:
+        found += stops
     if before is not None and enforced(before) & OUTBOUND and before.p_keys is not None:
         found.append(Check(before, "outbound", key, match_in_table(key, before.p_keys)))
-    return tuple(found)
+    return tuple(found), OnSomeRoutes(stops, crossing.unread) if crossing.passes is None else _NONE
 
 
 def _ways(a: Port, b: Port, matches: Sequence[Match]) -> Ways:
@@ -145,20 +185,35 @@ def _ways(a: Port, b: Port, matches: Sequence[Match]) -> Ways:
     there, back = known and not _is_unsure(a, b), known and not _is_unsure(b, a)
     may_have_more = a.hides_p_keys or b.hides_p_keys  # behind virtual ports
 
-    def verdict(gets_through: bool, is_sure: bool) -> bool | None:
-        if gets_through:
-            return True if is_sure else None
+    def verdict(gets_through: Iterable[bool | None], is_sure: bool) -> bool | None:
+        found = _any(gets_through)
+        if found is not False:
+            return found if is_sure else None
         return False if known and not may_have_more else None
 
     return Ways(
-        verdict(any(not match.stops for match in matches), there and back),
-        verdict(any(_passes(match.a_to_b) for match in matches), there),
-        verdict(any(_passes(match.b_to_a) for match in matches), back),
+        verdict((match.passes for match in matches), there and back),
+        verdict((match.gets_there for match in matches), there),
+        verdict((match.gets_back for match in matches), back),
     )
 
 
-def _passes(checks: Sequence[Check]) -> bool:
-    return all(check.index is not None for check in checks)
+def _passes(checks: Sequence[Check], may: OnSomeRoutes) -> bool | None:
+    if any(check.index is None for check in checks):
+        return False
+    return None if any(may) else True
+
+
+def _all(each: Iterable[bool | None]) -> bool | None:
+    """Return whether all are true; None if those that are not known decide."""
+    found = set(each)
+    return False if False in found else None if None in found else True
+
+
+def _any(each: Iterable[bool | None]) -> bool | None:
+    """Return whether one is true; None if those that are not known decide."""
+    found = set(each)
+    return True if True in found else None if None in found else False
 
 
 def _is_unsure(source: Port, destination: Port) -> bool:

@@ -100,8 +100,3 @@ def unread_for(port: Port) -> tuple[Port, ...]:
     if leaf is not None and is_unread(leaf):
         found.append(leaf)
     return tuple(found)
-
-
-def enforces_towards_switch(port: Port) -> bool:
-    """Return whether a port enforces on a link between switches: what it stops depends on the route."""
-    return port.is_external and port.peer is not None and port.peer.node.is_switch and bool(enforced(port))

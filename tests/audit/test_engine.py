@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -245,6 +246,15 @@ def test_what_the_key_store_says_comes_in_the_order_in_which_keys_are_tried(tmp_
 def test_a_key_file_that_others_may_read(mode: int, message: str) -> None:
     result = result_of("KF001", look(two_switch(), host=host(files=[key_file(mode), key_file(0o644, holds_key=False)])))
     assert [each.message for each in result.subjects] == [f"/var/cache/guid2mkey: {message}"]
+
+
+@pytest.mark.parametrize(("folder", "is_found"), [(0o700, False), (0o711, True), (0o750, True)])
+def test_a_key_file_below_a_closed_folder_is_not_readable(folder: int, is_found: bool) -> None:
+    """OpenSM makes guid2mkey again with 0644 after each change of keys, in a folder that is closed."""
+    file = key_file(0o644)
+    above = ((Path("/var/cache/opensm"), folder, 0), (Path("/"), 0o755, 0))
+    file = replace(file, file=replace(file.file, parents=above))
+    assert bool(result_of("KF001", look(two_switch(), host=host(files=[file]))).subjects) is is_found
 
 
 def test_guids_of_key_files_are_read_from_them(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from ibkeys.audit.engine import audit
 from ibkeys.audit.inputs import AuditInput
-from ibkeys.reach.why import prove
 from ibkeys.sim.subnet import Subnet
 from tests.audit.cases import planes
 from tests.audit.looking import apply_clean_policy, from_file, look, policy, result_of
@@ -83,10 +82,10 @@ def test_a_pair_that_cannot_talk_is_not_known_and_one_that_can_is() -> None:
     net.port("node03 mlx4_0", 1).p_keys = [0x7FFF, 0x8010]
     data = look(net)
     at = {node.description: node.ports[1] for node in data.fabric.nodes if not node.is_switch}
-    assert prove(at[NAME], at["node03 mlx4_0"]).can_talk is True
-    verdict = prove(at[NAME], at["node04 mlx4_0"])
+    assert data.reach.why(at[NAME], at["node03 mlx4_0"]).can_talk is True
+    verdict = data.reach.why(at[NAME], at["node04 mlx4_0"])
     assert (verdict.can_talk, verdict.virtualized) == (None, (at[NAME],))
-    assert prove(at["node05 mlx4_0"], at["node04 mlx4_0"]).can_talk is False
+    assert data.reach.why(at["node05 mlx4_0"], at["node04 mlx4_0"]).can_talk is False
     assert data.reach.virtualized == [at[NAME]]
 
 

@@ -32,7 +32,7 @@ YES_OR_NO = {
 MAPS = {"evidence", "before", "after", "causes", "summary", "severity", "sa"}
 """What holds names of the standard, words of the contract or indexes, and no keys of ibkeys' own."""
 WITHOUT = {
-    "a document": {"export", "report", "completion", "sim", "mkey-encrypt"},
+    "a document": {"export", "report", "completion", "sim", "mkey-encrypt", "keystore"},
     "an end": {"watch"},
     "an OpenSM": {"harden", "smkey-rotate", "sm-repair"},
 }
@@ -112,13 +112,17 @@ def test_keys_of_ports_and_partitions_have_one_form(documents: list[Form], table
                     assert GUID.fullmatch(cell), (form.name, column, cell)
 
 
+OF_EACH_KIND = ("before", "after", "reliable_datagram")
+"""What a change has of any value; and of a kind of packets pkey-explain says the rule, why whether they pass."""
+
+
 def test_what_is_yes_or_no_is_so_everywhere(documents: list[Form], tables: list[Form]) -> None:
     kinds: dict[str, set[type]] = {}
     for each in found_in(documents):
         if not isinstance(each.value, dict | list) and each.value is not None:
             kinds.setdefault(each.key, set()).add(type(each.value))
     for key, types in kinds.items():
-        assert types == {bool} or bool not in types or key in ("before", "after"), (key, types)
+        assert types == {bool} or bool not in types or key in OF_EACH_KIND, (key, types)
         assert key not in YES_OR_NO or types == {bool}, (key, types)
     yes_or_no = {key for key, types in kinds.items() if types == {bool}}
     for form in tables:

@@ -11,7 +11,7 @@ from ibkeys.fabric.snapshot_file import save_snapshot
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import TWO_SWITCH, run
-from tests.fabricsim import between_switches, limited_members, tool
+from tests.fabricsim import limited_members, tool
 
 LIAR, VICTIM, MANAGER = "node02 mlx4_0", "node05 mlx4_0", "node01 mlx4_0"
 LIAR_GUID, OTHERS = "0x0002c903000a1021", [f"0x0002c903000a10{number}1" for number in (1, 3, 4, 5, 6)]
@@ -51,10 +51,11 @@ def test_why_says_which_way_and_by_which_rule(after: Path) -> None:
         "(outbound enforcement: no entry of its P_Key table matches)"
     )
     assert lines[6:] == [
+        "what a switch port stops is dropped, or corrupted and passed on",
         "SMPs (QP0): pass, whatever the P_Keys are",
         "GMPs (QP1): as above: no request gets an answer",
         "raw packets: pass both ways: they carry no P_Key",
-        "RD (reliable datagram): not known",
+        "RD (reliable datagram): as above: the EE contexts use one P_Key each",
     ]
     back = run("why", "--from", after, VICTIM, LIAR)
     assert (back.code, back.out.splitlines()[2].strip()) == (1, lines[0])
@@ -96,14 +97,6 @@ def test_the_inbound_check_comes_from_the_environment_too(after: Path, monkeypat
     assert run("why", "--from", after, MANAGER, VICTIM).code == 1
     assert run("why", "--from", after, MANAGER, VICTIM, "--inbound-check", "partition").code == 0
     assert run("why", "--from", after, MANAGER, VICTIM, "--inbound-check", "both").code == 2
-
-
-def test_why_notes_enforcement_between_the_switches_of_the_two(tmp_path: Path) -> None:
-    net = limited_members()
-    between_switches(net).outbound_enforcement = 1
-    file = taken(net, tmp_path / "a.db")
-    assert "enforces partitions on the link to another switch" in run("why", "--from", file, MANAGER, VICTIM).err
-    assert run("why", "--from", file, MANAGER, LIAR).err == ""
 
 
 def test_matrix_counts_and_lists_what_is_one_way(before: Path, after: Path) -> None:

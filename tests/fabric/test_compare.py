@@ -51,6 +51,19 @@ def test_changes_of_a_table(before: dict[int, int], after: dict[int, int], expec
     assert kinds(before, after) == expected
 
 
+def test_each_change_of_a_table_names_its_p_key() -> None:
+    """A script that selects by ``pkey`` finds the ports that joined and left, too."""
+    old, new = ([(0, PKey(0x7FFF)), (1, PKey(0x8001)), (2, PKey(0x8002))], [(0, PKey(0xFFFF)), (3, PKey(0x8002))])
+    new.append((4, PKey(0x8003)))
+    found = {each.kind: each.to_json()["pkey"] for each in table_changes(PORT, old, new)}
+    assert found == {
+        "membership": "0xffff",
+        "pkey-removed": "0x8001",
+        "pkey-moved": "0x8002",
+        "pkey-added": "0x8003",
+    }
+
+
 KEYS = st.sampled_from([0xFFFF, 0x7FFF, 0x8001, 0x0001, 0x8002])
 
 

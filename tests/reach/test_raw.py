@@ -76,7 +76,7 @@ def test_why_says_it_in_words_and_in_its_document() -> None:
         "  SMPs (QP0): pass, whatever the P_Keys are\n"
         "  GMPs (QP1): pass with any P_Key above\n"
         "  raw packets: pass both ways: they carry no P_Key\n"
-        "  RD (reliable datagram): not known\n"
+        "  RD (reliable datagram): pass with the P_Key of their EE contexts, if it is above\n"
     )
     document = json.loads(run("why", A, B, "--backend", TWO_SWITCH, "-f", "json").out)
     assert document["traffic"] == {
@@ -84,5 +84,5 @@ def test_why_says_it_in_words_and_in_its_document() -> None:
         "gmps": True,
         "raw_a_to_b": True,
         "raw_b_to_a": True,
-        "reliable_datagram": None,
+        "reliable_datagram": True,
     }

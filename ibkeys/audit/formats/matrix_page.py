@@ -96,7 +96,10 @@ def _column(column: Column, room: int) -> dict[str, Any]:
         "unknown": column.traffic is None,
         "each": [_line(port) for port in column.ports[:room]],
         "kinds": " ".join(f"{partition}:{kind}" for partition, kind in column.keys),
-        "traffic": " ".join(f"{partition}:{leaves}:{arrives}" for partition, (leaves, arrives) in passing.items()),
+        "traffic": " ".join(
+            f"{partition}:{leaves}:{arrives}" + (f":{place}" if (place := column.places.get(partition)) else "")
+            for partition, (leaves, arrives) in passing.items()
+        ),
         "guid": f"0x{column.ports[0].port_guid:016x}",
     }
 

@@ -5,7 +5,7 @@ column, so a fabric of 40,000 ports is only as wide as it has kinds of ports.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, FULL_BIT, PARTITION_MASK
@@ -26,7 +26,8 @@ class Column:
 
     ``keys``: (partition, ``full``, ``limited`` or ``both``). ``names``: all the ports in few words. ``traffic``: what
     leaves them and arrives in each partition; None if what decides was not read. ``stopped``: the partitions of which
-    their switch ports stop some packets, or all.
+    their switch ports stop some packets, or all. ``places``: where their switches are in each partition; between two
+    places, ports on links between switches may stop packets (`ibkeys.reach.between.Places`; 0: nowhere).
     """
 
     keys: tuple[tuple[int, str], ...]
@@ -34,6 +35,7 @@ class Column:
     names: tuple[str, ...]
     traffic: Mapping[int, Traffic] | None
     stopped: tuple[int, ...] = ()
+    places: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +91,20 @@ def lay_out(reach: Reach, names: Mapping[int, str] | None = None, chosen: Collec
 
 def _columns(reach: Reach, called: FoldedNames, chosen: Collection[int]) -> Iterator[Column]:
     """Yield the groups of ports that are in some partition of those *chosen*; such as differ in others only are one."""
-    known: dict[tuple[tuple[tuple[int, str], ...], tuple[tuple[int, Traffic], ...]], list[Port]] = {}
+    known: dict[tuple[tuple[tuple[int, str], ...], tuple[tuple[int, Traffic, int], ...]], list[Port]] = {}
     for group in reach.groups:
         decides = sorted(
-            (partition, traffic(standing, reach.inbound_check))
+            (partition, traffic(standing, reach.inbound_check), standing.place)
             for partition, standing in group.profile
             if not chosen or partition in chosen
         )
         known.setdefault((_kinds(group.ports[0], chosen), tuple(decides)), []).extend(group.ports)
     for (keys, passing), ports in known.items():
         if keys:
-            stopped = tuple(partition for partition, each in passing if each != _unchecked(ports[0], partition))
-            yield Column(keys, tuple(ports), _names(called, ports), dict(passing), stopped)
+            stopped = tuple(partition for partition, each, _ in passing if each != _unchecked(ports[0], partition))
+            traffics = {partition: each for partition, each, _ in passing}
+            places = {partition: place for partition, _, place in passing}
+            yield Column(keys, tuple(ports), _names(called, ports), traffics, stopped, places)
     unknown: dict[tuple[tuple[int, str], ...], list[Port]] = {}
     for port in reach.unread:
         unknown.setdefault(_kinds(port, chosen), []).append(port)

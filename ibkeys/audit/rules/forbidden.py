@@ -16,11 +16,12 @@ from typing import Final
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 from ibkeys.reach.forms import keys_of
-from ibkeys.reach.reach import Profile, Reached, places
+from ibkeys.reach.reach import Profile, Reached
+from ibkeys.reach.routes import places
 from ibkeys.topology.nodes import Port
 
 _NOTHING: Final[frozenset[int]] = frozenset()
-_NOBODY: Final = Reached(0, 0, 0)
+_NOBODY: Final = Reached(0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,8 @@ class Deviating:
 
     @property
     def partners(self) -> int:
-        """All that it reaches or is reached by, whichever way."""
-        return self.found.both | self.found.to | self.found.by
+        """All that it reaches or is reached by, whichever way, and those of which it is not known."""
+        return self.found.both | self.found.to | self.found.by | self.found.unknown
 
 
 def deviating_classes(data: AuditInput) -> list[Deviating]:
@@ -89,8 +90,7 @@ def deviating_classes(data: AuditInput) -> list[Deviating]:
         others = ~allowed.reached_by(each.wanted)
         if len(each.ports) == 1:
             others &= ~(1 << each.ports[0])
-        both, to, by = reach.reached(each.profile)
-        each.found = Reached(both & others, to & others, by & others)
+        each.found = Reached(*(ports & others for ports in reach.reached(each.profile)))
         if each.partners:
             found.append(each)
     return found

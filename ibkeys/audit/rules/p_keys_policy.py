@@ -6,12 +6,13 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
-from ibkeys.audit.inputs import AuditInput, Table
+from ibkeys.audit.inputs import BETWEEN_SWITCHES, AuditInput, Table
 from ibkeys.audit.rule import VIRTUAL_TABLES, Verdict, p_keys, rule
 from ibkeys.audit.rules.forbidden import Deviating, Partners, deviating_classes
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 from ibkeys.partitions.model import DEFAULT_PARTITION
-from ibkeys.reach.reach import Way, places
+from ibkeys.reach.routes import places
+from ibkeys.reach.sets import Way
 from ibkeys.topology.nodes import Port
 
 NO_POLICY: Final = "no policy to compare with (--policy)"
@@ -106,7 +107,9 @@ def not_in_policy(data: AuditInput) -> Verdict:
     why="The application that needs it fails.",
     sources=("NICO",),
     remedy="Let the SM sweep, or ibkeys plan --policy FILE and apply.",
-    false_positives="A node that has just booted.",
+    false_positives=(
+        "A node that has just booted: without IsPKeyNVRAM a reset leaves only index 0, with 0xffff or 0x7fff."
+    ),
 )
 def missing(data: AuditInput) -> Verdict:
     """PK003: P_Key missing."""
@@ -165,7 +168,8 @@ def raised(data: AuditInput) -> Verdict:
     severity="critical",
     evidence=(
         "pairs of ports that the policy keeps apart but that share a partition (at least one as a full "
-        "member), unless switches block both directions"
+        "member), unless switches block both directions; not known where the route decides (enforcement between "
+        "switches)"
     ),
     why="Isolation of tenants has to prevent this. Packets in one direction are enough for flooding and forging.",
     sources=("ISV",),
@@ -213,7 +217,7 @@ def _say_pairs(verdict: Verdict, found: Sequence[Deviating], accused: int) -> No
     reach = verdict.data.reach
     for each, at, way in _by_port(found):
         for other in places(getattr(each.found, way) & ~(1 << at)):
-            by_the_other = accused >> other & 1 and (way == "by" or (way == "both" and other < at))
+            by_the_other = accused >> other & 1 and (way == "by" or (way != "to" and other < at))
             if not by_the_other:
                 _say(verdict, each, reach.ports[at], Partners(reach.ports, 1 << other), way)
 
@@ -233,7 +237,14 @@ def _say(verdict: Verdict, each: Deviating, port: Port, partners: Partners, way:
         **p_keys(*((index, key) for index, key in entries if key & PARTITION_MASK in bases)),
         "partners": {f"0x{each.port_guid:016x}": str(each) for each in named},
     }
-    if way == "both":
+    if way == "unknown":
+        stops = _what_may_stop(data, bases)
+        evidence[BETWEEN_SWITCHES] = {"may_be_stopped_by": stops}
+        message = (
+            f"may be able to talk to {listed} in partition {where}, on routes that do not lead through {stops}: routes "
+            "are not read; the policy keeps them apart"
+        )
+    elif way == "both":
         message = f"can talk to {listed} in partition {where}; the policy keeps them apart"
     else:
         ends = (port, named[0]) if way == "to" else (named[0], port)
@@ -244,10 +255,19 @@ def _say(verdict: Verdict, each: Deviating, port: Port, partners: Partners, way:
             f"one way, {names[0]} to {names[1]}: packets get through in partition {where} and the answers do not "
             f"({stopped}); the policy keeps them apart"
         )
-    if all(base in data.uncertain_bases for base in bases):
+    if way == "unknown":
+        verdict.unknown(port, message, evidence)
+    elif all(base in data.uncertain_bases for base in bases):
         verdict.unknown(port, message + _why_uncertain(data, bases), evidence)
     else:
         verdict.fail(port, message, evidence, partners=partners)
+
+
+def _what_may_stop(data: AuditInput, bases: Collection[int]) -> str:
+    """Return the ports on links between switches that stop packets in these partitions, or were not read."""
+    ports = list(map(str, itertools.islice(data.reach.deciding(bases), NAMED_PARTNERS + 1)))
+    more = " and more (all of them: matrix -f json)" if len(ports) > NAMED_PARTNERS else ""
+    return ", ".join(ports[:NAMED_PARTNERS]) + more
 
 
 def _what_stops_answers(data: AuditInput, sender: Port, receiver: Port, bases: Collection[int]) -> str:

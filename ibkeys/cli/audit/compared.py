@@ -50,6 +50,7 @@ class Compare:
     sm_port: int | None
     pkey_idx: int | None
     ufm: UfmOptions | None = None
+    with_default_key: bool = True
     ufm_smconf: str | None = None
 
 
@@ -180,7 +181,9 @@ def input_of(fabric: Fabric, where: Where, given: dict[str, Any], compare: Compa
         given = {**given, "policy": master.policy, "allow_both": both}
     snapshot = take_snapshot(fabric, where, make_secret=False)
     if compare.probe_sa:
-        snapshot.sa_probes = probe_sa(fabric, compare.sm_port, compare.pkey_idx)
+        snapshot.sa_probes = probe_sa(
+            fabric, compare.sm_port, compare.pkey_idx, with_default_key=compare.with_default_key
+        )
     store = look_at_store(fabric.stores.keystore, fabric.stores.passphrase)
     host = None if fabric.is_simulated else host_of(fabric.stores.keystore, where)
     say_notes(snapshot.fabric)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.comparing.reach import write_reach
+from ibkeys.cli.comparing.reach import what_was_not_compared, write_reach
 from ibkeys.cli.comparing.words import in_colour
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
@@ -74,8 +74,7 @@ def diff(
         names = _names(before, after)
         gained = compare_reach(before.fabric, after.fabric, inbound_check=inbound_check)
         write_reach({"a": a, "b": b, "inbound_check": inbound_check}, gained, names, pairs, format)
-        why = "it, or a P_Key table that it depends on, was not read in both snapshots"
-        return _finish({why: gained.unread}, names, bool(gained.changes), folded)
+        return _finish(what_was_not_compared(gained), names, gained.differs, folded)
     found, looked_at = compare(before, after), None
     names = _names(before, after, None if found.is_recabled else after.fabric)
     if chosen.is_given:

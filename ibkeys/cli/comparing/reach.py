@@ -23,10 +23,20 @@ _IN_WORDS: Final[Mapping[Change, tuple[str, str]]] = {
     "lost": ("pair lost reach", "pairs lost reach"),
     "one-way-gained": ("pair is one way now", "pairs are one way now"),
     "one-way-lost": ("pair is no longer one way", "pairs are no longer one way"),
+    "unknown": ("pair not known: the route decides", "pairs not known: the route decides"),
 }
 """What happened to one pair, to several."""
 _REACH_ROLES: Final[Mapping[str, str]] = {"gained": "added", "lost": "removed"}
 _ONE_WAY: Final = ("one-way-gained", "one-way-lost")
+"""What has a direction."""
+
+
+def what_was_not_compared(found: ReachComparison) -> dict[str, list[Port]]:
+    """Return the ports that leave something open, by why."""
+    return {
+        "it, or a P_Key table that it depends on, was not read in both snapshots": found.unread,
+        "it stops P_Keys on a link between switches, or was not read, and routes are not read": found.between,
+    }
 
 
 def write_reach(about: dict[str, Any], found: ReachComparison, names: FoldedNames, pairs: bool, format: str) -> None:
@@ -37,7 +47,11 @@ def write_reach(about: dict[str, Any], found: ReachComparison, names: FoldedName
     counts = {change: found.count(change) for change in _IN_WORDS}
     if format == "json":
         changes = (_pair(*each) for each in _pairs(found)) if pairs else _groups(found)
-        unread = [port.identity() for port in found.unread]
+        unread = [
+            {**port.identity(), "what": "reach", "why": why}
+            for why, ports in what_was_not_compared(found).items()
+            for port in ports
+        ]
         virtualized = [port.identity() for port in found.virtualized]
         totals = {change.replace("-", "_"): count for change, count in counts.items()}
         _write_reach_json({**about, "unknown": unread, "virtualized": virtualized, "reach": totals}, changes)
@@ -49,10 +63,10 @@ def write_reach(about: dict[str, Any], found: ReachComparison, names: FoldedName
 
 
 def _write_words(found: ReachComparison, counts: Mapping[Change, int], names: FoldedNames, pairs: bool) -> None:
-    if not found.changes:
+    if not found.differs:
         write("no pair of ports gained or lost reach" + (", as far as was read" if found.is_partly_unknown else ""))
     for change, count in counts.items() if found.changes else ():
-        if count or change not in _ONE_WAY:
+        if count or (found.differs and change in _REACH_ROLES):
             write(paint(f"{count} {_IN_WORDS[change][count != 1]}", _REACH_ROLES.get(change, "changed")))
         for line in _pair_lines(found, change, names) if pairs else _group_lines(found, change, names):
             write(line)

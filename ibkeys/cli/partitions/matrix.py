@@ -17,7 +17,7 @@ from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Filters, Where
 from ibkeys.cli.partitions.matrix_pairs import Part, looked_at, missing, write_pairs
 from ibkeys.cli.render import IDENTITY, table_lines, write_csv, write_json
-from ibkeys.cli.showing import errors_of, finish, note_enforcing_between_switches, stop_document, sweep_for
+from ibkeys.cli.showing import errors_of, finish, note_stops_between_switches, stop_document, sweep_for
 from ibkeys.cli.sm.policy import is_opensm, master_policy, refuse_url
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_names, ufm_options
 from ibkeys.errors import UsageError
@@ -128,7 +128,10 @@ def matrix(
     empty = sorted(chosen - {each.partition for each in memberships})
     for partition in empty:
         exits.warn(_empty(partition, is_part=part is not None, is_unread=bool(reach.unread)), "note")
-    note_enforcing_between_switches(reach.enforcing_between_switches())
+    note_stops_between_switches(reach, chosen)
+    if reach.count(chosen, part.ports if part is not None else None).unknown:
+        exits.warn("the result is partial: routes are not read, and of some pairs they decide", "error")
+        return finish(errors_of(found), format) or exits.NOT_COMPLETED
     return finish(errors_of(found), format) or (exits.SAYS_NO if empty else exits.DONE)
 
 
@@ -179,7 +182,7 @@ def _names_in(policy: Policy) -> Mapping[int, str]:
 
 def _document(shown: _Shown) -> dict[str, Any]:
     reach, part = shown.reach, shown.part
-    pairs, one_way = reach.count(shown.chosen, part.ports if part is not None else None)
+    pairs, one_way, unknown = reach.count(shown.chosen, part.ports if part is not None else None)
     return {
         "looked_at": looked_at(part),
         "partitions": [
@@ -194,9 +197,10 @@ def _document(shown: _Shown) -> dict[str, Any]:
         ],
         "pairs": pairs,
         "one_way": one_way,
+        "unknown": unknown,
         "inbound_check": reach.inbound_check,
         "ports_depending_on_inbound_check": len(reach.depending_on_inbound_check()),
-        **missing(shown.found, reach),
+        **missing(shown.found, reach, shown.chosen),
     }
 
 
@@ -227,13 +231,15 @@ def _write_table(shown: _Shown) -> None:
         write(f"{part.looked_at}: their partitions, with all members")
     for line in table_lines(titles, rows, below):
         write(line)
-    count, one_way = reach.count(shown.chosen, part.ports if part is not None else None)
+    count, one_way, unknown = reach.count(shown.chosen, part.ports if part is not None else None)
     where = "by the partitions named" if shown.chosen else "over all partitions"
     ports = "of ports" if part is None else "with such a port"
     write(f"{counted(count, 'pair')} {ports} can talk, {where} (each: --pairs)")
     if one_way:
         is_one_way = "pairs are one way" if one_way != 1 else "pair is one way"
         write(f"{one_way} {is_one_way}: packets reach the other port, but no answer comes back (each: --pairs)")
+    if unknown:
+        write(f"{counted(unknown, 'pair')} not known: whether they can talk depends on the route (each: --pairs)")
     if depending := len(reach.depending_on_inbound_check()):
         ports = f"port{'s' if depending != 1 else ''}"
         write(
@@ -241,7 +247,7 @@ def _write_table(shown: _Shown) -> None:
             "see --inbound-check)"
         )
     if reach.unread:
-        write(f"({len(reach.unread)} ports left out: their tables could not be read)")
+        write(f"({counted(len(reach.unread), 'port')} left out: P_Key table could not be read)")
     if reach.virtualized:
         ports = counted(len(reach.virtualized), "port")
         write(f"({ports} with virtual ports, whose P_Keys cannot be read: they may reach more than this)")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ibkeys.cli import exits
 from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.render import CsvLines, schema
-from ibkeys.cli.showing import errors_of, guid_of
+from ibkeys.cli.showing import errors_of, guid_of, stop_document
 from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.port_id import LookedAt
 
@@ -36,10 +36,11 @@ def looked_at(part: Part | None) -> dict[str, int] | None:
     return part.looked_at.to_json() if part is not None else None
 
 
-def missing(found: Topology, reach: Reach) -> dict[str, Any]:
-    """Return what could not be read, as the contract has it."""
+def missing(found: Topology, reach: Reach, chosen: set[int]) -> dict[str, Any]:
+    """Return what could not be read, and what the route decides, as the contract has it."""
     return {
-        "unread": [port.identity() for port in reach.unread],
+        "may_be_stopped_by": [stop_document(stop) for stop in reach.stops_between_switches(chosen)],
+        "unread": [port.identity() for port in (*reach.unread, *reach.unread_between_switches)],
         "virtualized": [port.identity() for port in reach.virtualized],
         "errors": errors_of(found),
         "unreached": found.unreached,
@@ -50,17 +51,20 @@ def write_pairs(found: Topology, reach: Reach, chosen: set[int], part: Part | No
     """Write one line for each pair, with a port of *part* where there is one, as it is found: there may be very many.
     One way is from the first to the second. *chosen*: by these partitions only, none for all."""
     talking, one_way = _talking(reach, chosen, part), _one_way(reach, chosen, part)
+    unknown = _unknown(reach, chosen, part)
     if format == "json":
         seen = json.dumps(looked_at(part))
         write_exact(f'{{"schema": "{schema("matrix")}", "looked_at": {seen}, "pairs": [')
         _write_json_pairs(talking)
         write_exact('], "one_way": [')
         _write_json_pairs(one_way)
-        write_exact(f'], "inbound_check": "{reach.inbound_check}", ' + json.dumps(missing(found, reach))[1:])
+        write_exact('], "unknown": [')
+        _write_json_pairs(unknown)
+        write_exact(f'], "inbound_check": "{reach.inbound_check}", ' + json.dumps(missing(found, reach, chosen))[1:])
     elif format == "csv":
         lines = CsvLines()
         lines.write(("a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc", "a_pkey", "b_pkey", "way"))
-        for pairs, way in ((talking, "both"), (one_way, "a_to_b")):
+        for pairs, way in ((talking, "both"), (one_way, "a_to_b"), (unknown, "unknown")):
             for a, b, matches in pairs:
                 ends = (guid_of(a), a.node.description, guid_of(b), b.node.description)
                 for match in matches:
@@ -70,7 +74,7 @@ def write_pairs(found: Topology, reach: Reach, chosen: set[int], part: Part | No
         names = FoldedNames(port.identity() for port in found.ports())
         if part is not None:
             write(f"{part.looked_at}: pairs with such a port")
-        for pairs, arrow in ((talking, "-"), (one_way, "-> one way to")):
+        for pairs, arrow in ((talking, "-"), (one_way, "-> one way to"), (unknown, "- not known, the route decides -")):
             for a, b, matches in pairs:
                 keys = ", ".join(f"{match.a_pkey} with {match.b_pkey}" for match in matches)
                 write(exits.clean(f"{_called(a, names)} {arrow} {_called(b, names)}: {keys}"))
@@ -93,15 +97,22 @@ def _talking(reach: Reach, chosen: set[int], part: Part | None) -> Iterator[Pair
     """Yield the pairs that can talk in one of the partitions *chosen* (none: in any), with the P_Keys."""
     for a, b in reach.talking_pairs(chosen):
         if part is None or a in part.ports or b in part.ports:
-            yield a, b, [match for match in _matches(reach, chosen, a, b) if not match.stops]
+            yield a, b, [match for match in _matches(reach, chosen, a, b) if match.passes]
 
 
 def _one_way(reach: Reach, chosen: set[int], part: Part | None) -> Iterator[Pair]:
     """Yield (sender, receiver, P_Keys) where that is one way in the partitions *chosen* (none: in all)."""
     for a, b in reach.one_way_pairs(chosen):
         if part is None or a in part.ports or b in part.ports:
+            yield a, b, [match for match in _matches(reach, chosen, a, b) if match.gets_there]
+
+
+def _unknown(reach: Reach, chosen: set[int], part: Part | None) -> Iterator[Pair]:
+    """Yield the pairs of which the route decides, with the P_Keys that it decides on."""
+    for a, b in reach.unknown_pairs(chosen):
+        if part is None or a in part.ports or b in part.ports:
             matches = _matches(reach, chosen, a, b)
-            yield a, b, [match for match in matches if all(check.index is not None for check in match.a_to_b)]
+            yield a, b, [match for match in matches if None in (match.gets_there, match.gets_back)]
 
 
 def _matches(reach: Reach, chosen: set[int], a: Port, b: Port) -> list[Match]:

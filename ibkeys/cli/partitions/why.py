@@ -14,7 +14,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Kind, Where
 from ibkeys.cli.render import heading_of, write_csv, write_json
-from ibkeys.cli.showing import note_enforcing_between_switches, short_name, stop_document, sweep
+from ibkeys.cli.showing import MAY_STOP_LISTED, short_name, stop_document, sweep
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ibkeys.reach.reach import Reach
     from ibkeys.reach.why import Check, Match, Verdict, Ways
     from ibkeys.topology.model import Topology
-    from ibkeys.topology.nodes import Node, Port
+    from ibkeys.topology.nodes import Port
 
 
 @command("why")
@@ -48,10 +48,7 @@ def why(where: Where, kind: Kind, a: str, b: str, inbound_check: InboundCheck, f
         found = sweep(source, where, p_keys=True)
     pairs = _pairs(*(_ports(found, *end, only_one=format != "table") for end in ends))
     reach = Reach(found, inbound_check=inbound_check)
-    codes = [_show(reach, one, other, format) for one, other in pairs]
-    if any(_switch_of(one) is not _switch_of(other) for one, other in pairs):
-        note_enforcing_between_switches(reach.enforcing_between_switches())
-    return max(codes)
+    return max(_show(reach, one, other, format) for one, other in pairs)
 
 
 def _ports(found: Topology, address: Address, portnum: int | None, only_one: bool) -> list[Port]:
@@ -94,11 +91,6 @@ def _show(reach: Reach, one: Port, other: Port, format: str) -> int:
     return exits.DONE if verdict.can_talk else exits.SAYS_NO
 
 
-def _switch_of(port: Port) -> Node:
-    """Return the switch that an end port is on, or its own node where it is on none."""
-    return port.node if port.node.is_switch or port.peer is None else port.peer.node
-
-
 def _parse_end(text: str, kind: Kind) -> tuple[Address, int | None]:
     from ibkeys.client.address import as_address
 
@@ -123,12 +115,19 @@ def _why_document(one: Port, other: Port, verdict: Verdict) -> dict[str, Any]:
         for check in checks
         if check.index is None
     }
+    may_stop = {
+        check: way
+        for match in verdict.matches
+        for way, may in (("a_to_b", match.a_to_b_may), ("b_to_a", match.b_to_a_may))
+        for check in may.stops
+    }
     return {
         "a": one.identity(),
         "b": other.identity(),
         **verdict.ways._asdict(),
         "by": [_by(match, verdict) for match in verdict.matches],
         "stopped_by": [{**stop_document(stop), "way": way} for stop, way in stops.items()],
+        "may_be_stopped_by": [{**stop_document(stop), "way": way} for stop, way in may_stop.items()],
         "unread": [port.identity() for port in verdict.unread],
         "virtualized": [port.identity() for port in verdict.virtualized],
         "inbound_check": verdict.inbound_check,
@@ -139,21 +138,19 @@ def _why_document(one: Port, other: Port, verdict: Verdict) -> dict[str, Any]:
             "gmps": verdict.can_talk,
             "raw_a_to_b": raw_way(one, other).passes,
             "raw_b_to_a": raw_way(other, one).passes,
-            "reliable_datagram": None,
+            "reliable_datagram": verdict.can_talk,
         },
     }
 
 
 def _by(match: Match, verdict: Verdict) -> dict[str, Any]:
-    def passes(checks: Sequence[Check], is_open: bool | None) -> bool | None:
-        return False if any(check.index is None for check in checks) else is_open
-
+    there, back = match.gets_there, match.gets_back
     return {
         "a_pkey": str(match.a_pkey),
         "b_pkey": str(match.b_pkey),
-        "stopped": bool(match.stops),
-        "a_to_b": passes(match.a_to_b, verdict.a_to_b),
-        "b_to_a": passes(match.b_to_a, verdict.b_to_a),
+        "stopped": None if match.passes is None else not match.passes,
+        "a_to_b": verdict.a_to_b if there else there,
+        "b_to_a": verdict.b_to_a if back else back,
     }
 
 
@@ -165,7 +162,8 @@ def _write_proof(one: Port, other: Port, verdict: Verdict) -> None:
 
     names = _names(one, other)
     write(f"{heading_of(one.identity())}\n{heading_of(other.identity())}")
-    write(exits.clean(f"  {_in_words(verdict.ways, *names)}"))
+    reason = _why_unknown(verdict)
+    write(exits.clean(f"  {_in_words(verdict.ways, *names, reason)}"))
     if not verdict.matches:
         for port in (one, other):
             keys = ", ".join(str(key) for _, key in port.occupied or ()) or "no P_Key"
@@ -181,24 +179,46 @@ def _write_proof(one: Port, other: Port, verdict: Verdict) -> None:
         for ends, checks in ((names, match.a_to_b), (names[::-1], match.b_to_a)):
             for check in checks:
                 write(exits.clean(f"    {_check_in_words(check, verdict.inbound_check, *ends)}"))
+        _write_on_some_routes(match, verdict.inbound_check)
+    if any(match.stops or match.a_to_b_may.stops or match.b_to_a_may.stops for match in verdict.matches):
+        write("  what a switch port stops is dropped, or corrupted and passed on")
     if verdict.depends_on_inbound_check:
         (by_other,) = (each for each in INBOUND_CHECKS if each != verdict.inbound_check)
         write(
             exits.clean(
                 f"  this depends on what inbound enforcement checks, here the {verdict.inbound_check}: with "
-                f"--inbound-check {by_other} the answer is: {_in_words(verdict.otherwise, *names)}"
+                f"--inbound-check {by_other} the answer is: {_in_words(verdict.otherwise, *names, reason)}"
             )
         )
     _write_other_traffic(one, other, verdict, names)
+
+
+def _write_on_some_routes(match: Match, inbound_check: InboundCheck) -> None:
+    """Write which switch ports between switches stop packets on some routes."""
+    stops = dict.fromkeys((*match.a_to_b_may.stops, *match.b_to_a_may.stops))
+    for check in list(stops)[:MAY_STOP_LISTED]:
+        write(exits.clean(f"    on routes through it, {_stop_in_words(check, inbound_check)}"))
+    if len(stops) > MAY_STOP_LISTED:
+        write(f"    and {len(stops) - MAY_STOP_LISTED} more switch ports between switches (all of them: -f json)")
+
+
+def _why_unknown(verdict: Verdict) -> str:
+    """Return why something is not known of a pair, where it is not."""
+    on_routes = any(may.stops for match in verdict.matches for may in (match.a_to_b_may, match.b_to_a_may))
+    if on_routes or not (verdict.unread or verdict.virtualized):
+        return "it depends on the route, and routes are not read"
+    return "not everything could be read"
 
 
 def _write_other_traffic(one: Port, other: Port, verdict: Verdict, names: tuple[str, str]) -> None:
     """Say what holds for packets that no queue pair with one P_Key index sends."""
     from ibkeys.reach.raw import raw_way
 
-    gmps = {True: "pass with any P_Key above", False: "as above: no request gets an answer", None: "not known"}[
-        verdict.can_talk
-    ]
+    gmps, datagrams = {
+        True: ("pass with any P_Key above", "pass with the P_Key of their EE contexts, if it is above"),
+        False: ("as above: no request gets an answer", "as above: the EE contexts use one P_Key each"),
+        None: ("not known", "not known, as above"),
+    }[verdict.can_talk]
     write("  SMPs (QP0): pass, whatever the P_Keys are")
     write(f"  GMPs (QP1): {gmps}")
     ways = [(raw_way(one, other), *names), (raw_way(other, one), *names[::-1])]
@@ -209,7 +229,7 @@ def _write_other_traffic(one: Port, other: Port, verdict: Verdict, names: tuple[
             drops = " and ".join(f"{each.port} ({each.field})" for each in way.dropped_by)
             said = f"dropped by {drops}" if drops else "pass" if way.passes else "not known"
             write(exits.clean(f"  raw packets, {source} to {destination}: {said}"))
-    write("  RD (reliable datagram): not known")
+    write(f"  RD (reliable datagram): {datagrams}")
 
 
 def _names(one: Port, other: Port) -> tuple[str, str]:
@@ -217,12 +237,12 @@ def _names(one: Port, other: Port) -> tuple[str, str]:
     return names if names[0] != names[1] else (str(one), str(other))
 
 
-def _in_words(ways: Ways, one: str, other: str) -> str:
+def _in_words(ways: Ways, one: str, other: str, reason: str) -> str:
     match ways:
         case True, _, _:
             return "can talk"
         case None, _, _:
-            return "it is not known whether they can talk: not everything could be read"
+            return f"it is not known whether they can talk: {reason}"
         case _, True, False:
             return f"one way, {one} to {other}: packets get through, but no answer comes back"
         case _, False, True:
@@ -231,19 +251,26 @@ def _in_words(ways: Ways, one: str, other: str) -> str:
             return "cannot talk, but packets get through both ways: in a different partition in each direction"
         case _, False, False:
             return "cannot talk"
-    return "cannot talk; it is not known whether packets get through one way: not everything could be read"
+    return f"cannot talk; it is not known whether packets get through one way: {reason}"
 
 
 def _check_in_words(check: Check, inbound_check: InboundCheck, source: str, destination: str) -> str:
-    fits = "belongs to that partition" if (check.direction, inbound_check) == ("inbound", "partition") else "matches"
-    if check.index is not None:
-        how = f"entry {check.index} of its P_Key table, {check.entry}, {fits}"
-        return f"{source} to {destination}: {check.port} passes {check.p_key} ({check.direction} enforcement: {how})"
+    if check.index is None:
+        return f"stopped: {_stop_in_words(check, inbound_check)}"
+    how = f"entry {check.index} of its P_Key table, {check.entry}, {_fits(check, inbound_check)}"
+    return f"{source} to {destination}: {check.port} passes {check.p_key} ({check.direction} enforcement: {how})"
+
+
+def _fits(check: Check, inbound_check: InboundCheck) -> str:
+    return "belongs to that partition" if (check.direction, inbound_check) == ("inbound", "partition") else "matches"
+
+
+def _stop_in_words(check: Check, inbound_check: InboundCheck) -> str:
     whence = "that come from" if check.direction == "inbound" else "on their way to"
     peer = short_name(check.port.peer) if check.port.peer is not None else "its link"
     return (
-        f"stopped: {check.port} drops packets with {check.p_key} {whence} "
-        f"{peer} ({check.direction} enforcement: no entry of its P_Key table {fits})"
+        f"{check.port} drops packets with {check.p_key} {whence} {peer} "
+        f"({check.direction} enforcement: no entry of its P_Key table {_fits(check, inbound_check)})"
     )
 
 

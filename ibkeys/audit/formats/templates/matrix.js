@@ -38,14 +38,16 @@
   };
 
   // Packets of a port leave in some forms of a P_Key and arrive in some: the same reckoning as ibkeys.reach.
+  // From place to place, switch ports between switches may stop them: on which routes, ibkeys why tells.
   const ways = (one, other) => {
-    const found = {both: [], to: [], by: []};
-    for (const [partition, [leaves, arrives]] of one.traffic) {
+    const found = {both: [], to: [], by: [], open: []};
+    for (const [partition, [leaves, arrives, place]] of one.traffic) {
       const theirs = other.traffic.get(partition);
       if (!theirs) continue;
       const there = leaves & theirs[1];
       const back = theirs[0] & arrives;
-      if (there && back) found.both.push(partition);
+      if ((there || back) && place && theirs[2] && place !== theirs[2]) found.open.push(partition);
+      else if (there && back) found.both.push(partition);
       else if (there) found.to.push(partition);
       else if (back) found.by.push(partition);
     }
@@ -55,6 +57,7 @@
     if (one.unknown || other.unknown) return ["not known: what decides was not read", []];
     const found = ways(one, other);
     if (found.both.length) return ["can talk", found.both];
+    if (found.open.length) return ["not known here: switch ports between switches stop some packets; ibkeys why tells", found.open];
     if (found.to.length && found.by.length) return ["packets get each way in another partition: no answer comes back", [...found.to, ...found.by]];
     if (found.to.length) return ["only sends to it, one way", found.to];
     if (found.by.length) return ["only gets packets from it, one way", found.by];
@@ -97,7 +100,7 @@
     const list = column.line.querySelector(".each");
     const talks = columns.filter((other) => {
       const found = column.unknown || other.unknown ? null : ways(column, other);
-      return !found || found.both.length || found.to.length || found.by.length
+      return !found || found.both.length || found.open.length || found.to.length || found.by.length
         || (other !== column && [...column.kinds.keys()].some((partition) => other.kinds.has(partition)));
     });
     const alone = columns.length - talks.length;

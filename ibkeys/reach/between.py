@@ -1,0 +1,329 @@
+"""What switch ports on links between switches stop. Which of them a packet passes depends on its route, and routes are
+not read: so a packet between two switches gets through for sure, perhaps, or on no route (`ibkeys.reach.routes`).
+
+On its way from switch to switch a packet passes a port that checks outbound and then one that checks inbound. What a
+port lets pass goes by its own table, as at the ports that face the end ports (`ibkeys.reach.forms`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from ibkeys.keys.pkey import PARTITION_MASK, InboundCheck, PKey
+from ibkeys.reach.forms import FULL, LIMITED, form, forms_in, passing
+from ibkeys.reach.routes import Edge, Routes, SwitchGraph, places
+from ibkeys.topology.enforcement import INBOUND, OUTBOUND, Direction, enforced, is_unread
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Node, Port
+
+_BITS: Final[dict[Direction, int]] = {"inbound": INBOUND, "outbound": OUTBOUND}
+
+
+@dataclass(frozen=True, slots=True)
+class _Checking:
+    """A switch port that checks in a direction. ``forms``: what its table holds, by partition; None: not read."""
+
+    port: Port
+    direction: Direction
+    forms: dict[int, int] | None
+
+
+Link = tuple[_Checking, ...]
+"""What checks packets in one direction of a cable."""
+
+
+class Crossing(NamedTuple):
+    """Whether packets with one P_Key get from one switch to another: ``passes`` None, if the route decides. ``stops``:
+    the switch ports that stop them, on every route or on some. ``unread``: those that may, and were not read."""
+
+    passes: bool | None
+    stops: tuple[tuple[Port, Direction], ...] = ()
+    unread: tuple[Port, ...] = ()
+
+
+_PASSES: Final = Crossing(True)
+
+
+class SwitchLinks:
+    """The links between the switches of a fabric, and those of their ports that check packets."""
+
+    def __init__(self, fabric: Topology) -> None:
+        self._switches = [node for node in fabric.nodes if node.is_switch]
+        self.checking: dict[Edge, list[Link]] = {}
+        """The links that check; of each pair of switches, with its other links as empty ones."""
+        self.checks: list[_Checking] = []
+        """All that check, by number."""
+        self.numbered: dict[Edge, list[tuple[int, ...]]] = {}
+        """The links that check, by the numbers of what checks there."""
+        self._holding: dict[int, list[tuple[int, int]]] = {}
+        self._known = b""
+        ports = [port for node in self._switches for port in node.ports.values()]
+        between = [port for port in ports if _is_between(port)]
+        self.is_open = not any(is_unread(port) or enforced(port) for port in between)
+        """Whether no port between switches checks anything, for sure."""
+        if not self.is_open:
+            self._read(between)
+
+    def _read(self, between: Sequence[Port]) -> None:
+        links: dict[Edge, list[Link]] = {}
+        for port in between:
+            peer = port.peer
+            assert peer is not None
+            edge = self.number[port.node], self.number[peer.node]
+            if edge[0] != edge[1]:
+                links.setdefault(edge, []).append((*_checks_of(port, "outbound"), *_checks_of(peer, "inbound")))
+        for node in self._switches:
+            for port in _leading_beyond(node):
+                here, there = self.number[node], len(self._switches)
+                links.setdefault((here, there), []).append(_checks_of(port, "outbound"))
+                links.setdefault((there, here), []).append(_checks_of(port, "inbound"))
+        self._edges = links.keys()
+        self.checking = {edge: each for edge, each in links.items() if any(each)}
+        self._number_checks()
+
+    def _number_checks(self) -> None:
+        for edge, links in self.checking.items():
+            numbered = []
+            for link in links:
+                numbered.append(tuple(range(len(self.checks), len(self.checks) + len(link))))
+                self.checks += link
+            self.numbered[edge] = numbered
+        for number, each in enumerate(self.checks):
+            for partition, forms in (each.forms or {}).items():
+                self._holding.setdefault(partition, []).append((number, forms))
+        self._known = bytes(each.forms is not None for each in self.checks)
+
+    def stopped(self, partition: int, key_form: int, check: InboundCheck) -> bytes:
+        """Return which of ``checks`` stop packets with a form of a partition's P_Key: 1 for each that does, 0 for each
+        that does not or was not read."""
+        found = bytearray(self._known)
+        for number, forms in self._holding.get(partition, ()):
+            by = check if self.checks[number].direction == "inbound" else "membership"
+            if passing(forms, by) & key_form:
+                found[number] = 0
+        return bytes(found)
+
+    @cached_property
+    def number(self) -> dict[Node, int]:
+        """The number of each switch."""
+        return {node: at for at, node in enumerate(self._switches)}
+
+    @cached_property
+    def graph(self) -> SwitchGraph:
+        """The switches as a graph."""
+        beside: list[list[int]] = [[] for _ in self._switches]
+        for tail, head in self._edges:
+            if self.is_known((tail, head)):
+                beside[tail].append(head)
+        return SwitchGraph(beside)
+
+    @cached_property
+    def beyond(self) -> list[Edge]:
+        """The links of which one end is not known."""
+        return [edge for edge in self._edges if not self.is_known(edge)]
+
+    @cached_property
+    def unread_edges(self) -> frozenset[Edge]:
+        """The links with a port of which it could not be read what it stops."""
+        every = self.checking.items()
+        return frozenset(edge for edge, links in every if any(each.forms is None for link in links for each in link))
+
+    @cached_property
+    def unread(self) -> list[Port]:
+        """The ports between switches of which it could not be read what they stop."""
+        found = (each.port for number, each in enumerate(self.checks) if each.forms is None and self.is_between(number))
+        return list(dict.fromkeys(found))
+
+    def is_between(self, check: int) -> bool:
+        """Return whether both ends of the link that one of ``checks`` is on are known."""
+        return self.checks[check].port.peer is not None
+
+    def is_known(self, edge: Edge) -> bool:
+        """Return whether both ends of a link are known."""
+        return max(edge) < len(self._switches)
+
+    def number_of(self, port: Port) -> int | None:
+        """Return the number of the switch that an end port is on; None if it is on none."""
+        node = port.node if port.node.is_switch else port.peer.node if port.peer is not None else None
+        return None if node is None else self.number.get(node)
+
+
+class Between:
+    """What the ports on *links* stop, by one reading of the inbound check."""
+
+    def __init__(self, links: SwitchLinks, check: InboundCheck) -> None:
+        self._links = links
+        self.inbound_check: InboundCheck = check
+        self._places: dict[tuple[bytes, bytes], Places | None] = {}
+        self._by_partition: dict[int, Places | None] = {}
+        self._routes: dict[bytes, Routes | None] = {}
+        self._stopped_by_key: dict[tuple[int, int], bytes] = {}
+
+    def places(self, partition: int) -> Places | None:
+        """Return how the packets of a partition get from switch to switch; None if nothing stops any on any route."""
+        if self._links.is_open:
+            return None
+        if partition not in self._by_partition:
+            self._by_partition[partition] = self._places_of(partition)
+        return self._by_partition[partition]
+
+    def _places_of(self, partition: int) -> Places | None:
+        kind = self._stopped(partition, LIMITED), self._stopped(partition, FULL)
+        if kind not in self._places:
+            limited, full = (self._routes_of(partition, each) for each in (LIMITED, FULL))
+            self._places[kind] = Places(self._links, limited, full) if limited is not None else None
+        return self._places[kind]
+
+    def crossing(self, source: Port, destination: Port, key: PKey) -> Crossing:
+        """Return whether packets with *key* get from the switch of an end port to that of another one."""
+        start, end = (self._links.number_of(port) for port in (source, destination))
+        if self._links.is_open or start is None or end is None or start == end:
+            return _PASSES
+        routes = self._routes_of(key & PARTITION_MASK, form(key))
+        if routes is None:
+            return _PASSES
+        edges = list(routes.doubtful_between(start, end))
+        if not edges:
+            return _PASSES
+        may = routes.may(start)
+        if may >> end & 1:
+            return Crossing(None, *self._who(edges, key))
+        frontier = [edge for edge in edges if edge in routes.closed and may >> edge[0] & 1 and not may >> edge[1] & 1]
+        return Crossing(False, *self._who(frontier, key))
+
+    def reached_by_limited(self, port: Port, partition: int) -> tuple[int, int] | None:
+        """Return the switches that packets of an end port with the limited P_Key of a partition get to, for sure and
+        perhaps, as sets; None: all, for sure. A full one passes by either reading of the inbound check, or by neither.
+        """
+        start = self._links.number_of(port) if not self._links.is_open else None
+        routes = self._routes_of(partition, LIMITED) if start is not None else None
+        if start is None or routes is None or routes.sure(start).bit_count() == len(self._links.number):
+            return None
+        return routes.sure(start), routes.may(start)
+
+    def stopping(self, keys: Iterable[PKey]) -> Iterator[tuple[Port, Direction, list[PKey]]]:
+        """Yield the ports that stop packets with some of *keys*, with these."""
+        tables = [(key, self._stopped_by(key)) for key in keys]
+        for number, each in enumerate(self._links.checks):
+            stopped = [key for key, table in tables if table[number]]
+            if stopped and self._links.is_between(number):
+                yield each.port, each.direction, stopped
+
+    def stopping_any(self, keys: Iterable[PKey]) -> Iterator[Port]:
+        """Yield the ports that stop packets with any of *keys*; one that checks in both directions may come twice."""
+        both = 0
+        for key in keys:
+            both |= int.from_bytes(self._stopped_by(key), "big")
+        table = both.to_bytes(len(self._links.checks), "big")
+        number = table.find(1)
+        while number >= 0:
+            if self._links.is_between(number):
+                yield self._links.checks[number].port
+            number = table.find(1, number + 1)
+
+    def unread(self) -> list[Port]:
+        """Return the ports of which it could not be read what they stop."""
+        return self._links.unread
+
+    def _stopped_by(self, key: PKey) -> bytes:
+        return self._stopped(key & PARTITION_MASK, form(key))
+
+    def _stopped(self, partition: int, key_form: int) -> bytes:
+        kind = partition, key_form
+        found = self._stopped_by_key.get(kind)
+        if found is None:
+            found = self._stopped_by_key[kind] = self._links.stopped(partition, key_form, self.inbound_check)
+        return found
+
+    def _who(self, edges: Iterable[Edge], key: PKey) -> tuple[tuple[tuple[Port, Direction], ...], tuple[Port, ...]]:
+        stopped = self._stopped_by(key)
+        known = (edge for edge in edges if self._links.is_known(edge))
+        numbers = [number for edge in known for link in self._links.numbered[edge] for number in link]
+        checks = self._links.checks
+        stops = tuple((checks[number].port, checks[number].direction) for number in numbers if stopped[number])
+        return stops, tuple(dict.fromkeys(checks[number].port for number in numbers if checks[number].forms is None))
+
+    def _routes_of(self, partition: int, key_form: int) -> Routes | None:
+        """Return the routes of packets with one form of a partition's P_Key; None if nothing stops them anywhere."""
+        stopped = self._stopped(partition, key_form)
+        if stopped not in self._routes:
+            self._routes[stopped] = self._find_routes(stopped)
+        return self._routes[stopped]
+
+    def _find_routes(self, stopped: bytes) -> Routes | None:
+        closed, doubtful = set(), set()
+        for edge, links in self._links.numbered.items():
+            stops = [any(stopped[number] for number in link) for link in links]
+            if all(stops):
+                closed.add(edge)
+            if any(stops) or edge in self._links.unread_edges:
+                doubtful.add(edge)
+        doubtful = {edge for edge in doubtful if self._links.is_known(edge)}
+        return Routes(self._links.graph, closed, doubtful, self._links.beyond) if doubtful else None
+
+
+class Places:
+    """How the packets of some partitions get from switch to switch. Switches that this does not tell apart are one
+    place; places are numbered from 1, and 0 is that of end ports on no switch."""
+
+    def __init__(self, links: SwitchLinks, limited: Routes, full: Routes | None) -> None:
+        self._links = links
+        ways = [(each, each.back()) for each in (limited, full) if each is not None]
+        self._ways = dict(zip((LIMITED, FULL), ways, strict=False))
+        numbers: dict[tuple[int, ...], int] = {}
+        self._first: list[int] = [-1]
+        self._place: list[int] = []
+        for switch in links.number.values():
+            rows = tuple(row for way in ways for each in way for row in (each.sure(switch), each.may(switch)))
+            place = numbers.setdefault(rows, len(self._first))
+            if place == len(self._first):
+                self._first.append(switch)
+            self._place.append(place)
+        self._firsts = sum(1 << switch for switch in self._first[1:])
+        self._row: dict[int, int] = {}
+
+    def place(self, port: Port) -> int:
+        """Return the place of the switch that an end port is on."""
+        number = self._links.number_of(port)
+        return 0 if number is None else self._place[number]
+
+    def reached(self, place: int, forms: int, is_back: bool) -> tuple[int, int] | None:
+        """Return the places that packets of the best of *forms* get to from a place, for sure and perhaps, as sets of
+        places; with *is_back* those from which they get to it. None: all, for sure.
+
+        A port that lets the limited form pass lets the full one pass.
+        """
+        ways = self._ways.get(FULL if forms & FULL else LIMITED)
+        if place == 0 or ways is None:
+            return None
+        routes = ways[is_back]
+        first = self._first[place]
+        return self._places_in(routes.sure(first)), self._places_in(routes.may(first))
+
+    def _places_in(self, switches: int) -> int:
+        """Return the places that a set of switches is, with that of the end ports on no switch."""
+        row = self._row.get(switches)
+        if row is None:
+            row = self._row[switches] = 1 | sum(1 << self._place[switch] for switch in places(switches & self._firsts))
+        return row
+
+
+def _is_between(port: Port) -> bool:
+    return port.is_external and port.peer is not None and port.peer.is_external
+
+
+def _checks_of(port: Port, direction: Direction) -> Link:
+    bit = _BITS[direction]
+    if is_unread(port, bit):
+        return (_Checking(port, direction, None),)
+    return (_Checking(port, direction, forms_in(port)),) if enforced(port) & bit else ()
+
+
+def _leading_beyond(node: Node) -> Iterator[Port]:
+    """Yield the ports of a switch behind which somebody is, or may be, who was not read."""
+    for port in node.ports.values():
+        if port.is_external and port.peer is None and (port.info is None or port.is_linked or not port.says_peer):
+            yield port

@@ -1,0 +1,244 @@
+"""Which switches a packet gets to from a switch, on any route, when some links do not pass it.
+
+Routes are not known here, and need not be short: any simple path between two switches may be one (a packet that came to
+a switch twice would go round for ever, as forwarding goes by destination alone). So there are two questions. *May* it
+arrive: does a path lead there that no closed link is on? Is that *sure*: is no doubtful link on any simple path?
+
+The second goes by blocks, the parts of a graph that no single switch cuts in two. All simple paths between two switches
+go through the same blocks, in one order, and come into each and leave it at the same switches. A doubtful link counts
+as on the way when it is in such a block, in either direction: which simple paths a block has is not looked at closer.
+Only a link into the switch where they come in, or out of the one where they leave, is on none. In a block of two
+switches, which is any cable of a tree, this is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
+
+Edge = tuple[int, int]
+"""From one switch to another, by their numbers."""
+
+
+def places(members: int) -> Iterator[int]:
+    """Yield the numbers in a set that is written as bits."""
+    while members:
+        lowest = members & -members
+        yield lowest.bit_length() - 1
+        members ^= lowest
+
+
+class SwitchGraph:
+    """Switches by number, with those that each is linked to. Each link goes both ways."""
+
+    def __init__(self, beside: Sequence[Collection[int]]) -> None:
+        self.beside = beside
+        self._block_of: dict[Edge, int] = {}
+
+    @cached_property
+    def blocks(self) -> list[frozenset[int]]:
+        """The parts that no single switch cuts in two; each link is in one of them (Hopcroft and Tarjan, 1973)."""
+        found: list[frozenset[int]] = []
+        depth: dict[int, int] = {}
+        low: dict[int, int] = {}
+        for root in range(len(self.beside)):
+            if root in depth:
+                continue
+            depth[root] = low[root] = 0
+            path, open_switches = [(root, -1, iter(self.beside[root]))], [root]
+            while path:
+                at, before, rest = path[-1]
+                for other in rest:
+                    if other not in depth:
+                        depth[other] = low[other] = len(path)
+                        path.append((other, at, iter(self.beside[other])))
+                        open_switches.append(other)
+                        break
+                    if other != before:
+                        low[at] = min(low[at], depth[other])
+                else:
+                    path.pop()
+                    if not path:
+                        break
+                    low[before] = min(low[before], low[at])
+                    if low[at] >= depth[before]:
+                        cut = open_switches.index(at, depth[before])
+                        found.append(frozenset((before, *open_switches[cut:])))
+                        del open_switches[cut:]
+        return found
+
+    @cached_property
+    def elsewhere(self) -> list[int]:
+        """The switches to which no known link leads from each one, as a set."""
+        every = (1 << len(self.beside)) - 1
+        found = [0] * len(self.beside)
+        for start in range(len(self.beside)):
+            if found[start]:
+                continue
+            waiting, connected = [start], {start}
+            while waiting:
+                new = set(self.beside[waiting.pop()]) - connected
+                connected |= new
+                waiting += new
+            others = every & ~sum(1 << each for each in connected)
+            for each in connected if others else ():
+                found[each] = others
+            if not others:
+                break
+        return found
+
+    @cached_property
+    def blocks_of(self) -> list[list[int]]:
+        """The numbers of the blocks that each switch is in."""
+        found: list[list[int]] = [[] for _ in self.beside]
+        for number, block in enumerate(self.blocks):
+            for switch in block:
+                found[switch].append(number)
+        return found
+
+    def block_of(self, edge: Edge) -> int:
+        """Return the number of the block that a link is in."""
+        found = self._block_of.get(edge)
+        if found is None:
+            one, other = edge
+            found = next(number for number in self.blocks_of[one] if other in self.blocks[number])
+            self._block_of[edge] = found
+        return found
+
+
+class Routes:
+    """Where packets of one kind get on the links of *graph*. ``closed``: links that do not pass them. ``doubtful``:
+    those and such of which it is not known. A set of switches is a number with the bit of each one's number in it.
+
+    *beyond*: links that lead to what is not known, and from there: they make more possible, and nothing doubtful.
+    """
+
+    def __init__(
+        self, graph: SwitchGraph, closed: Collection[Edge], doubtful: Collection[Edge], beyond: Collection[Edge] = ()
+    ) -> None:
+        self._graph = graph
+        self.closed = frozenset(closed)
+        self._beyond = [edge for edge in beyond if edge not in self.closed]
+        self._doubtful: dict[int, list[Edge]] = {}
+        for edge in doubtful:
+            self._doubtful.setdefault(graph.block_of(edge), []).append(edge)
+        self._sure: dict[int, int] = {}
+
+    def back(self) -> Routes:
+        """Return the routes of the same packets, from the receiver's end."""
+        turned = ([(b, a) for a, b in edges] for edges in (self.closed, self._all_doubtful(), self._beyond))
+        return Routes(self._graph, *turned)
+
+    def _all_doubtful(self) -> list[Edge]:
+        return [edge for edges in self._doubtful.values() for edge in edges]
+
+    def may(self, start: int) -> int:
+        """Return the switches that packets from *start* may get to, itself among them, and those to which no link is
+        known."""
+        return self._reached[self._place[start]] | self._graph.elsewhere[start]
+
+    def sure(self, start: int) -> int:
+        """Return the switches that packets from *start* get to on every route, itself among them."""
+        found = self._sure.get(start)
+        if found is None:
+            found = 1 << start
+            waiting = [(start, -1)]
+            while waiting:
+                entry, came_by = waiting.pop()
+                for number in self._graph.blocks_of[entry]:
+                    for leave in self._exits(number, entry) if number != came_by else ():
+                        found |= 1 << leave
+                        waiting.append((leave, number))
+            self._sure[start] = found
+        return found
+
+    def _exits(self, block: int, entry: int) -> Collection[int]:
+        """Return the switches of a block at which packets that come in at *entry* leave it on every route."""
+        others = self._graph.blocks[block] - {entry}
+        tails: set[int] = set()
+        for tail, head in self._doubtful.get(block, ()):
+            if head != entry:
+                tails.add(tail)
+                if len(tails) > 1:
+                    return ()
+        return tails & others if tails else others
+
+    def doubtful_between(self, start: int, end: int) -> Iterator[Edge]:
+        """Yield the doubtful links that may be on the way from one switch to another."""
+        came: dict[int, tuple[int, int]] = {}  # switch → the block before it, and where that is entered
+        waiting = [(start, -1)]
+        while waiting and end not in came:
+            entry, came_by = waiting.pop()
+            for number in self._graph.blocks_of[entry]:
+                if number != came_by:
+                    for leave in self._graph.blocks[number] - {entry}:
+                        came[leave] = number, entry
+                        waiting.append((leave, number))
+        if end not in came:
+            yield from self._all_doubtful()
+        while end != start and end in came:
+            number, entry = came[end]
+            yield from ((tail, head) for tail, head in self._doubtful.get(number, ()) if head != entry and tail != end)
+            end = entry
+
+    @cached_property
+    def _open(self) -> list[list[int]]:
+        """The switches beside each that packets may get to; last, where links of *beyond* meet."""
+        every = enumerate(self._graph.beside)
+        found = [[other for other in beside if (at, other) not in self.closed] for at, beside in every]
+        found.append([])
+        for tail, head in self._beyond:
+            found[tail].append(head)
+        return found
+
+    @cached_property
+    def _place(self) -> list[int]:
+        """The group of each switch; packets get from each switch of a group to each other one."""
+        return self._groups[0]
+
+    @cached_property
+    def _reached(self) -> list[int]:
+        """What each group reaches."""
+        return self._groups[1]
+
+    @cached_property
+    def _groups(self) -> tuple[list[int], list[int]]:
+        """Return the group of each switch, and what each group reaches (Tarjan, 1972: groups that others lead to come
+        first)."""
+        beside = self._open
+        place = [-1] * len(beside)
+        reached: list[int] = []
+        depth: dict[int, int] = {}
+        low: dict[int, int] = {}
+        kept: list[int] = []
+        for root in range(len(beside)):
+            if root in depth:
+                continue
+            depth[root] = low[root] = len(depth)
+            kept.append(root)
+            path = [(root, iter(beside[root]))]
+            while path:
+                at, rest = path[-1]
+                for other in rest:
+                    if other not in depth:
+                        depth[other] = low[other] = len(depth)
+                        kept.append(other)
+                        path.append((other, iter(beside[other])))
+                        break
+                    if place[other] < 0:
+                        low[at] = min(low[at], low[other])
+                else:
+                    path.pop()
+                    if path:
+                        low[path[-1][0]] = min(low[path[-1][0]], low[at])
+                    if low[at] == depth[at]:
+                        cut = kept.index(at)
+                        bits = 0
+                        for switch in kept[cut:]:
+                            place[switch] = len(reached)
+                            bits |= 1 << switch
+                        for group in {place[other] for switch in kept[cut:] for other in beside[switch]}:
+                            bits |= reached[group] if group < len(reached) else 0
+                        reached.append(bits)
+                        del kept[cut:]
+        return place, reached

@@ -1,0 +1,87 @@
+"""The ports of one partition as sets, and what a port reaches in it. A set of ports is a number with a bit for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from ibkeys.reach.between import Places
+from ibkeys.reach.forms import Traffic
+from ibkeys.reach.routes import places
+
+Way = Literal["both", "to", "by", "unknown"]
+"""The fields of `ibkeys.reach.reach.Reached`."""
+
+
+class Found(NamedTuple):
+    """What a port reaches in one partition (see `ibkeys.reach.reach.Reached`). ``may_``: what it reaches perhaps."""
+
+    both: int
+    to: int
+    by: int
+    may_both: int = 0
+    may_to: int = 0
+    may_by: int = 0
+
+    def of(self, way: Way) -> int:
+        """Return the ports in a field of `ibkeys.reach.reach.Reached`."""
+        if way == "unknown":
+            return self.may_to | self.may_by
+        return {"both": self.both, "to": self.to, "by": self.by}[way]
+
+
+@dataclass(slots=True)
+class PartitionSets:
+    """The ports of one partition as sets, by what gets out of them and in, and by their places where ports between
+    switches check. What each kind reaches is kept."""
+
+    where: Places | None
+    members: dict[Traffic, int] = field(default_factory=dict)
+    at: dict[int, int] = field(default_factory=dict)
+    reached: dict[tuple[Traffic, int], Found] = field(default_factory=dict)
+    ports: dict[int, int] = field(default_factory=dict)
+
+    def reached_by(self, mine: Traffic, place: int) -> Found:
+        """Return what a port of this traffic reaches, whose switch is at *place*."""
+        found = self.reached.get((mine, place))
+        if found is None:
+            found = self._on_any_route(mine) if self.where is None else self._by_routes(self.where, mine, place)
+            self.reached[mine, place] = found
+        return found
+
+    def _on_any_route(self, mine: Traffic) -> Found:
+        both = to = by = 0
+        for other, ports in self.members.items():
+            match mine.sends_to(other), other.sends_to(mine):
+                case True, True:
+                    both |= ports
+                case True, False:
+                    to |= ports
+                case False, True:
+                    by |= ports
+        return Found(both, to, by)
+
+    def _by_routes(self, where: Places, mine: Traffic, place: int) -> Found:
+        to = may_to = by = may_by = 0
+        for other, ports in self.members.items():
+            for forms, is_back in ((mine.leaves & other.arrives, False), (other.leaves & mine.arrives, True)):
+                if not forms:
+                    continue
+                rows = where.reached(place, forms, is_back)
+                sure, may = (ports, ports) if rows is None else (ports & self._ports_at(row) for row in rows)
+                if is_back:
+                    by, may_by = by | sure, may_by | may
+                else:
+                    to, may_to = to | sure, may_to | may
+        both = to & by
+        return Found(both, to & ~both, by & ~both, may_to & may_by & ~both, may_to & ~to, may_by & ~by)
+
+    def _ports_at(self, row: int) -> int:
+        """Return the ports at a set of places."""
+        found = self.ports.get(row)
+        if found is None:
+            found = 0
+            for place in places(row):
+                found |= self.at.get(place, 0)
+            self.ports[row] = found
+        return found
