@@ -34,7 +34,7 @@ class _ReadBack(ABC):
 
     at_most = 1
     is_alone = False
-    key_ref: int | None = None
+    key_name: str | None = None
     name: str
     attribute: type[Attribute]
     modifier: int

@@ -26,7 +26,7 @@ _FIELDS: Final = (
 
 
 def image_of(
-    port: Port, attribute: str, modifier: int, before: bytes, after: bytes, key_ref: int | None = None
+    port: Port, attribute: str, modifier: int, before: bytes, after: bytes, key_name: str | None = None
 ) -> Image:
     """Return what the journal keeps of one Set to *port*."""
     return Image(
@@ -40,7 +40,7 @@ def image_of(
         attribute_modifier=modifier,
         before=before,
         after=after,
-        key_ref=key_ref,
+        key_name=key_name,
     )
 
 
@@ -62,4 +62,4 @@ def changes_of(image: Image) -> list[Row]:
     ]
     # A counter ignores every written value but 0.
     rows += [(row.attr, None, row.decode(before.raw), 0) for row in VIOLATION_COUNTERS if not row.decode(after.raw)]
-    return rows if image.key_ref is None else [("m_key", None, None, "set"), *rows]
+    return rows if image.key_name is None else [("m_key", None, None, "set"), *rows]

@@ -62,8 +62,8 @@ class Edit(Protocol):
         ...
 
     @property
-    def key_ref(self) -> int | None:
-        """The row of the key store whose key it sets."""
+    def key_name(self) -> str | None:
+        """The name of the key store's row whose key it sets."""
         ...
 
     def build(self, now: bytes) -> bytes:

@@ -34,6 +34,7 @@ class KeyRing:
     known. ``settled``: port GUIDs of which the user said that they are not to be waited for. ``spares``: port GUID →
     further keys that the port may have (a Set whose answer was lost). ``confirmed``: port GUIDs whose key in
     ``by_guid`` was proven by a read, with no change of it begun since; the ``spares`` are former keys then.
+    ``imported``: port GUIDs whose key in ``by_guid`` was imported while a change of it was unfinished.
     ``fallback``: sent to a port for which there is no other (a default of the configuration file). ``trust_topology``:
     send the key of the expected port although the link could not be proven, and that of a class although no place is
     known. ``ask_unproven``: ask once, without a key, what could not be proven or identified. ``learned``: keys that
@@ -52,6 +53,7 @@ class KeyRing:
     settled: frozenset[int] = frozenset()
     spares: dict[int, Sequence[MKey]] = field(default_factory=dict)
     confirmed: frozenset[int] = frozenset()
+    imported: frozenset[int] = frozenset()
     trust_topology: bool = False
     ask_unproven: bool = False
     learned: dict[int, MKey] = field(default_factory=dict)
@@ -132,15 +134,25 @@ class KeyRing:
         return () if tried.is_zero or tried not in known else [key for key in known if key != tried]
 
     def attempts(self, port_guid: int, key: MKey, retries: int) -> list[MKey]:
-        """Return the keys with which to ask a port that may have *key* or another one: ``retries + 1`` attempts each.
+        """Return the keys with which to ask a port that may have *key* or another one, one for each attempt.
 
-        A port at level 2 or 3 counts a violation for each attempt with a wrong key, so the keys take turns. But where
-        the ring's key is confirmed, silence most likely is a lost packet: it has all its attempts before the others.
+        A port at level 2 or 3 is silent to a wrong key, counts a violation for each attempt with it, and its lease
+        starts. So there a key is sent once if it is doubtful that the port has it, and where a key was imported while
+        a change was unfinished, only that one, but with ``ask_unproven``. A confirmed key has ``retries + 1`` attempts:
+        silence most likely is a lost packet. At a lower level every key has as many.
         """
         others = self.others_for(port_guid, key)
+        times = 1 if self.is_protected(port_guid) else retries + 1
         if port_guid in self.confirmed and key == self.by_guid.get(port_guid):
-            return [key] * (retries + 1) + [*others] * (retries + 1)
-        return [key, *others] * (retries + 1)
+            return [key] * (retries + 1) + [*others] * times
+        if self.withheld(port_guid, key):
+            return [key]
+        return [key, *others] * (times if others else retries + 1)
+
+    def withheld(self, port_guid: int, tried: MKey) -> int:
+        """Return how many further keys that a port may have `attempts` leaves out."""
+        is_left_out = port_guid in self.imported and self.is_protected(port_guid) and not self.ask_unproven
+        return len(self.others_for(port_guid, tried)) if is_left_out else 0
 
     def learn(self, port_guid: int, key: MKey) -> None:
         """From now on use *key* for a port: it was just installed there, at a level that is not examined."""

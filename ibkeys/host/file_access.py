@@ -34,12 +34,18 @@ class FileFact:
 
     @property
     def is_private(self) -> bool:
-        """Whether the mode alone keeps group and others out; directories above can change in the meantime."""
+        """Whether the mode alone keeps group and others out. For what is to be closed; who can read it now says
+        `others_can_read`."""
         return not self.mode & (stat.S_IRWXG | stat.S_IRWXO)
 
     @property
     def others_can_read(self) -> bool:
-        """Whether others than owner and root can read it: the mode lets them, and no directory above stops them."""
+        """Whether others than owner and root can read it: the mode lets them, and no directory above stops them.
+
+        Whether a file is secret is asked here, everywhere: a mode of 0644 below a directory of mode 0700 is read by
+        nobody else. Of a directory that belongs to somebody else see `strange_owners`. The rights that an ACL gives are
+        within the group's bits of the mode (acl(5)).
+        """
         return self._others_can(stat.S_IRGRP, stat.S_IROTH)
 
     @property
@@ -55,9 +61,9 @@ class FileFact:
         return tuple(dict.fromkeys(uid for _, _, uid in self.parents if uid not in (0, self.uid)))
 
     def _others_can(self, group_bit: int, other_bit: int) -> bool:
-        group = self.mode & group_bit and all(mode & (stat.S_IXGRP | stat.S_IXOTH) for _, mode, _ in self.parents)
-        others = self.mode & other_bit and all(mode & stat.S_IXOTH for _, mode, _ in self.parents)
-        return bool(group or others)
+        # Who passes a directory by its group's bits may be one of the others to the file, and the other way round.
+        passes = all(mode & (stat.S_IXGRP | stat.S_IXOTH) for _, mode, _ in self.parents)
+        return passes and bool(self.mode & (group_bit | other_bit))
 
 
 def read_file_fact(path: Path) -> FileFact | None:

@@ -18,6 +18,7 @@ from ibkeys.host.file_access import read_file_fact
 from ibkeys.host.opensm_process import OpensmProcess, read_given_config
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.classes.gmp import ClassName
+from ibkeys.printable import counted
 from ibkeys.store.keys.class_keys import ClassKeyStore
 from ibkeys.store.keys.keystore import ImportResult, KeyStore
 from ibkeys.store.opensm import (
@@ -82,7 +83,7 @@ def import_key_files(store: KeyStore, directory: Path) -> Imported:
     done.one_key_for_changed = len(changed) == 1 and not changed.pop().is_zero
     for name in (MKEY_FILE, *CLASS_KEY_FILES.values()):
         fact = read_file_fact(directory / name)
-        if fact is not None and not fact.is_private:
+        if fact is not None and fact.others_can_read:
             done.warnings.append(f"{fact.path}: other users may read these keys (mode {fact.mode:04o}): chmod 600 it")
     return done
 
@@ -195,8 +196,8 @@ def _notes(store: KeyStore, files: KeyFiles) -> list[str]:
     apart = sum(guid not in linked for guid in keys)
     if apart:
         notes.append(
-            f"the links of {apart} of {len(keys)} ports with a key are not known: OpenSM asks them without their key, "
-            "unless it runs there; a sweep that reaches them finds the links (--guid2lid)"
+            f"the links of {apart} of {counted(len(keys), 'port')} with a key are not known: OpenSM asks them without "
+            "their key, unless it runs there; a sweep that reaches them finds the links (--guid2lid)"
         )
     if len(set(keys.values())) == 1:
         notes.append(

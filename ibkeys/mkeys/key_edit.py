@@ -39,10 +39,10 @@ ASK_LATER = "both are in the key store: query it again later with --keystore, wh
 class KeyEdit:
     """The change of M_Key, level and lease of one end port, from ``old`` to ``wanted``.
 
-    ``shown``: PortInfo as the plan was made on it. ``ref``: the row of the key store with the wanted key, None while it
-    is not stored. ``takes_over``: PortInfo may have changed since it was shown. ``at_most``: see `Edit`. ``who``: what
-    an error begins with, where nothing else names the port. ``advice``: what to do about a port that answers to neither
-    key.
+    ``shown``: PortInfo as the plan was made on it. ``ref`` and ``key_name``: number and name of the key store's row
+    with the wanted key, None while it is not stored. ``takes_over``: PortInfo may have changed since it was shown.
+    ``at_most``: see `Edit`. ``who``: what an error begins with, where nothing else names the port. ``advice``: what to
+    do about a port that answers to neither key.
 
     Of the run: ``asked``: keys tried since the Set; ``has``: which of the two the last proof found, None for neither;
     ``replies_lost``, ``sets_lost``: Sets whose reply was lost, or that never arrived; ``violations``: those that asking
@@ -58,6 +58,7 @@ class KeyEdit:
     old: KeySetting
     wanted: KeySetting
     ref: int | None = None
+    key_name: str | None = None
     takes_over: bool = False
     at_most: int = 1
     who: str = ""
@@ -77,11 +78,6 @@ class KeyEdit:
     def modifier(self) -> int:
         """The port's number."""
         return self.port.num
-
-    @property
-    def key_ref(self) -> int | None:
-        """The row of the key store with the key that is set."""
-        return self.ref
 
     @property
     def keeps_key(self) -> bool:

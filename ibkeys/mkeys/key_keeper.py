@@ -56,6 +56,12 @@ def store_keys(store: KeyStore, edit: KeyEdit, returns: bool = False, keeps_zero
     Also a key that stays is kept, for what was readable before may not be readable afterwards. *returns*: the wanted
     key is a former one of the port, whose row is taken up again. *keeps_zero*: an M_Key 0 that stays gets a row too.
     """
+    is_another = _put_keys(store, edit, returns, keeps_zero)
+    edit.key_name = None if edit.ref is None else store.name_of(edit.ref)
+    return is_another
+
+
+def _put_keys(store: KeyStore, edit: KeyEdit, returns: bool, keeps_zero: bool) -> bool:
     port, old, wanted = edit.port, edit.old, edit.wanted
     where = port.node.guid, port.port_guid, port.num
     if edit.keeps_key:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 _GUID: Final = re.compile(r"0x[0-9a-f]{16}")
+_ROW_NAME: Final = re.compile(r"[0-9a-f]{32}")
+_REFERENCE: Final = re.compile(r"[0-9a-f]{32}|[0-9]{1,18}")
 _TIME: Final = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3])(:[0-5][0-9]){2}Z")
 
 
@@ -58,6 +60,16 @@ def blob(*sizes: int, null: bool = False) -> Column:
 def guid(null: bool = False) -> Column:
     """A GUID as ``0x`` and 16 digits."""
     return Column(str, null, pattern=_GUID)
+
+
+def row_name() -> Column:
+    """The random name of a row: 32 hexadecimal digits."""
+    return Column(str, pattern=_ROW_NAME)
+
+
+def row_reference(null: bool = False) -> Column:
+    """The name of a row of another file, or its number, which earlier versions wrote."""
+    return Column(str, null, pattern=_REFERENCE)
 
 
 def time(null: bool = False) -> Column:

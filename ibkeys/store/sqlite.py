@@ -57,7 +57,7 @@ class Database:
     memory, which is what a command that only reads wants. With ``upgrade=False`` a file of an earlier schema is read
     through a copy in memory and stays as it is: the reader may not be allowed to write. ``read_only`` is for files
     that are handed on: others may read them, and nothing changes them; of an earlier schema they are read in the same
-    way. Every failure is a StoreError of one line.
+    way. *image*: what `image` returned, to be read in memory. Every failure is a StoreError of one line.
 
     Synchronization: use in the thread that made it.
     """
@@ -69,6 +69,7 @@ class Database:
         create: bool = True,
         read_only: bool = False,
         upgrade: bool = True,
+        image: bytes | None = None,
     ) -> None:
         self.path = path
         self._schema = schema
@@ -94,6 +95,8 @@ class Database:
             raise os_error(path, self._what, error) from error
         with self._plain_errors():
             self._connection = self._connected(path, read_only)
+            if image is not None:
+                self._connection.deserialize(image)
             try:
                 with self._bounded():
                     self._check_kind()
@@ -134,6 +137,17 @@ class Database:
         # The name is given as bytes: Python's sqlite3 passes no text that is not UTF-8, and a file name may be that.
         with self._plain_errors(name):
             self._open_connection().execute("VACUUM INTO CAST(? AS TEXT)", (os.fsencode(path),))
+
+    def image(self) -> bytes:
+        """Return the whole database as the bytes of its file, without what is in free space."""
+        with self._plain_errors():
+            copy = connect(None, False)
+            try:
+                self._open_connection().backup(copy)
+                copy.execute("VACUUM")
+                return copy.serialize()
+            finally:
+                copy.close()
 
     def rewrite(self) -> None:
         """Write the whole file again, so that nothing of what was changed or removed stays in free space."""

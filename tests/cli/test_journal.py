@@ -106,3 +106,10 @@ def test_files_of_an_operation_are_shown_by_their_sizes(cli: Cli, tmp_path: Path
     assert cli("journal", 1, "--journal", journal, "-f", "json").json["files"][1] == {
         "host": "sm-2", "path": "/etc/x", "status": "pending", "bytes_before": None, "bytes_after": 3,
     }  # fmt: skip
+
+
+def test_a_journal_that_the_user_names_must_be_there(cli: Cli, tmp_path: Path) -> None:
+    for more in ([], ["1"]):
+        result = cli("journal", *more, "--journal", tmp_path / "nosuch")
+        assert (result.code, result.out) == (3, "")
+        assert f"{tmp_path / 'nosuch'}: there is no such journal" in result.err

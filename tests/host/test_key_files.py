@@ -60,9 +60,9 @@ def test_import_after_a_subnet_manager_has_set_its_own_key_tells_it(store: KeySt
     assert store.all_keys().get(3, []) == [C, A]
 
 
-def test_import_warns_of_files_that_others_read(store: KeyStore, tmp_path: Path) -> None:
-    (folder(tmp_path, KeyFiles({1: A})) / "guid2mkey").chmod(0o644)
-    [warning] = import_key_files(store, tmp_path).warnings
+def test_import_warns_of_files_that_others_read(store: KeyStore, shared: Path) -> None:
+    (folder(shared, KeyFiles({1: A})) / "guid2mkey").chmod(0o644)
+    [warning] = import_key_files(store, shared).warnings
     assert "mode 0644" in warning
     assert A.hex()[2:] not in warning
 
@@ -109,7 +109,7 @@ def test_export_writes_the_key_that_is_tried_first(store: KeyStore, tmp_path: Pa
 def test_what_an_export_cannot_promise_is_noted(store: KeyStore, tmp_path: Path) -> None:
     store.promote(store.put_pending(1, 1, 0, KeySetting(A, 2, 60), None))
     notes = "\n".join(export_key_files(store, tmp_path).notes)
-    assert "the links of 1 of 1 ports with a key are not known" in notes
+    assert "the links of 1 of 1 port with a key are not known" in notes
     assert "all ports have one key" in notes
     assert not (tmp_path / "neighbors").exists()
     store.put_pending(2, 2, 0, KeySetting(B, 2, 60), None)

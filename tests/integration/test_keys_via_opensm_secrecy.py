@@ -17,6 +17,7 @@ from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sm_keys import SmKeys
 from tests.corpus import DATA
 from tests.integration.hosted import Hosted
+from tests.integration.ibsim import NO_LAYERS
 from tests.integration.keyed_opensm import CLOSED, CONF, heard_by_nobody
 from tests.integration.leaking import TALK, WATCHED, allow_cores, leaks
 from tests.integration.waiting import Waiting
@@ -65,7 +66,7 @@ class Site:
         self.runs += 1
         seen, capture = self.folder / f"{self.runs}.seen", self.folder / f"{self.runs}.pcap"
         stores = ("--keystore", self.folder / "stores" / "keys.db", "--journal", self.folder / "stores" / "journal.db")
-        program = WATCHED.replace("from ibkeys.cli import main\n", f"from ibkeys.cli import main\n{before}")
+        program = WATCHED.replace("from ibkeys.cli import main\n", f"from ibkeys.cli import main\n{NO_LAYERS}{before}")
         command = [sys.executable, "-c", program, seen, *words, "--via", "opensm", "--yes", *TALK, "--pcap", capture]
         done = self.served.run([*map(str, command), *map(str, stores)], timeout=300, preexec_fn=allow_cores)
         assert done.returncode == code, done.stdout + done.stderr

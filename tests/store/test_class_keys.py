@@ -74,11 +74,11 @@ def key_files(folder: Path) -> None:
         (folder / name).chmod(0o600)
 
 
-def test_mkey_import_takes_the_files_and_says_how_many(tmp_path: Path) -> None:
-    key_files(tmp_path / "keys")
-    (tmp_path / "keys" / "guid2cckey").chmod(0o644)
+def test_mkey_import_takes_the_files_and_says_how_many(shared: Path) -> None:
+    key_files(shared / "keys")
+    (shared / "keys" / "guid2cckey").chmod(0o644)
     with KeyStore(None) as store:
-        done = import_key_files(store, tmp_path / "keys")
+        done = import_key_files(store, shared / "keys")
         assert done.class_keys == {"cc": 1, "n2n": 1}
         (warning,) = done.warnings
         assert "guid2cckey: other users may read these keys" in warning
@@ -105,12 +105,12 @@ def test_the_ring_has_those_of_the_files_before_those_of_the_store(tmp_path: Pat
     assert "a1a2" not in repr(ring).lower() + json.dumps(str(ring)).lower()
 
 
-def test_doctor_and_kf_rules_see_the_files(tmp_path: Path) -> None:
-    key_files(tmp_path)
-    (tmp_path / "guid2vskey").write_text(f"0x{PORT:016x} 0x0\n")
-    found = {each.kind: each.holds_key for each in key_files_in([tmp_path])}
+def test_doctor_and_kf_rules_see_the_files(shared: Path) -> None:
+    key_files(shared)
+    (shared / "guid2vskey").write_text(f"0x{PORT:016x} 0x0\n")
+    found = {each.kind: each.holds_key for each in key_files_in([shared])}
     assert found == {"guid2cckey": True, "guid2_m2n_key": True, "guid2vskey": False}
-    (tmp_path / "guid2cckey").chmod(0o644)
-    (open_file,) = [each for each in check_key_files(key_files_in([tmp_path])) if not each.ok]
+    (shared / "guid2cckey").chmod(0o644)
+    (open_file,) = [each for each in check_key_files(key_files_in([shared])) if not each.ok]
     assert open_file.name == "guid2cckey"
     assert "other users may read it (mode 0644)" in open_file.detail

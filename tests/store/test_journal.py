@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -13,10 +14,12 @@ import pytest
 
 from ibkeys.errors import EncodeError, NoReply, StoreError
 from ibkeys.store.journal import Entry, Image, Journal, Operation, OperationRecord, PlanRecord
+from ibkeys.store.journal.schema import JOURNAL_SCHEMA
 from ibkeys.store.origin import Origin
 from ibkeys.store.sqlite import Clock
 
 BEFORE, AFTER = bytes(range(64)), bytes(64)
+DAY = "2026-11-20T09:00:00Z"
 
 
 def image(**changes: Any) -> Image:
@@ -78,7 +81,11 @@ def test_operation_is_recorded_before_it_is_done(tmp_path: Path) -> None:
 
 
 def test_everything_of_an_image_survives_the_file(tmp_path: Path) -> None:
-    images = [image(), image(port=2, key_ref=41), image(attribute="PortInfo", before=AFTER, after=bytes(8) + bytes(56))]
+    images = [
+        image(),
+        image(port=2, key_name="0123456789abcdef" * 2),
+        image(attribute="PortInfo", before=AFTER, after=bytes(8) + bytes(56)),
+    ]
     with Journal(tmp_path / "j") as journal, journal.operation("mkey-set") as operation:
         operation.record_all(images[:2])
         operation.record_all([])
@@ -386,3 +393,28 @@ def test_the_nodes_have_the_names_that_were_recorded_last() -> None:
             with journal.operation("pkey-set") as operation:
                 record(operation, port_guid=guid, node_desc=name, node_type="switch" if guid == 2 else "ca")
         assert journal.nodes() == {1: ("new", "ca"), 2: ("other", "switch")}
+
+
+def test_an_earlier_journal_keeps_the_numbers_of_its_keys(tmp_path: Path) -> None:
+    """They lead only to rows that the key store had when it was upgraded: see tests/host/conf/test_references.py."""
+    path = tmp_path / "journal.db"
+    path.touch(0o600)
+    earlier = sqlite3.connect(path)
+    steps = JOURNAL_SCHEMA.steps[:4]
+    for statement in (statement for step in steps for statement in step):
+        earlier.execute(statement)
+    earlier.execute("INSERT INTO operations (command, state, started) VALUES ('mkey-set', 'open', ?)", (DAY,))
+    for number, ref in enumerate((41, None)):
+        earlier.execute(
+            "INSERT INTO entries VALUES (1, ?, ?, ?, '', 'ca', 1, 1, 'PortInfo', 1, ?, ?, ?, 'done')",
+            (number, f"0x{1:016x}", f"0x{2:016x}", bytes(64), bytes(64), ref),
+        )
+    earlier.execute(f"PRAGMA application_id = {JOURNAL_SCHEMA.application_id}")
+    earlier.execute(f"PRAGMA user_version = {len(steps)}")
+    earlier.commit()
+    earlier.close()
+    for _ in range(2):  # read as it is, then upgraded
+        with Journal.read(path) as journal:
+            assert [entry.image.key_name for entry in journal.entries(1)] == ["41", None]
+        with Journal(path) as journal:
+            assert [entry.status for entry in journal.entries(1)] == ["done", "done"]

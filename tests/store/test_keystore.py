@@ -184,10 +184,15 @@ def test_import_of_newer_files_takes_the_first_place_and_back(store: KeyStore) -
 def test_import_leaves_an_unfinished_change_to_be_resumed(store: KeyStore) -> None:
     store.promote(put(store, A))
     put(store, B, A)
-    assert bring(store, B, LATER) == "known"
+    assert bring(store, B, EARLIER) == "known"
     assert states(store) == [("current", A), ("pending", B)]
+    assert bring(store, B, LATER) == "changed"
+    assert states(store) == [("former", A), ("pending", B)], "a file that is newer than the current key has the new one"
+    assert store.all_keys().get(PORT_GUID, []) == [B, A]
+    assert store.imported() == set()
     assert bring(store, C, LATER) == "changed"
-    assert store.all_keys().get(PORT_GUID, []) == [B, C, A]
+    assert store.all_keys().get(PORT_GUID, []) == [C, B, A], "the key that was imported last is tried first"
+    assert store.imported() == {PORT_GUID}
 
 
 def test_the_key_of_the_whole_subnet(store: KeyStore) -> None:

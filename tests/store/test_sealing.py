@@ -143,11 +143,11 @@ def test_it_is_asked_for_once_and_only_when_needed(path: Path) -> None:
 def test_a_key_in_clear_is_kept_out_whoever_writes_it(path: Path, tmp_path: Path) -> None:
     """The database itself refuses: also an older program, or a hand with sqlite3."""
     by_hand = sqlite3.connect(path)
-    row = "(NULL, NULL, '0x0000000000000009', NULL, ?, NULL, NULL, 'imported', '', '', NULL)"
+    row = "(NULL, NULL, '0x0000000000000009', NULL, ?, NULL, NULL, 'imported', '', '', NULL, NULL)"
     for statement in (
         f"INSERT INTO keys VALUES {row}",
         "UPDATE keys SET m_key = ?",
-        "INSERT INTO subnet_keys VALUES (NULL, ?, '', '')",
+        "INSERT INTO subnet_keys VALUES (NULL, ?, '', '', '')",
         "UPDATE subnet_keys SET m_key = ?",
     ):
         with pytest.raises(sqlite3.IntegrityError, match="encrypted"):

@@ -180,7 +180,7 @@ def test_the_database_itself_keeps_the_wrong_kind_of_key_out(sealed: Path, tmp_p
     wrong = bytes(8 if is_sealed else SEALED_BYTES)
     by_hand = sqlite3.connect(path)
     for statement in (
-        "INSERT INTO sm_keys VALUES (NULL, 'sm_key', ?, 'former', '', '')",
+        "INSERT INTO sm_keys VALUES (NULL, 'sm_key', ?, 'former', '', '', '')",
         "UPDATE sm_keys SET sm_key = ?",
     ):
         with pytest.raises(sqlite3.IntegrityError, match="sealed keys"):

@@ -48,9 +48,8 @@ def readable(data: AuditInput) -> Verdict:
 
 def _problems(each: KeyFile) -> list[str]:
     found = []
-    if not each.file.is_private:
-        only = "" if each.file.others_can_read else ", and only the directories above it prevent that"
-        found.append(f"its mode {each.file.mode:04o} lets others read it{only}")
+    if each.file.others_can_read:
+        found.append(f"its mode {each.file.mode:04o} lets others read it")
     if each.file.others_can_write:
         found.append("others can write it or replace it")
     if each.file.strange_owners:

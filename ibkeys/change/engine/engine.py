@@ -310,4 +310,4 @@ class Engine:
 def _image(each: PendingSet) -> Image:
     edit = each.edit
     before, after = edit.kept(each.before), edit.kept(each.after)
-    return image_of(each.target.port, edit.name, edit.modifier, before, after, edit.key_ref)
+    return image_of(each.target.port, edit.name, edit.modifier, before, after, edit.key_name)

@@ -13,6 +13,7 @@ from ibkeys.cli.opening import journal_of
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, write_csv, write_json, write_table
 from ibkeys.cli.types import Number
+from ibkeys.errors import StoreError
 
 if TYPE_CHECKING:
     from ibkeys.store.journal import Entry, FileEntry, OperationRecord, Start
@@ -36,7 +37,10 @@ def journal(where: Where, format: str, operation: int | None) -> int:
     """
     from ibkeys.store.journal import Journal
 
-    with Journal.read(journal_of(where)) as stored:
+    path = journal_of(where)
+    if where.journal and not path.exists():
+        raise StoreError(f"{path}: there is no such journal; without --journal the default one is read")
+    with Journal.read(path) as stored:
         records = stored.list_operations() if operation is None else [stored.find(operation)]
         entries = [] if operation is None else stored.entries(operation)
         files = [] if operation is None else [_file(entry) for entry in stored.files(operation)]

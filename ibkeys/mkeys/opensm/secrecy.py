@@ -75,4 +75,4 @@ def _is_closed_next(fact: FileFact | None, user: int) -> bool:
 
 
 def _is_open(fact: FileFact | None) -> bool:
-    return fact is not None and not fact.is_private
+    return fact is not None and fact.others_can_read

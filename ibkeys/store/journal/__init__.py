@@ -1,7 +1,7 @@
 """The journal: it stores what a changing command will overwrite, synced to disk before the Set is sent.
 
-It has two kinds of image: whole 64-byte attributes, without their M_Keys (those of PortInfo are zeroed, and ``key_ref``
-names a row of the key store instead), and files.
+It has two kinds of image: whole 64-byte attributes, without their M_Keys (those of PortInfo are zeroed, and
+``key_name`` names a row of the key store instead), and files.
 """
 
 from ibkeys.store.journal.entries import Entry as Entry

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ibkeys.store.sqlite import Database
 
 _COLUMNS: Final = (
-    "node_guid, port_guid, node_desc, node_type, port, lid, attribute, attribute_modifier, before, after, key_ref"
+    "node_guid, port_guid, node_desc, node_type, port, lid, attribute, attribute_modifier, before, after, key_name"
 )
 
 
@@ -93,5 +93,5 @@ def _values(image: Image) -> tuple[object, ...]:
         image.attribute_modifier,
         image.before,
         image.after,
-        image.key_ref,
+        image.key_name,
     )

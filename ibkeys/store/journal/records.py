@@ -24,8 +24,8 @@ ATTRIBUTES: Final = frozenset({"P_KeyTable", "PortInfo"})
 class Image:
     """One attribute of one port before and after a Set.
 
-    ``before`` and ``after`` are the 64 bytes as read and as sent, M_Key zeroed; ``key_ref`` is the key store's row of
-    the new M_Key, None when the Set does not change it. ``port`` and ``lid`` as every JSON document has them.
+    ``before`` and ``after`` are the 64 bytes as read and as sent, M_Key zeroed; ``key_name`` names the key store's row
+    of the new M_Key, None when the Set does not change it. ``port`` and ``lid`` as every JSON document has them.
 
     Raises EncodeError for blobs of another length, an attribute that no command writes, and a PortInfo with its M_Key.
     """
@@ -40,7 +40,7 @@ class Image:
     attribute_modifier: int
     before: bytes
     after: bytes
-    key_ref: int | None = None
+    key_name: str | None = None
 
     def __post_init__(self) -> None:
         if self.attribute not in ATTRIBUTES:

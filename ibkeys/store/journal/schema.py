@@ -33,7 +33,7 @@ _COLUMNS: Final[dict[str, dict[str, Column]]] = {
         "attribute_modifier": columns.number(0xFFFFFFFF),
         "before": columns.blob(ATTRIBUTE_SIZE),
         "after": columns.blob(ATTRIBUTE_SIZE),
-        "key_ref": columns.number(null=True),
+        "key_name": columns.row_reference(null=True),
         "status": columns.text(("pending", "done", "failed")),
     },
     "files": {
@@ -131,6 +131,30 @@ JOURNAL_SCHEMA: Final = Schema(
                 status TEXT NOT NULL CHECK (status IN ('pending', 'done', 'failed')),
                 PRIMARY KEY (operation, sequence)
             )""",
+        ),
+        (
+            # A row's number is good within one key store only, its name in every one: ibkeys.store.keys.row_names.
+            "ALTER TABLE entries RENAME TO entries_before",
+            """CREATE TABLE entries (
+                operation INTEGER NOT NULL REFERENCES operations (id),
+                sequence INTEGER NOT NULL,
+                node_guid TEXT NOT NULL,
+                port_guid TEXT NOT NULL,
+                node_desc TEXT NOT NULL,
+                node_type TEXT NOT NULL,
+                port INTEGER NOT NULL,
+                lid INTEGER NOT NULL,
+                attribute TEXT NOT NULL,
+                attribute_modifier INTEGER NOT NULL,
+                before BLOB NOT NULL CHECK (length(before) = 64),
+                after BLOB NOT NULL CHECK (length(after) = 64),
+                key_name TEXT,
+                status TEXT NOT NULL CHECK (status IN ('pending', 'done', 'failed')),
+                PRIMARY KEY (operation, sequence)
+            ) WITHOUT ROWID""",
+            """INSERT INTO entries SELECT operation, sequence, node_guid, port_guid, node_desc, node_type, port, lid,
+                attribute, attribute_modifier, before, after, CAST(key_ref AS TEXT), status FROM entries_before""",
+            "DROP TABLE entries_before",
         ),
     ),
     columns=_COLUMNS,

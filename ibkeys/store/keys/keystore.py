@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 from ibkeys.errors import StoreError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
+from ibkeys.store.keys.row_names import name_of, names_of, new_name, row_of
 from ibkeys.store.keys.schema import KEYSTORE_SCHEMA
 from ibkeys.store.keys.sealed import OF_THE_SUBNET, SealedStore
 from ibkeys.store.sqlite import guid_number, guid_text, timestamp
@@ -34,7 +35,7 @@ ImportResult = Literal["new", "known", "changed", "older"]
 class KeyRow:
     """One row of the key store without its key.
 
-    ``ref`` is its number, for `KeyStore.promote` and the journal. ``node_guid`` and ``port`` are None when only the
+    ``ref`` is its number, for `KeyStore.promote`. ``node_guid`` and ``port`` are None when only the
     port GUID is known (imported keys), ProtectBits and lease when they were not set by this tool. ``since``: when the
     row came into its state. ``replaces``: the row of the key that this one was to replace.
     """
@@ -135,6 +136,14 @@ class KeyStore(SealedStore):
         """Return one row. Raises StoreError when there is none."""
         return self._stored(self._row(ref))
 
+    def named(self, name: str) -> StoredKey:
+        """Return the row that the journal calls *name*. Raises KeyGone where this key store never had it."""
+        return self.get(row_of(self.database, "keys", name))
+
+    def name_of(self, ref: int) -> str:
+        """Return what the journal calls one row. Raises StoreError when there is none."""
+        return name_of(self.database, "keys", ref)
+
     # --- all ports -----------------------------------------------------------------------------------------------
 
     def all_keys(self) -> dict[int, list[MKey]]:
@@ -153,6 +162,13 @@ class KeyStore(SealedStore):
             of="keys",
         )
         return {guid_number(owner) for (owner,) in rows}
+
+    def imported(self) -> set[int]:
+        """Return the GUIDs of ports of which a key was imported while a change was unfinished: the one tried first."""
+        by_port: dict[int, list[KeyRow]] = {}
+        for row in self.outline():
+            by_port.setdefault(row.port_guid, []).append(row)
+        return {guid for guid, rows in by_port.items() if _imported_after_pending(rows) is not None}
 
     def levels(self) -> dict[int, int]:
         """Return the highest M_KeyProtectBits that a port can have, by port GUID: of its current and pending key.
@@ -213,8 +229,8 @@ class KeyStore(SealedStore):
             for ref, blob in self._subnet_rows("ORDER BY id DESC LIMIT 1"):
                 if self._key(blob, OF_THE_SUBNET) == key:
                     return int(ref)
-            row = (self.stored_form(key, OF_THE_SUBNET), self.now(), note)
-            cursor = connection.execute("INSERT INTO subnet_keys VALUES (NULL, ?, ?, ?)", row)
+            row = (self.stored_form(key, OF_THE_SUBNET), self.now(), note, new_name())
+            cursor = connection.execute("INSERT INTO subnet_keys VALUES (NULL, ?, ?, ?, ?)", row)
             return cast(int, cursor.lastrowid)
 
     def subnet_key(self, ref: int) -> MKey:
@@ -223,6 +239,16 @@ class KeyStore(SealedStore):
         if not rows:
             raise StoreError(f"the key store has no key of the whole subnet {ref}")
         return self._key(rows[0][1], OF_THE_SUBNET)
+
+    def subnet_key_named(self, name: str) -> MKey:
+        """Return the key of the whole subnet that the journal calls *name*. Raises KeyGone where this key store never
+        had it."""
+        return self.subnet_key(row_of(self.database, "subnet_keys", name))
+
+    def subnet_key_names(self) -> dict[MKey, str]:
+        """Return what the journal calls each key of the whole subnet."""
+        names = names_of(self.database, "subnet_keys")
+        return {key: names[ref] for key, ref in self.subnet_key_refs().items()}
 
     def subnet_key_refs(self) -> dict[MKey, int]:
         """Return the newest number of each key of the whole subnet."""
@@ -247,10 +273,12 @@ class KeyStore(SealedStore):
         self, connection: sqlite3.Connection, port_guid: int, key: MKey, written: str, note: str
     ) -> ImportResult:
         known = self._known(port_guid)
-        if _pending(known) == key or _in_try_order(known)[:1] == [key]:
+        if _in_try_order(known)[:1] == [key]:
             return "known"
         same = next((row for row in known if row.m_key == key), None)
         current = next((row for row in known if row.state == "current"), None)
+        if _pending(known) == key and (current is None or current.since > written):
+            return "known"
         if current is not None and current.since > written:
             if same is None:
                 self._insert(connection, _Owner(None, port_guid, None), key, "imported", note=note)
@@ -260,7 +288,7 @@ class KeyStore(SealedStore):
             self._restate(connection, port_guid, state, "former", "another key was imported")
         if same is None:
             self._insert(connection, _Owner(None, port_guid, None), key, "imported", note=note)
-        else:
+        elif same.state != "pending":
             self._set_state(connection, same.ref, "imported", note)
         return "changed" if known else "new"
 
@@ -281,7 +309,7 @@ class KeyStore(SealedStore):
         """Store a row and return its ``ref``. *set_with*: level and lease of the key, None if they are not known."""
         port_guid = guid_text(owner.port_guid)
         cursor = connection.execute(
-            f"INSERT INTO keys ({_COLUMNS}) VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO keys ({_COLUMNS}, name) VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 None if owner.node_guid is None else guid_text(owner.node_guid),
                 port_guid,
@@ -293,6 +321,7 @@ class KeyStore(SealedStore):
                 self.now(),
                 note,
                 replaces,
+                new_name(),
             ),
         )
         return cast(int, cursor.lastrowid)
@@ -345,7 +374,22 @@ def _guid(text: str | None) -> int | None:
 def _in_try_order(rows: Iterable[StoredKey]) -> list[MKey]:
     newest_first = sorted(rows, key=lambda stored: (stored.since, stored.ref), reverse=True)
     ordered = sorted(newest_first, key=lambda stored: TRY_ORDER.index(stored.state))
+    imported = _imported_after_pending(ordered)
+    if imported is not None:
+        ordered.sort(key=lambda stored: stored.ref != imported.ref)
     return list(dict.fromkeys(stored.m_key for stored in ordered))
+
+
+def _imported_after_pending(rows: Sequence[KeyRow]) -> KeyRow | None:
+    """Return the key that was imported after a change was interrupted: it says what the port has. None if none was."""
+    if any(row.state == "current" for row in rows):
+        return None
+    pending = next((row for row in rows if row.state == "pending"), None)
+    imported = [row for row in rows if row.state == "imported"]
+    newest = max(imported, key=lambda row: (row.since, row.ref), default=None)
+    if pending is None or newest is None or (newest.since, newest.ref) < (pending.since, pending.ref):
+        return None
+    return newest
 
 
 def _pending(rows: Iterable[StoredKey]) -> MKey | None:

@@ -101,6 +101,11 @@ class RunPort:
         """Whether a Set may have been sent to it."""
         return self.key_ref is not None and self.state in ("sent", "done", "failed")
 
+    @property
+    def has_found(self) -> bool:
+        """Whether it is known what it had before the run: ``old_ref``, None of one without a key."""
+        return self.old_protect_bits is not None
+
 
 @dataclass(frozen=True, slots=True)
 class NewRunPort:
@@ -224,6 +229,15 @@ class Runs:
                 "UPDATE run_ports SET key_ref = ?, old_ref = ?, old_protect_bits = ?, old_lease_period = ? "
                 "WHERE run = ? AND sequence = ?",
                 (key_ref, old_ref, old_protect_bits, old_lease_period, run, sequence),
+            )
+
+    def note_found(self, run: int, found: Iterable[tuple[int, int | None, int, int]]) -> None:
+        """Note what ports had when the run began: for each its sequence, the row of its key, level and lease."""
+        with self._database.transaction() as connection:
+            connection.executemany(
+                "UPDATE run_ports SET old_ref = ?, old_protect_bits = ?, old_lease_period = ? "
+                "WHERE run = ? AND sequence = ?",
+                [(old_ref, protect, lease, run, sequence) for sequence, old_ref, protect, lease in found],
             )
 
     def mark(self, run: int, sequence: int, state: PortState, reason: str = "") -> None:

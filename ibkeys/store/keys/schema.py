@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.store.columns import Column, blob, guid, number, text, time
+from ibkeys.store.columns import Column, blob, guid, number, row_name, text, time
 from ibkeys.store.keys.class_key_tables import CLASS_KEY_COLUMNS, CLASS_KEY_TABLES
+from ibkeys.store.keys.row_names import NUMBERED_COLUMNS, ROW_NAMES
 from ibkeys.store.keys.run_tables import RUN_COLUMNS, RUN_TABLES, RUN_VIA
 from ibkeys.store.keys.sealed_only import sealed_only
 from ibkeys.store.keys.sealing import SALT_BYTES
@@ -27,6 +28,7 @@ _KEY_COLUMNS: Final[dict[str, dict[str, Column]]] = {
         "since": time(),
         "note": text(),
         "replaces": number(null=True),
+        "name": row_name(),
     },
     "links": {
         "node_guid": guid(),
@@ -37,7 +39,13 @@ _KEY_COLUMNS: Final[dict[str, dict[str, Column]]] = {
         "link_downed": number(255, null=True),
     },
     "settled": {"port_guid": guid(), "since": time()},
-    "subnet_keys": {"id": number(), "m_key": blob(*_CLEAR_AND_SEALED), "since": time(), "note": text()},
+    "subnet_keys": {
+        "id": number(),
+        "m_key": blob(*_CLEAR_AND_SEALED),
+        "since": time(),
+        "note": text(),
+        "name": row_name(),
+    },
     "lids": {"port_guid": guid(), "base_lid": number(0xFFFF), "top_lid": number(0xFFFF), "seen": time()},
     "encryption": {
         "salt": blob(SALT_BYTES),
@@ -136,6 +144,7 @@ KEYSTORE_SCHEMA: Final = Schema(
         SM_KEY_TABLES,
         RUN_VIA,
         CLASS_KEY_TABLES,
+        ROW_NAMES,
     ),
-    columns={**_KEY_COLUMNS, **RUN_COLUMNS, **SM_KEY_COLUMNS, **CLASS_KEY_COLUMNS},
+    columns={**_KEY_COLUMNS, **RUN_COLUMNS, **SM_KEY_COLUMNS, **CLASS_KEY_COLUMNS, **NUMBERED_COLUMNS},
 )

@@ -36,7 +36,7 @@ class _Keys(NamedTuple):
     kind: type[Secret64]
 
 
-_TABLES: Final = (
+KEY_TABLES: Final = (
     _Keys("keys", "m_key", "port_guid", MKey),
     _Keys("subnet_keys", "m_key", f"'{OF_THE_SUBNET}'", MKey),
     _Keys("sm_keys", "sm_key", "kind", SMKey),
@@ -83,7 +83,7 @@ class SealedStore(TopologyStore):
 
     def _reseal(self, seal: Seal | None, row: tuple[object, ...] | None) -> None:
         with self.database.transaction() as connection:
-            opened = [(each, self._opened_rows(each)) for each in _TABLES]
+            opened = [(each, self._opened_rows(each)) for each in KEY_TABLES]
             connection.execute("DELETE FROM encryption")
             if row is not None:
                 connection.execute("INSERT INTO encryption VALUES (1, ?, ?, ?, ?, ?)", row)

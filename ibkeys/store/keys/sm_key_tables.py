@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.store.columns import Column, blob, number, text, time
+from ibkeys.store.columns import Column, blob, number, row_name, text, time
 from ibkeys.store.keys.sealed_only import sealed_only
 from ibkeys.store.keys.sealing import SEALED_BYTES
 
@@ -34,5 +34,6 @@ SM_KEY_COLUMNS: Final[dict[str, dict[str, Column]]] = {
         "state": text(STATES),
         "since": time(),
         "note": text(),
+        "name": row_name(),
     },
 }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from ibkeys.errors import StoreError
 from ibkeys.keys.smkey import SMKey
 from ibkeys.store.keys.keystore import KeyState, KeyStore
+from ibkeys.store.keys.row_names import names_of, new_name, row_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -86,6 +87,14 @@ class SmKeys:
         """Return one row. Raises StoreError when there is none."""
         return self._stored(self._row(ref))
 
+    def named(self, name: str) -> StoredSmKey:
+        """Return the row that the journal calls *name*. Raises KeyGone where this key store never had it."""
+        return self.get(row_of(self._database, "sm_keys", name))
+
+    def names(self) -> dict[int, str]:
+        """Return what the journal calls each row, by its ``ref``."""
+        return names_of(self._database, "sm_keys")
+
     def current(self, kind: SmKeyKind) -> StoredSmKey | None:
         """Return the key of *kind* that was proven last, None if none was."""
         return next((row for row in self.rows() if (row.kind, row.state) == (kind, "current")), None)
@@ -101,8 +110,8 @@ class SmKeys:
     # --- rows --------------------------------------------------------------------------------------------------------
 
     def _insert(self, connection: sqlite3.Connection, kind: SmKeyKind, key: SMKey, state: KeyState, note: str) -> int:
-        values = (kind, self._store.stored_form(key, kind), state, self._store.now(), note)
-        cursor = connection.execute(f"INSERT INTO sm_keys ({_COLUMNS}) VALUES (NULL, ?, ?, ?, ?, ?)", values)
+        values = (kind, self._store.stored_form(key, kind), state, self._store.now(), note, new_name())
+        cursor = connection.execute(f"INSERT INTO sm_keys ({_COLUMNS}, name) VALUES (NULL, ?, ?, ?, ?, ?, ?)", values)
         return cast(int, cursor.lastrowid)
 
     def _restate(self, connection: sqlite3.Connection, kind: SmKeyKind, old: KeyState, note: str) -> None:

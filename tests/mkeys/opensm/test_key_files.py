@@ -14,17 +14,11 @@ from ibkeys.mkeys.opensm.key_files import copy_key_files
 from ibkeys.mkeys.opensm.standbys import Standby
 from ibkeys.sm.machines.this_host import THIS
 from ibkeys.store.journal import Journal, Operation
-from tests.sm.machines.there import outside_a_container
 
 NAMES = ("guid2mkey", "neighbors")
 IS_ROOT = os.geteuid() == 0
 USER = 4711 if IS_ROOT else os.geteuid()
 """Whom the standby runs as: only root can make a file that belongs to somebody else."""
-
-
-@pytest.fixture(autouse=True)
-def _outside_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    outside_a_container(monkeypatch)
 
 
 @pytest.fixture

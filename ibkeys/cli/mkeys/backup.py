@@ -1,0 +1,93 @@
+"""Backup of key store and journal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ibkeys.change.consent import Consent
+from ibkeys.cli import exits, options
+from ibkeys.cli.exits import clean, write
+from ibkeys.cli.help.command import CommandGroup
+from ibkeys.cli.opening import stores_of
+from ibkeys.cli.options import Where
+from ibkeys.errors import UsageError
+from ibkeys.printable import counted
+
+if TYPE_CHECKING:
+    from ibkeys.store.backup import Done
+    from ibkeys.store.paths import StorePaths
+
+_file: Final = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+_override: Final = options.option(
+    "--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."
+)
+
+
+@click.group("keystore", cls=CommandGroup)
+@options.common
+def keystore() -> None:
+    """Save key store and journal in one file, and restore them.
+
+    The journal refers to keys of the key store, so both are saved together.
+    """
+
+
+@keystore.command("backup")
+@_file
+@_override
+@options.fabric
+def backup(where: Where, file: Path, override: tuple[str, ...]) -> int:
+    """Save key store and journal in FILE, with mode 0600.
+
+    Keys that are encrypted in the key store are encrypted in FILE. An earlier backup in FILE is replaced, unless it has
+    keys or operations that key store and journal lack.
+    """
+    from ibkeys.store import backup as backups
+
+    done = backups.back_up(_stores(where), file, _covers(override))
+    write(clean(f"{file}: saved {_words(done)}; keep a copy on another host"))
+    _say_kept(done)
+    return exits.DONE
+
+
+@keystore.command("restore")
+@_file
+@_override
+@options.fabric
+def restore(where: Where, file: Path, override: tuple[str, ...]) -> int:
+    """Put key store and journal of the backup FILE in place.
+
+    Refused if the present ones have keys or operations that FILE lacks. If it is interrupted, repeat it.
+    """
+    from ibkeys.store import backup as backups
+
+    done = backups.restore(_stores(where), file, _covers(override))
+    write(clean(f"{file}: restored {_words(done)}, as of {done.made}"))
+    _say_kept(done)
+    write("next: `ibkeys mkey-show --all` shows whether these are the keys of the ports")
+    return exits.DONE
+
+
+def _stores(where: Where) -> StorePaths:
+    paths = stores_of(where)
+    if paths.keystore is None or paths.journal is None:
+        raise UsageError("this simulated subnet has its stores in memory: keep them with state=PATH")
+    return paths
+
+
+def _covers(override: tuple[str, ...]) -> bool:
+    from ibkeys.store.backup import INTERLOCK
+
+    return Consent(overrides=frozenset(override)).covers(INTERLOCK)
+
+
+def _words(done: Done) -> str:
+    return f"{counted(done.keys, 'key')} and {counted(done.operations, 'operation')}"
+
+
+def _say_kept(done: Done) -> None:
+    for path in done.kept:
+        exits.warn(f"what was there before is in {path}", "note")

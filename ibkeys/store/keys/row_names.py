@@ -1,0 +1,75 @@
+"""Names of rows of the key store, which the journal refers to: random, so that one of another store names no key here.
+
+A row's number is good within one file only: after a key store was lost, a new one counts from 1 again, and an entry of
+the journal would get another key. So a row has a name of 128 random bits. Journals of earlier versions refer to
+numbers; those are found only where the row had no name when this file was upgraded.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Final
+
+from ibkeys.errors import KeyGone, StoreError
+from ibkeys.store.columns import Column, number, text
+
+if TYPE_CHECKING:
+    from ibkeys.store.sqlite import Database
+
+_TABLES: Final = ("keys", "subnet_keys", "sm_keys")
+
+ROW_NAMES: Final = (
+    "CREATE TABLE numbered (table_name TEXT PRIMARY KEY, most INTEGER NOT NULL) WITHOUT ROWID",
+    *(
+        statement
+        for table in _TABLES
+        for statement in (
+            f"ALTER TABLE {table} ADD COLUMN name TEXT",
+            f"UPDATE {table} SET name = lower(hex(randomblob(16)))",
+            f"INSERT INTO numbered SELECT '{table}', coalesce(max(id), 0) FROM {table}",
+            f"CREATE UNIQUE INDEX {table}_by_name ON {table} (name)",
+        )
+    ),
+)
+"""One migration step. ``most``: the highest number of a row that an earlier version stored, 0 in a new file."""
+
+NUMBERED_COLUMNS: Final[dict[str, dict[str, Column]]] = {"numbered": {"table_name": text(_TABLES), "most": number()}}
+
+
+def new_name() -> str:
+    """Return the name of a new row."""
+    return secrets.token_hex(16)
+
+
+def row_of(database: Database, table: str, name: str) -> int:
+    """Return the number of the row that a journal calls *name*: its name, or a number of an earlier version.
+
+    Raises KeyGone where this key store never had that row.
+    """
+    if len(name) == 32:
+        rows = database.query(f"SELECT id FROM {table} WHERE name = ?", (name,), of=table)
+    else:
+        rows = database.query(
+            f"SELECT id FROM {table} WHERE id = ? AND id <= (SELECT most FROM numbered WHERE table_name = ?)",
+            (int(name), table),
+            of=table,
+        )
+    if not rows:
+        raise KeyGone(
+            f"{database.path or 'memory'}: a key that the journal refers to is not in this key store: the key store "
+            "was lost or replaced since then; `ibkeys keystore restore FILE` restores a backup of both"
+        )
+    return int(rows[0][0])
+
+
+def names_of(database: Database, table: str) -> dict[int, str]:
+    """Return the name of each row of *table* by its number."""
+    return dict(database.query(f"SELECT id, name FROM {table}", of=table))
+
+
+def name_of(database: Database, table: str, ref: int) -> str:
+    """Return the name of the row with the number *ref*. Raises StoreError when there is none."""
+    rows = database.query(f"SELECT id, name FROM {table} WHERE id = ?", (ref,), of=table)
+    if not rows:
+        raise StoreError(f"the key store has no key {ref}")
+    return str(rows[0][1])

@@ -1,0 +1,114 @@
+"""A lost key store or journal, and keys that are imported amid an unfinished run: commands go on, or say which does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ibkeys.keys.mkey import MKey
+from ibkeys.mad.const import Method
+from ibkeys.sim.subnet import Subnet
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.opensm import MKEY_FILE
+from tests.cli.conftest import KEY, Cli, between_commands
+from tests.cli.rolling import LEVEL_2, shown
+
+
+def violations(folder: Path) -> int:
+    with between_commands(folder) as net:
+        return sum(port.m_key_violations for node in net.nodes for port in node.end_ports)
+
+
+@pytest.mark.parametrize(
+    ("lost", "code", "says"),
+    [
+        (("keys",), 3, "it was lost or replaced since then"),
+        (("journal",), 0, ""),
+        (("keys", "journal"), 2, "has no run of mkey-deploy, mkey-rotate or mkey-remove to continue"),
+    ],
+)
+def test_after_a_loss_an_import_leaves_a_working_tool(
+    cli: Cli, tmp_path: Path, lost: tuple[str, ...], code: int, says: str
+) -> None:
+    for words in (("mkey-deploy", "--same", *LEVEL_2), ("mkey-rotate", "--same")):
+        assert cli(*words, "--yes").code == 0
+    assert cli("mkey-export", tmp_path / "cache").code == 0
+    for name in lost:
+        (tmp_path / f"fabric.{name}").rename(tmp_path / f"{name}.gone")
+    assert cli("mkey-import", tmp_path / "cache").code == 0
+    assert shown(cli) == {("set", 2, 60)}
+    for how in (("mkey-rotate", "--resume"), ("mkey-deploy", "--abort", "--dry-run")):
+        went = cli(*how, "--yes")
+        assert says in went.err
+        assert went.code == code or (code == 0 and went.code == 1 and "--dry-run" in how), went.err
+    if code == 3:
+        assert "`ibkeys mkey-rotate` begins a new run" in went.err
+    for words in (("mkey-rotate", "--same"), ("mkey-deploy", "--abort"), ("mkey-rotate", "--same")):
+        went = cli(*words, "--yes")
+        assert went.code == 0, went.err
+    assert shown(cli) == {("set", 2, 60)}
+    assert violations(tmp_path) == 0
+
+
+def cut_off_a_rotation(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[int, MKey]:
+    """Deploy one key at level 2, and end a rotation at its first Set; return the pending keys, by port GUID."""
+    assert cli("mkey-deploy", "--same", *LEVEL_2, "--yes").code == 0
+    send = Subnet.send
+
+    def until_a_set(net: Subnet, mad: bytes, *rest: object, **more: object) -> object:
+        if mad[3] == Method.SET:
+            raise KeyboardInterrupt
+        return send(net, mad, *rest, **more)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Subnet, "send", until_a_set)
+        assert cli("mkey-rotate", "--same", "--yes").code != 0
+    with KeyStore(folder / "fabric.keys", create=False) as store:
+        return {row.port_guid: row.m_key for row in store.rows() if row.state == "pending"}
+
+
+def written_down(folder: Path, keys: dict[int, MKey]) -> Path:
+    cache = folder / "cache"
+    cache.mkdir(mode=0o700)
+    file = cache / MKEY_FILE
+    file.touch(0o600)
+    file.write_text("".join(f"0x{guid:016x} {key.hex()}\n\n" for guid, key in keys.items()))
+    return cache
+
+
+def test_after_an_import_amid_a_run_no_violation_is_counted(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cut_off_a_rotation(cli, tmp_path, monkeypatch)
+    with between_commands(tmp_path) as net:
+        ports = [port for node in net.nodes for port in node.end_ports]
+        for port in ports:
+            port.m_key = KEY  # somebody else gave all ports another key
+        cache = written_down(tmp_path, {port.guid: MKey(KEY) for port in ports})
+    assert cli("mkey-import", cache).code == 0
+    assert shown(cli) == {("set", 2, 60)}
+    assert violations(tmp_path) == 0
+
+
+def test_at_level_2_a_doubtful_key_goes_to_no_port_unless_asked(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pending = cut_off_a_rotation(cli, tmp_path, monkeypatch)
+    with between_commands(tmp_path) as net:
+        own = net.port("node01 mlx4_0", 1).guid
+        keys = {port.guid: MKey(KEY) for node in net.nodes for port in node.end_ports}
+        for node in net.nodes:
+            for port in node.end_ports:
+                port.m_key = KEY
+        guid = next(guid for guid in pending if guid != own)
+        doubtful = next(port for node in net.nodes for port in node.end_ports if port.guid == guid)
+        doubtful.m_key = pending[guid].reveal()
+    assert cli("mkey-import", written_down(tmp_path, keys)).code == 0
+    result = cli("mkey-show", "--all")
+    assert result.code == 3
+    assert "not sent" in result.err
+    assert "--ask-unproven" in result.err
+    assert violations(tmp_path) == 1  # of the key that was imported
+    assert cli("mkey-show", "--all", "--ask-unproven").code == 0
+    assert violations(tmp_path) == 2

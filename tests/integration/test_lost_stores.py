@@ -1,0 +1,40 @@
+"""Key store or journal are lost after keys were changed through OpenSM: after `mkey-import` every command goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.corpus import DATA
+from tests.integration.keyed_opensm import CLOSED, keyed
+from tests.sample import sampled
+
+LOST = [("keys",), ("journal",), ("keys", "journal")]
+
+
+@pytest.mark.parametrize("lost", sampled(LOST, LOST[:1]))
+def test_after_a_loss_every_command_goes_on(lost: tuple[str, ...]) -> None:
+    with keyed(DATA / "fabrics" / "two-switch.net") as opensm:
+        served, stores = opensm.served, opensm.served.folder / "stores"
+        assert opensm.ibkeys("mkey-deploy", *CLOSED)[0] == 0
+        assert served.ibkeys("smkey-rotate", "--yes").returncode == 0
+        assert opensm.ibkeys("mkey-rotate")[0] == 0
+        for name in lost:
+            (stores / f"{name}.db").rename(stores / f"{name}.gone")
+        done = served.ibkeys("mkey-import", served.folder, "--opensm-conf", opensm.conf)
+        assert done.returncode == 0, done.stderr
+        for words, code in {
+            ("mkey-show", "--all"): 0,
+            ("harden", "--dry-run"): 0,
+            ("smkey-rotate", "--yes"): 0,
+        }.items():
+            done = served.ibkeys(*words)
+            assert done.returncode == code, done.stderr
+        assert "Traceback" not in served.ibkeys("doctor").stderr
+        code, said = opensm.ibkeys("mkey-rotate", "--resume")
+        assert code == {LOST[0]: 3, LOST[1]: 0, LOST[2]: 2}[lost], said
+        assert ("`ibkeys mkey-rotate --via opensm` begins a new run" in said) == (code == 3)
+        for words in (("mkey-rotate",), ("mkey-deploy", "--abort"), ("mkey-remove", "--leave-open")):
+            code, said = opensm.ibkeys(*words)
+            assert code == 0, said
+        assert opensm.keys() == {(0, 0, 0)}
+        opensm.assert_nothing_was_lost()
