@@ -10,6 +10,8 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -47,6 +49,15 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder that every user may enter, on a way that every user may go: pytest's own is closed to others."""
+    with TemporaryDirectory(dir="/tmp") as folder:
+        path = Path(folder)
+        path.chmod(0o755)
+        yield path
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import shlex
 import signal
 import socket
 import subprocess
@@ -24,11 +23,12 @@ class Sshd:
 
     `config` is an ssh_config that knows it as ``smhost``, and as ``stranger`` without knowing its host key; there it
     also says that host keys need not be checked. ``outsider``: with a key that it does not take. *tools*: a folder
-    whose programs come first over there.
+    whose programs come first over there. *own_mounts*: in a mount namespace of its own.
     """
 
-    def __init__(self, folder: Path, tools: Path | None = None) -> None:
+    def __init__(self, folder: Path, tools: Path | None = None, *, own_mounts: bool = False) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
+        self.own_mounts = own_mounts
         self.folder = folder
         self.config = folder / "ssh_config"
         assert Path(SSHD).exists(), f"sshd is not installed: {INSTALL}"
@@ -72,10 +72,10 @@ class Sshd:
 
     def __enter__(self) -> Self:
         command = [SSHD, "-D", "-e", "-f", str(self.folder / "sshd_config")]
-        if os.geteuid() == 0 and not Path("/run/sshd").exists():
-            # sshd of root wants this directory; it gets one that nobody else sees
-            script = f"mount -t tmpfs none /run && mkdir /run/sshd && exec {shlex.join(command)}"
-            command = ["unshare", "-m", "sh", "-c", script]
+        if self.own_mounts:
+            command = ["unshare", "-m", *command]
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd of root wants it; its service makes it too
         self._server = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )

@@ -20,7 +20,7 @@ from tests.corpus import DATA
 from tests.integration.served import Served
 from tests.integration.sm_files import UP_SECONDS, opensm, write
 from tests.integration.sshd import Sshd
-from tests.sm.machines.there import Held, outside_a_container
+from tests.sm.machines.there import Held
 
 GUID = "0x0002c903000a1011"
 OLD = "Default=0x7fff : ALL=full ;\n"
@@ -30,11 +30,6 @@ NEW = OLD + "Red=0x8010 : ALL=full ;\n"
 @pytest.fixture
 def fabric(serve: Callable[[Path], Served]) -> Served:
     return serve(DATA / "fabrics" / "two-switch.net")
-
-
-@pytest.fixture(autouse=True)
-def _outside_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    outside_a_container(monkeypatch)
 
 
 @pytest.fixture

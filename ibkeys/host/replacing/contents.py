@@ -49,8 +49,14 @@ NOT_KEPT: Final = Contents(_no_bytes, _no_bytes, _no_bytes, keeps_bytes=False)
 never be restored from there."""
 
 
-def difference(written: bytes | None, present: bytes | None, contents: Contents) -> str:
-    """Return a unified diff from what ibkeys wrote to what is there, without keys and of bounded length."""
+def difference(
+    written: bytes | None,
+    present: bytes | None,
+    contents: Contents,
+    titles: tuple[str, str] = ("what ibkeys wrote", "what is there"),
+) -> str:
+    """Return a unified diff from what ibkeys wrote to what is there, without keys and of bounded length. *titles*: what
+    the two are called."""
     left, right = (_lines(data, contents) for data in (written, present))
     start = _same(left, right)
     end = _same(left[start:][::-1], right[start:][::-1])
@@ -60,8 +66,8 @@ def difference(written: bytes | None, present: bytes | None, contents: Contents)
         difflib.unified_diff(
             left[:_COMPARED],
             right[:_COMPARED],
-            _title("what ibkeys wrote", written),
-            _title("what is there", present),
+            _title(titles[0], written),
+            _title(titles[1], present),
             lineterm="",
         )
     )

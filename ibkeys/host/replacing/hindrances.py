@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from ibkeys.host.replacing.mounts import mount_number
 from ibkeys.host.replacing.names import new_name, unfinished
 from ibkeys.host.replacing.rights import ACL, why_not
 from ibkeys.host.replacing.seen import SeenFile, opened_folder
 
-PROC: Final = Path("/proc/self")
 _NAME_MAX: Final = 255
 _GET_FLAGS: Final = 0x80086601 if struct.calcsize("P") == 8 else 0x80046601
 _FIXED: Final = 0x10 | 0x20
@@ -57,14 +57,14 @@ def _of_name(place: Path) -> str | None:
 
 def _of_mounts(folder: int, seen: SeenFile) -> str | None:
     """A bind mount has the device of the file system below it: only the kernel's number of the mount tells it."""
-    above = _mount(folder)
+    above = mount_number(folder)
     if seen.found is not None:
         try:
             descriptor = os.open(seen.path.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         except OSError as error:
             return f"cannot be examined: {error.strerror}"
         try:
-            own = _mount(descriptor)
+            own = mount_number(descriptor)
         finally:
             os.close(descriptor)
         other = own != above if own and above else seen.found.device != os.fstat(folder).st_dev
@@ -73,33 +73,6 @@ def _of_mounts(folder: int, seen: SeenFile) -> str | None:
                 "is a mount point itself, for example a file mounted into a container: it can only be written in "
                 "place, which ibkeys does not do; change it at its source"
             )
-    if above and kind_of_mount(above) == "overlay":
-        return (
-            "is on an overlay file system, for example a container layer: changes there are lost when the "
-            "container or host is created again; change it at its source"
-        )
-    return None
-
-
-def _mount(descriptor: int) -> str | None:
-    """Return the kernel's number of the mount that an open file is on, None where /proc does not tell."""
-    try:
-        lines = (PROC / "fdinfo" / str(descriptor)).read_text().splitlines()
-    except OSError:
-        return None
-    return next((line.split()[1] for line in lines if line.startswith("mnt_id:")), None)
-
-
-def kind_of_mount(number: str) -> str | None:
-    """Return the type of file system of a mount. Source: proc(5), /proc/pid/mountinfo."""
-    try:
-        text = (PROC / "mountinfo").read_text(errors="surrogateescape")
-    except OSError:
-        return None
-    for line in text.split("\n"):
-        first, separator, rest = line.partition(" - ")
-        if separator and first.split(" ", 1)[0] == number:
-            return rest.split(" ", 1)[0]
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ibkeys.errors import FileError
+from ibkeys.errors import FileError, KeyGone
 from ibkeys.host.replacing.contents import NO_BYTES, Contents
 from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.store.journal import FileImage
@@ -24,10 +24,16 @@ def image_of(seen: SeenFile, data: bytes | None, contents: Contents, host: str =
 
 
 def known_bytes(image: FileImage, contents: Contents) -> set[bytes]:
-    """Return all bytes that the file had, as far as the journal keeps them."""
+    """Return all bytes that the file had, as far as the journal keeps them, and the key store their keys."""
     if not _has_bytes(image, contents):
         return set()
-    return {contents.restore(data) for data in (image.before, image.after) if data is not None}
+    known = set()
+    for data in (image.before, image.after):
+        try:
+            known |= {contents.restore(data)} if data is not None else set()
+        except KeyGone:
+            continue
+    return known
 
 
 def _has_bytes(image: FileImage, contents: Contents) -> bool:

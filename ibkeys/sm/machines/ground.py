@@ -10,6 +10,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from ibkeys.host.replacing.mounts import is_layer
 from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.sm.machines.writer import Writer
 
@@ -31,6 +32,11 @@ class FolderFacts:
     system: str = ""
     folder_flags: str = ""
     flags: str = ""
+
+    @property
+    def is_in_layer(self) -> bool:
+        """Whether the folder is in the layer of a container, as far as the host shows its mounts."""
+        return is_layer(self.system.partition(" - ")[2].split(" ")[0])
 
 
 def read_folder_facts(writer: Writer, path: Path) -> FolderFacts:
@@ -61,11 +67,6 @@ def hindrance_of(seen: SeenFile, ground: FolderFacts, user: int) -> str | None:
             "which ibkeys does not do; change it at its source"
         )
     options, _, kind = ground.system.partition(" - ")
-    if kind.split(" ")[0] == "overlay":
-        return (
-            "is on an overlay file system, for example a container layer: changes there are lost when the container or "
-            "host is created again; change it at its source"
-        )
     folder = seen.path.parent
     if "ro" in [*_words(options, 4), *_words(kind, 2)]:
         return f"{folder} is on a read-only file system"

@@ -91,6 +91,11 @@ class Machine(Protocol):
         *rights*: as for `replace`. Nothing is written. Raises FileError when its folder cannot be read.
         """
 
+    def is_in_layer(self, seen: SeenFile) -> bool:
+        """Return whether a file that was examined is in the layer of a container: what is written there is lost when
+        the container is created again. Raises FileError when its folder cannot be read.
+        """
+
     def replace(
         self,
         operation: Operation,

@@ -30,7 +30,7 @@ from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.host.replacing.staging import Staged
 from ibkeys.sm.elsewhere.channel import Channel
 from ibkeys.sm.elsewhere.remote import RemoteFiles
-from ibkeys.sm.machines.ground import hindrance_of, read_folder_facts
+from ibkeys.sm.machines.ground import FolderFacts, hindrance_of, read_folder_facts
 from ibkeys.sm.machines.looking_there import LookingThere, marks
 from ibkeys.sm.machines.processes_there import ProcessesThere
 from ibkeys.sm.machines.remote_guard import OtherGuard, confirm_guard
@@ -83,11 +83,18 @@ class OtherHost(ProcessControl):
         reason = _of_name(seen.path) or self._of_ground(seen, rights)
         return None if reason is None else f"{self._at(seen.path)}: {reason}"
 
-    def _of_ground(self, seen: SeenFile, rights: int | None) -> str | None:
+    def is_in_layer(self, seen: SeenFile) -> bool:
+        """Return whether a file is in the layer of a container. Raises FileError, HostNotReached."""
+        return self._ground_of(seen).is_in_layer
+
+    def _ground_of(self, seen: SeenFile) -> FolderFacts:
         try:
-            ground = read_folder_facts(self.writer, seen.path)
+            return read_folder_facts(self.writer, seen.path)
         except WriterRefused as no:
             raise FileError(f"{self._at(seen.path.parent)}: cannot be examined: {no.reason}") from None
+
+    def _of_ground(self, seen: SeenFile, rights: int | None) -> str | None:
+        ground = self._ground_of(seen)
         return hindrance_of(seen, ground, self._looking.users()[0]) or why_not(seen, rights, ground.has_acl)
 
     # --- replacing ----------------------------------------------------------------------------------------------------

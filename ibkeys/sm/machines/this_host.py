@@ -13,6 +13,7 @@ from ibkeys.host.host_files import THIS_HOST, HostFiles
 from ibkeys.host.replacing import replace as replacing
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
 from ibkeys.host.replacing.hindrances import hindrance
+from ibkeys.host.replacing.mounts import is_in_layer
 from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.rights import set_mode
 from ibkeys.host.replacing.seen import SeenFile, look, real_place
@@ -52,6 +53,10 @@ class ThisHost(ProcessControl):
     def hindrance(self, seen: SeenFile, rights: int | None = None) -> str | None:
         """Return why a file cannot be replaced, None when nothing is known to stand in the way. Raises FileError."""
         return hindrance(seen, rights)
+
+    def is_in_layer(self, seen: SeenFile) -> bool:
+        """Return whether a file is in the layer of a container. Raises FileError."""
+        return is_in_layer(seen)
 
     def replace(
         self,

@@ -6,14 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.host.replacing import hindrances
 from tests.host.replacing.helpers import OLD
-
-
-@pytest.fixture(autouse=True)
-def _outside_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no folder pass for the layer of a container: the tests may run in one."""
-    monkeypatch.setattr(hindrances, "kind_of_mount", lambda number: "ext4")
 
 
 @pytest.fixture

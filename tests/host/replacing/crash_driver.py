@@ -18,7 +18,6 @@ from ibkeys.host.replacing.replace import replace
 from ibkeys.host.replacing.seen import look
 from ibkeys.store.journal import Journal
 from tests.dying import at_each_step, crash
-from tests.host.replacing.helpers import as_outside_a_container
 
 OLD, NEW, THEIRS = b"old\n" * 1000, b"new\n" * 1000, b"theirs\n"
 CALLS = ("open", "close", "write", "fsync", "fchown", "fchmod", "setxattr", "getxattr", "listxattr", "fstat", "stat",
@@ -92,7 +91,6 @@ def run(kind: str, way: str, folder: Path, crash_at: int) -> None:
 
 
 def main(kind: str, way: str, directory: Path) -> None:
-    as_outside_a_container()
     at_each_step(directory, lambda folder, number: run(kind, way, folder, number))
 
 

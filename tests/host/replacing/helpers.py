@@ -53,8 +53,3 @@ def what_hinders(path: Path, limit: int = files.LIST) -> str | None:
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
-
-
-def as_outside_a_container() -> None:
-    """Let no folder pass for the layer of a container: the tests may run in one."""
-    hindrances.kind_of_mount = lambda number: "ext4"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import FileChanged, FileError
-from ibkeys.host.replacing import hindrances
+from ibkeys.host.replacing import mounts
 from ibkeys.host.replacing.seen import look, real_place
 from tests.host.replacing.helpers import OLD, names, run_python, what_hinders
 
@@ -133,10 +133,10 @@ def test_a_bind_mount_is_refused_though_its_device_is_that_of_its_folder(file: P
 def test_a_bind_mount_is_refused_without_proc_when_it_has_another_device(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hindrances, "PROC", tmp_path / "none")
+    monkeypatch.setattr(mounts, "PROC", tmp_path / "none")
     assert what_hinders(file) is None
     code = CHECK + MOUNT + (
-        "from ibkeys.host.replacing import hindrances; hindrances.PROC = pathlib.Path('/none'); "
+        "from ibkeys.host.replacing import mounts; mounts.PROC = pathlib.Path('/none'); "
         "run('mount', '-t', 'tmpfs', 'none', '/mnt'); pathlib.Path('/mnt/a').write_bytes(b'a'); "
         "run('mount', '--bind', '/mnt/a', sys.argv[1]); "
     ) + PRINT  # fmt: skip
@@ -152,15 +152,49 @@ def test_a_read_only_file_system_is_refused(tmp_path: Path) -> None:
     assert "read-only file system" in run_python(code, tmp_path / "file", tmp_path, unshare=True)
 
 
+@pytest.mark.parametrize(("kind", "answer"), [("overlay", True), ("tmpfs", False), ("ext4", False), (None, False)])
+def test_the_layer_of_a_container_is_told_by_the_type_of_its_mount(
+    file: Path, monkeypatch: pytest.MonkeyPatch, kind: str | None, answer: bool
+) -> None:
+    monkeypatch.setattr(mounts, "kind_of_mount", lambda number: kind)
+    for path in (file, file.with_name("new")):
+        assert mounts.is_in_layer(look(path)) is answer
+        assert what_hinders(path) is None
+
+
+def test_without_proc_no_folder_passes_for_the_layer_of_a_container(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mounts, "PROC", tmp_path / "none")
+    assert not mounts.is_in_layer(look(file))
+    assert mounts.kind_of_mount("1") is None
+
+
+def test_the_type_of_a_mount_is_found_by_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mounts, "PROC", tmp_path)
+    (tmp_path / "mountinfo").write_text(
+        "22 1 0:21 / / rw - overlay overlay rw,lowerdir=/l\n"
+        "221 22 0:22 / /etc/opensm rw shared:2 master:1 - ext4 /dev/vda rw\n"
+        "23 22 0:23 / /tmp/with\\040- rw - tmpfs tmpfs rw\n"
+    )
+    found = [mounts.kind_of_mount(number) for number in ("22", "221", "23", "2", "")]
+    assert found == ["overlay", "ext4", "tmpfs", None, None]
+
+
 @needs_mounts
-def test_the_layer_of_a_container_is_refused(tmp_path: Path) -> None:
+def test_a_real_layer_is_told_from_a_volume_in_it(tmp_path: Path) -> None:
     code = CHECK + MOUNT + (
         "import os; run('mount', '-t', 'tmpfs', 'none', sys.argv[2]); os.chdir(sys.argv[2]); "
         "[os.mkdir(name) for name in ('lower', 'upper', 'work', 'all')]; "
         "pathlib.Path('lower/file').write_bytes(b'a'); "
         "run('mount', '-t', 'overlay', 'o', '-o', 'lowerdir=lower,upperdir=upper,workdir=work', 'all'); "
+        "os.mkdir('all/volume'); run('mount', '-t', 'tmpfs', 'none', 'all/volume'); "
+        "from ibkeys.host.replacing.mounts import is_in_layer; from ibkeys.host.replacing.seen import look; "
+        "places = [pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[1]).parent / 'volume' / 'file']; "
+        "print([is_in_layer(look(place)) for place in places]); "
     ) + PRINT  # fmt: skip
-    assert "is on an overlay file system" in run_python(code, tmp_path / "all" / "file", tmp_path, unshare=True)
+    answer = run_python(code, tmp_path / "all" / "file", tmp_path, unshare=True)
+    assert answer.splitlines() == ["[True, False]", "None"]
 
 
 @pytest.fixture
@@ -193,8 +227,7 @@ def test_what_another_user_than_root_may_not_do_is_refused(
     place.chmod(mode)
     (place / "file").write_bytes(b"a")
     os.chown(place / "file", owner, owner)
-    outside = "from tests.host.replacing.helpers import OLD, as_outside_a_container; as_outside_a_container(); "
-    code = CHECK + outside + f"import os; os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY}); " + PRINT
+    code = CHECK + f"import os; os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY}); " + PRINT
     answer = run_python(code, place / "file")
     assert reason in answer
 

@@ -11,14 +11,9 @@ import pytest
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.machines.other_host import OtherHost
 from ibkeys.store.journal import Journal
-from tests.sm.machines.there import OLD, Here, There, outside_a_container
+from tests.sm.machines.there import OLD, Here, There
 
 SHELLS = [shell for shell in ("/bin/dash", "/bin/bash") if shutil.which(shell)]
-
-
-@pytest.fixture(autouse=True)
-def _outside_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    outside_a_container(monkeypatch)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 
 from ibkeys.errors import FileError
 from ibkeys.host.replacing.seen import look
+from ibkeys.sm.machines import other_host
 from ibkeys.sm.machines.ground import FolderFacts, hindrance_of
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.machines.other_host import OtherHost
@@ -147,7 +148,7 @@ GOOD = FolderFacts(
         (replace(GOOD, own_mount="28"), 0, "is a mount point itself"),
         (replace(GOOD, own_mount="", device=2), 0, "is a mount point itself"),
         (replace(GOOD, own_mount=""), 0, None),
-        (replace(GOOD, system="1 0:9 / / rw - overlay overlay rw"), 0, "is on an overlay file system"),
+        (replace(GOOD, system="1 0:9 / / rw - overlay overlay rw"), 0, None),
         (replace(GOOD, system="1 0:9 / / ro - ext4 x rw"), 0, "read-only file system"),
         (replace(GOOD, system="1 0:9 / / rw shared:1 - ext4 x ro,discard"), 0, "read-only file system"),
         (replace(GOOD, folder_flags="----i---"), 0, "no file can be replaced in /etc"),
@@ -164,6 +165,26 @@ def test_what_hinders(file: Path, ground: FolderFacts, user: int, reason: str | 
     seen = replace(seen, path=Path("/etc/p"), found=replace(seen.found, device=1, metadata=metadata))
     answer = hindrance_of(seen, ground, user)
     assert (answer is None) if reason is None else (reason in str(answer))
+
+
+@pytest.mark.parametrize(
+    ("system", "answer"),
+    [
+        ("1 0:9 / / rw - overlay overlay rw,lowerdir=/l", True),
+        ("1 0:9 / / rw shared:1 - overlay overlay rw", True),
+        ("1 254:0 / / rw,relatime - ext4 overlay rw", False),
+        ("1 0:9 / /overlay rw - tmpfs none rw", False),
+        ("", False),
+    ],
+)
+def test_the_layer_of_a_container_there_is_told_by_the_type_of_its_mount(
+    host: OtherHost, file: Path, monkeypatch: pytest.MonkeyPatch, system: str, answer: bool
+) -> None:
+    real = other_host.read_folder_facts
+    monkeypatch.setattr(other_host, "read_folder_facts", lambda *words: replace(real(*words), system=system))
+    seen = host.look(file)
+    assert host.is_in_layer(seen) is answer
+    assert host.hindrance(seen) is None
 
 
 @needs_root

@@ -7,17 +7,13 @@ import select
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from ibkeys.host.opensm_process import OpensmProcess, started_at
-from ibkeys.host.replacing import hindrances
 from ibkeys.sm.elsewhere.channel import Channel
 from ibkeys.sm.elsewhere.conversation import Conversation, OpenChannel
 from ibkeys.sm.elsewhere.remote import RemoteFiles
-from ibkeys.sm.machines import other_host, writer
+from ibkeys.sm.machines import writer
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.machines.other_host import OWN_SESSION, OtherHost
 from ibkeys.sm.machines.this_host import ThisHost
@@ -29,15 +25,6 @@ PATHS = "PATH=/usr/sbin:"
 OLD, NEW = b"old\n" * 100, b"new\n" * 100
 LONGEST = 60
 """Seconds that a test waits for what must happen."""
-
-
-def outside_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no folder pass for the layer of a container: the tests may run in one."""
-    monkeypatch.setattr(hindrances, "kind_of_mount", lambda number: "ext4")
-    real = other_host.read_folder_facts
-    monkeypatch.setattr(
-        other_host, "read_folder_facts", lambda *words: replace(real(*words), system="1 2 / / rw - ext4 x rw")
-    )
 
 
 class Tools:

@@ -1,0 +1,48 @@
+"""The interlock ``container-layer``: a file of OpenSM that is gone when its container is created again.
+
+The new container starts from its image, so its OpenSM has the former file again. What was changed on the fabric stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from ibkeys.change.consent import Objection
+from ibkeys.host.replacing.seen import SeenFile
+from ibkeys.sm.machines.machine import Machine
+
+
+class OnMachine(Protocol):
+    """A file that was examined, with its host."""
+
+    @property
+    def name(self) -> str:
+        """The real file, with its host."""
+
+    @property
+    def machine(self) -> Machine:
+        """Its host."""
+
+    @property
+    def seen(self) -> SeenFile:
+        """What is there."""
+
+
+def objections_to_layers(files: Iterable[OnMachine], otherwise: str) -> Iterator[Objection]:
+    """Yield one for each of *files* in the layer of a container. *otherwise*: what an OpenSM would do that has the
+    former file again, in words.
+
+    Only for a new change: one that was interrupted goes on or back without it. Raises FileError, HostNotReached.
+    """
+    for file in files:
+        if file.machine.is_in_layer(file.seen):
+            yield Objection(
+                "container-layer",
+                f"{file.name} is on an overlay file system, as in a container: when the container or host is created "
+                f"again, the former file is back, and {otherwise}",
+                "Keep the file on a volume that is mounted into the container, and the key store and the journal of "
+                "ibkeys too if they are in it.\n"
+                "Override this if OpenSM runs in this container on purpose, and the file that a new container starts "
+                "with gets the same change.",
+            )
