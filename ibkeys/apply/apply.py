@@ -137,7 +137,10 @@ def plan_resume(
     with Journal.read(writer.fabric.stores.journal) as journal:
         found = unfinished(journal)
         if not found:
-            raise StoreError("nothing to resume: the journal has no unfinished apply; see `ibkeys journal`")
+            raise StoreError(
+                "nothing to resume: the journal has no unfinished apply; see `ibkeys journal`, or make a new plan "
+                "(`ibkeys plan`)"
+            )
         operation = found[-1].id
         memory = journal.plan_of(operation)
         assert memory is not None

@@ -222,7 +222,8 @@ def undo_plan_of(
     """Return the plan that restores what *operation* overwrote. Raises MKeyNeeded, and what a sweep raises."""
     survey = carrier.survey(former.ports)
     remaining = carrier.state(former, survey)
-    advice = "what somebody else wrote is kept, everything else is rolled back"
+    kept = "what somebody else wrote is kept, everything else is rolled back"
+    advice = f"OpenSM would overwrite it; see `ibkeys journal {operation}`" if carrier.rewrites_tables else kept
     plan = apply_plan_of(writer, carrier, remaining, survey, False, advice)
     plan.breaks = carrier.breaks(former, remaining)
     plan.undoes = operation

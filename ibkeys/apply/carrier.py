@@ -113,6 +113,11 @@ class Carrier(Protocol):
         ...
 
     @property
+    def rewrites_tables(self) -> bool:
+        """Whether whole blocks of a table are written: entries that somebody else put into them are lost."""
+        ...
+
+    @property
     def way(self) -> str:
         """What it goes through, in words, once the state is known; "" where that needs no word."""
         ...

@@ -37,6 +37,7 @@ class DirectCarrier(NobodyElsewhere):
 
     name = "direct"
     sends_sets = True
+    rewrites_tables = False
     way = ""
     way_back = ""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
-from ibkeys.errors import UsageError
+from ibkeys import jsonfile
+from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
@@ -15,6 +16,10 @@ from ibkeys.store.journal import Entry, FileImage, Image, Journal, OperationReco
 from ibkeys.topology.enforcement import ENFORCEMENT_BITS, Enforcement
 from ibkeys.topology.port_id import PortKey
 
+KEPT_DRIFT: Final = "drifted"
+"""Under this name the journal keeps the port GUIDs that differed from the SM's policy when an operation began."""
+KEPT_FILES: Final = "found_files"
+"""Under this name it keeps the SHA-256 of each file that the operation would replace, as it was found."""
 _BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")
 
 
@@ -66,7 +71,8 @@ class Former:
     """What an operation overwrote, and what it may have left: the P_Key tables and the enforcement bits by port.
 
     ``changed``: which bits any Set of it changed, inbound and outbound; the others are not its own. ``files``: those
-    that it replaced, in that order.
+    that it replaced, in that order. ``drifted``: the GUIDs of the end ports that differed from the SM's policy when it
+    began; None: the journal does not say. ``found_files``: the SHA-256 of what was in the files that it would replace.
     """
 
     tables: dict[PortKey, FormerTable] = field(default_factory=dict)
@@ -75,6 +81,8 @@ class Former:
     names: dict[PortKey, str] = field(default_factory=dict)
     files: list[FileImage] = field(default_factory=list)
     counters: int = 0
+    drifted: frozenset[int] | None = None
+    found_files: frozenset[str] = frozenset()
 
     @property
     def ports_of_tables(self) -> list[PortKey]:
@@ -107,6 +115,9 @@ def former_in(journal: Journal, record: OperationRecord) -> Former:
     """
     former = _former_of(record.command, journal.entries(record.id))
     former.files = [entry.image for entry in journal.files(record.id) if entry.status != "failed"]
+    kept = _kept(journal, record)
+    former.drifted = _drifted(kept)
+    former.found_files = frozenset(map(str, kept.get(KEPT_FILES, ())))
     for relative in journal.relatives(record.id):
         for entry in journal.entries(relative):
             key = (entry.image.node_guid, entry.image.port)
@@ -117,9 +128,32 @@ def former_in(journal: Journal, record: OperationRecord) -> Former:
     return former
 
 
+def _kept(journal: Journal, record: OperationRecord) -> Mapping[str, Any]:
+    while record.undoes is not None:
+        record = journal.find(record.undoes)
+    plan = journal.plan_of(record.id)
+    try:
+        kept = {} if plan is None else jsonfile.loads(plan.options.encode("utf-8", "surrogatepass"))
+    except FileFormatError:
+        return {}  # who reads the permissions says that this is damaged
+    return kept if isinstance(kept, dict) else {}
+
+
+def _drifted(kept: Mapping[str, Any]) -> frozenset[int] | None:
+    try:
+        return frozenset(int(guid, 16) for guid in kept[KEPT_DRIFT])
+    except (LookupError, TypeError, ValueError):
+        return None  # of an earlier version, or another carrier
+
+
 def valid_or_0(value: int) -> int:
     """Return the entry of a P_Key table, 0 for one without P_Key (0x0000 and 0x8000)."""
     return value if value & PARTITION_MASK else 0
+
+
+def keys_in(block: bytes) -> set[int]:
+    """Return the P_Keys in the 64 bytes of a block."""
+    return {valid_or_0(value) for value in _BLOCK.unpack(block)} - {0}
 
 
 def _former_of(command: str, entries: Iterable[Entry]) -> Former:
@@ -140,7 +174,7 @@ def _remember_bits(former: Former, key: PortKey, command: str, image: Image) -> 
     before, after = PortInfo(image.before), PortInfo(image.after)
     if _remember_changed(former, key, image) or key in former.bits:
         former.bits.setdefault(key, Enforcement.of(before))
-    elif image.key_ref is None and any(not row.decode(after.raw) for row in VIOLATION_COUNTERS):
+    elif image.key_name is None and any(not row.decode(after.raw) for row in VIOLATION_COUNTERS):
         former.counters += 1
     else:
         raise UsageError(

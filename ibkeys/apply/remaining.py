@@ -94,7 +94,7 @@ def remaining_of(plan: PartitionPlan, survey: Survey, former: Former | None = No
                 remaining.leave_out(former.names[key], survey.missing[key])
     for change in plan.enforcement:
         if change.before != change.after:
-            _add_enforcement(remaining, change, survey, former is not None)
+            _add_enforcement(remaining, change, survey, former)
     return remaining
 
 
@@ -134,13 +134,16 @@ def _add_table(remaining: Remaining, table: TableChange, survey: Survey, former:
     }
 
 
-def _add_enforcement(remaining: Remaining, change: EnforcementChange, survey: Survey, resuming: bool) -> None:
+def _add_enforcement(remaining: Remaining, change: EnforcementChange, survey: Survey, former: Former | None) -> None:
     target = survey.targets.get(change.port.key)
     if target is None:
         remaining.leave_out(change.port, survey.missing[change.port.key])
         return
     now = target.enforcement
-    if now != change.before and not resuming:
+    known = [change.before]
+    if former is not None:
+        known += [change.after, former.bits.get(change.port.key, change.before)]
+    if any(bit not in seen for bit, *seen in zip(now.bits, *(each.bits for each in known), strict=True)):
         remaining.foreign.append(f"{change.port} (its enforcement bits changed since the plan was made)")
     remaining.enforcement.append(replace(change, port=target.id, before=now))
 

@@ -39,7 +39,10 @@ def plan_undo(
             records = journal.list_operations()
             found = [record.id for record in records if record.state != "undone" and record.undoes is None]
             if not found:
-                raise StoreError("nothing to undo: the journal has no operation that can still be undone")
+                raise StoreError(
+                    "nothing to undo: the journal has no operation that can still be undone; `ibkeys plan` makes "
+                    "a new plan"
+                )
             operation = found[-1]
         record = journal.find(operation)
         if record.state == "undone":

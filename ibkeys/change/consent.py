@@ -27,7 +27,10 @@ INTERLOCKS: Final = {
     "self-takeover": "a policy that newly uses SELF while another SM may take over: SELF would then be that SM's port",
     "drift": "a change through OpenSM of ports whose tables differ from what it wrote, and that it would not rewrite",
     "file-managed": "replacing a file of OpenSM that another program makes or manages",
+    "container-layer": "replacing a file of OpenSM that is lost when its container or host is created again",
     "default-sa-key": "an M_Key through an OpenSM whose SA_Key is the default, with which anyone can read the M_Key",
+    "unknown-sm": "a change through an SM with options that OpenSM 3.3 does not have",
+    "lost-keys": "replacing a key store, journal or backup that has keys or operations which the new one lacks",
     "sm-prints-keys": "a key for an OpenSM that prints it where users other than root can read it",
 }
 """Name → what the interlock refuses."""
@@ -61,12 +64,13 @@ class Consent:
 @dataclass(frozen=True, slots=True)
 class Objection:
     """An interlock that a change triggers. ``message`` says what would happen, ``more`` why, or how to avoid it;
-    `refusal` adds the option that overrides it.
+    `refusal` adds the option that overrides it. ``details``: what is shown below it, such as the lines that differ.
     """
 
     interlock: str
     message: str
     more: str = ""
+    details: str = ""
 
     @property
     def how_to_override(self) -> str:
@@ -81,6 +85,7 @@ class Objection:
         return Refused(
             f"refused by interlock {self.interlock}: {self.message}; to do it anyway: {self.how_to_override}{also}",
             self.interlock,
+            self.details,
         ).explained(self.more)
 
 

@@ -14,7 +14,7 @@ from ibkeys.cli.given import given_options
 from ibkeys.cli.options import Changing
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
 from ibkeys.cli.screen.colour import paint, role_of_change
-from ibkeys.errors import Refused
+from ibkeys.errors import Refused, UsageError
 
 if TYPE_CHECKING:
     from ibkeys.change.consent import Objection, Question
@@ -136,6 +136,30 @@ def confirm(
         say(f"{exits.clean(text)} [y/N]", end=" ")
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise Refused("nothing was changed: the answer was not yes", _ASKED)
+
+
+def end_overtaken(consent: Changing, plan: Callable[[], object], close: Callable[[], str], otherwise: str) -> int:
+    """End the record of an operation where *plan* is refused because somebody else has changed since what it set.
+
+    *close* ends it and returns its name; *otherwise*: what to type where nobody else has. Raises what *plan* raises
+    else, and UsageError where it is not refused.
+    """
+    from ibkeys.change.interlocks.overtaken import OVERTAKEN
+
+    try:
+        plan()
+    except Refused as error:
+        if error.interlock != OVERTAKEN:
+            raise
+        exits.warn(str(error), "note")
+    else:
+        raise UsageError(f"--overtaken: nobody else has changed what was set by {otherwise}")
+    if consent.dry_run:
+        write("dry run: its record would end; nothing was changed")
+        return exits.SAYS_NO
+    confirm(consent, question="End the record of this?")
+    write(f"{close()} has ended: ports and files stay as they are, and every key stays in the key store")
+    return exits.DONE
 
 
 def is_a_terminal() -> bool:

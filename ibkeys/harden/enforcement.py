@@ -15,8 +15,11 @@ from ibkeys.apply.opensm.interlocks import drift_of
 from ibkeys.apply.opensm.site import Site, find_site
 from ibkeys.apply.survey import Survey, look_at_all
 from ibkeys.change.consent import Objection
+from ibkeys.change.interlocks.container_layer import objections_to_layers
 from ibkeys.change.interlocks.file_owners import objections_to_owners
+from ibkeys.change.interlocks.overtaken import OVERTAKEN, changed_file
 from ibkeys.change.target import Target
+from ibkeys.change.through_sm import master_for
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, UsageError
 from ibkeys.harden.enforcement_run import COMMAND, EnforcementPlan, LeafPort, OptionsChange
@@ -31,8 +34,8 @@ from ibkeys.sm.confs.conf_file import ConfFile
 from ibkeys.sm.confs.opensms import options_file
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.options import Setting
-from ibkeys.sm.site import Running, Seen, find_master, reach
-from ibkeys.store.journal import Journal
+from ibkeys.sm.site import Running, Seen, reach
+from ibkeys.store.journal import FileImage, Journal
 from ibkeys.topology.enforcement import Enforcement, leaf_of
 
 WAY_BACK: Final = "ibkeys harden --via opensm --abort"
@@ -65,6 +68,8 @@ class EnforcementStep(Step):
         plan = plan_enforcement(writer, asked, "both")
         if not plan.pending:
             return None
+        files = [each.conf for each in plan.files if each.differs]
+        plan.objections += objections_to_layers(files, "its OpenSM would enforce as before")
         return Draft(plan.words, WAY_BACK, lambda: _make(writer, plan), plan.notes, plan.objections)
 
 
@@ -82,7 +87,7 @@ def plan_enforcement(writer: Writer, asked: Asked, wanted: str) -> EnforcementPl
     assert survey.topology is not None
     reached = reach(writer.enter, asked.hosts)
     site = find_site(writer, reached, survey.topology)
-    seen = find_master(managers_of(survey.topology), reached, writer.fabric.own_guid)
+    seen = master_for(writer, managers_of(survey.topology), reached)
     plan = EnforcementPlan(
         COMMAND, seen=seen, wait=asked.wait, progress=asked.telling.progress, say=asked.say, notes=site.notes
     )
@@ -112,7 +117,25 @@ def plan_abort(writer: Writer, asked: Asked) -> EnforcementPlan:
         ]
     if not images or images[-1].before is None:
         raise UsageError("no hardening in the journal has changed part_enforce, so there is nothing to restore")
-    return plan_enforcement(writer, asked, str(read_options(images[-1].before).value(ENFORCE)))
+    plan = plan_enforcement(writer, asked, str(read_options(images[-1].before).value(ENFORCE)))
+    _refuse_changed(plan.files, images)
+    return plan
+
+
+def _refuse_changed(files: Sequence[OptionsChange], images: Sequence[FileImage]) -> None:
+    """Raise Refused (``overtaken``) if an options file says what no hardening found or wrote there."""
+    found = []
+    for each in files:
+        of_file = [image for image in images if (image.host, image.path) == each.conf.key]
+        known = {read_options(data).value(ENFORCE) for image in of_file for data in (image.before, image.after) if data}
+        if each.differs and (value := read_options(each.conf.data).value(ENFORCE)) not in known:
+            found.append(changed_file(each.conf, f"{ENFORCE} {value}"))
+    if found:
+        raise Refused(
+            f"harden does not restore {ENFORCE}, because somebody else has changed it since: {named(found)}; nothing "
+            "was written, and no OpenSM was signalled",
+            OVERTAKEN,
+        ).explained(f"`ibkeys sm-show` shows what is in force; to change it, set {ENFORCE} there by hand.")
 
 
 def _cut_off(writer: Writer) -> int | None:

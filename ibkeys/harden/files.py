@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ibkeys.change.through_sm import master_for
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import FileError, Refused
@@ -25,7 +26,7 @@ from ibkeys.sm.confs.listeners import close, hindrance_to_closing, is_usable_alo
 from ibkeys.sm.confs.opensms import REFUSAL
 from ibkeys.sm.instance import InstanceFile, Role
 from ibkeys.sm.managers import managers_of
-from ibkeys.sm.site import Running, find_master, reach
+from ibkeys.sm.site import Running, reach
 
 _KEY_STEPS: Final[frozenset[StepName]] = frozenset({"sm-keys", "new-m-key", "m-keys"})
 _UMASK: Final = 0o077
@@ -44,7 +45,7 @@ class FileStep(Step):
     lifts: frozenset[str] = frozenset()
 
     def draft(self, writer: Writer, asked: Asked) -> Draft | None:
-        """Return what would be closed. Raises what `find_master` raises."""
+        """Return what would be closed. Raises what `master_for` raises."""
         runnings = _opensms(writer, asked)
         found = [each for running in runnings for each in self.open_files(running)]
         if not found and not self.words:
@@ -127,7 +128,7 @@ KEY_FILES: Final = FileStep(
 def _opensms(writer: Writer, asked: Asked) -> list[Running]:
     """Return the OpenSMs of the fabric that are on hosts that are reached, the master last."""
     found = writer.fabric.sweep(wanted=Wanted(sm_info=True))
-    seen = find_master(managers_of(found), reach(writer.enter, asked.hosts), writer.fabric.own_guid)
+    seen = master_for(writer, managers_of(found), reach(writer.enter, asked.hosts))
     return [*(running for _, running in seen.others() if running is not None), seen.master]
 
 

@@ -13,8 +13,9 @@ from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.writer import Writer
 from ibkeys.harden.findings import StepName
 from ibkeys.harden.step import Asked, Draft, Step
+from ibkeys.mkeys.opensm.at_hand import options_files
 from ibkeys.sm.site import reach
-from ibkeys.smkeys.managers import KINDS
+from ibkeys.smkeys.managers import DEFAULT, KINDS, keys_in
 from ibkeys.smkeys.planning import COMMAND, KeyChange, Settings, plan_change
 from ibkeys.store.keys.sm_keys import SmKeys
 
@@ -30,9 +31,15 @@ class SmKeyStep(Step):
     lifts: frozenset[str] = frozenset({"default-sa-key"})
 
     def is_due(self, writer: Writer, asked: Asked) -> bool:
-        """Whether a change was interrupted: its keys are pending in the key store."""
+        """Whether a change was interrupted, so that its keys are pending in the key store, or, in a dry run,
+        an options file has the default sa_key: a dry run does not ask the SA for it."""
         with writer.open_store() as store:
-            return any(row.state == "pending" and row.kind in KINDS for row in SmKeys(store).rows())
+            if any(row.state == "pending" and row.kind in KINDS for row in SmKeys(store).rows()):
+                return True
+        if not asked.is_dry:
+            return False  # the audit has asked the SA
+        files = options_files(reach(writer.enter, asked.hosts), writer.fabric.own_guid)
+        return any(keys_in(conf.data)["sa_key"] == DEFAULT for conf in files)
 
     def draft(self, writer: Writer, asked: Asked) -> Draft | None:
         """Return the change, or the rest of the one that was interrupted. Raises what `plan_change` raises."""

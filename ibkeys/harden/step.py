@@ -34,6 +34,8 @@ class Asked:
     permissions: Permissions = field(default_factory=Permissions)
     telling: RunListener = field(default_factory=RunListener)
     say: Callable[[str], None] = lambda text: None
+    is_dry: bool = False
+    """The audit of a dry run has not asked the SA whether it takes the default SA_Key."""
 
 
 @dataclass(slots=True)

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ibkeys.change.confirming.waiting import Decision, await_confirmation
+from ibkeys.change.interlocks.overtaken import OVERTAKEN
 from ibkeys.change.interrupts import ExplainedInterrupt
 from ibkeys.change.writer import Writer
-from ibkeys.errors import IbkeysError, StoreError
+from ibkeys.errors import IbkeysError, Refused, StoreError
 from ibkeys.mkeys.opensm.earlier import record_of_last_run
 from ibkeys.mkeys.opensm.lowering import Lowering, plan_lowering
 from ibkeys.mkeys.opensm.planned import Through
@@ -89,7 +90,12 @@ def lower_unconfirmed(writer: Writer, through: Through, run: int) -> Lowering | 
     if not runs.move_stage(run, stage, "going-back"):
         raise StoreError(f"run {run} was confirmed just now; nothing was changed")
     with _still_to_go_back(writer.command, run):
-        lowering = plan_lowering(writer, through)
+        try:
+            lowering = plan_lowering(writer, through)
+        except Refused as error:
+            if error.interlock == OVERTAKEN:  # what it set is not there any more: nobody has to lower it
+                runs.move_stage(run, "going-back", "gone-back")
+            raise
         if lowering is None:
             runs.move_stage(run, "going-back", "gone-back")
         else:
@@ -111,6 +117,8 @@ def _still_to_go_back(command: str, run: int) -> Iterator[None]:
     except KeyboardInterrupt:
         raise ExplainedInterrupt(f"while the level was lowered: {way_on}") from None
     except IbkeysError as error:
+        if isinstance(error, Refused) and error.interlock == OVERTAKEN:
+            raise
         error.args = (f"{error}; {way_on}", *error.args[1:])
         raise
 

@@ -81,6 +81,7 @@ def add_store(ring: KeyRing, store: KeyStore) -> None:
         ring.by_guid[guid] = first
         ring.spares[guid] = tuple(dict.fromkeys(spares))
     ring.confirmed = frozenset(confirmed)
+    ring.imported = frozenset(store.imported())
     ring.neighbors.update(store.links())
     ring.link_downed = store.link_downed()
     ring.settled = frozenset(store.settled())

@@ -19,7 +19,7 @@ from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import PKey
 from ibkeys.plan.digest import plan_digest
-from ibkeys.plan.model import Break, IndexMove, PartitionPlan, Problem
+from ibkeys.plan.model import Break, IndexMove, PartitionPlan, PolicySource, Problem
 from ibkeys.topology.port_id import IDENTITY, PortKey
 
 SCHEMA: Final = "ibkeys.plan/2"
@@ -36,7 +36,8 @@ def to_json(plan: PartitionPlan) -> dict[str, Any]:
             "sm_guid": None if plan.fabric.sm_guid is None else _guid_text(plan.fabric.sm_guid),
             "sm_evidence": plan.fabric.sm_evidence,
         },
-        "policy": {"file": plan.policy.file, "digest": plan.policy.digest, **_text_json(plan.policy.text)},
+        "policy": _policy_json(plan.policy),
+        "live_policy": None if plan.live_policy is None else _policy_json(plan.live_policy),
         "digest": plan_digest(plan),
         "options": {
             "enforce": plan.options.enforce,
@@ -54,7 +55,7 @@ def to_json(plan: PartitionPlan) -> dict[str, Any]:
             "born": [_key_text(number) for number in plan.partitions.born],
             "dying": [_key_text(number) for number in plan.partitions.dying],
         },
-        "reach": {"gained": plan.reach.gained, "lost": plan.reach.lost},
+        "reach": asdict(plan.reach),
     }
 
 
@@ -144,6 +145,10 @@ def _problem_json(problem: Problem) -> dict[str, Any]:
         "kind": problem.kind,
         "message": problem.message,
     }
+
+
+def _policy_json(policy: PolicySource) -> dict[str, str | None]:
+    return {"file": policy.file, "digest": policy.digest, **_text_json(policy.text)}
 
 
 def _text_json(text: bytes | None) -> dict[str, str | None]:

@@ -102,6 +102,10 @@ class _Value:
             raise FileFormatError(f"{self.where or 'the document'}: {name!r} is missing")
         return _Value(self.value[name], f"{self.where}.{name}" if self.where else name)
 
+    def has(self, name: str) -> bool:
+        """Whether this is an object with the member *name*."""
+        return isinstance(self.value, dict) and name in self.value
+
     def items(self) -> list[_Value]:
         if not isinstance(self.value, list):
             raise self.fail("a list")
@@ -162,7 +166,11 @@ def _plan(document: _Value) -> PartitionPlan:
         document.get("enforcement").each(_enforcement),
         document.get("problems").each(_problem),
         Partitions(partitions.get("born").each(_Value.partition), partitions.get("dying").each(_Value.partition)),
-        ReachCounts(reach.get("gained").number(2**63), reach.get("lost").number(2**63)),
+        ReachCounts(
+            reach.get("gained").number(2**63),
+            reach.get("lost").number(2**63),
+            reach.get("unknown").number(2**63) if reach.has("unknown") else 0,  # an earlier version does not say
+        ),
         Options(
             _enforce(options.get("enforce")),
             options.get("allow_both_pkeys").flag(),
@@ -172,6 +180,7 @@ def _plan(document: _Value) -> PartitionPlan:
         document.get("index_moves").each(_move),
         document.get("breaks").each(_break),
         None if schema == _FIRST else (sm := document.get("sm_options")).or_none(lambda: _sm_options(sm)),
+        _live_policy(document),
     )
 
 
@@ -195,6 +204,14 @@ def _policy_text(policy: _Value) -> bytes | None:
     if len(data) > files.LARGE:
         raise FileFormatError(f"{text.where}: more than {files.LARGE // files.MIB} MiB, the limit for a policy")
     return data
+
+
+def _live_policy(document: _Value) -> PolicySource | None:
+    """Return the policy that the master had; plans of earlier versions do not say."""
+    if document.value.get("live_policy") is None:
+        return None
+    live = document.get("live_policy")
+    return PolicySource(live.get("file").text(), live.get("digest").text(), _policy_text(live))
 
 
 def _sm_options(value: _Value) -> SmOptions:

@@ -135,7 +135,8 @@ class Partitions:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
-    """The whole document. ``sm_options`` is None in a plan that an earlier version made.
+    """The whole document. ``sm_options`` is None in a plan that an earlier version made. ``live_policy``: the file of
+    the master's OpenSM when the plan was made, with the digest "" where there was none; None: it was not seen.
 
     Raises FileFormatError for a port named twice, an index or P_Key that its table cannot have, enforcement of a port
     that is not an external port of a switch, a policy's text that is not the one of its digest, options of the subnet
@@ -153,6 +154,7 @@ class PartitionPlan:
     index_moves: tuple[IndexMove, ...] = ()
     breaks: tuple[Break, ...] = ()
     sm_options: SmOptions | None = None
+    live_policy: PolicySource | None = None
 
     def __post_init__(self) -> None:
         self._check_policy()
@@ -168,6 +170,9 @@ class PartitionPlan:
         text, sm = self.policy.text, self.sm_options
         if text is not None and hashlib.sha256(text).hexdigest() != self.policy.digest:
             raise FileFormatError("policy.text: is not the text whose SHA-256 is policy.digest; plan again")
+        live = self.live_policy
+        if live is not None and live.digest != ("" if live.text is None else hashlib.sha256(live.text).hexdigest()):
+            raise FileFormatError("live_policy.text: is not the text whose SHA-256 is live_policy.digest; plan again")
         if sm is not None and (sm.enforce, sm.allow_both_pkeys) != (
             self.options.enforce,
             self.options.allow_both_pkeys,

@@ -29,10 +29,10 @@ from ibkeys.plan.model import (
     PolicySource,
     SmOptions,
 )
+from ibkeys.plan.outcome import reach_of_plan
 from ibkeys.plan.tables.draft import Draft, Table, key_of
 from ibkeys.plan.tables.layout import Placed, place
 from ibkeys.plan.tables.leaf_ports import LeafPorts
-from ibkeys.reach.count import count_reach
 from ibkeys.topology.find import ALIAS_MEANS, find_aliases
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Node, Port
@@ -116,7 +116,7 @@ class _Planner:
             tuple(self.draft.enforcement),
             tuple(self.draft.problems),
             _new_and_removed(known),
-            count_reach([(frozenset(table.before.values()), frozenset(table.after.values())) for table in known]),
+            reach_of_plan(self.fabric, changed, self.draft.enforcement),
             self.options,
             tuple(self.moves),
             find_breaks(self.draft.tables, self.draft.enforcement),

@@ -36,6 +36,8 @@ _DESCRIPTOR: Final = re.compile(
 """Names that mean a descriptor of the process that uses them."""
 _DEVICES: Final = Path("/dev")
 """A log that is thrown away goes to /dev/null, which is not a file that anybody could read it in, or close."""
+_SHARED_MEMORY: Final = Path("/dev/shm")
+"""The folder in /dev for files of everybody."""
 _NO_FILE: Final = frozenset({"stdout", "stderr", "-", "syslog"})
 
 
@@ -73,6 +75,13 @@ HOSTS_OWN: Final = "assumed to be the host's own; run as root to be certain"
 """A process whose root directory cannot be determined may have other files of these names."""
 BUILD: Final = "which options file is the default was decided when this OpenSM was built: name it (-F) to be certain"
 NO_PROGRAM: Final = "its program could not be examined: only its name is opensm"
+CHECK_FIRST: Final = "check the policy (`ibkeys policy-check`)"
+"""What comes before every signal to OpenSM: one heavy sweep reads policy and options."""
+HOW_TO_MEND: Final = (
+    "correct it, or put the former file back, before anything starts a heavy sweep; ibkeys policy-check names every "
+    "mistake"
+)
+"""What to do about a policy that OpenSM would refuse: any heavy sweep reads it, also one that a trap starts."""
 NO_FILE: Final = ("none is named", "goes to ")
 """The prefix of a file's problem that only says the file is absent."""
 
@@ -101,6 +110,14 @@ class Instance:
         where = f" on {self.host}" if self.host else ""
         unit = f", {self.process.unit}" if self.process.unit else ""
         return f"OpenSM{where} (process {self.process.pid}{unit})"
+
+    @property
+    def faulty_policy(self) -> str:
+        """The first error of its policy, with file, line and column, and what OpenSM would do with such a file; "" for
+        one that OpenSM takes, or that is not known. Nobody should be told to let OpenSM read it."""
+        if self.policy is None or self.policy.accepted:
+            return ""
+        return f"{min(self.policy.errors).located(str(self.files['policy'].path))}; {self.policy.verdict}"
 
     def unknowns(self) -> Iterator[str]:
         """Yield what should have been read of it and was not, each in words."""
@@ -142,7 +159,7 @@ class _Look:
                 return InstanceFile(role, None, None, source, False, problem=problem)
             path = self.process.cwd / path
         path = Path("/" + os.path.normpath(path).lstrip("/"))
-        if _DESCRIPTOR.match(str(path)) or (role == "log" and path.is_relative_to(_DEVICES)):
+        if _DESCRIPTOR.match(str(path)) or (role == "log" and _is_device(path)):
             problem = f"goes to {path}" if role == "log" else f"cannot be read: {NO_NAME}"
             return InstanceFile(role, path, None, source, certain, None, problem)
         return self.at(
@@ -211,15 +228,16 @@ def describe(
         {each.role: each for each in found},
         options,
         options.file,
-        _parsed(look.contents["policy"], policy) if "policy" in look.contents else None,
+        _parsed(look, policy) if "policy" in look.contents else None,
         look.last_sweep,
     )
 
 
-def _parsed(data: bytes, file: InstanceFile) -> Policy:
-    """Return a policy whose problems show none of its text unless the user named it: a process may name any file."""
-    policy = parse_policy(data, str(file.path))
-    if file.source == "sm.toml":
+def _parsed(look: _Look, file: InstanceFile) -> Policy:
+    """Return a policy. Its problems show none of its text, for a process may name any file, unless the user named it,
+    or looks as the very user that the process runs as: that of root's OpenSM is shown to root."""
+    policy = parse_policy(look.contents["policy"], str(file.path))
+    if file.source == "sm.toml" or _runs_as(look) == look.host.own_user():
         return policy
     errors, warnings = (
         tuple(
@@ -229,6 +247,13 @@ def _parsed(data: bytes, file: InstanceFile) -> Policy:
         for found in (policy.errors, policy.warnings)
     )
     return replace(policy, errors=errors, warnings=warnings)
+
+
+def _runs_as(look: _Look) -> int | None:
+    try:
+        return look.host.stat(look.process.folder).uid
+    except OSError:
+        return None
 
 
 def _options_file(look: _Look, named: Named) -> InstanceFile:
@@ -291,9 +316,13 @@ def _output(look: _Look) -> InstanceFile:
     output = look.process.output
     if output is None:
         return InstanceFile("output", None, None, "not known", False, problem="cannot be read; run as root")
-    if not output.startswith("/") or output.startswith("/dev/"):
+    if not output.startswith("/") or _is_device(Path(output)):
         return InstanceFile("output", None, None, "process", True, problem=f"goes to {output}")
     return look.file("output", output, "process", True)
+
+
+def _is_device(path: Path) -> bool:
+    return path.is_relative_to(_DEVICES) and not path.is_relative_to(_SHARED_MEMORY)
 
 
 def _last_sweep(look: _Look, dumps: InstanceFile) -> float | None:

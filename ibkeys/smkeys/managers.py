@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from ibkeys.change.through_sm import all_sms_for, master_for
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, UsageError
 from ibkeys.host.opensm_options import read_options
@@ -21,7 +22,7 @@ from ibkeys.sm.confs.conf_file import ConfFile
 from ibkeys.sm.confs.opensms import REFUSAL, notes_on_idle_hosts, options_file, refuse_strangers
 from ibkeys.sm.managers import Manager, managers_of
 from ibkeys.sm.options import Setting
-from ibkeys.sm.site import MASTER, Reached, Running, find_master, look_around, taking_part
+from ibkeys.sm.site import MASTER, Reached, Running, taking_part
 from ibkeys.topology.model import Topology
 
 Kind = Literal["sm_key", "sa_key"]
@@ -87,17 +88,16 @@ def find_key_managers(writer: Writer, reached: Sequence[Reached], found: Topolog
     """Return the OpenSMs of the fabric that a sweep with SMInfo *found*. *goes_on*: a change that was interrupted goes
     on, so that there may be several masters by now.
 
-    Raises Refused (``master``, `REFUSAL`, ``file``, ``signal``) if there is no one master, if an SM is on no host that
-    was reached, or an OpenSM could not be given a key; UsageError if an option is not known, FileError if a file is not
-    to be reached, and HostNotReached.
+    Raises Refused (``master``, ``unknown-sm``, `REFUSAL`, ``file``, ``signal``) if there is no one master, if an SM is
+    on no host that was reached, or an OpenSM is of an unknown kind or could not be given a key; UsageError if an option
+    is not known, FileError if a file is not to be reached, and HostNotReached.
     """
-    own_guid = writer.fabric.own_guid
     if goes_on:
-        report = look_around(managers_of(found), reached, own_guid)
+        report = all_sms_for(writer, managers_of(found), reached)
         if not report.masters:
             raise Refused("no subnet manager says that it is master; see `ibkeys sm-show`", MASTER)
     else:
-        report = find_master(managers_of(found), reached, own_guid).report
+        report = master_for(writer, managers_of(found), reached).report
     managers = list(taking_part(report, reached))
     refuse_strangers(managers, report.hosts, "an SM that keeps the former sm_key becomes a second master")
     # That of the master last.

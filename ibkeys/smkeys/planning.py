@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.consent import Objection
+from ibkeys.change.interlocks.container_layer import objections_to_layers
 from ibkeys.change.interlocks.file_owners import objections_to_owners
 from ibkeys.change.interlocks.printed_keys import objections_to_listeners
 from ibkeys.change.plan import Plan
@@ -24,9 +25,11 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.printable import counted, named
 from ibkeys.sm.confs.opensms import REFUSAL
+from ibkeys.sm.instance import CHECK_FIRST
 from ibkeys.sm.reading import WORDS
 from ibkeys.sm.site import Reached
 from ibkeys.smkeys.managers import DEFAULT, KINDS, KeyManagers, Kind, find_key_managers
+from ibkeys.smkeys.overtaken import refuse_changed_files
 from ibkeys.smkeys.run import Run
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
@@ -146,6 +149,7 @@ def plan_change(
     managers = find_key_managers(writer, reached, found, bool(pending))
     if pending:
         _refuse_other_files(writer, managers)
+        refuse_changed_files(managers.files, rows)
     _refuse_without_sa(writer)
     change = KeyChange(
         COMMAND,
@@ -158,6 +162,8 @@ def plan_change(
     )
     change.objections += [*_unread_edits(change), *objections_to_listeners(managers.opensms)]
     change.objections += objections_to_owners([file.conf for file in managers.files], _FORMER_AGAIN)
+    if not pending:
+        change.objections += objections_to_layers([file.conf for file in managers.files], _FORMER_AGAIN)
     change.objections += _weak(managers, given)
     change.notes += [why for file in managers.files if (why := file.conf.why_it_stays_open)]
     if pending:
@@ -252,7 +258,7 @@ def _unread_edits(change: KeyChange) -> Iterator[Objection]:
     if edits:
         yield Objection(
             "stale",
-            f"{'; '.join(edits)}: let OpenSM read it first, or revert it",
+            f"{'; '.join(edits)}: revert it, or {CHECK_FIRST}, then let OpenSM read it",
             "The signal of this change would also activate that edit.",
         )
 

@@ -25,6 +25,7 @@ from ibkeys.sm.confs.left_overs import remove_left_overs
 from ibkeys.sm.confs.listeners import close
 from ibkeys.sm.site import Running
 from ibkeys.smkeys.managers import KeyFile, KeyManagers, Kind
+from ibkeys.smkeys.overtaken import keep_found
 from ibkeys.smkeys.proof import Proof
 from ibkeys.store.journal import FileEntry, Operation
 from ibkeys.store.keys.keystore import KeyStore
@@ -95,6 +96,9 @@ class Run:
         """Store the new keys in the key store, synced, before any file gets them."""
         keys = SmKeys(self._keystore)
         with self._keystore.in_one_transaction():
+            if not self.goes_on:
+                for file in self.managers.files:
+                    keep_found(keys, file)
             known = {(row.kind, row.sm_key): row.ref for row in keys.rows() if row.state == "pending"}
             self._refs = [known.get((kind, key)) or keys.put_pending(kind, key) for kind, key in self.new.items()]
 

@@ -47,3 +47,14 @@ def opened(lab: Lab, stores: StorePaths, **options: Any) -> Any:
 def state_of(stores: StorePaths, operation: int = 1) -> str:
     with Journal(stores.journal, create=False) as journal:
         return journal.find(operation).state
+
+
+def interrupted_at(number: int) -> Any:
+    """Return a check that is stopped by a signal at its call with this number."""
+    calls = iter(range(1, 1_000_000))
+
+    def check() -> None:
+        if next(calls) == number:
+            raise KeyboardInterrupt("by SIGTERM")
+
+    return check

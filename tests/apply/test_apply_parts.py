@@ -17,7 +17,7 @@ from ibkeys.plan.model import PartitionPlan
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
 from ibkeys.umad.port import Outgoing
-from tests.apply.applying import MORE, apply, opened, resume, state_of, undo
+from tests.apply.applying import MORE, apply, interrupted_at, opened, resume, state_of, undo
 from tests.apply.lab import ALL, Lab
 from tests.fabricsim import subnet, writer
 from tests.plan.plans import entries
@@ -336,16 +336,6 @@ def test_an_operation_of_a_carrier_that_is_not_known_is_neither_resumed_nor_undo
     for make in (plan_resume, plan_undo):
         with opened(lab, stores) as fabric, writer(fabric) as w, pytest.raises(StoreError, match="'pigeon'"):
             make(w)
-
-
-def interrupted_at(number: int) -> Any:
-    calls = iter(range(1, 1_000_000))
-
-    def check() -> None:
-        if next(calls) == number:
-            raise KeyboardInterrupt("by SIGTERM")
-
-    return check
 
 
 def test_with_first_nobody_removes_before_the_swaps_are_made(lab: Lab, stores: StorePaths) -> None:

@@ -15,7 +15,7 @@ from ibkeys.keys.pkey import EMPTY, PKey
 from ibkeys.store.journal import FileImage, Journal
 from ibkeys.store.origin import this_process
 from ibkeys.store.paths import StorePaths
-from tests.apply.applying import MORE, apply, opened, state_of, undo
+from tests.apply.applying import MORE, apply, interrupted_at, opened, resume, state_of, undo
 from tests.apply.lab import Lab
 from tests.fabricsim import writer
 from tests.plan.plans import entries
@@ -137,3 +137,18 @@ def test_a_run_that_goes_back_by_itself_names_each_port_that_could_not_be_given_
     assert nobody is None
     assert summary.startswith("2 ports could not be written: ")
     assert "`ibkeys undo 1` finishes it" in summary
+
+
+def test_resume_does_not_overwrite_an_enforcement_bit_that_somebody_else_set(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan({2: entries(0xFFFF, 0x8001)}, {2: "i"})
+    with opened(lab, stores) as fabric:
+        with pytest.raises(KeyboardInterrupt):
+            apply(fabric, plan, check=interrupted_at(2))
+        lab.leaf(2).outbound_enforcement = 1
+        with pytest.raises(Refused, match=r"stale: 1 port .* \(its enforcement bits changed"):
+            resume(fabric)
+        assert (lab.leaf(2).inbound_enforcement, lab.leaf(2).outbound_enforcement) == (0, 1)
+        lab.leaf(2).outbound_enforcement = 0
+        resume(fabric)
+    assert (lab.leaf(2).inbound_enforcement, lab.leaf(2).outbound_enforcement) == (1, 0)
+    assert state_of(stores) == "done"

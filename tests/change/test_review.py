@@ -150,6 +150,34 @@ def test_a_former_key_is_found_after_the_confirmed_one_had_its_attempts() -> Non
     assert any("not the one that was confirmed last; 3 SMPs" in note for note in found.notes)
 
 
+def test_several_wrong_keys_cost_one_violation_each() -> None:
+    net = at_level(2, KEY)
+    with tool(net) as fabric:
+        fabric.ring = ring_with_two_keys(net, NAME, WRONG, MKey(0xB0B0), confirmed=False)
+        assert len(fabric.sweep().nodes) == 7
+    assert violations(net) == 2
+
+
+def test_after_an_import_amid_a_change_only_the_imported_key_is_sent() -> None:
+    net = at_level(2, KEY)
+    guid = net.port(NAME, 1).guid
+    with tool(net) as fabric:
+        fabric.ring = ring_with_two_keys(net, NAME, KEY, WRONG, confirmed=False)
+        fabric.ring.imported = frozenset({guid})
+        assert len(fabric.sweep().nodes) == 8
+    assert violations(net) == 0
+    with tool(net) as fabric:
+        fabric.ring = ring_with_two_keys(net, NAME, WRONG, KEY, confirmed=False)
+        fabric.ring.imported = frozenset({guid})
+        found = fabric.sweep()
+        assert len(found.nodes) == 7
+        assert any("1 other key of the store not sent" in note and "--ask-unproven" in note for note in found.notes)
+        assert violations(net) == 1
+        fabric.ring.ask_unproven = True
+        assert len(fabric.sweep().nodes) == 8
+    assert violations(net) == 2
+
+
 def test_a_key_that_changed_between_plan_and_set_is_stale() -> None:
     net = at_level(0, NO_MKEY)
     with tool(net) as fabric, writer(fabric) as w:

@@ -22,11 +22,11 @@ def compiled_shim(folder: Path) -> str:
 
 
 def crash_command(
-    served: Ibsim, stores: Path, words: Sequence[str | Path | int], mode: str, point: int = 0
+    served: Ibsim, stores: Path, words: Sequence[str | Path | int], mode: str, point: int | str = 0
 ) -> list[str]:
     """Return the command line of ibkeys with journal and key store in *stores*.
 
-    *mode*: ``off``, ``count``, or ``kill``: it dies at *point*.
+    *mode*: ``off``, ``count``, or ``kill``: it dies at *point*, a number or a moment of crash_driver.py.
     """
     stores.mkdir(exist_ok=True)
     _points(served).unlink(missing_ok=True)
@@ -63,7 +63,12 @@ def last_of_each_kind(kinds: Sequence[str]) -> list[int]:
 
 
 def run_to_a_point(
-    served: Ibsim, preloaded: str, stores: Path, words: Sequence[str | Path | int], mode: str = "off", point: int = 0
+    served: Ibsim,
+    preloaded: str,
+    stores: Path,
+    words: Sequence[str | Path | int],
+    mode: str = "off",
+    point: int | str = 0,
 ) -> tuple[subprocess.CompletedProcess[str], int]:
     """Run ibkeys; return how it ended and how many points it passed. *stores*, *mode*, *point*: see `crash_command`."""
     done = subprocess.run(

@@ -180,10 +180,10 @@ def keyed_site(number: int = 3, words: Sequence[str | Path] = ()) -> Iterator[Ke
         yield site
 
 
-def through_ssh(stack: ExitStack, folder: Path) -> tuple[Sshd, list[str | Path]]:
+def through_ssh(stack: ExitStack, folder: Path, *, own_mounts: bool = False) -> tuple[Sshd, list[str | Path]]:
     """Start an sshd that leads to the host of the OpenSMs, and return it with the options that name it. This host shows
     none of them."""
-    sshd = stack.enter_context(Sshd(folder / "sshd"))
+    sshd = stack.enter_context(Sshd(folder / "sshd", own_mounts=own_mounts))
     settings = folder / "sm.toml"
     settings.write_text('[here]\nunit = "no-such-unit"\n')
     settings.chmod(0o600)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from contextlib import ExitStack
 
 from tests.integration import opensms
@@ -15,8 +16,8 @@ NODES = {
 }
 
 
-def stranger(served: Subnet, stack: ExitStack, node: str) -> None:
-    """Start a standby under another name: nobody sees that it is an OpenSM, as if it ran on another host."""
+def stranger(served: Subnet, stack: ExitStack, node: str) -> subprocess.Popen[str]:
+    """Start a standby under another name, which does not show its port, and return it."""
     renamed = ("bash", "-c", 'exec -a sm "$0" "$@"')
     words = ["opensm", "-f", "stdout", "-D", "0x07"]
     other, log = opensms.start(served, words, served.folder, node, before=renamed)
@@ -24,3 +25,4 @@ def stranger(served: Subnet, stack: ExitStack, node: str) -> None:
     stack.callback(other.wait, RUN_TIMEOUT)
     stack.callback(other.kill)
     log.wait("ENTERING SM STANDBY STATE")
+    return other

@@ -275,3 +275,21 @@ def test_a_key_that_is_easy_to_guess_makes_room_for_a_new_one() -> None:
         [(key, level, lease)] = opensm.keys()
         assert (key != 0x1234, level, lease) == (True, 2, 60)
         opensm.assert_nothing_was_lost()
+
+
+def test_a_dry_run_lets_opensm_log_nothing_and_says_what_the_real_one_causes(opensm: KeyedOpensm) -> None:
+    opensm.conf.write_text(opensm.conf.read_text() + "sa_key 0x5e11a7c0ffee\n")
+    opensm.running.sweep()
+    _, document, _ = harden(opensm, "--dry-run")
+    assert not [line for line in opensm.running.log.lines if "1A04" in line]
+    assert any("ERR 1A04" in note for note in document["notes"])
+
+
+def test_abort_leaves_an_enforcement_that_somebody_else_set_since(opensm: KeyedOpensm) -> None:
+    harden(opensm, "--yes")
+    text = opensm.conf.read_text().replace("part_enforce both", "part_enforce out")
+    opensm.conf.write_text(text)
+    done = opensm.served.ibkeys("harden", "--via", "opensm", "--abort", "--yes")
+    assert done.returncode == 4, done.stderr
+    assert "somebody else has changed it since" in done.stderr
+    assert opensm.conf.read_text() == text

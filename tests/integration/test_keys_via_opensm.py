@@ -68,3 +68,25 @@ def test_without_via_it_names_the_command_that_lasts(opensm: KeyedOpensm) -> Non
     done = opensm.served.ibkeys("mkey-remove", "--yes")
     assert done.returncode == 4, done.stdout + done.stderr
     assert "`ibkeys mkey-remove --via opensm`" in done.stderr
+
+
+def test_what_another_administrator_rotated_since_is_not_taken_back(opensm: KeyedOpensm) -> None:
+    """Each has a key store of his own; the second one takes the keys that OpenSM has given."""
+    folder = opensm.served.folder
+    other = ("--keystore", folder / "other" / "keys.db", "--journal", folder / "other" / "journal.db")
+    code, said = opensm.ibkeys("mkey-deploy", *CLOSED)
+    assert code == 0, said
+    done = opensm.served.ibkeys("mkey-import", folder, "--keystore", folder / "other" / "keys.db")
+    assert done.returncode == 0, done.stdout + done.stderr
+    code, said = opensm.ibkeys("mkey-rotate", *other)
+    assert code == 0, said
+    before = opensm.keys(), opensm.conf.read_bytes(), opensm.running.heavy_sweeps
+    for go in ("--abort", "--resume"):
+        code, said = opensm.ibkeys("mkey-deploy", go)
+        assert code == 4, said
+        assert "says another M_Key, level 2, lease 60 s (changed 20" in said
+        assert "nothing to change" not in said
+    code, said = opensm.ibkeys("mkey-deploy", "--overtaken")
+    assert code == 0, said
+    assert (opensm.keys(), opensm.conf.read_bytes(), opensm.running.heavy_sweeps) == before
+    opensm.assert_nothing_was_lost()

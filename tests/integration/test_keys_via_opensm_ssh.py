@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,6 +12,7 @@ import pytest
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import CLOSED
 from tests.integration.keyed_standbys import NODES, KeyedSite, keyed_site, through_ssh
+from tests.mounts import needs_mounts
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ class Apart:
     """The master on another host than the standby: each host's view of processes lacks that of the other."""
 
     def __init__(self, stack: ExitStack, folder: Path) -> None:
-        self.sshd, words = through_ssh(stack, folder)
+        self.sshd, words = through_ssh(stack, folder, own_mounts=True)
         (folder / "sm.toml").write_text("")
         self.site = stack.enter_context(keyed_site(2, words))
         self.hide(self.site.standbys[0].process.pid)
@@ -66,19 +66,19 @@ class Apart:
 
     def hide(self, pid: int | str) -> None:
         """Let the other host not see a process."""
-        command = ["nsenter", "-m", "-t", str(self.sshd.pid), "sh", "-c", _HIDE.format(pid)]
+        command = ["nsenter", "-m", "-r", "-t", str(self.sshd.pid), "sh", "-c", _HIDE.format(pid)]
         subprocess.run(command, check=True, timeout=RUN_TIMEOUT)
 
     def type_hidden(self, guid: int, command: str) -> None:
         assert guid == NODES[self.site.standbys[0].node]
-        hide = f"nsenter -m -t {self.sshd.pid} " + _HIDE.format("$$")
+        hide = f"nsenter -m -r -t {self.sshd.pid} " + _HIDE.format("$$")
         self.site.type(guid, f"{hide} && {command}")
 
 
 _HIDE = "mount -t tmpfs none /proc/{}"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="hides processes by mounts, which only root may")
+@needs_mounts
 def test_the_master_is_on_another_host_and_its_standby_on_this_one(tmp_path: Path) -> None:
     with ExitStack() as stack:
         site = Apart(stack, tmp_path).site
@@ -95,7 +95,7 @@ def test_the_master_is_on_another_host_and_its_standby_on_this_one(tmp_path: Pat
 
 
 @pytest.mark.soak
-@pytest.mark.skipif(os.geteuid() != 0, reason="hides processes by mounts, which only root may")
+@needs_mounts
 def test_a_host_that_is_gone_in_the_middle_can_be_left_out(tmp_path: Path) -> None:
     with ExitStack() as stack:
         apart = Apart(stack, tmp_path)

@@ -110,9 +110,9 @@ def test_an_sm_that_is_not_active_is_no_newcomer_when_a_standby_was_started() ->
 
 def test_a_standby_that_nobody_starts_leaves_the_level_low_and_resume_goes_on(site: KeyedSite) -> None:
     site.user = lambda guid, command: None
-    code, said = site.ibkeys("mkey-deploy", *CLOSED, "--wait", "6")
+    code, said = site.ibkeys("mkey-deploy", *CLOSED, "--wait", "60", "--standby-wait", "6")
     assert code == 3, said
-    assert "does not answer" in said
+    assert "after 6 s it does not answer" in said
     assert "--resume" in said
     assert site.key()[1:] == (0, 0)
     site.user = None

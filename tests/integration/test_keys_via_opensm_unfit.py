@@ -204,7 +204,7 @@ def test_7_a_lease_that_nobody_would_stop_and_a_sweep_interval_that_cannot_be_me
 @pytest.mark.parametrize("lease", [2, 3])
 def test_7_a_lease_that_is_not_above_the_sweep_interval(opensm: KeyedOpensm, lease: int) -> None:
     error = refused(opensm, "mkey-deploy", "--protect", "2", "--lease", str(lease))
-    assert "ask for --lease 4 or more" in error
+    assert "ask for --lease 9 or more" in error
 
 
 def test_1_an_options_file_that_was_absent_at_start_is_made_by_the_command_that_is_printed(tmp_path: Path) -> None:

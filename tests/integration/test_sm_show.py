@@ -113,7 +113,8 @@ def test_a_changed_policy_is_armed_until_a_heavy_sweep_and_an_options_file_that_
         while dump.stat().st_mtime_ns == before:
             assert time.monotonic() < deadline
             time.sleep(0.05)  # polls a condition
-        os.utime(dump, ns=(later, later + 10**9))  # as if the sweep had ended later than the made-up change
+        ended = max(later, (folder / "p.conf").stat().st_ctime_ns) + 10**9
+        os.utime(dump, ns=(ended, ended))  # as if the sweep had ended later than the made-up change
         found = shown(fabric)
         assert files_of(instance_of(found))["policy"]["reading"] == "may-have-been-read"
         manager = found["managers"][0]
@@ -127,6 +128,7 @@ def test_two_opensms_with_one_standby(fabric: Served) -> None:
         second = opensm(fabric, "-P", "p.conf", "-g", "0x0002c903000a1021", name="two", SIM_HOST="H-0002c903000a1020")
         with second as standby:
             document = shown(fabric)
+            text = fabric.ibkeys("sm-show").stdout
     assert [(each["state"], each["pid"]) for each in document["managers"]] == [
         ("master", master.pid),
         ("standby", standby.pid),
@@ -134,6 +136,15 @@ def test_two_opensms_with_one_standby(fabric: Served) -> None:
     dangers = {(each["danger"], each["pid"]): each["seen"] for each in document["dangers"]}
     assert dangers["standby-differs", standby.pid].endswith("in its policy")
     assert ("self-takeover", standby.pid) in dangers
+    digests = [
+        file["digest"]
+        for host in document["hosts"]
+        for each in host["instances"]
+        for file in each["files"]
+        if file["role"] == "policy"
+    ]
+    assert len(set(digests)) == 2
+    assert all(f"p.conf: 1 partition, SHA-256 {digest[:16]}" in text for digest in digests)
     assert "shared-files" not in {danger for danger, _ in dangers}
 
 

@@ -50,6 +50,25 @@ def test_1_an_edit_that_opensm_has_not_read_stops_it(served: Hosted, name: str) 
         assert (served.wire(), state(running.policy), operations(served)) == (wire, before, [])
 
 
+def test_1_nothing_advises_to_read_a_policy_that_opensm_would_refuse(served: Hosted) -> None:
+    with opensm(served, TENANTS) as running:
+        plan_for(served, GREEN)
+        running.policy.write_text(TENANTS + "Mine=0x70 ALL=limited ;\n")
+        wire, before = served.wire(), state(running.policy)
+        words = {"apply": via(served), "doctor": served.ibkeys("doctor"), "sm-show": served.ibkeys("sm-show")}
+        for name, done in words.items():
+            said = done.stdout + done.stderr
+            assert f"{running.policy}:{TENANTS.count(chr(10)) + 1}:" in said, name
+            assert "no ':' after the head of the definition" in said, name
+            assert "put the former file back, before anything starts a heavy sweep" in said, name
+            assert "SIGHUP if" not in said, name
+            assert "then send SIGHUP" not in said, name
+            assert "let OpenSM read it" not in said, name
+        assert (words["apply"].returncode, words["doctor"].returncode) == (4, 1)
+        assert "no problem found" not in words["doctor"].stdout
+        assert (served.wire(), state(running.policy), operations(served)) == (wire, before, [])
+
+
 REFUSED = {
     "an interlock": ["--allow-removals", "--yes"],
     "removals that were not allowed": ["--yes", "--override", "index-0", "--override", "index-move"],

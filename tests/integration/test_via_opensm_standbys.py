@@ -97,10 +97,29 @@ def test_self_is_refused_where_it_is_new_and_said_where_it_stands(served: Subnet
     assert running[1].policy.read_text().startswith(BY_GUID_GREEN)
 
 
+def test_a_former_master_that_is_away_is_named_before_the_next_change(served: Subnet, stack: ExitStack) -> None:
+    """It would come back with its old policy, and the new partition would be gone."""
+    running = start(served, stack, BY_GUID, BY_GUID)
+    assert via(served, plan(served, BY_GUID_GREEN)).returncode == 0
+    before = len(running[1].log.lines)
+    running[0].process.kill()
+    running[0].process.wait(RUN_TIMEOUT)
+    running[1].log.wait("SUBNET UP", running[1].log.place("ENTERING SM MASTER STATE", before))
+    new = plan(served, BY_GUID_GREEN + "More=0x50 : ALL=limited ;\n")
+    now = tables(served)
+    refused = via(served, new)
+    assert refused.returncode == 4, refused.stdout + refused.stderr
+    assert "standby-differs" in refused.stderr
+    assert f"port GUID {NODES['node01 mlx4_0']:#018x}" in refused.stderr
+    assert "give it the same file" not in refused.stderr
+    assert tables(served) == now
+    assert via(served, new, "--override", "standby-differs").returncode == 0
+
+
 def test_a_standby_whose_host_is_not_reached_is_refused(served: Subnet, stack: ExitStack) -> None:
     start(served, stack, TENANTS)
-    stranger(served, stack, "node06 mlx4_0")
+    other = stranger(served, stack, "node06 mlx4_0")
     done = via(served, plan(served, GREEN))
     assert done.returncode == 4
     assert "standby-differs" in done.stderr
-    assert "it is not on any host that was examined" in done.stderr
+    assert f"(process {other.pid}), which does not show its port" in done.stderr, done.stderr

@@ -55,6 +55,19 @@ def test_an_error_in_the_middle_leaves_what_can_be_resumed_and_undone() -> None:
                 assert (done.returncode, stored(over.mock), sets(over)) == (0, RED_AND_BLUE, before), done.stderr
 
 
+def test_resume_does_not_overwrite_a_membership_that_somebody_else_changed_since() -> None:
+    with ufmed({}) as over:
+        over.plan(policy({0x10: {2: "full"}}))
+        over.mock.job, over.wait = "Running", 1
+        assert over.apply().returncode == 3
+        over.mock.job = None
+        over.mock.store(0x10, **{f"g{NODES[2]:x}": "limited"})
+        done = over.ibkeys("apply", "--resume", "--yes", "--wait", "60")
+        assert done.returncode == 4, done.stdout + done.stderr
+        assert "in UFM's partition 0x10 is limited" in done.stderr
+        assert stored(over.mock) == {0x10: {2: "limited"}}
+
+
 def test_a_login_page_stops_everything_before_anything_is_changed() -> None:
     with ufmed({}) as over:
         over.plan(policy({0x10: {2: "full"}}))

@@ -31,6 +31,20 @@ def test_ports_of_another_subnet_in_the_same_key_store_are_not_missed(site: Site
         assert each.current().items() >= each.keys().items()
 
 
+def test_an_absent_port_has_the_name_of_the_node_name_map(site: Site) -> None:
+    site.run(deploy())
+    site.net.unplug(NAME, 1)
+    guid = site.net.node(NAME).guid
+    assert missed_with(site, {}) == {NAME}
+    assert missed_with(site, {guid: "rack1-node02"}) == {"rack1-node02"}
+
+
+def missed_with(site: Site, names: dict[int, str]) -> set[str]:
+    """Return the names of what a rotation with this node-name map misses."""
+    site.run(rotate(), node_names=names)
+    return missed(site)
+
+
 def test_what_is_behind_a_silent_switch_is_missed_too_and_all_of_it_resumes(site: Site) -> None:
     site.run(deploy())
     before = site.keys()

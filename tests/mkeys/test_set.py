@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ibkeys.errors import MKeyNeeded, NoReply, NotStored, Refused, UsageError
+from ibkeys.errors import KeyGone, MKeyNeeded, NoReply, NotStored, Refused, UsageError
 from ibkeys.host import opensm_here
 from ibkeys.host.opensm_command_line import read_command_line
 from ibkeys.host.opensm_process import OpensmProcess
@@ -134,7 +134,14 @@ def test_the_new_key_is_on_disk_before_the_set_and_no_key_is_in_the_journal(tmp_
     with Journal(tmp_path / "journal.db", create=False) as journal:
         [operation] = journal.list_operations()
         [entry] = journal.entries(operation.id)
-        assert entry.image.key_ref is not None
+        assert entry.image.key_name is not None
+    with KeyStore(tmp_path / "keys.db", create=False) as store:
+        assert store.named(entry.image.key_name).m_key == NEW
+    with KeyStore(None) as another:
+        another.put_imported(1, MKey(5))
+        another.put_imported(2, MKey(6))
+        with pytest.raises(KeyGone, match="lost or replaced"):
+            another.named(entry.image.key_name)
     for key in (OLD, NEW):
         for file in tmp_path.glob("journal.db*"):
             assert key.reveal().to_bytes(8) not in file.read_bytes()

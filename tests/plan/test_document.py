@@ -134,7 +134,10 @@ def test_the_document_has_the_shape_of_the_contract() -> None:
     assert table["before"] == {"0": "0xffff"}
     assert table["after"] == {"0": "0xffff", "1": "0x8001"}
     assert table["node_guid"] == "0x0000000000000010"
-    assert (document["reach"], document["partitions"]) == ({"gained": 0, "lost": 0}, {"born": [], "dying": []})
+    assert (document["reach"], document["partitions"]) == (
+        {"gained": 0, "lost": 0, "unknown": 0},
+        {"born": [], "dying": []},
+    )
 
 
 def test_a_file_is_written_whole_and_read_back(tmp_path: Path) -> None:
@@ -411,3 +414,15 @@ def test_what_is_no_plan_is_refused_in_one_line(text: str, message: str) -> None
 def test_any_text_is_a_plan_or_one_documented_error(text: str) -> None:
     with pytest.raises(FileFormatError):
         loads(text)
+
+
+@pytest.mark.parametrize("text", [b"Default=0x7fff : ALL ;\n", b"\xff", None])
+def test_the_policy_that_the_master_had_is_read_back_and_bound_by_the_digest(text: bytes | None) -> None:
+    digest = "" if text is None else hashlib.sha256(text).hexdigest()
+    original = plan(sm_options=SmOptions(), live_policy=PolicySource("/etc/p", digest, text))
+    assert loads(dumps(original)) == original
+    assert plan_digest(original) != plan_digest(replace(original, live_policy=None))
+    document = json.loads(dumps(original))
+    document["live_policy"]["digest"] = "0" * 64
+    with pytest.raises(FileFormatError, match=r"live_policy\.text"):
+        loads(json.dumps(document))

@@ -92,6 +92,16 @@ def test_each_danger_is_seen_where_it_is(host: MadeUpHost, name: str, words: str
     assert KEY[2:] not in repr(found)
 
 
+def test_a_faulty_policy_that_waits_is_not_advised_to_be_read() -> None:
+    """Neither for an edit of the options beside it: one heavy sweep reads both."""
+    host = swept(good(conf_at=STARTED + 20), STARTED + 10)
+    host.file(POLICY, "Default=0x7fff ALL\n", changed=STARTED + 20)
+    found = {each.danger: each for each in of(host)}
+    assert "armed" not in found
+    assert not any("SIGHUP" in each.remedy for each in found.values())
+    assert "FULL MEMBER OF THE DEFAULT PARTITION" in found["policy-faulty"].seen
+
+
 def test_every_row_has_a_case() -> None:
     assert {row.name for row in DANGERS} == {name for _, name, _ in CASES}
 

@@ -114,7 +114,19 @@ def test_files_that_the_user_names_are_taken() -> None:
 
 def test_a_log_to_standard_output_is_no_file() -> None:
     assert seen(host_with("-f", "stdout")).files["log"].problem == "goes to stdout"
-    assert seen(host_with(output="socket:[123]")).files["output"].problem == "goes to socket:[123]"
+    for name in ("socket:[123]", "/dev/null", "/dev/pts/0"):
+        assert seen(host_with(output=name)).files["output"].problem == f"goes to {name}"
+
+
+def test_a_file_in_shared_memory_is_no_device() -> None:
+    """Else its log is not closed to others when it is to hold keys, and its output counts as syslog only."""
+    host = host_with("-f", "/dev/shm/sm/log", output="/dev/shm/sm/out")
+    for name in ("log", "out"):
+        host.file(f"/dev/shm/sm/{name}", "")
+    instance = seen(host)
+    for role, name in (("log", "log"), ("output", "out")):
+        file = instance.files[role]  # type: ignore[index]
+        assert (str(file.path), file.problem, file.is_there) == (f"/dev/shm/sm/{name}", "", True)
 
 
 # --- which options ----------------------------------------------------------------------------------------------------
@@ -275,8 +287,13 @@ def test_what_a_plugin_is_told_is_not_shown() -> None:
     assert setting(host_with(), "event_plugin_options").shown is None
 
 
-def test_the_problems_of_a_policy_that_a_process_names_show_none_of_its_text() -> None:
+def test_the_problems_of_a_policy_that_a_process_of_another_user_names_show_none_of_its_text() -> None:
     host = host_with("-P", "/etc/hashes")
+    host.folder("/proc/7")
+    host.entries["/proc/7"].uid = 1000
+    host.folder("/dev/infiniband")
+    host.file("/dev/infiniband/umad0", "")
+    host.entries["/dev/infiniband/umad0"].uid = 1000  # else it is not taken for an OpenSM
     host.file("/etc/hashes", "root:$6$salt$hash:19000:0:99999:7:::\n")
     policy = seen(host).policy
     assert policy is not None
@@ -287,3 +304,7 @@ def test_the_problems_of_a_policy_that_a_process_names_show_none_of_its_text() -
     named = seen(host, Named(policy=Path("/etc/hashes"))).policy
     assert named is not None
     assert [each.message for each in named.errors] != [each.message for each in policy.errors]
+    host.entries["/proc/7"].uid = 0
+    to_root = seen(host).policy
+    assert to_root is not None
+    assert [each.message for each in to_root.errors] == [each.message for each in named.errors]

@@ -60,6 +60,12 @@ def test_a_standby_that_is_seen_twice_gets_no_key() -> None:
         refuse_strangers([(standby, cast(Any, "one of them"))], [HostReport("", twice)], "would")
 
 
+def test_a_standby_may_be_the_opensm_that_does_not_show_its_port() -> None:
+    untold = (cast(Any, SimpleNamespace(name="OpenSM 7 on sm2", port_guid=None)),)
+    with pytest.raises(Refused, match=r"port 2 \(standby\): it may be OpenSM 7 on sm2, which does not show its"):
+        refuse_strangers([(manager(2, "standby"), None)], [HostReport("sm2", untold)], "would")
+
+
 def test_a_host_that_does_not_answer_may_be_the_one(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(HostNotReached, match="no route to host") as gone:
         ask(monkeypatch, [manager(1, "master")], HostReport("sm2", error="no route to host"))

@@ -55,7 +55,7 @@ class Killed(BaseException):
 @dataclass
 class Host:
     """A `Machine` over this host's own, with one OpenSM. ``name``: "" for this host. ``is_deaf``: it hears no signal.
-    ``is_cut``: it does not answer any more."""
+    ``is_cut``: it does not answer any more. ``is_layered``: its files are in the layer of a container."""
 
     site: MadeUpSite
     name: str
@@ -67,6 +67,7 @@ class Host:
     output: str = "/dev/null"
     is_deaf: bool = False
     is_cut: bool = False
+    is_layered: bool = False
     runs: bool = True
 
     def __post_init__(self) -> None:
@@ -131,6 +132,9 @@ class Host:
 
     def hindrance(self, seen: SeenFile, rights: int | None = None) -> str | None:
         return None
+
+    def is_in_layer(self, seen: SeenFile) -> bool:
+        return self.is_layered
 
     def may_signal(self, process: OpensmProcess) -> str | None:
         return None

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ibkeys.errors import UsageError
+from ibkeys.change.writer import Writer
+from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.smkey import SMKey
+from ibkeys.smkeys.overtaken import close_overtaken
+from ibkeys.smkeys.planning import COMMAND
+from tests.fabricsim import tool
 from tests.smkeys.madeup import CONF, POLLING, Killed, MadeUpSite
 from tests.smkeys.outcomes import assert_done, kill_at
 
@@ -73,9 +78,41 @@ def test_an_interrupt_while_it_is_proven_says_how_to_finish(three: MadeUpSite, m
     assert_done(three)
 
 
+def test_what_was_begun_in_the_layer_of_a_container_goes_on_without_overriding_it_again(
+    three: MadeUpSite, monkeypatch: Patch
+) -> None:
+    three.hosts[1].is_layered = True
+    kill_at(three, monkeypatch, "put node06", ["container-layer"])
+    assert three.run(monkeypatch).goes_on
+    assert_done(three)
+
+
 def test_other_keys_than_those_that_were_begun_with_are_refused(three: MadeUpSite, monkeypatch: Patch) -> None:
     kill_at(three, monkeypatch, "put node06")
     with pytest.raises(UsageError, match="another sm_key was interrupted"):
         three.run(monkeypatch, {"sm_key": SMKey(0xA1A2A3A4A5A6A7B8)})
+    three.run(monkeypatch)
+    assert_done(three)
+
+
+@pytest.mark.parametrize("step", ["signal node05", "stage node05"])
+def test_keys_that_somebody_else_set_since_stay_and_the_record_can_end(
+    three: MadeUpSite, monkeypatch: Patch, step: str
+) -> None:
+    kill_at(three, monkeypatch, step)
+    ours = {row.sm_key for row in three.stored()}
+    theirs = CONF.format(9) + "sm_key 0x5d1c93b7a2e4f608\nsa_key 0x17c4e5906f2bd38a\n"
+    for host in three.hosts:
+        host.conf.write_text(theirs)
+        host.read()
+    with pytest.raises(Refused, match=r"begun .*says another sm_key and sa_key \(changed ") as caught:
+        three.run(monkeypatch)
+    assert caught.value.interlock == "overtaken"
+    assert three.confs() == [theirs.encode()] * 3
+    stores: dict[str, Any] = {"keystore": three.folder / "keys.db", "journal": three.folder / "journal.db"}
+    with tool(three.net, **stores) as fabric, Writer(fabric, COMMAND) as writer:
+        close_overtaken(writer, COMMAND)
+    assert three.confs() == [theirs.encode()] * 3
+    assert {row.sm_key for row in three.stored()} == ours
     three.run(monkeypatch)
     assert_done(three)

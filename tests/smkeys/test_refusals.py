@@ -93,6 +93,16 @@ def test_a_file_that_another_program_writes_is_refused(three: MadeUpSite, monkey
     assert_done(three)
 
 
+def test_a_file_in_the_layer_of_a_container_is_refused(three: MadeUpSite, monkeypatch: Patch) -> None:
+    three.hosts[2].is_layered = True
+    with pytest.raises(Refused, match=r"opensm.conf on sm2 is on an overlay .*: --override container-layer") as refused:
+        three.run(monkeypatch)
+    assert "on a volume that is mounted into the container" in refused.value.more
+    assert_back(three)
+    three.run(monkeypatch, overrides=["container-layer"])
+    assert_done(three)
+
+
 def test_an_options_file_that_others_can_read_afterwards_is_named(three: MadeUpSite, monkeypatch: Patch) -> None:
     host = three.hosts[1]
     mode = host.conf.stat().st_mode & 0o777

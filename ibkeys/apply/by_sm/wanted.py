@@ -6,11 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ibkeys.apply.by_sm.steps import Prediction
-from ibkeys.apply.former import Former
+from ibkeys.apply.former import Former, keys_in, valid_or_0
 from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
+from ibkeys.keys.pkey import PKey
+from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.plan.model import PartitionPlan
+from ibkeys.printable import named
 from ibkeys.topology.port_id import PortKey
 
 
@@ -57,6 +60,24 @@ def enforcement_of(plan: PartitionPlan, survey: Survey, remaining: Remaining) ->
         elif target.enforcement != change.after:
             found.append(replace(change, port=target.id, before=target.enforcement))
     return found
+
+
+def foreign_ports(former: Former, survey: Survey) -> Iterator[str]:
+    """Yield the ports whose tables hold what no step of an operation found or wrote: the SM would overwrite it.
+
+    An SM may put a P_Key at another index, so the P_Keys of a block count, not where they stand.
+    """
+    for key in former.ports_of_tables:
+        target = survey.targets.get(key)
+        if target is None:
+            continue
+        for number, seen in former.tables[key].blocks_seen.items():
+            first = number * P_KEYS_PER_BLOCK
+            now = {valid_or_0(value) for value in target.values[first : first + P_KEYS_PER_BLOCK]} - {0}
+            if all(now != keys_in(block) for block in seen):
+                listed = named(sorted(map(PKey, now))) or "no P_Key"
+                yield f"{target.id} (it has {listed}, which the operation neither found nor wrote)"
+                break
 
 
 def former_enforcement(former: Former, survey: Survey) -> Iterator[EnforcementChange]:

@@ -64,7 +64,7 @@ class Expected:
         return f"enforcement is {target.enforcement} instead of {self.enforcement}"
 
 
-def _is_open(table: Entries) -> bool:
+def is_open(table: Entries) -> bool:
     """Whether a port has what OpenSM gives everybody where it has no policy."""
     return {*table.values()} == {DEFAULT_FULL}
 
@@ -133,10 +133,10 @@ class Watch:
             for key, each in expected.items()
             if key not in silent
             and not self.targets[key].port.is_external
-            and not _is_open(each.before)
-            and not _is_open(each.entries)
+            and not is_open(each.before)
+            and not is_open(each.entries)
         ]
-        return 2 * sum(_is_open(self.targets[key].table) for key in could) > len(could)
+        return 2 * sum(is_open(self.targets[key].table) for key in could) > len(could)
 
     def _became_full(self, key: PortKey, expected: Mapping[PortKey, Expected]) -> bool:
-        return _is_open(self.targets[key].table) and not _is_open(expected[key].before)
+        return is_open(self.targets[key].table) and not is_open(expected[key].before)

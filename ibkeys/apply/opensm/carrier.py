@@ -14,13 +14,24 @@ from typing import Any
 from ibkeys.apply.by_sm.settings import Settings
 from ibkeys.apply.by_sm.stepped_run import stale, stopped_by
 from ibkeys.apply.by_sm.steps import PolicyStep, Prediction, expectations, phase_of
-from ibkeys.apply.by_sm.watch import Watch
+from ibkeys.apply.by_sm.wanted import foreign_ports
+from ibkeys.apply.by_sm.watch import Watch, is_open
 from ibkeys.apply.carrier import IN_ONE_STEP, Assignment, Carried, FabricChange, Failed
-from ibkeys.apply.former import Former
+from ibkeys.apply.former import KEPT_DRIFT, KEPT_FILES, Former, former_in
 from ibkeys.apply.opensm.course import Course, Planning, parsed
+from ibkeys.apply.opensm.former_managers import KEPT_MANAGERS
 from ibkeys.apply.opensm.guards import KEPT_GUARDS, Guards
 from ibkeys.apply.opensm.interlocks import set_aside
-from ibkeys.apply.opensm.policy_files import FileKey, PolicyFile, Way, distinct, steps_back, ways_in
+from ibkeys.apply.opensm.policy_files import (
+    FileKey,
+    PolicyFile,
+    Way,
+    digest_of,
+    distinct,
+    steps_back,
+    ways_in,
+    where_it_is,
+)
 from ibkeys.apply.opensm.run import Run
 from ibkeys.apply.opensm.site import Site, find_site
 from ibkeys.apply.remaining import Remaining
@@ -43,6 +54,7 @@ class OpensmCarrier:
 
     name = "opensm"
     sends_sets = False
+    rewrites_tables = True
     way_back = IN_ONE_STEP
 
     def __init__(
@@ -119,8 +131,13 @@ class OpensmCarrier:
         return self._course.breaks
 
     def kept(self) -> Mapping[str, Any]:
-        """Return the hosts, so that an undo reaches them too."""
-        return {KEPT_HOSTS: to_json(self._reached)}
+        """Return the hosts, so that an undo reaches them too; and the ports that had drifted, which an undo must not
+        take for ports that got their P_Keys by this change; and what is in the files."""
+        drifted = [f"0x{guid:016x}" for guid in sorted(self._prediction.drifted)]
+        found = [digest_of(file.seen.data) for file in self._course.files]
+        return {KEPT_HOSTS: to_json(self._reached), KEPT_DRIFT: drifted, KEPT_FILES: found} | {
+            KEPT_MANAGERS: dict(self._site.managers)
+        }
 
     # --- making it ---------------------------------------------------------------------------------------------------
 
@@ -180,9 +197,29 @@ class OpensmCarrier:
         )
 
     def go_back(self, operation: Operation) -> list[Failed]:
-        """Put the former files back in one step, tell OpenSM, and prove it. The files come first: that the fabric can
-        be read is not needed for them."""
+        """Put the former files back in one step, tell OpenSM, and prove it. Nothing is done where a file or a port
+        holds what somebody else wrote; a port that does not answer hinders nothing."""
+        foreign = list(self._foreign_ports(operation))
+        if foreign:
+            text = (
+                f"nothing was rolled back, because OpenSM would overwrite what somebody else did: {named(foreign)}; "
+                f"check them, then `ibkeys undo {operation.id}`, with --override stale if they may be overwritten"
+            )
+            return [(None, text), *((None, problem) for problem in self.disarm(confirmed=False))]
         return self._go_back(operation, read=parsed(self._course.files[-1].seen.data))
+
+    def _foreign_ports(self, operation: Operation) -> Iterator[str]:
+        """Yield the ports that hold what *operation* neither found nor wrote. One with 0xffff alone is none: OpenSM
+        gives that to all when it finds no policy that it accepts, and the rollback is the way out of that."""
+        assert operation.id is not None
+        survey, journal = self._prediction.survey, operation.journal
+        read_again(self._writer, survey.targets.values())
+        former = former_in(journal, journal.find(operation.id))
+        for key in [
+            key for key in former.ports_of_tables if key in survey.targets and is_open(survey.targets[key].table)
+        ]:
+            del former.tables[key]
+        yield from foreign_ports(former, survey)
 
     def _go_back(self, operation: Operation, read: Policy | None) -> list[Failed]:
         """As `go_back`; *read*: the policy that OpenSM has read."""
@@ -194,9 +231,9 @@ class OpensmCarrier:
             entries, may_tell = self._put_former(undo, ways, failed)
             try:
                 if may_tell:
-                    master = self._site.master
-                    master.machine.signal(master.instance.process)
-                    failed += self._prove_back(read, parsed(self._course.files[-1].seen.data), touched)
+                    if entries:
+                        self._signal()
+                    failed += self._prove_back(read, touched, is_told=bool(entries))
             except IbkeysError as error:
                 failed.append((None, str(error)))
             if not failed:
@@ -208,33 +245,53 @@ class OpensmCarrier:
     def _put_former(
         self, undo: Operation, ways: Mapping[FileKey, Way], failed: list[Failed]
     ) -> tuple[list[FileEntry], bool]:
-        """Restore what can be restored. Return the files restored, and whether OpenSM may be signalled: if somebody
-        else changed the master's file, the signal would apply that change."""
-        entries, may_tell = [], True
-        for file in self._course.files:
-            if file.key not in ways:
-                continue  # it was not at its turn yet
+        """Restore what can be restored; nothing where somebody else changed one of the files. Return the files that
+        were restored, and whether OpenSM may be signalled: whether the master's is as it was."""
+        entries: list[FileEntry] = []
+        files = self._looked_at_again(ways, failed)
+        may_tell = bool(files) and files[-1] is self._course.files[-1]
+        for file in files:
+            try:
+                for content in steps_back([file], ways, at_once=True):
+                    entry = file.put(undo, content[file.key])
+                    entries += [entry] if entry is not None else []
+            except IbkeysError as error:
+                failed.append((None, str(error)))
+                may_tell = may_tell and file is not files[-1]
+        return entries, may_tell
+
+    def _looked_at_again(self, ways: Mapping[FileKey, Way], failed: list[Failed]) -> list[PolicyFile]:
+        """Return the files that the operation wrote and that can be read; none where somebody else changed one of them:
+        then the guards on other hosts do not go back either."""
+        files, foreign = [], False
+        for file in [file for file in self._course.files if file.key in ways]:
             key = file.key
-            may_tell = False
             try:
                 file.seen = file.machine.look(file.path)
                 if file.key != key:
                     raise FileChanged(f"{file.path}: now leads to {file.name}, no longer to {key[1]}")
-                for content in steps_back([file], ways, at_once=True):
-                    entry = file.put(undo, content[file.key])
-                    entries += [entry] if entry is not None else []
-                may_tell = True
+                where_it_is(file, ways[key])
+                files.append(file)
             except FileChanged as error:
-                refused = stale(error)
+                foreign, refused = True, stale(error)
                 failed.append((None, "\n".join(filter(None, (str(refused), refused.details)))))
             except IbkeysError as error:
                 failed.append((None, str(error)))
-        return entries, may_tell  # of the master's file, which is the last one
+        if not foreign:
+            return files
+        failed += [(None, problem) for problem in self.disarm(confirmed=False)]
+        return []
 
-    def _prove_back(self, read: Policy | None, former: Policy | None, touched: Collection[PortKey]) -> Iterator[Failed]:
-        """Yield the ports that do not return to what the *former* policy says. *touched*: the ports that the operation
-        changed. Ports elsewhere that drifted from the policy that OpenSM has *read* are not examined."""
-        survey = self._prediction.survey
+    def _signal(self) -> None:
+        """Let the master read its policy."""
+        master = self._site.master
+        master.machine.signal(master.instance.process)
+
+    def _prove_back(self, read: Policy | None, touched: Collection[PortKey], is_told: bool) -> Iterator[Failed]:
+        """Yield the ports that do not return to what the former policy says, which is in its place. *touched*: the
+        ports that the operation changed. Ports elsewhere that drifted from the policy that OpenSM has *read* are not
+        examined. *is_told*: whether OpenSM was signalled; else it is only where a port is not as it was."""
+        former, survey = parsed(self._course.files[-1].seen.data), self._prediction.survey
         silent = read_again(self._writer, survey.targets.values())
         prediction = Prediction(survey, self._site.options, self._site.manager.guid)
         before = dict(prediction.now)
@@ -243,6 +300,8 @@ class OpensmCarrier:
         expected = expectations(PolicyStep("former", None, tables), before, (), prediction)
         watch = Watch(self._writer, survey.targets, self._clock, lambda: None)
         changing = [key for key, entries in tables.items() if entries != before[key] and key not in silent]
+        if changing and not is_told:
+            self._signal()
         seen = watch.until(expected, changing, self._settings.wait)
         yield from ((survey.targets[key].id, wrong) for key, wrong in seen.wrong.items())
         yield from ((survey.targets[key].id, str(error)) for key, error in seen.silent.items())

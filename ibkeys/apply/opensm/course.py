@@ -12,21 +12,25 @@ from ibkeys.apply.by_sm.breaks import breaks_of
 from ibkeys.apply.by_sm.settings import Settings
 from ibkeys.apply.by_sm.stepped_run import stale
 from ibkeys.apply.by_sm.steps import PolicyStep, Prediction, partitions_in, unused_partition
-from ibkeys.apply.by_sm.wanted import enforcement_of, former_enforcement, goal_of, tables_to
+from ibkeys.apply.by_sm.wanted import enforcement_of, foreign_ports, former_enforcement, goal_of, tables_to
 from ibkeys.apply.former import Former
 from ibkeys.apply.opensm.interlocks import (
     drift_of,
+    end_of,
     objections_to_edits,
+    objections_to_later_policy,
     objections_to_others_work,
     objections_to_self,
     objections_to_standbys,
     set_aside,
 )
-from ibkeys.apply.opensm.policy_files import FileKey, PolicyFile, Way, steps_back, ways_in
+from ibkeys.apply.opensm.policy_files import FileKey, PolicyFile, Way, digest_of, steps_back, ways_in
 from ibkeys.apply.opensm.site import Site, policy_for
 from ibkeys.apply.remaining import Remaining
 from ibkeys.change.consent import Objection
+from ibkeys.change.interlocks.container_layer import objections_to_layers
 from ibkeys.change.interlocks.file_owners import objections_to_owners
+from ibkeys.change.target import Target
 from ibkeys.change.wanted import EnforcementChange, Entries
 from ibkeys.errors import FileChanged, Refused, UsageError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
@@ -120,15 +124,23 @@ class Planning:
         changes = enforcement_of(plan, prediction.survey, course.remaining)
         course.enforcement = [each for each in changes if each.port.key not in blind]
         self._note_blind(blind)
-        self._lay_out(course, found.texts)
+        self.lay_out(course, found.texts)
         images = former.files if former is not None else []
         ours = {image.after for image in images}
         is_ours = site.policy is not None and site.policy.data in ours
         course.objections += objections_to_edits(site, prediction, is_ours)
-        course.objections += objections_to_others_work(self.files[-1], {image.before for image in images} | ours)
+        if former is None:
+            course.objections += objections_to_later_policy(self.files[-1], plan)
+        else:
+            known = former.found_files | {digest_of(each) for image in images for each in (image.before, image.after)}
+            course.objections += objections_to_others_work(self.files, known)
         course.objections += objections_to_standbys(site, self.files, {image.before for image in images} | ours)
-        course.objections += objections_to_self(site, new)
+        way = ways_in(images).get(self.files[-1].key)
+        present = parsed(way[0]) if way is not None and is_ours else site.policy
+        course.objections += objections_to_self(site, new, present)
         course.objections += objections_to_owners(self.files)
+        if former is None:
+            course.objections += objections_to_layers(self.files, "its OpenSM would undo this change")
         return course
 
     def _refuse_another_outcome(self, plan: PartitionPlan, found: SmPolicies) -> None:
@@ -200,7 +212,7 @@ class Planning:
             raise UsageError(f"{text}, but it enforces now, and the plan does not say that this changes")
         self.site.notes.append(f"{text}, and it does not enforce now")
 
-    def _lay_out(self, course: Course, texts: Sequence[bytes]) -> None:
+    def lay_out(self, course: Course, texts: Sequence[bytes]) -> None:
         """Set the steps of an apply; none where files and tables are as the last policy says."""
         tables = self.prediction.follow(map(parse_policy, texts))
         names = ["between"] * (len(texts) - 1) + ["policy"]
@@ -226,6 +238,7 @@ class Planning:
         except FileChanged as error:
             raise stale(error) from error
         course = Course(dict(self.prediction.now), files=self.files)
+        course.remaining.foreign += foreign_ports(former, self.prediction.survey)
         master = self.files[-1].key
         # What the operation was at has not drifted, wherever it stopped.
         drift = set_aside(self.prediction, self.site.policy, parsed(ways[master][0]), former.ports)
@@ -245,8 +258,7 @@ class Planning:
                     "drift",
                     f"{counted(len(others), 'port')} would not return to the former state: {named(others)}",
                     "The former policy gives such a port other P_Keys: the port had drifted from that "
-                    "policy, or is new. The port would lose its current P_Keys, even if the operation "
-                    "did not change them.",
+                    "policy. Its P_Keys would change, even if the operation did not change them.",
                 )
             )
         if contents and self.settings.had_gaps and not self.settings.at_once:
@@ -261,15 +273,26 @@ class Planning:
 
     def _not_given_back(self, former: Former, end: Mapping[PortKey, Entries]) -> Iterator[str]:
         """Yield the ports that have other P_Keys in the *end* than before the operation; of those that it was not at:
-        other ones than now."""
+        other ones than now. A port that OpenSM gave the P_Keys of the present policy, because it came or came back
+        after the operation, loses them as it should."""
         for key, target in self.prediction.survey.targets.items():
-            had, gets = {*target.table.values()}, {*end[key].values()}
+            had, gets, when = {*target.table.values()}, {*end[key].values()}, "it has"
             table = former.tables.get(key)
             if table is not None and table.blocks_before:
                 had = {PKey(value) for value in table.before.values() if value & PARTITION_MASK}
+                when = "before the operation it had"
+            elif self._is_given(target, former):
+                continue
             if had != gets:
                 texts = [named(sorted(keys)) or "none" for keys in (had, gets)]
-                yield f"{target.id}: {texts[1]} instead of {texts[0]}"
+                yield f"{target.id}: {when} {texts[0]}, and it would get {texts[1]}"
+
+    def _is_given(self, target: Target, former: Former) -> bool:
+        """Whether a port has what it has by the present policy, not by hand before the operation."""
+        end = end_of(target, self.prediction)
+        if end is None or former.drifted is None:
+            return False
+        return end.port.guid not in {*former.drifted, *self.prediction.drifted}
 
     def _refuse_no_way_back(self, others: Sequence[str]) -> None:
         """Raise Refused: OpenSM reads a file that the operation did not write, and ports have what it gave them."""

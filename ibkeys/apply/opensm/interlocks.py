@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from ibkeys.apply.by_sm.steps import Prediction
-from ibkeys.apply.opensm.policy_files import PolicyFile
+from ibkeys.apply.opensm.policy_files import PolicyFile, digest_of
 from ibkeys.apply.opensm.site import Site
 from ibkeys.change.consent import Objection
 from ibkeys.change.target import Target
+from ibkeys.host.replacing.contents import WITHOUT_KEYS, difference
 from ibkeys.keys.pkey import PKey
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.opensm_tables import packed
+from ibkeys.plan.model import PartitionPlan
 from ibkeys.printable import counted, named
+from ibkeys.sm.instance import CHECK_FIRST, HOW_TO_MEND
 from ibkeys.topology.port_id import PortKey
 
 
@@ -32,25 +36,50 @@ def objections_to_edits(site: Site, prediction: Prediction, is_ours: bool) -> It
     elif policy:
         edits.append(policy)
     edits = [edit for edit in edits if edit]
+    faulty = site.master.instance.faulty_policy if edits else ""
+    if faulty:
+        edits = [f"{'; '.join(edits)}: {faulty}"]
     if edits:
+        advice = f"revert it, or {CHECK_FIRST}, then let OpenSM read it"
         yield Objection(
             "stale",
-            f"{'; '.join(edits)}: let OpenSM read it first, or revert it",
+            f"{'; '.join(edits)}: {HOW_TO_MEND if faulty else advice}",
             "The SIGHUP for this change would also activate that edit.",
         )
 
 
-def objections_to_others_work(file: PolicyFile, ours: Collection[bytes | None]) -> Iterator[Objection]:
-    """``stale``: the master's file holds somebody else's work, whether OpenSM has read it or not.
+def objections_to_others_work(files: Sequence[PolicyFile], known: Collection[str]) -> Iterator[Objection]:
+    """``stale``: a file holds somebody else's work, whether OpenSM has read it or not.
 
-    *ours*: what an earlier run of this change found and wrote; empty where it did not come to any file.
+    *known*: the SHA-256 of all that an earlier run of this change found and wrote; empty where the journal says
+    nothing.
     """
-    if ours and file.seen.data not in ours:
+    for file in files:
+        if known and digest_of(file.seen.data) not in known:
+            yield Objection(
+                "stale",
+                f"{file.name} has neither its former content nor what the operation wrote{_since(file)}, and would be "
+                "overwritten; check it, and make a new plan (`ibkeys plan`) if its content is needed",
+            )
+
+
+def objections_to_later_policy(file: PolicyFile, plan: PartitionPlan) -> Iterator[Objection]:
+    """``stale``: the master's policy is not the one that it had when the plan was made, nor that of the plan."""
+    live = plan.live_policy
+    if live is not None and digest_of(file.seen.data) not in (live.digest, plan.policy.digest):
         yield Objection(
             "stale",
-            f"{file.name} has neither its former content nor what the operation wrote, and would be overwritten; "
-            "check it, and make a new plan if its content is needed",
+            f"{file.name} was changed after the plan was made{_since(file)}, and would be overwritten; "
+            "`ibkeys plan` makes a new one if that is needed",
+            details=difference(live.text, file.seen.data, WITHOUT_KEYS, ("when the plan was made", "now")),
         )
+
+
+def _since(file: PolicyFile) -> str:
+    found = file.seen.found
+    if found is None:
+        return ""
+    return f" (written {datetime.fromtimestamp(found.modified_ns / 1e9, UTC):%Y-%m-%d %H:%M:%S} UTC)"
 
 
 def objections_to_standbys(
@@ -70,14 +99,15 @@ def objections_to_standbys(
     if texts:
         yield Objection(
             "standby-differs",
-            f"{named(texts)}; reach it with --sm-host, or give it the same file",
+            f"{named(texts)}; start it if it is stopped, and reach it with --sm-host: it then gets the new policy too",
             "When another SM takes over, it applies its own policy to every table.",
         )
 
 
-def objections_to_self(site: Site, new: Policy) -> Iterator[Objection]:
-    """``self-takeover``: SELF is the port of the master of the moment."""
-    wanted, there = _named_self(new), _named_self(site.policy)
+def objections_to_self(site: Site, new: Policy, present: Policy | None) -> Iterator[Objection]:
+    """``self-takeover``: SELF is the port of the master of the moment. *present*: the policy before the change began;
+    those on the way name every port by its GUID."""
+    wanted, there = _named_self(new), _named_self(present)
     if not site.others or not wanted:
         return
     if wanted <= there:
@@ -153,7 +183,7 @@ def drift_of(
     drift = Drift()
     remembered, wanted = prediction.memberships(old), prediction.memberships(new)
     for key, target in prediction.survey.targets.items():
-        end = _end_of(target, prediction)
+        end = end_of(target, prediction)
         if end is None:
             continue
         shown, should, guid = _compared(target, end, remembered)
@@ -164,7 +194,9 @@ def drift_of(
             drift.mended += 1
             continue
         touched = key in changing or any(each.partition in partitions for each in shown ^ should)
-        (drift.lasting if touched else drift.elsewhere).append(f"{target.id} has {named(sorted(shown)) or 'no P_Key'}")
+        texts = [named(sorted(keys)) or "no P_Key" for keys in (shown, should)]
+        found = f"{target.id} has {texts[0]}, and the policy gives it {texts[1]}"
+        (drift.lasting if touched else drift.elsewhere).append(found)
         drift.aside.add(guid)
         if key in changing:
             drift.of_change.add(guid)
@@ -182,7 +214,7 @@ def set_aside(prediction: Prediction, old: Policy | None, new: Policy | None, to
     return drift
 
 
-def _end_of(target: Target, prediction: Prediction) -> Target | None:
+def end_of(target: Target, prediction: Prediction) -> Target | None:
     """Return the end port that a table belongs to: of a leaf port the one behind it, where that was read."""
     if not target.port.is_external:
         return target

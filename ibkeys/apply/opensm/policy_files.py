@@ -6,6 +6,7 @@ in reverse, and ends with its own former bytes. A file that holds something else
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +81,11 @@ class PolicyFile:
             )
 
 
+def digest_of(data: bytes | None) -> str:
+    """Return the SHA-256 of what a file holds; "" for no file."""
+    return "" if data is None else hashlib.sha256(data).hexdigest()
+
+
 def distinct(files: Sequence[PolicyFile]) -> list[PolicyFile]:
     """Return *files*, that of the master last, without those that are the master's own as another host has it: a folder
     that both have from one server. Their number, their time and their bytes are the same then."""
@@ -113,7 +119,8 @@ def where_it_is(file: PolicyFile, way: Way) -> int:
             return number
     raise FileChanged(
         f"{file.name}: is not what that operation wrote: it has since been "
-        f"{'removed' if file.seen.data is None else 'changed'}; it is left unchanged",
+        f"{'removed' if file.seen.data is None else 'changed'}; it is left unchanged; `ibkeys plan` "
+        "makes a new plan that starts from it",
         difference(way[-1], file.seen.data, WITHOUT_KEYS),
     )
 

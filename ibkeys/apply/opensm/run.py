@@ -47,7 +47,7 @@ class Run(SteppedRun):
         return True
 
     def _give(self, number: int) -> list[FileEntry]:
-        """Put the files of a step in place, and tell OpenSM."""
+        """Put the files of a step in place, and tell OpenSM where there is anything new to it."""
         self.site.verify()
         self.guards.written(self.course.contents[number])
         written = []
@@ -55,7 +55,8 @@ class Run(SteppedRun):
             entry = file.put(self.assignment.operation, self.course.contents[number][file.key])
             if entry is not None:
                 written.append(entry)
-        self._tell()
+        if written or self.ports_of(number) or (number == 0 and self.site.unread_edit("policy")):
+            self._tell()
         return written
 
     def _tell(self) -> None:

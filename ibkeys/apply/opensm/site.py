@@ -11,17 +11,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
 
+from ibkeys.apply.opensm.former_managers import managers_away
+from ibkeys.change.through_sm import master_for
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, UsageError
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.model import Enforce, PartitionPlan, SmOptions
+from ibkeys.sm.confs.opensms import where_it_may_be
 from ibkeys.sm.instance import Instance, Role
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.managers import Manager, managers_of
 from ibkeys.sm.options import Setting
 from ibkeys.sm.reading import WORDS
-from ibkeys.sm.site import Reached, Running, Seen, find_master, verify_master
+from ibkeys.sm.site import Reached, Running, Seen, verify_master
+from ibkeys.store.journal import Journal
 from ibkeys.topology.model import Topology
 
 OPTIONS: Final = ("allow_both_pkeys", "part_enforce", "no_partition_enforcement", "keep_pkey_indexes")
@@ -52,7 +56,7 @@ class PolicyPlace:
 class Site:
     """The master OpenSM and its surroundings. ``standbys``: the policy files of the other SMs, as far as they are
     reached and are other files; ``out_of_reach``: the other SMs whose file is not; ``options``: what the master works
-    with; ``notes``: what is not certain."""
+    with; ``managers``: all SMs that are there now, port GUID → port; ``notes``: what is not certain."""
 
     writer: Writer
     reached: Sequence[Reached]
@@ -62,6 +66,7 @@ class Site:
     standbys: tuple[PolicyPlace, ...] = ()
     out_of_reach: tuple[str, ...] = ()
     others: int = 0
+    managers: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -104,11 +109,12 @@ class Site:
 def find_site(writer: Writer, reached: Sequence[Reached], found: Topology) -> Site:
     """Return the site of the one master that the sweep *found*, whose OpenSM has to run on one of the hosts *reached*.
 
-    Raises Refused where there is no master or more than one, or its OpenSM is not seen; UsageError where its policy or
+    Raises Refused where there is no master or more than one, its OpenSM is not seen, or (``unknown-sm``) is of an
+    unknown kind; UsageError where its policy or
     an option that decides what it makes of one is not known; FileError where its policy is not to be reached,
     HostNotReached where a host did not answer that it may run on.
     """
-    seen = find_master(managers_of(found), reached, writer.fabric.own_guid)
+    seen = master_for(writer, managers_of(found), reached)
     settings, notes = seen.master.settings(OPTIONS, "what it makes of a policy")
     options = _options(seen.master.instance, settings)
     site = Site(writer, reached, seen.manager, _place(seen.master), options, notes=notes)
@@ -139,13 +145,15 @@ def _place(running: Running) -> PolicyPlace:
 
 def _find_others(site: Site, seen: Seen) -> None:
     """Note the other SMs: those whose policy file can be reached, and those whose file cannot."""
+    untold = [each.name for each in seen.report.instances() if each.port_guid is None]
+    missing = where_it_may_be(untold)
     known = {(site.master.machine.name, site.master.path)}
     standbys, unreached = [], []
     for manager, running in seen.others():
         site.others += 1
         state = manager.state or "IsSM is set, SMInfo not answered"
         if running is None:
-            unreached.append(f"the SM at {manager.port} ({state}): it is not on any host that was examined")
+            unreached.append(f"the SM at {manager.port} ({state}): {missing}")
             continue
         try:
             place = _place(running)
@@ -156,6 +164,9 @@ def _find_others(site: Site, seen: Seen) -> None:
             known.add((place.machine.name, place.path))
             standbys.append(place)
     unreached += [f"host {host.name}: {host.error}" for host in seen.report.hosts if host.error]
+    site.managers = {f"0x{each.guid:016x}": str(each.port) for each in seen.report.managers or ()}
+    with Journal.read(site.writer.fabric.stores.journal) as journal:
+        unreached += managers_away(journal, site.managers)
     site.standbys, site.out_of_reach = tuple(standbys), tuple(unreached)
 
 

@@ -44,6 +44,7 @@ class UfmCarrier(NobodyElsewhere):
 
     name = "ufm"
     sends_sets = False
+    rewrites_tables = False
     way_back = IN_ONE_STEP
 
     def __init__(self, writer: Writer, ufm: Ufm, settings: Settings | None = None, clock: Clock = REAL_TIME) -> None:

@@ -17,7 +17,7 @@ from ibkeys.apply.by_sm.steps import PolicyStep, Prediction
 from ibkeys.apply.by_sm.wanted import enforcement_of, goal_of
 from ibkeys.apply.former import Former
 from ibkeys.apply.remaining import Remaining
-from ibkeys.apply.ufm.stored import Flags, Stored, Words, changes_in, differing, flags_in, with_changes
+from ibkeys.apply.ufm.stored import Flags, MembersChange, Stored, Words, changes_in, differing, flags_in, with_changes
 from ibkeys.change.consent import Objection
 from ibkeys.change.wanted import Entries
 from ibkeys.errors import UsageError
@@ -100,6 +100,8 @@ class Planning:
         known = changes_in(former.files, self.url) if former is not None else {}
         self.had_flags = flags_in(former.files, self.url) if former is not None else {}
         earlier = {(base, guid) for base, pairs in known.items() for guid in pairs}
+        for base, pairs in known.items():
+            course.remaining.foreign += self._foreign(base, pairs).values()
         self._lay_out(course, had, gets, earlier)
         return course
 
@@ -113,13 +115,10 @@ class Planning:
         self.had_flags = flags_in(former.files, self.url)
         for base, pairs in changes_in(former.files, self.url).items():
             self._refuse_unknown(base, had, pairs)
-            entry = self.partitions.get(base)
-            now = entry.words if entry is not None else {}
-            for guid, (was, known) in pairs.items():
-                if now.get(guid) not in known:
-                    course.remaining.foreign.append(
-                        f"GUID {guid:016x} in UFM's partition {base:#x} is {now.get(guid) or 'no member'}"
-                    )
+            foreign = self._foreign(base, pairs)
+            course.remaining.foreign += foreign.values()
+            for guid, (was, _) in pairs.items():
+                if guid in foreign:
                     continue
                 earlier.add((base, guid))
                 if guid in gets:
@@ -129,6 +128,16 @@ class Planning:
         goal = {guid: frozenset(keys) for guid, keys in gets.items()}
         self._lay_out(course, had, goal, earlier)
         return course
+
+    def _foreign(self, base: int, pairs: MembersChange) -> dict[int, str]:
+        """Return the GUIDs whose membership an earlier run neither found nor wrote, with what UFM has now."""
+        entry = self.partitions.get(base)
+        now = entry.words if entry is not None else {}
+        return {
+            guid: f"GUID {guid:016x} in UFM's partition {base:#x} is {now.get(guid) or 'no member'}"
+            for guid, (_, known) in pairs.items()
+            if now.get(guid) not in known
+        }
 
     # --- refusals ----------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from ibkeys.host.opensm_conf import KeyLines, problems, read_conf
 from ibkeys.host.opensm_here import configs_here
 from ibkeys.host.opensm_process import read_opensm_config
 from ibkeys.keys.guessable import CLEAR_HOLES, TRAIT_TEXT, traits
-from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.key_setting import SWEEPS_OF_A_LEASE, KeySetting, least_lease
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import PortState
@@ -111,7 +111,7 @@ def objections_to_lease(who: str, wanted: KeySetting, sweep_interval: int | None
             Objection(
                 "lease-0",
                 f"lease {wanted.lease} s is not above the SM's sweep interval of {sweep_interval} s: "
-                "the port can open between sweeps",
+                f"the port can open between sweeps; {least_lease(sweep_interval)} s are {SWEEPS_OF_A_LEASE} sweeps",
             )
         )
     return found

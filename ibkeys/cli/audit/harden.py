@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits, options
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
     from ibkeys.harden.step import Asked
     from ibkeys.scripting import Fabric
 
+_NOT_ASKED: Final = (
+    "a dry run does not ask the SA whether it takes OpenSM's default SA_Key; the real run asks, before its first step "
+    "and after its last, and an OpenSM with another sa_key then writes that to its log, in clear (ERR 1A04): close the "
+    "log first"
+)
 _COLUMNS: Final = ("rule", "title", "severity", "result", "in_power", "to_do")
 
 
@@ -63,10 +69,12 @@ def harden(
     with open_fabric(where, changing=True) as fabric:
         from ibkeys.harden.hardening import plan_hardening
 
-        asked = _asked(where, wanted, sm_hosts, sm_wait, audit)
+        asked = replace(_asked(where, wanted, sm_hosts, sm_wait, audit), is_dry=consent.dry_run)
         writer = writer_of(fabric, "harden", consent)  # only asked what is overridden: each step has one of its own
-        report = audit.run(fabric)
+        report = audit.run(fabric, consent.dry_run)
         plan = plan_hardening(fabric, writer.consent, asked, report, wanted.fail_on)
+        if consent.dry_run:
+            plan.notes.append(_NOT_ASKED)
         if plan.refusals and not consent.dry_run:
             raise plan.refusals[0]
         return _ShownHardening(fabric, writer, plan, consent, format, asked, audit, report).carry_out()

@@ -80,7 +80,8 @@ def awaiting(
     if stores.keystore is None:
         raise UsageError("--confirm-within requires --via opensm, and a simulated subnet has no OpenSM on any host")
     _refuse_closed_store(where, stores.keystore)
-    words = [command, "--via=opensm", f"--wait={sm_wait}"]
+    # Who began the run went through this SM already.
+    words = [command, "--via=opensm", f"--wait={sm_wait}", "--override=unknown-sm"]
     child = [*command_for_child(words, where, stores, sm_hosts), "--unconfirmed"]
     guardian = Guardian(child, partial(is_unconfirmed, stores.keystore), seconds)
     try:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.changing import writer_of
+from ibkeys.cli.changing import end_overtaken, writer_of
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import rollout_options
 from ibkeys.cli.mkeys.confirming import Awaiting, awaiting, confirm, lower
@@ -77,7 +78,9 @@ class _Asked:
         if awaits is not None:
             telling = replace(telling, began=awaits.began)
         hosts, is_awaited = hosts_of(self.where, self.sm_hosts), self.confirming.confirm_within is not None
-        return Through(hosts, self.way.sm_wait, self.way.open_while_rotating, telling, is_awaited)
+        return Through(
+            hosts, self.way.sm_wait, self.way.open_while_rotating, telling, is_awaited, self.way.standby_wait
+        )
 
     def awaits(self, stack: ExitStack) -> Awaiting | None:
         """Leave the child of --confirm-within until *stack* is closed; None if no run is to be confirmed."""
@@ -244,9 +247,11 @@ def _carry_out(asked: _Asked, plan_new: NewRun, plan_new_via: NewRunVia) -> int:
         from ibkeys.mkeys.rollout.going_back import plan_return
         from ibkeys.mkeys.rollout.rest import plan_rest
 
-        if course.abort:
-            return plan_return(writer, course.at_once, course.max_failures, progress)
-        if course.go_on or course.resume:
+        if course.abort or course.overtaken:
+            run = plan_return(writer, course.at_once, course.max_failures, progress)
+            if not course.overtaken:
+                return run
+        if course.go_on or course.resume or course.overtaken:
             how: GoOn = "continue" if course.go_on else "resume"
             return plan_rest(writer, how, course.at_once, course.max_failures, progress, asked.opensm_conf)
         return plan_new(writer, progress)
@@ -255,11 +260,13 @@ def _carry_out(asked: _Asked, plan_new: NewRun, plan_new_via: NewRunVia) -> int:
         from ibkeys.mkeys.opensm import planned
 
         through = asked.through(awaits)
-        if course.abort:
-            return planned.plan_return(writer, through, progress)
-        return (
-            planned.plan_rest(writer, through, progress) if course.resume else plan_new_via(writer, progress, through)
-        )
+        if course.abort or course.overtaken:
+            run = planned.plan_return(writer, through, progress)
+            if not course.overtaken:
+                return run
+        if course.resume or course.overtaken:
+            return planned.plan_rest(writer, through, progress)
+        return plan_new_via(writer, progress, through)
 
     with stack:
         awaits = asked.awaits(stack)
@@ -271,7 +278,15 @@ def _carry_out(asked: _Asked, plan_new: NewRun, plan_new_via: NewRunVia) -> int:
             is_through_opensm = asked.is_through_opensm(writer)
             if not is_through_opensm:
                 asked.way.check_direct()
-            run = (plan_via if is_through_opensm else plan)(writer, progress)
+            make_plan = plan_via if is_through_opensm else plan
+            if course.overtaken:
+                from ibkeys.mkeys.rollout.closing import close_overtaken
+
+                going_on = "the last run: --resume finishes it, --abort rolls it back"
+                return end_overtaken(
+                    asked.consent, partial(make_plan, writer, progress), partial(close_overtaken, writer), going_on
+                )
+            run = make_plan(writer, progress)
         begun = run.plan.command
         # A user who wants to set keys must not remove them by finishing that run, nor the other way round.
         if "mkey-remove" in {command, begun} and command != begun:

@@ -86,11 +86,13 @@ class RolloutOptions:
     go_on: bool
     resume: bool
     abort: bool
+    overtaken: bool
 
     @property
     def ways(self) -> list[str]:
         """The options that take an earlier run up again, and that were given."""
         named = {"--continue": self.go_on, "--resume": self.resume, "--abort": self.abort}
+        named["--overtaken"] = self.overtaken
         return [name for name, is_given in named.items() if is_given]
 
     @property
@@ -142,6 +144,11 @@ _COURSE: Final = (
         "--abort", is_flag=True, help="Restore the former keys, levels and leases of the ports of the last run."
     ),
     click.option(
+        "--overtaken",
+        is_flag=True,
+        help="End the record of the last run where somebody else has changed what it set: nothing is sent or written.",
+    ),
+    click.option(
         "--order",
         type=click.Choice(["farthest", "nearest"]),
         help="Which ports come first, by hops from here.  [default: farthest]",
@@ -169,6 +176,7 @@ class MethodOptions:
 
     via: Literal["direct", "opensm"] | None
     sm_wait: int
+    standby_wait: int
     open_while_rotating: bool
 
     @property
@@ -201,6 +209,7 @@ class MethodOptions:
 
 _OF_OPENSM: Final = {
     "--wait": "sm_wait",
+    "--standby-wait": "standby_wait",
     "--open-while-rotating": "open_while_rotating",
     "--confirm-within": "confirm_within",
     "--sm-host": "sm_host",
@@ -219,6 +228,13 @@ _WAY: Final = (
         "files of the OpenSMs.  [default: direct, or as the run was started]",
     ),
     options.wait_for_sm,
+    options.option(
+        "--standby-wait",
+        type=Number(1, 86_400),
+        default=600,
+        metavar="S",
+        help="With --via opensm: seconds that you have to start a standby that systemd does not start.  [default: 600]",
+    ),
     options.option(
         "--open-while-rotating",
         env=False,

@@ -41,15 +41,17 @@ class RunOutput:
                 "nothing to change"
                 + ("; the key store only has to record that the run has ended" if run.pending else "")
             )
+        is_told = run.way is not None and run.way.acts
+        left = "OpenSM is told to read its options file again" if is_told else "only the key store has to be updated"
         for job in run.already_set:
-            put(f"{heading_of(job.port.identity())}: has it already, only the key store has to be updated")
+            put(f"{heading_of(job.port.identity())}: has it already, {left}")
         if run.jobs:
             back = ", restored to what they had" if run.goes_back else ""
             how = "OpenSM sets all of them" if run.way is not None else f"at most {run.options.at_once} at once"
             put(f"{counted(len(run.jobs), 'port')} to change{back}, {how}")
             self._name([job.port for job in run.jobs], put)
         self._write_kinds(put)
-        for line in run.way.in_words() if run.way is not None else ():
+        for line in run.way.in_words() if run.way is not None and run.way.acts else ():
             put(f"  through {line}")
         for stage, what in zip(
             run.stages[1:], ("last, the port of an SM", "last of all, the local port"), strict=False
@@ -203,6 +205,8 @@ class RunOutput:
             yield f"next: `{again} --resume` finishes the run, `{again} --abort` rolls it back"
         elif run.later:
             yield f"next: check the ports, then `{again} --continue` for the others, or `{again} --abort`"
+        elif self._command == "mkey-deploy" and account.done:
+            yield "save the keys: `ibkeys keystore backup FILE`, and keep a copy on another host"
 
     def exit_code(self) -> int:
         """Return the exit code, and say on standard error what is missing."""
@@ -216,8 +220,23 @@ class RunOutput:
             exits.warn("the run was rolled back: nobody confirmed it", "error")
         if not missing:
             return exits.NOT_COMPLETED
-        exits.warn(f"the run is not complete: {', '.join(missing)}", "error")
+        exits.warn(f"the run is not complete: {', '.join(missing)}{self._way_to_unread()}", "error")
         return exits.NOT_COMPLETED
+
+    def _way_to_unread(self) -> str:
+        """Return what helps with ports that could not be queried, "" where each was."""
+        from ibkeys.mkeys.rollout.beginning import LastRun
+
+        run = self._run
+        if not run.account.unread:
+            return ""
+        again = "--abort" if run.goes_back else "--resume"
+        is_earlier = isinstance(run.beginning, LastRun)
+        return (
+            "; `ibkeys mkey-import` brings the keys of ports that hide theirs, from another key store or from OpenSM's "
+            "files; `ibkeys mkey-recover` finds those that no store has; then type "
+            + (f"`ibkeys {self._command} {again}`" if is_earlier else "the same command")
+        )
 
 
 class Steps:

@@ -19,7 +19,7 @@ from ibkeys.cli.options import Folding, Where
 from ibkeys.cli.partitions.changed_ports import changed_ports
 from ibkeys.cli.render import IDENTITY, write_csv
 from ibkeys.cli.screen.colour import paint
-from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
+from ibkeys.cli.showing import errors_of, finish, note_stops_between_switches, progress_bar, say_notes
 from ibkeys.cli.sm.policy import master_policy, read_accepted, require_file
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.cli.types import GUID, PKEY
@@ -28,8 +28,9 @@ from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
+    from ibkeys.fabric.source import Source
     from ibkeys.partitions.model import Policy
-    from ibkeys.plan.model import IndexMove, PartitionPlan, Problem
+    from ibkeys.plan.model import IndexMove, PartitionPlan, PolicySource, Problem
     from ibkeys.sm.master_policy import MasterPolicy
     from ibkeys.topology.model import Topology
     from ibkeys.topology.port_id import PortId
@@ -139,6 +140,7 @@ def plan(where: Where, ufm: UfmOptions, asked: _Asked, by_hand: _ByHand, folding
     from ibkeys.plan.model import Options
     from ibkeys.plan.planner import make_plan
     from ibkeys.plan.tables.leaf_ports import enforcement_as_is
+    from ibkeys.reach.reach import Reach
     from ibkeys.topology.subnet_manager import shown_subnet_manager
 
     folded = is_folded(folding, format)
@@ -157,6 +159,7 @@ def plan(where: Where, ufm: UfmOptions, asked: _Asked, by_hand: _ByHand, folding
         moves = _partitions(policy, asked.allow_index_moves)
         found = source.sweep(progress=progress, wanted=Wanted(p_keys=True, sm_info=True))
         source.read_alias_guids(found, policy.named_guids)
+        live = _live_policy(source, found)
     enforce = asked.enforce
     if (policy.says is not None or by_hand.script == "ufm") and not _is_given("enforce"):
         enforce = enforcement_as_is(found) or enforce  # no answer of UFM tells it
@@ -167,13 +170,29 @@ def plan(where: Where, ufm: UfmOptions, asked: _Asked, by_hand: _ByHand, folding
         manager = replace(manager, port_guid=asked.sm_guid)
     full = asked.full or by_hand.script is not None
     made = make_plan(policy, found, chosen, manager, full=full, force=asked.force)
+    made = replace(made, live_policy=live)
     if asked.out is not None:
         write_plan(made, Path(asked.out))
     if by_hand.script is not None:
         _write_script(made, by_hand, copy, manager.port_guid)
     else:
         _write(made, policy, found, format, folded)
+    if made.reach.unknown:
+        reach = Reach(found)
+        note_stops_between_switches(reach)
+        exits.warn("which pairs gain or lose connectivity is not known: routes are not read, and they decide", "error")
+        return finish(errors_of(found), format, each=folding.each) or exits.NOT_COMPLETED
     return finish(errors_of(found), format, each=folding.each) or (exits.SAYS_NO if made.pending else exits.DONE)
+
+
+def _live_policy(source: Source, found: Topology) -> PolicySource | None:
+    """Return what the master's OpenSM has as its policy, where it runs on this host."""
+    from ibkeys.fabric.live import Fabric
+    from ibkeys.plan.live_policy import live_policy
+
+    if not isinstance(source, Fabric) or source.is_simulated:
+        return None
+    return live_policy(found, source.own_guid)
 
 
 def _check(by_hand: _ByHand, format: str) -> None:
@@ -275,7 +294,11 @@ def _write_words(made: PartitionPlan, policy: Policy, found: Topology, each: boo
                 f"0x{number:04x}" + (f" {names[number]}" if number in names else "") for number in numbers
             )
             write(paint(clean(f"{title} partitions: {listed}"), "added" if title == "new" else "removed"))
-    write(f"pairs of end ports that gain connectivity: {made.reach.gained}; that lose connectivity: {made.reach.lost}")
+    unknown = f"; of which that is not known: {made.reach.unknown}" if made.reach.unknown else ""
+    write(
+        f"pairs of end ports that gain connectivity: {made.reach.gained}; that lose connectivity: {made.reach.lost}"
+        + unknown
+    )
     write(f"plan digest: {plan_digest(made)}")
     write(f"policy SHA-256: {made.policy.digest}")
     write(clean(f"subnet manager: {made.fabric.sm_evidence or 'not known'}"))

@@ -194,7 +194,8 @@ def _report(where: Where, repair: Repair, done: Repaired, confs: list[ConfAdvice
         write_csv([*IDENTITY, *_VALUES], rows)
     else:
         _write_table(rows, where.show_keys)
-        files = f"guid2mkey with {done.exported.keys} keys, neighbors with {done.exported.links} links"
+        keys, links = counted(done.exported.keys, "key"), counted(done.exported.links, "link")
+        files = f"guid2mkey with {keys}, neighbors with {links}"
         write(
             f"{repair.directory}: {files}: "
             f"{counted(len(done.answers), 'port')} as they answered, "

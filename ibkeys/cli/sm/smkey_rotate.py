@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.changing import ShownChange, writer_of
+from ibkeys.cli.changing import ShownChange, end_overtaken, writer_of
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
@@ -36,6 +37,12 @@ _KINDS: Final[tuple[Kind, ...]] = ("sm_key", "sa_key")
 @options.option(
     "--new-sa-key", env=False, metavar="@FILE|-", help="The sa_key: @FILE reads it, '-' asks.  [default: generated]"
 )
+@options.option(
+    "--overtaken",
+    env=False,
+    is_flag=True,
+    help="End the record of an interrupted change where somebody else has changed the keys since: no file is written.",
+)
 @options.wait_for_sm
 @options.sm_hosts
 @options.changing
@@ -49,6 +56,7 @@ def smkey_rotate(
     format: str,
     new_sm_key: str | None,
     new_sa_key: str | None,
+    overtaken: bool,
 ) -> int:
     """Set a new sm_key and sa_key for every OpenSM of the subnet.
 
@@ -68,8 +76,21 @@ def smkey_rotate(
         tells = bool(where.verbose) or sys.stderr.isatty()
         settings = Settings(sm_wait, check=interrupts.check, say=_say if tells else lambda text: None)
         reached = reach(writer.enter, hosts_of(where, sm_hosts))
-        plan = plan_change(writer, reached, given, settings)
+        make_plan = partial(plan_change, writer, reached, given, settings)
+        if overtaken:
+            return end_overtaken(
+                consent, make_plan, partial(_close, writer), "an interrupted change: type the command without it"
+            )
+        plan = make_plan()
         return _ShownKeyChange(writer, plan, consent, format, interrupts, where.show_keys).carry_out()
+
+
+def _close(writer: Writer) -> str:
+    from ibkeys.smkeys.overtaken import close_overtaken
+    from ibkeys.smkeys.planning import COMMAND
+
+    close_overtaken(writer, COMMAND)
+    return "the interrupted change of sm_key and sa_key"
 
 
 def _given(new_sm_key: str | None, new_sa_key: str | None) -> dict[Kind, SMKey]:

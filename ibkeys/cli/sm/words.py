@@ -67,6 +67,7 @@ def _write_managers(report: Report) -> None:
 def _write_instance(instance: Instance) -> None:
     from ibkeys.sm.document import guid_text, time_text
     from ibkeys.sm.instance import NO_PROGRAM
+    from ibkeys.sm.policy_checks import policy_in_words
 
     process = instance.process
     arguments = " ".join(map(str, process.command.given))
@@ -79,6 +80,7 @@ def _write_instance(instance: Instance) -> None:
         ("Arguments", arguments or "none"),
         ("Directory", process.cwd),
         ("Environment", None if environment is None else _pairs(environment) or "nothing that OpenSM reads"),
+        ("Policy", policy_in_words(instance)),
         ("Last heavy sweep without errors", time_text(instance.last_sweep) or "not known"),
     ]
     write_details(clean(instance.name), pairs)

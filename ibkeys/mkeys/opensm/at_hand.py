@@ -17,6 +17,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, FileFormatError, Refused, UsageError
 from ibkeys.host.opensm_here import own_socket
 from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.mkeys.opensm.earlier import goes_through_opensm, record_of_last_run
 from ibkeys.mkeys.rollout.found_ports import hides_key
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
@@ -66,16 +67,37 @@ def read_key_files(reached: Sequence[Reached], own_guid: int) -> list[KeyFile]:
     HostNotReached.
     """
     found: list[KeyFile] = []
+    for each, instance, is_of_this_subnet in _instances(reached, own_guid):
+        try:
+            found += _key_file(each, instance)
+        except (UsageError, FileError, FileFormatError):
+            if is_of_this_subnet:
+                raise
+    return found
+
+
+def options_files(reached: Sequence[Reached], own_guid: int) -> list[KeyConf]:
+    """Return the options file of each OpenSM of these hosts that is one of this subnet, as far as it can be read: what
+    cannot is said where the OpenSMs are found by their ports."""
+    found: list[KeyConf] = []
+    for each, instance, is_of_this_subnet in _instances(reached, own_guid):
+        if not is_of_this_subnet or instance.files["options"].is_there is False:
+            continue
+        running = Running(instance, each.machine, None)
+        try:
+            found.append(KeyConf.at(each.machine, running.place_of("options")[0], user=0))
+        except (UsageError, FileError, FileFormatError):
+            continue
+    return found
+
+
+def _instances(reached: Sequence[Reached], own_guid: int) -> Iterator[tuple[Reached, Instance, bool]]:
+    """Yield each OpenSM of these hosts, and whether it is certainly one of the subnet of the local port."""
     for each in reached:
         host = look_at_host(each.machine.files, each.host.named, own_socket())
         host = with_ports(host, {}, () if host.name else [own_guid])
         for instance in host.instances:
-            try:
-                found += _key_file(each, instance)
-            except (UsageError, FileError, FileFormatError):
-                if not _may_be_of_another_subnet(host, instance, own_guid):
-                    raise
-    return found
+            yield each, instance, not _may_be_of_another_subnet(host, instance, own_guid)
 
 
 def _may_be_of_another_subnet(host: HostReport, instance: Instance, own_guid: int) -> bool:

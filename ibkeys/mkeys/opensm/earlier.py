@@ -20,7 +20,7 @@ def goes_through_opensm(writer: Writer) -> bool:
 def record_of_last_run(writer: Writer) -> RunRecord:
     """Return what the key store remembers of the last run. Raises UsageError for none, and for one by own Sets."""
     with writer.open_store() as store:
-        last, _ = last_run(store)
+        last, _ = last_run(writer, store)
         if last.via is None:
             raise UsageError(f"{name_of(last)} does not use OpenSM: omit --via to continue it")
         return RunRecord.of_json(last.via, store)
@@ -34,7 +34,7 @@ def refuse_another_subnet(writer: Writer, found: Topology) -> None:
     a link that nobody knows. The SA may name what is behind it.
     """
     with writer.open_store() as store:
-        last, ports = last_run(store)
+        last, ports = last_run(writer, store)
     there = {port.port_guid for port in found.end_ports()}
     if not ports or any(port.port_guid in there for port in ports):
         return

@@ -40,7 +40,8 @@ class RunContext:
     """What a run needs besides its record.
 
     ``reached``: the hosts; ``ports``: end ports that were found, by port GUID; ``wait``: seconds without progress after
-    which OpenSM is signalled again, and after which it is given up; ``steady``: seconds that a standby has to be one;
+    which OpenSM is signalled again, and after which it is given up; ``standby_wait``: seconds that a
+    user has to start a standby; ``steady``: seconds that a standby has to be one;
     ``note``: stores the record, synced when it returns; ``proven``: called with the ports that showed a setting;
     ``check``: called often, raises to stop; ``say``: called with messages for the user.
     """
@@ -52,6 +53,7 @@ class RunContext:
     ports: Mapping[int, PortHandle]
     clock: Clock
     wait: float
+    standby_wait: float
     steady: float
     note: Callable[[RunRecord], None]
     proven: Callable[[Seen, KeySetting], None]
@@ -84,7 +86,7 @@ class KeyRun:
         self._behind |= self._not_there_yet()
         for number in range(record.at, end):
             around.check()
-            record.at = number
+            record.at, record.has_written = number, True
             around.note(record)
             if any(step.standbys for step in record.steps[number:]):
                 self._stop_standbys()
@@ -326,5 +328,12 @@ class KeyRun:
     def _standbys(self) -> Standbys:
         around = self.around
         return Standbys(
-            around.writer, around.ports, around.clock, around.wait, around.steady, self._look_around, around.say
+            around.writer,
+            around.ports,
+            around.clock,
+            around.wait,
+            around.steady,
+            self._look_around,
+            around.say,
+            around.standby_wait,
         )

@@ -88,7 +88,7 @@ def plan_lowering(writer: Writer, through: Through) -> Lowering | None:
     record, reached = reach_again(writer, through)
     if not is_raised(record):
         return None
-    last, kept = last_run(writer.keystore)
+    last, kept = last_run(writer, writer.keystore)
     writer.fabric.reload_keys()  # the run may be one of this process: its keys and links are in the store
     found = writer.fabric.sweep(wanted=READING)
     refuse_another_subnet(writer, found)

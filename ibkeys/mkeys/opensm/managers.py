@@ -13,10 +13,11 @@ from pathlib import Path
 from shlex import quote
 from typing import Final
 
+from ibkeys.change.through_sm import master_for
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused
 from ibkeys.host.opensm_conf import has_key_for_each_port
-from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.key_setting import SWEEPS_OF_A_LEASE, KeySetting, least_lease
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import CapabilityMask
@@ -25,11 +26,12 @@ from ibkeys.printable import named
 from ibkeys.sm.confs.listeners import hindrance_to_closing
 from ibkeys.sm.confs.opensms import REFUSAL, notes_on_idle_hosts, options_file, refuse_strangers
 from ibkeys.sm.confs.proven import is_proven
+from ibkeys.sm.instance import CHECK_FIRST
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Setting
 from ibkeys.sm.report import HostReport, shared_files
-from ibkeys.sm.site import Reached, Running, Seen, find_master, stale
+from ibkeys.sm.site import Reached, Running, Seen, stale
 from ibkeys.store.journal import Journal
 from ibkeys.topology.nodes import Port
 
@@ -119,11 +121,11 @@ def find_key_managers(
 ) -> KeyManagers:
     """Return the OpenSMs of the fabric's managers. *wanted*: what all ports should have.
 
-    Raises Refused (``master``, `REFUSAL`) if there is no one master, if an SM is on no host that was reached, or an
-    OpenSM as it runs would lose ports or not read its file; UsageError if an option is not known, FileError if a file
-    is not to be reached, and HostNotReached.
+    Raises Refused (``master``, ``unknown-sm``, `REFUSAL`) if there is no one master, if an SM is on no host that was
+    reached, or an OpenSM is of an unknown kind, or would lose ports or not read its file; UsageError if an option is
+    not known, FileError if a file is not to be reached, and HostNotReached.
     """
-    seen = find_master(found, reached, writer.fabric.own_guid)
+    seen = master_for(writer, found, reached)
     refuse_strangers(seen.others(), seen.report.hosts, _WOULD)
     others = [running for _, running in seen.others() if running is not None]
     managers, notes = [], list[str]()
@@ -185,7 +187,7 @@ def _problems(manager: KeyManager, wanted: KeySetting) -> Iterator[str]:
     if options["m_key_lookup"].value is not True:
         yield (
             f"m_key_lookup is FALSE in {manager.conf.name}: every request would carry the new M_Key, and each Set be "
-            "refused: set it to TRUE (exactly that word) and send it SIGHUP"
+            f"refused: set it to TRUE (exactly that word), {CHECK_FIRST}, and send it SIGHUP"
         )
     if has_key_for_each_port(data):
         yield (
@@ -203,7 +205,8 @@ def _problems(manager: KeyManager, wanted: KeySetting) -> Iterator[str]:
     if wanted.lease and not wanted.key.is_zero and isinstance(interval, int) and wanted.lease <= interval:
         yield (
             f"its sweep_interval is {interval} s, and a lease has to be above it: OpenSM would make {wanted.lease} s "
-            f"{interval + 1} s: ask for --lease {interval + 1} or more"
+            f"{interval + 1} s: ask for --lease {least_lease(interval)} or more, so that {SWEEPS_OF_A_LEASE} sweeps "
+            "have to be lost before it runs out"
         )
 
 

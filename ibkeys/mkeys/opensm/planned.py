@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from ibkeys.change.interlocks.container_layer import objections_to_layers
 from ibkeys.change.interlocks.file_owners import objections_to_owners
 from ibkeys.change.interlocks.m_keys import (
     first_keys_at_level_0,
@@ -22,11 +23,12 @@ from ibkeys.change.interlocks.m_keys import (
 from ibkeys.change.interlocks.printed_keys import objections_to_listeners
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import OnFound, Wanted
-from ibkeys.errors import Refused, UsageError
+from ibkeys.errors import Incomplete, Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, PROTECTION_TEXT, MKey
 from ibkeys.mkeys.opensm.at_hand import (
     KeyFile,
+    options_files,
     read_key_files,
     refuse_hidden_keys,
     refuse_without_keys,
@@ -35,10 +37,13 @@ from ibkeys.mkeys.opensm.at_hand import (
 from ibkeys.mkeys.opensm.course import Keys, course
 from ibkeys.mkeys.opensm.earlier import record_of_last_run, refuse_another_subnet
 from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, MIXED, KeyManagers, find_key_managers
+from ibkeys.mkeys.opensm.overtaken import files_of_absent, refuse_changed_files
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
+from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT
 from ibkeys.mkeys.opensm.way import OpensmMethod, RunListener
 from ibkeys.mkeys.opensm.way_back import note_awaited, refuse_going_back, refuse_mixed_keys, turn_back
+from ibkeys.mkeys.rollout.earlier_run import refuse_overtaken
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
 from ibkeys.mkeys.rollout.new_keys import not_for
 from ibkeys.mkeys.rollout.new_run import plan_new_run
@@ -47,6 +52,7 @@ from ibkeys.mkeys.rollout.rest import rest_of_last_run
 from ibkeys.mkeys.set import changes_of
 from ibkeys.printable import counted, named
 from ibkeys.sm.hosts import SmHost
+from ibkeys.sm.instance import CHECK_FIRST
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.site import MASTER, Reached, hosts_in, reach, to_json
 from ibkeys.store.keys.runs import GOES_BACK, REMOVAL, RunOptions
@@ -54,12 +60,14 @@ from ibkeys.topology.model import Topology
 
 READING: Final = Wanted(link_downed=True, sm_info=True)
 """What a sweep reads: links, as for every run of keys, and who is a subnet manager."""
+_OTHER_KEY: Final = "its OpenSM has another M_Key than the ports, and may lose all of them"
 
 
 @dataclass(frozen=True, slots=True)
 class Through:
     """Options for a run through OpenSM. ``hosts``: this one first; ``wait``: seconds without progress; ``open``: the
-    key changes at level 0; ``confirm``: the run is to be confirmed.
+    key changes at level 0; ``confirm``: the run is to be confirmed; ``standby_wait``:
+    seconds that a user has to start a standby.
     """
 
     hosts: Sequence[SmHost]
@@ -67,6 +75,7 @@ class Through:
     open: bool = False
     telling: RunListener = field(default_factory=RunListener)
     confirm: bool = False
+    standby_wait: float = STANDBY_WAIT
 
 
 def plan_keys(
@@ -129,8 +138,9 @@ def _plan_new(
     _refuse_other_options(managers, now)
     record = RunRecord(Keys(now, wanted(now)), course(now, wanted(now), through.open), to_json(reached))
     note_awaited(record, through.confirm)
-    run.way = OpensmMethod(reached, managers, record, through.wait, through.telling)
+    run.way = OpensmMethod(reached, managers, record, through.wait, through.telling, standby_wait=through.standby_wait)
     _describe(writer, run, run.way)
+    run.plan.objections += objections_to_layers([each.conf for each in managers.all], _OTHER_KEY)
     return run
 
 
@@ -148,11 +158,13 @@ def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None)
     record, reached = reach_again(writer, through)
     run = rest_of_last_run(writer, "resume", progress=progress, reading=READING)
     refuse_another_subnet(writer, run.found)
+    refuse_overtaken(run)
     _in_one_stage(run)
     refuse_going_back(record)
     run.is_open = run.is_open or record.stage in GOES_BACK  # the store records that it stays
     note_awaited(record, through.confirm)
     run.way = way_again(writer, run.found, record, reached, through, record.keys.wanted)
+    _refuse_without_ports(run, record)
     _describe(writer, run, run.way)
     return run
 
@@ -166,6 +178,7 @@ def plan_return(writer: Writer, through: Through, progress: OnFound | None = Non
     record, reached = reach_again(writer, through)
     run = return_of_last_run(writer, progress=progress, reading=READING)
     refuse_another_subnet(writer, run.found)
+    refuse_overtaken(run)
     _in_one_stage(run)
     settings = {job.old for job in [*run.jobs, *run.already_set]}
     refuse_mixed_keys(record, settings)
@@ -173,6 +186,10 @@ def plan_return(writer: Writer, through: Through, progress: OnFound | None = Non
     run.way = way = way_again(writer, run.found, record, reached, through, goal)
     turn_back(record, settings, way.managers.master.setting, through.open)
     note_awaited(record, through.confirm)
+    if record.takes_nothing_back:
+        run.already_set, run.stages = [*run.jobs, *run.already_set], []
+        return run
+    _refuse_without_ports(run, record)
     _describe(writer, run, way)
     return run
 
@@ -182,13 +199,22 @@ def plan_return(writer: Writer, through: Through, progress: OnFound | None = Non
 
 def _reach(writer: Writer, hosts: Sequence[SmHost]) -> tuple[list[Reached], list[KeyFile]]:
     """Reach the hosts of the OpenSMs before the sweep, which asks ports with the keys that these gave them."""
+    reached = _reach_hosts(writer, hosts)
+    return reached, _take_keys(writer, reached)
+
+
+def _reach_hosts(writer: Writer, hosts: Sequence[SmHost]) -> list[Reached]:
     if writer.fabric.is_simulated:
         raise UsageError("a simulated subnet has no OpenSM on any host; omit --via")
-    reached = reach(writer.enter, hosts)
+    return reach(writer.enter, hosts)
+
+
+def _take_keys(writer: Writer, reached: Sequence[Reached]) -> list[KeyFile]:
+    """Return the key files of the OpenSMs, and let the sweep ask with what they have."""
     key_files = read_key_files(reached, writer.fabric.own_guid)
     take_keys_that_opensm_gave(writer, key_files)
     refuse_without_keys(writer, key_files)
-    return reached, key_files
+    return key_files
 
 
 def _in_one_stage(run: PlannedRun) -> None:
@@ -210,7 +236,7 @@ def _what_all_have(run: PlannedRun) -> KeySetting | None:
     have += [f"{counted(len(left_alone), 'port')}: {left_alone[0].reason}"] if left_alone else []
     raise Refused(
         f"the ports do not have one M_Key, level and lease: {'; '.join(have)}; nothing was changed: let OpenSM set its "
-        "own on all of them first (SIGHUP)",
+        f"own on all of them first ({CHECK_FIRST}, then SIGHUP)",
         MIXED,
     ).explained("OpenSM knows one M_Key, level and lease for the subnet.", "`ibkeys mkey-show --all` shows them.")
 
@@ -223,7 +249,7 @@ def _refuse_other_options(managers: KeyManagers, now: KeySetting) -> None:
         raise Refused(
             f"{managers.master.conf.name} says {what}, but the ports have "
             f"{'none' if now.key.is_zero else f'level {now.protect}, lease {now.lease} s'}; nothing was "
-            "changed: let OpenSM set what its file says (SIGHUP), and run the command again",
+            f"changed: let OpenSM set what its file says ({CHECK_FIRST}, then SIGHUP), and run the command again",
             MIXED,
         ).explained("OpenSM has not set what its file says, or somebody else changed the ports.")
 
@@ -233,10 +259,12 @@ def _refuse_other_options(managers: KeyManagers, now: KeySetting) -> None:
 
 def reach_again(writer: Writer, through: Through) -> tuple[RunRecord, list[Reached]]:
     """Return the last run, with its hosts reached, or those that the user names now. Raises what `plan_keys` raises,
-    and UsageError where no run went through OpenSM."""
+    UsageError where no run went through OpenSM, and Refused (``overtaken``) where somebody else changed its files."""
     record = record_of_last_run(writer)
     this_host, *others = through.hosts or [SmHost()]
-    reached, _ = _reach(writer, [this_host, *(others or hosts_in({"sm_hosts": record.hosts}))])
+    reached = _reach_hosts(writer, [this_host, *(others or hosts_in({"sm_hosts": record.hosts}))])
+    refuse_changed_files(writer, record, options_files(reached, writer.fabric.own_guid))
+    _take_keys(writer, reached)
     return record, reached
 
 
@@ -258,7 +286,21 @@ def way_again(
             where = "if OpenSM died in the middle of the run, type `ibkeys sm-repair` on its host"
             error.args = (f"{error}; {where}: {AFTER_REPAIR}",)
         raise
-    return OpensmMethod(reached, managers, record, through.wait, through.telling)
+    there = [each.conf for each in managers.all]
+    refuse_changed_files(writer, record, [*there, *files_of_absent(record, there, reached)])
+    return OpensmMethod(reached, managers, record, through.wait, through.telling, standby_wait=through.standby_wait)
+
+
+def _refuse_without_ports(run: PlannedRun, record: RunRecord) -> None:
+    """Raise Incomplete if no port of an earlier run could be read: its steps could not be proven."""
+    if run.jobs or run.already_set or record.at == len(record.steps):
+        return
+    reasons = Counter(result.reason for result in run.skipped)
+    why = "; ".join(f"{counted(number, 'port')}: {reason}" for reason, number in reasons.most_common(2))
+    raise Incomplete(
+        f"no port of the run could be read, so none of its steps could be proven; nothing was written, and no OpenSM "
+        f"was signalled ({why or 'the sweep found none'})"
+    )
 
 
 # --- what is said about it --------------------------------------------------------------------------------------------

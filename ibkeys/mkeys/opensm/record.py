@@ -25,7 +25,8 @@ class RunRecord:
     step that is being made, all of them when it is past the end; ``hosts``: the other hosts, as `ibkeys.sm.site` has
     them; ``stopped``: the standbys that were stopped and have not been started again; ``members``: all SMs that were
     there, which are missed when one is not there any more; ``goes_back``: the way is the rollback; ``stage``: of a run
-    that is to be confirmed.
+    that is to be confirmed; ``has_written``: an options file may have one of its steps; ``earlier``: what the run
+    found or wrote before it was rolled back.
     """
 
     keys: Keys
@@ -36,6 +37,25 @@ class RunRecord:
     members: list[Standby] = field(default_factory=list)
     goes_back: bool = False
     stage: RunStage | None = None
+    has_written: bool = False
+    earlier: list[KeySetting] = field(default_factory=list)
+
+    @property
+    def settings(self) -> list[KeySetting]:
+        """What the run found, and all that it may have written: whatever else is in a file is of somebody else."""
+        if not self.has_written:
+            return [self.keys.former]
+        steps = [self.keys.setting(each) for each in self.steps]
+        return list(dict.fromkeys([*self.earlier, self.keys.former, self.keys.wanted, *steps]))
+
+    @property
+    def takes_nothing_back(self) -> bool:
+        """Whether it is rolled back before an options file got any of its steps: then nothing is written."""
+        return self.goes_back and not self.has_written
+
+    def is_ours(self, setting: KeySetting) -> bool:
+        """Whether the run found or wrote *setting*. Without a key, level and lease have no effect."""
+        return any(each == setting or (each.key.is_zero and setting.key.is_zero) for each in self.settings)
 
     def take_stock(self, there: Sequence[Standby], hosts: Collection[str]) -> list[Standby]:
         """Note which OpenSMs are *there*; all others that were there before count as stopped, a former master too: with
@@ -68,6 +88,8 @@ class RunRecord:
             "members": [each.to_json() for each in self.members],
             "goes_back": self.goes_back,
             KEPT_STAGE: self.stage,
+            "has_written": self.has_written,
+            "earlier": [_kept(store, each, is_newest=False) for each in self.earlier],
         }
 
     @classmethod
@@ -85,6 +107,8 @@ class RunRecord:
                 [Standby.of_json(each) for each in kept["members"]],
                 bool(kept["goes_back"]),
                 _stage(kept.get(KEPT_STAGE)),
+                bool(kept.get("has_written", True)),  # a record from before this was noted
+                [_setting(store, each) for each in kept.get("earlier", ())],
             )
         except (KeyError, TypeError, ValueError):
             raise StoreError("the key store is damaged: the run through OpenSM cannot be read") from None

@@ -36,6 +36,10 @@ STEADY: Final = 1.5
 leaves that state within it. With OpenSM's own options these are 60 seconds."""
 
 
+STANDBY_WAIT: Final = 600.0
+"""Seconds that a user has to log in to a host and start a standby there."""
+
+
 def steady_seconds(manager: KeyManager) -> float:
     """Return how long a standby of this OpenSM has to be one before it counts."""
     count, timeout = (manager.options[name].value for name in ("polling_retry_number", "sminfo_polling_timeout"))
@@ -109,7 +113,8 @@ class Standby:
 @dataclass(slots=True)
 class Standbys:
     """Stops and starts standbys. ``ports``: end ports by port GUID; ``wait``: seconds without a change after which one
-    is given up; ``say``: tells the user what to do; ``check``: called often, raises to stop."""
+    is given up; ``start_wait``: seconds that a user has to start one; ``say``: tells the user what to do; ``check``:
+    called often, raises to stop."""
 
     writer: Writer
     ports: Mapping[int, PortHandle]
@@ -118,6 +123,7 @@ class Standbys:
     steady: float
     check: Callable[[], None]
     say: Callable[[str], None]
+    start_wait: float = STANDBY_WAIT
 
     def stop(self, manager: KeyManager) -> None:
         """End a standby, and wait until it has ended. Raises HostRefused if it does not, HostNotReached."""
@@ -162,18 +168,19 @@ class Standbys:
             )
 
     def _start(self, standby: Standby, machine: Machine, again: bool) -> None:
+        wait = self.wait if standby.unit else self.start_wait
         if standby.unit:
             machine.start_unit(standby.unit)
         else:
             where = f" on {standby.host}" if standby.host else " on this host"
             when = "once more: it was started before its key files were there" if again else "now"
-            self.say(f"start {standby.name} {when}, within {self.wait:g} s (--wait); type{where}: {standby.command}")
-        waiting = ProgressTimeout(self.clock, self.wait)
+            self.say(f"start {standby.name} {when}, within {wait:g} s; type{where}: {standby.command}")
+        waiting = ProgressTimeout(self.clock, wait)
         while (state := self.state_of(standby)) != STANDBY:
             self.check()
             if not waiting.lasts(1):
                 raise HostRefused(
-                    f"{standby.name} was to be started, and after {self.wait:g} s it "
+                    f"{standby.name} was to be started, and after {wait:g} s it "
                     f"{'does not answer' if state is None else f'is {state}'}: start it ({standby.command}), then "
                     "continue with --resume",
                     standby.host,

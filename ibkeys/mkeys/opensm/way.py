@@ -15,7 +15,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.key_run import KeyRun, OnStep, RunContext
 from ibkeys.mkeys.opensm.managers import KeyManagers
 from ibkeys.mkeys.opensm.record import NAME, RunRecord
-from ibkeys.mkeys.opensm.standbys import steady_seconds
+from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT, steady_seconds
 from ibkeys.mkeys.opensm.wire import Seen
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job, keep_keys
@@ -50,11 +50,17 @@ class OpensmMethod:
     wait: float
     telling: RunListener = field(default_factory=RunListener)
     clock: Clock = REAL_TIME
+    standby_wait: float = STANDBY_WAIT
 
     @property
     def name(self) -> str:
         """As the user names it."""
         return NAME
+
+    @property
+    def acts(self) -> bool:
+        """Whether files are written, or OpenSM is signalled."""
+        return not self.record.takes_nothing_back
 
     def in_words(self) -> list[str]:
         """Return each OpenSM that it goes through, the master first, and its options file."""
@@ -96,6 +102,7 @@ class OpensmMethod:
             ports,
             self.clock,
             self.wait,
+            self.standby_wait,
             steady_seconds(self.managers.master),
             note,
             proven,
@@ -135,6 +142,9 @@ class _Work:
 
     def make(self) -> None:
         """Make the steps, and report each port."""
+        if not self._way.acts:
+            self._settle(Seen())
+            return
         ports = {guid: job.target.handle for guid, job in self._jobs.items()}
         around = self._way.run_context(
             self._writer, self._operation, ports, self._note, self._note_proven, self._stop.check

@@ -43,7 +43,11 @@ def turn_back(
     """
     if record.goes_back:
         return
-    target = record.keys.former
+    target, record.earlier = record.keys.former, record.settings
+    record.at, record.goes_back = 0, True
+    if record.takes_nothing_back:
+        record.steps, record.keys = [], Keys(target, target)
+        return
     now = min(settings, key=lambda each: (each.protect, each.lease), default=target)
     first = []
     if said.key == now.key and said.protect > now.protect:
@@ -51,7 +55,7 @@ def turn_back(
     steps = first + course(said if first else now, target, open_while_rotating)
     # The options files may say more than any port has seen: then they are written all the same.
     record.steps = steps or [KeyStep("level", "wanted", now.protect, now.lease)]
-    record.keys, record.at, record.goes_back = Keys(now, target), 0, True
+    record.keys = Keys(now, target)
 
 
 # --- what goes back where nobody confirms -----------------------------------------------------------------------------

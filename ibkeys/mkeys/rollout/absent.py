@@ -128,13 +128,16 @@ def _known_behind(ring: KeyRing, near: Port, absent: Collection[NewRunPort]) -> 
 def identities(writer: Writer, ports: Sequence[NewRunPort | RunPort]) -> list[dict[str, Any]]:
     """Return what is known of ports that the sweep did not find, as every document has it.
 
-    The name and the type of a node are those that the journal recorded last, None where it has none. Raises StoreError.
+    The name of a node is that of the node-name map, else, as its type, what the journal recorded last; None where it
+    has none. Raises StoreError.
     """
     if not ports:
         return []
     with Journal.read(writer.fabric.stores.journal) as journal:
         nodes = journal.nodes()
-    return [_identity(port, *nodes.get(port.port_guid, (None, None))) for port in ports]
+    found = [_identity(port, *nodes.get(port.port_guid, (None, None))) for port in ports]
+    names = {guid_text(guid): name for guid, name in writer.fabric.node_names.items()}
+    return [{**each, "node_desc": names.get(each["node_guid"], each["node_desc"])} for each in found]
 
 
 def _identity(port: NewRunPort | RunPort, name: str | None, node_type: str | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job, keep_keys
 from ibkeys.mkeys.stored_links import remember_topology
+from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import NewRunPort, Run, Runs
 
 
@@ -28,9 +29,20 @@ class NewRun:
             runs = Runs(store)
             via = run.way.begin(store) if run.way is not None else None
             number = runs.begin(self.command, run.options, [*ports, *run.away], via)
+            runs.note_found(
+                number, [(job.sequence, _row(store, job), job.old.protect, job.old.lease) for job in self.jobs]
+            )
             if run.options.same and self.jobs:
                 keep_keys(store, runs, number, self.jobs[0])
         return number
+
+
+def _row(store: KeyStore, job: Job) -> int | None:
+    """Return the row of the key that a port has; it gets one where the key store does not know the key."""
+    port, key = job.port, job.old.key
+    if key.is_zero:
+        return None
+    return store.put_imported(port.port_guid, key, node_guid=port.node.guid, port=port.num, note="found by a run")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from ibkeys.change.interlocks.overtaken import overtaken
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
-from ibkeys.errors import Refused, UsageError
+from ibkeys.errors import KeyGone, Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mkeys.rollout.absent import identities
@@ -16,21 +17,48 @@ from ibkeys.mkeys.rollout.found_ports import has_now
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.printable import counted, named
+from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import Run, RunOptions, RunPort, Runs
+from ibkeys.store.keys.runs import COMMANDS, Run, RunOptions, RunPort, Runs
 from ibkeys.topology.nodes import Port
 
 
-def last_run(store: KeyStore) -> tuple[Run, list[RunPort]]:
-    """Return the last run and its ports in the order of change. Raises UsageError if there was never one."""
+def last_run(writer: Writer, store: KeyStore) -> tuple[Run, list[RunPort]]:
+    """Return the last run and its ports in the order of change. Raises UsageError if there was never one, and KeyGone
+    where the journal has one that *store* does not know."""
     runs = Runs(store)
     last = runs.last()
     if last is None:
+        _refuse_lost_store(writer, store)
         raise UsageError(
             f"the key store ({store.path or 'in memory'}) has no run of mkey-deploy, mkey-rotate or mkey-remove to "
             "continue"
+        ).explained(
+            "If it was lost: `ibkeys mkey-import` imports keys from OpenSM's files or those of mkey-export, and "
+            "`ibkeys mkey-recover` finds those of ports that no store has.",
+            "`ibkeys journal` shows what was done.",
         )
     return last, runs.ports(last.id)
+
+
+def _refuse_lost_store(writer: Writer, store: KeyStore) -> None:
+    """Raise KeyGone if the journal has a run: this key store, which knows none, is not the one that it belongs to."""
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        runs = [record for record in journal.list_operations() if record.command in COMMANDS]
+    if not runs:
+        return
+    last = runs[-1]
+    via = " --via opensm" if any("--via opensm" in start.origin.options for start in last.starts) else ""
+    raise KeyGone(
+        f"the key store ({store.path or 'in memory'}) does not have the run of operation {last.id} ({last.command}, "
+        f"begun {last.started}): it was lost or replaced since then; `ibkeys mkey-rotate{via}` begins a new run"
+    ).explained(
+        "Nothing was changed. `ibkeys mkey-import` takes the keys that OpenSM has.",
+        "With a backup of it: `ibkeys keystore restore FILE`, and run this command again.",
+        "An interrupted run may have left another level: `ibkeys mkey-show --all` shows it, "
+        "`ibkeys mkey-rotate --protect LEVEL` sets it.",
+    )
 
 
 def with_bounds(options: RunOptions, at_once: int | None, max_failures: int | None) -> RunOptions:
@@ -45,6 +73,12 @@ def with_bounds(options: RunOptions, at_once: int | None, max_failures: int | No
 def name_of(run: Run) -> str:
     """Return a run in words."""
     return f"run {run.id} ({run.command}, begun {run.started})"
+
+
+def command_that_closes(last: Run) -> str:
+    """Return the command that ends the record of a run that was overtaken, and does nothing else."""
+    via = f" --via {last.via.get('name')}" if last.via is not None else ""
+    return f"ibkeys {last.command}{via} --overtaken"
 
 
 def refuse_other_way(run: PlannedRun) -> None:
@@ -65,14 +99,11 @@ def refuse_while_open(store: KeyStore) -> None:
     if last.state != "open":
         raise Refused(
             f"{name_of(last)} is rolled back unless someone confirms it, and no other run can begin before that: "
-            f"--confirm {last.id} or --resume keeps it",
+            f"`ibkeys {last.command} --confirm {last.id}` or --resume keeps it",
             "open-run",
         ).explained(f"--unconfirmed {last.id} lowers its level; --abort restores the former state.")
-    ways = (
-        ("--continue continues it, --abort rolls it back")
-        if last.options.first
-        else "--resume finishes it, --abort rolls it back"
-    )
+    on = "--continue` continues" if last.options.first else "--resume` finishes"
+    ways = f"`ibkeys {last.command} {on} it, `ibkeys {last.command} --abort` rolls it back"
     raise Refused(f"{name_of(last)} is not finished: {ways}; no other run can begin before that", "open-run")
 
 
@@ -93,13 +124,42 @@ def known_job(
         return None
     old = has_now(info)
     known = {store.get(ref).m_key for ref in (kept.key_ref, kept.old_ref) if ref is not None}
-    if kept.is_begun and old.key not in known | ({NO_MKEY} if kept.old_ref is None else set()):
+    if old.key.is_zero and kept.old_ref is not None and NO_MKEY not in known and not meant(old).key.is_zero:
+        run.skipped.append(PortResult(port.identity(), "skipped", _reset(run), unread=True))
+        if not _goes_through_sm(run):
+            run.overtaken.append(port)
+        return None
+    if not old.key.is_zero and kept.has_found and old.key not in known:
         text = "it has an M_Key that is neither its old nor its new one: somebody else changed it"
-        if old.key.is_zero:
-            text = "its M_Key is gone, as after a reset: mkey-deploy gives it one when this run has ended"
         run.skipped.append(PortResult(port.identity(), "skipped", text, unread=True))
+        run.overtaken.append(port)
         return None
     return Job(Target(writer.fabric.handle(port), old.key), info, old, meant(old), sequence=kept.sequence)
+
+
+def _reset(run: PlannedRun) -> str:
+    """Return what is said about a port that had an M_Key and has none now."""
+    if _goes_through_sm(run):
+        return "its M_Key is gone, as after a reset: OpenSM gives it the one of its options file with its next sweep"
+    return "its M_Key is gone, as after a reset: mkey-deploy gives it one when this run has ended"
+
+
+def _goes_through_sm(run: PlannedRun) -> bool:
+    return isinstance(run.beginning, LastRun) and run.beginning.last.via is not None
+
+
+def refuse_overtaken(run: PlannedRun) -> None:
+    """Raise Refused (``overtaken``) if somebody else has changed the M_Key of all ports of an earlier run that it would
+    change; of a run through OpenSM, which sets all ports, also if it is one port."""
+    assert isinstance(run.beginning, LastRun)
+    last = run.beginning.last
+    if run.overtaken and (last.via is not None or not (run.jobs or run.already_set)):
+        ports = named([str(port) for port in run.overtaken])
+        has = "has" if len(run.overtaken) == 1 else "have"
+        what = f"{counted(len(run.overtaken), 'port')} {has} an M_Key that this run neither found nor set ({ports})"
+        if any(has_now(port.port_info).key.is_zero for port in run.overtaken if port.port_info is not None):
+            what += ", or none any more"
+        raise overtaken(name_of(last), [what], command_that_closes(last))
 
 
 def name_not_found(writer: Writer, run: PlannedRun, ports: Sequence[RunPort]) -> None:

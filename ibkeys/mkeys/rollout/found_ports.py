@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Final
 
 from ibkeys.change.edits import wrong_fields
 from ibkeys.change.writer import Writer
@@ -16,6 +17,16 @@ from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
+
+_UNKNOWN: Final = (
+    "it is at level 1 and hides its M_Key, and no known key is the right one: give the key with -y, --keystore or "
+    "--security-keys, or -y 0 if it has none"
+)
+_HIDDEN: Final = (
+    "it is at level 1 and hides its M_Key, and its known key is not the right one, or was not sent because the port "
+    "may have moved: `ibkeys mkey-list --settle` records where ports are now; -y, --keystore or --security-keys give "
+    "another key, -y 0 says that it has none"
+)
 
 
 def candidates(writer: Writer, found: Topology) -> list[tuple[Port, str]]:
@@ -33,10 +44,7 @@ def candidates(writer: Writer, found: Topology) -> list[tuple[Port, str]]:
         elif not port.port_guid or guids[port.port_guid] > 1:
             reason = "its port GUID belongs to another port too, and keys are stored by port GUID"
         elif hides_key(writer, info):
-            reason = (
-                "it is at level 1 and hides its M_Key, and no known key is the right one: give the key with -y, "
-                "--keystore or --security-keys, or -y 0 if it has none"
-            )
+            reason = _HIDDEN if port.port_guid in writer.fabric.ring.by_guid else _UNKNOWN
         else:
             reason = ""
         listed.append((port, reason))

@@ -11,7 +11,14 @@ from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mkeys.rollout.beginning import LastRun
-from ibkeys.mkeys.rollout.earlier_run import known_job, last_run, name_not_found, refuse_other_way, with_bounds
+from ibkeys.mkeys.rollout.earlier_run import (
+    known_job,
+    last_run,
+    name_not_found,
+    refuse_other_way,
+    refuse_overtaken,
+    with_bounds,
+)
 from ibkeys.mkeys.rollout.found_ports import has_it_already, put_in_stages, reachable_ports
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
 from ibkeys.mkeys.rollout.port_job import Job
@@ -31,6 +38,7 @@ def plan_return(
     """
     run = return_of_last_run(writer, at_once, max_failures, progress)
     refuse_other_way(run)
+    refuse_overtaken(run)
     describe(writer, run)
     return run
 
@@ -44,7 +52,7 @@ def return_of_last_run(
 ) -> PlannedRun:
     """Like `plan_return`, for a run of any kind; nothing is reported yet. *reading*: what the sweep reads."""
     with writer.open_store() as store:
-        last, ports = last_run(store)
+        last, ports = last_run(writer, store)
         options = replace(with_bounds(last.options, at_once, max_failures), first=None)
         found = writer.fabric.sweep(progress=progress, wanted=reading)
         unused = [port.key_ref for port in ports if port.key_ref is not None and not port.is_begun]

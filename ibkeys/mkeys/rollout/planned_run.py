@@ -42,6 +42,11 @@ class RunMethod(Protocol):
         """As the user names it (``--via``), and programs."""
         ...
 
+    @property
+    def acts(self) -> bool:
+        """Whether it writes a file or signals an OpenSM, even if all ports are as wanted."""
+        ...
+
     def in_words(self) -> list[str]:
         """Return each OpenSM that it uses, one per line."""
         ...
@@ -76,7 +81,8 @@ class PlannedRun:
     why. ``later``: ports of the run that come later (``--first``). ``procedure``: under a subnet manager, what to do
     instead. ``is_open``: the store does not know yet that the run has ended. ``account``: the outcome for the ports,
     while it is carried out and afterwards. ``beginning``: how it begins. ``away``: ports that have a key and were not
-    found, which get theirs later. ``way``: how it gets to the ports; None: by Sets of ibkeys.
+    found, which get theirs later. ``way``: how it gets to the ports; None: by Sets of ibkeys. ``overtaken``: ports of
+    an earlier run whose M_Key somebody else has changed since; they are among the skipped ones too.
     """
 
     plan: Plan
@@ -92,6 +98,7 @@ class PlannedRun:
     account: Account = field(default_factory=Account)
     away: list[NewRunPort] = field(default_factory=list)
     way: RunMethod | None = None
+    overtaken: list[Port] = field(default_factory=list)
     beginning: Beginning = field(kw_only=True)
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -21,13 +21,16 @@ from ibkeys.mkeys.rollout.earlier_run import (
     name_not_found,
     name_of,
     refuse_other_way,
+    refuse_overtaken,
     with_bounds,
 )
 from ibkeys.mkeys.rollout.found_ports import has_it_already, put_in_stages, reachable_ports
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
 from ibkeys.mkeys.rollout.port_job import Job
+from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import REMOVAL, Run, RunOptions, RunPort, shared_key_ref
+from ibkeys.topology.nodes import Port
 
 GoOn = Literal["continue", "resume"]
 
@@ -49,6 +52,7 @@ def plan_rest(
     """
     run = rest_of_last_run(writer, how, at_once, max_failures, progress)
     refuse_other_way(run)
+    refuse_overtaken(run)
     describe(writer, run, opensm_conf=opensm_conf)
     return run
 
@@ -63,7 +67,7 @@ def rest_of_last_run(
 ) -> PlannedRun:
     """As `plan_rest`, whatever the way of the run; nothing is said about it yet. *reading*: what the sweep reads."""
     with writer.open_store() as store:
-        last, ports = last_run(store)
+        last, ports = last_run(writer, store)
         options = with_bounds(last.options, at_once, max_failures)
         unsettled = [port for port in ports if port.state in ("sent", "failed")]
         if last.state == "undone":
@@ -107,7 +111,16 @@ def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports:
         (run.already_set if has_it_already(job) else jobs).append(job)
     name_not_found(writer, run, lost)
     name_absent_beside_run(writer, run, store, last, ports)
+    if not (jobs or run.already_set or run.skipped or run.is_open):
+        _name_hidden(run, reachable)
     put_in_stages(writer, run, jobs)
+
+
+def _name_hidden(run: PlannedRun, reachable: Mapping[int, tuple[Port, str]]) -> None:
+    """Skip, where nothing of the run is left, the ports that cannot be read: nobody can say that they are as it set
+    them."""
+    unread = [(port, reason) for port, reason in reachable.values() if reason]
+    run.skipped += [PortResult(port.identity(), "skipped", reason, unread=True) for port, reason in unread]
 
 
 def _key_for_all(store: KeyStore, last: Run, ports: Sequence[RunPort]) -> MKey | None:

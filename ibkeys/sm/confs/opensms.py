@@ -6,7 +6,7 @@ Source: opensm osm_subnet.c (osm_subn_parse_conf_file, osm_subn_rescan_conf_file
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
 from ibkeys.errors import Refused
@@ -62,7 +62,8 @@ def refuse_strangers(
     do, in words."""
     managers, hosts = list(managers), list(hosts)
     _refuse_doubles(managers, hosts)
-    strangers = [_stranger(manager) for manager, running in managers if running is None]
+    untold = [each.name for host in hosts for each in host.instances if each.port_guid is None]
+    strangers = [_stranger(manager, untold) for manager, running in managers if running is None]
     silent = [f"host {host.name}: {host.error}" for host in hosts if host.error]
     if strangers:
         raise Refused(
@@ -97,6 +98,14 @@ def _refuse_doubles(managers: Iterable[tuple[Manager, Running | None]], hosts: I
             )
 
 
-def _stranger(manager: Manager) -> str:
+def _stranger(manager: Manager, untold: Sequence[str]) -> str:
+    """Say that an SM was not found. *untold*: the OpenSMs that were found and do not show their port."""
     state = manager.state or "IsSM is set, SMInfo not answered"
-    return f"the SM at {manager.port} ({state}) is not on any host that was examined"
+    return f"the SM at {manager.port} ({state}): {where_it_may_be(untold)}"
+
+
+def where_it_may_be(untold: Sequence[str]) -> str:
+    """Say why the OpenSM of an SM was not found. *untold*: the OpenSMs that were found and do not show their port."""
+    if untold:
+        return f"it may be {named(untold)}, which does not show its port: set guid in its options and restart it"
+    return "it is not on any host that was examined"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ibkeys.errors import KeyGone
 from ibkeys.host.conf.references import key_references
 from ibkeys.host.replacing.contents import NO_BYTES
 from ibkeys.sm.confs.conf_file import ConfFile
@@ -13,13 +14,17 @@ def is_proven(conf: ConfFile, journal: Journal, store: KeyStore) -> bool:
     """Return whether the last change of a file that the *journal* has is done, and left the file as it is now.
 
     A change of an options file is done when the wire has shown it. *store*: of the keys that the journal refers to.
-    Raises FileFormatError, StoreError.
+    A key of it that
+    the store does not have, since it was lost or replaced, proves nothing. Raises FileFormatError, StoreError.
     """
     entries = [entry for record in journal.list_operations() for entry in journal.files(record.id)]
     last = [entry for entry in entries if (entry.image.host, entry.image.path) == conf.key][-1:]
-    return any(
-        entry.status == "done"
-        and entry.image.after not in (None, NO_BYTES)
-        and key_references(store).restore(entry.image.after or b"") == conf.data
-        for entry in last
-    )
+    try:
+        return any(
+            entry.status == "done"
+            and entry.image.after not in (None, NO_BYTES)
+            and key_references(store).restore(entry.image.after or b"") == conf.data
+            for entry in last
+        )
+    except KeyGone:
+        return False

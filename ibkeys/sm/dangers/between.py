@@ -80,7 +80,9 @@ def _standbys(report: Report) -> Iterator[Found]:
                 other.name,
                 f"it differs from the master, {master.name}, in {', '.join(differing)}",
                 "when it takes over, its own files apply; another sm_key or M_Key makes it a second master",
-                "give it the same policy and the same keys, and restart it",
+                "find out which policy is the newer one (the hosts' part shows time and SHA-256 of each): the present "
+                "master may be the one with the old policy; ibkeys apply --via opensm gives all the same one; then the "
+                "same keys, and restart it",
                 other.host,
                 other.process.pid,
             )

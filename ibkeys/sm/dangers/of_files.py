@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from ibkeys.sm.dangers.danger import Danger, holds_keys
-from ibkeys.sm.instance import Instance, InstanceFile, Role
+from ibkeys.sm.instance import HOW_TO_MEND, Instance, InstanceFile, Role
 
 
 def _readable(role: Role) -> Callable[[Instance], Iterator[str]]:
@@ -81,21 +81,24 @@ def _policy_missing(instance: Instance) -> Iterator[str]:
 
 
 def _policy_faulty(instance: Instance) -> Iterator[str]:
-    if instance.policy is not None and not instance.policy.accepted:
-        first = min(instance.policy.errors)
-        yield first.located(str(instance.files["policy"].path))
+    if instance.faulty_policy:
+        yield instance.faulty_policy
+
+
+def _fit_to_read(instance: Instance) -> Iterator[InstanceFile]:
+    """Yield the files that OpenSM may be told to read: one heavy sweep reads both, so none beside a faulty policy."""
+    if not instance.faulty_policy:
+        yield from (instance.files["options"], instance.files["policy"])
 
 
 def _armed(instance: Instance) -> Iterator[str]:
-    for role in ("options", "policy"):
-        file: InstanceFile = instance.files[role]
+    for file in _fit_to_read(instance):
         if file.reading == "not-read":
             yield f"{file.path} was changed after the last heavy sweep that ended without errors"
 
 
 def _changed(instance: Instance) -> Iterator[str]:
-    for role in ("options", "policy"):
-        file: InstanceFile = instance.files[role]
+    for file in _fit_to_read(instance):
         if file.reading in ("changed", "may-have-been-read"):
             yield f"{file.path} was changed since it started, and may or may not have been read"
 
@@ -118,13 +121,13 @@ FILE_DANGERS: Final = (
         "policy-missing",
         _policy_missing,
         "every port is a full member of the default partition, and of no other",
-        "put the policy there and send SIGHUP; check it first: ibkeys policy-check",
+        "put the policy there; check it first (ibkeys policy-check), then send SIGHUP",
     ),
     Danger(
         "policy-faulty",
         _policy_faulty,
         "OpenSM drops the whole policy and makes every port a full member of the default partition",
-        "correct it: ibkeys policy-check names every mistake",
+        HOW_TO_MEND,
     ),
     Danger(
         "options-readable",
@@ -166,13 +169,14 @@ FILE_DANGERS: Final = (
         "armed",
         _armed,
         "the next heavy sweep applies it, whatever starts that sweep; a sweep with errors may have applied it already",
-        "send SIGHUP if the change is meant, else put the old file back",
+        "put the old file back, or, if the change is meant, check the policy (ibkeys policy-check), then send SIGHUP",
     ),
     Danger(
         "changed",
         _changed,
         "the file does not show which policy is in force",
-        "ibkeys plan and ibkeys audit read what the ports have; SIGHUP makes OpenSM read the file",
+        "ibkeys plan and ibkeys audit read what the ports have; SIGHUP makes OpenSM read the file: check the policy "
+        "first (ibkeys policy-check)",
     ),
     Danger(
         "needs-restart",

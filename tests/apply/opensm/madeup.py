@@ -71,6 +71,7 @@ class MadeUpHost:
     before_each: Callable[[str], None] = lambda word: None
     log: list[str] = field(default_factory=list)
     reason: str | None = None
+    is_layered: bool = False
     leads_to: Path = POLICY
 
     def look(self, path: Path) -> SeenFile:
@@ -79,6 +80,9 @@ class MadeUpHost:
 
     def hindrance(self, seen: SeenFile) -> str | None:
         return self.reason
+
+    def is_in_layer(self, seen: SeenFile) -> bool:
+        return self.is_layered
 
     def replace(self, operation: Operation, seen: SeenFile, data: bytes | None, mode: int = 0o644) -> FileEntry:
         entry = operation.record_file(FileImage(str(seen.path), seen.data, data, 0o640, 12, 34, {}, self.name))
@@ -113,7 +117,8 @@ class MadeUpHost:
 class MadeUpOpensm:
     """OpenSM on node01 of two-switch.net, with *policy* in force.
 
-    ``is_deaf``: it does not hear signals. ``late``: how many times it is waited for before it writes.
+    ``is_deaf``: it does not hear signals. ``late``: how many times it is waited for before it writes. ``other_sms``:
+    how many SMs may take over; they have its policy file. ``managers``: all SMs, port GUID → port.
     """
 
     def __init__(self, policy: str | None, options: SmOptions | None = None, net: Subnet | None = None) -> None:
@@ -123,6 +128,8 @@ class MadeUpOpensm:
         self.is_deaf = False
         self.late = 0
         self.sweeps = 0
+        self.other_sms = 0
+        self.managers: dict[str, str] = {}
         self._memory = self._new_memory()
         self._due: list[int] = []
         self.write()
@@ -206,7 +213,8 @@ class MadeUpOpensm:
         port = next(port for port in found.end_ports() if port.guid == self.sm_guid)
         manager = Manager(port, self.sm_guid, "master", 0, 0)
         place = PolicyPlace(instance, self.host, POLICY, Path("/proc/7/root") if self.host.files else POLICY)
-        return StillSite(writer, [Reached(SmHost(), self.host)], manager, place, self.options)
+        reached = [Reached(SmHost(), self.host)]
+        return StillSite(writer, reached, manager, place, self.options, others=self.other_sms, managers=self.managers)
 
 
 class StillSite(Site):

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ibkeys.apply.apply import plan_apply
 from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
-from ibkeys.errors import Incomplete, Refused, UsageError
-from tests.apply.opensm.bench import GREEN, MORE, OLD, Bench
+from ibkeys.apply.confirm import confirm_or_go_back
+from ibkeys.apply.opensm.course import Planning
+from ibkeys.errors import HostRefused, Incomplete, Refused, UsageError
+from ibkeys.plan.model import PolicySource
+from tests.apply.opensm.bench import ALL, GREEN, MORE, OLD, Bench
+from tests.apply.opensm.madeup import put
+from tests.fabricsim import tool
 
 
 @pytest.mark.parametrize("moment", range(8))
@@ -61,6 +69,42 @@ def test_what_somebody_wrote_after_us_is_not_brought_into_force_by_going_back(
     assert bench.opensm.host.file.data == theirs
 
 
+def test_a_policy_that_was_changed_after_the_plan_is_not_overwritten(bench: Bench) -> None:
+    """Also where no live port shows it: OpenSM has read it."""
+    with tool(bench.opensm.net, "node03 mlx4_0") as fabric:
+        plan = bench.opensm.plan(fabric, MORE)
+    plan = replace(plan, live_policy=PolicySource("p", hashlib.sha256(OLD.encode()).hexdigest(), OLD.encode()))
+    theirs = OLD.replace("ipoib :", "ipoib, mtu=5 :").encode()
+    bench.opensm.host.file.data = theirs
+    with pytest.raises(Refused, match="was changed after the plan was made") as refused:
+        bench.run(lambda changing, carrier: plan_apply(changing, plan, ALL, None, carrier))
+    assert refused.value.interlock == "stale"
+    assert "+Default=0x7fff, ipoib, mtu=5 : ALL=limited, SELF=full ;" in refused.value.details
+    assert bench.opensm.host.file.data == theirs
+    assert bench.states() == {}
+    bench.opensm.host.file.data = OLD.encode()
+    bench.run(lambda changing, carrier: plan_apply(changing, plan, ALL, None, carrier))
+    assert bench.states() == {1: "done"}
+
+
+def test_a_run_that_wrote_no_file_yet_is_not_resumed_over_a_later_policy(bench: Bench) -> None:
+    def die(word: str) -> None:
+        if word == "replace":
+            raise HostRefused("gone", "")
+
+    bench.opensm.host.before_each = die
+    with pytest.raises(HostRefused):
+        bench.apply(MORE)
+    bench.opensm.host.before_each = lambda word: None
+    theirs = (OLD + "Theirs=0x66 : ALL_CAS=full ;\n").encode()
+    bench.opensm.host.file.data = theirs
+    bench.opensm.write()
+    with pytest.raises(Refused) as refused:
+        bench.resume()
+    assert refused.value.interlock == "stale"
+    assert bench.opensm.host.file.data == theirs
+
+
 def test_a_resumed_run_does_not_write_over_what_somebody_else_wrote_meanwhile(bench: Bench) -> None:
     bench.opensm.is_deaf = True
     with pytest.raises(Incomplete):
@@ -71,3 +115,57 @@ def test_a_resumed_run_does_not_write_over_what_somebody_else_wrote_meanwhile(be
         bench.resume()
     assert refused.value.interlock == "stale"
     assert bench.opensm.host.file.data.endswith(b"# theirs\n")
+
+
+def test_a_step_with_nothing_to_do_signals_nobody(bench: Bench) -> None:
+    lay_out = Planning.lay_out
+    bench.monkeypatch.setattr(
+        Planning, "lay_out", lambda self, course, texts: lay_out(self, course, [*texts, texts[-1]])
+    )
+    plan = bench.apply(MORE)
+    assert len(plan.phases) == 2
+    assert bench.opensm.host.log.count("signal") == 1
+    assert bench.states() == {1: "done"}
+
+
+def unconfirmed(run: FinishedApply) -> None:
+    confirm_or_go_back(run, 0.0, lambda: 0.0, lambda _: False, lambda _: None)
+
+
+def test_an_unconfirmed_run_whose_file_is_back_already_signals_nobody(bench: Bench) -> None:
+    def by_guard(run: FinishedApply) -> None:
+        bench.opensm.host.file.data = OLD.encode()
+        bench.opensm.write()
+        bench.opensm.host.log.clear()
+        unconfirmed(run)
+
+    bench.apply(MORE, hooks=ApplyHooks(ended=by_guard))
+    assert bench.done.gone_back
+    assert not bench.done.failed
+    assert not {"signal", "replace"} & {*bench.opensm.host.log}
+
+
+def test_an_unconfirmed_run_does_not_overwrite_a_port_that_somebody_else_changed(bench: Bench) -> None:
+    def changed(run: FinishedApply) -> None:
+        put(bench.opensm.net.port("node02 mlx4_0", 1), {0: 0x7FFF, 1: 0x8099})
+        bench.opensm.host.log.clear()
+        unconfirmed(run)
+
+    bench.apply(MORE, hooks=ApplyHooks(ended=changed))
+    assert [text for _, text in bench.done.failed if "nothing was rolled back" in text and "0x8099" in text]
+    assert bench.opensm.host.file.data == MORE.encode()
+    assert not {"signal", "replace"} & {*bench.opensm.host.log}
+
+
+def test_an_unconfirmed_run_goes_back_where_opensm_has_made_everybody_a_full_member(bench: Bench) -> None:
+    before = bench.tables()
+
+    def open_to_all(run: FinishedApply) -> None:
+        bench.opensm.host.file.data = b"Oops=0x10 : nonsense\n"
+        bench.opensm.write()
+        bench.opensm.host.file.data = MORE.encode()
+        unconfirmed(run)
+
+    bench.apply(MORE, hooks=ApplyHooks(ended=open_to_all))
+    assert not bench.done.failed
+    assert bench.tables() == before

@@ -37,12 +37,44 @@ def test_what_hinders_is_refused_before_anything_is_written(bench: Bench) -> Non
     assert "signal" not in bench.opensm.host.log
 
 
+def test_a_file_in_the_layer_of_a_container_is_refused_until_that_is_overridden(bench: Bench) -> None:
+    bench.opensm.host.is_layered = True
+    with pytest.raises(Refused, match=r"its OpenSM would undo this change; .*: --override container-layer") as refused:
+        bench.apply(MORE)
+    assert refused.value.interlock == "container-layer"
+    assert bench.opensm.host.file.data == OLD.encode()
+    assert bench.states() == {}
+    bench.apply(MORE, "container-layer")
+    assert bench.opensm.host.file.data == MORE.encode()
+    bench.undo()
+    assert bench.opensm.host.file.data == OLD.encode()
+
+
+def test_what_was_begun_in_the_layer_of_a_container_goes_on_without_overriding_it_again(bench: Bench) -> None:
+    with pytest.raises(HostRefused):
+        bench.cut_off_at_the_signal(MORE, "not permitted")
+    bench.opensm.host.is_layered = True
+    bench.resume()
+    assert bench.states() == {1: "done"}
+
+
 def test_a_signal_that_cannot_be_sent_leaves_the_operation_open_and_resume_sends_it(bench: Bench) -> None:
     with pytest.raises(HostRefused):
         bench.cut_off_at_the_signal(MORE, "not permitted")
     assert bench.states() == {1: "open"}
     assert bench.opensm.host.file.data == MORE.encode()
     bench.resume()
+    assert bench.states() == {1: "done"}
+
+
+def test_self_that_stood_in_the_policy_before_is_not_new_to_resume(bench: Bench) -> None:
+    """The policy in between names every port by its GUID."""
+    bench.opensm.other_sms = 1
+    with pytest.raises(HostRefused):
+        bench.cut_off_at_the_signal(GREEN, "gone")
+    assert b"SELF" not in (bench.opensm.host.file.data or b"")
+    bench.resume()
+    assert bench.opensm.host.file.data == GREEN.encode()
     assert bench.states() == {1: "done"}
 
 

@@ -66,10 +66,36 @@ def test_an_undo_that_gives_a_port_what_it_did_not_have_is_an_interlock(bench: B
     bench.apply(OLD.replace("0x2c903000a1021=full, ", ""))
     bench.apply(GREEN.replace("Green", "Lime"))
     bench.undo()
-    with pytest.raises(Refused, match=r"node02 mlx4_0.*: 0x7fff, 0x8010 instead of 0x7fff") as refused:
+    with pytest.raises(Refused, match=r"node02 mlx4_0.*: it has 0x7fff, and it would get 0x7fff, 0x8010") as refused:
         bench.undo()
     assert refused.value.interlock == "drift"
     assert {*valid(quarantined).values()} == {0x7FFF}
+
+
+def test_a_host_that_was_away_during_the_change_and_got_it_when_it_came_back_loses_it(bench: Bench) -> None:
+    before, away = bench.tables(), bench.opensm.net.port("node05 mlx4_0", 1)
+    away.node.silent = True
+    bench.apply(MORE)
+    away.node.silent = False  # OpenSM gives it what its policy says
+    assert 0x8030 in valid(away).values()
+    bench.undo()
+    assert bench.tables() == before
+    assert bench.states() == {1: "undone", 2: "done"}
+
+
+@pytest.mark.parametrize("entries", [{0: 0x7FFF, 1: 0x8010, 2: 0x8030, 7: 0x8099}, {0: 0x7FFF, 2: 0x8030}])
+def test_p_keys_that_somebody_set_on_a_port_of_the_change_stop_the_undo(bench: Bench, entries: dict[int, int]) -> None:
+    """OpenSM would write the whole block: what was added since, and what was taken away."""
+    port = bench.opensm.net.port("node02 mlx4_0", 1)
+    bench.apply(MORE)
+    put(port, entries)
+    bench.opensm.host.log.clear()
+    with pytest.raises(Refused, match=r"node02.* neither found nor wrote") as refused:
+        bench.undo()
+    assert refused.value.interlock == "stale"
+    assert valid(port) == entries
+    assert not {"replace", "signal"} & {*bench.opensm.host.log}
+    assert bench.states() == {1: "done"}
 
 
 def test_an_armed_file_is_taken_back_by_undo_with_a_signal(bench: Bench) -> None:

@@ -22,6 +22,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.host.opensm_command_line import CommandLine
 from ibkeys.host.opensm_options import read_options
 from ibkeys.host.opensm_process import OpensmProcess
+from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys import places as rooms
@@ -64,7 +65,7 @@ class MadeUpOpensm:
         self.conf.write_bytes(CONF)
         self.conf.chmod(0o600)
         folder.chmod(0o700)
-        self.is_deaf, self.runs = False, True
+        self.is_deaf, self.runs, self.is_layered = False, True, False
         self.before_each: Callable[[str], None] = lambda word: None
         self.time = 0.0
         self._due: list[Port] = []
@@ -164,17 +165,22 @@ class _Machine:
     def can_start(self, process: OpensmProcess) -> bool:
         return False
 
+    def is_in_layer(self, seen: SeenFile) -> bool:
+        return self.opensm.is_layered
+
 
 @dataclass
 class Bench:
-    """The commands on a made-up OpenSM. ``results``: what became of ports; ``goals``: for what its options were looked
-    at."""
+    """The commands on a made-up OpenSM. ``stores``: what the names of key store and journal begin with. ``results``:
+    what became of ports; ``goals``: for what its options were looked at."""
 
     opensm: MadeUpOpensm
     monkeypatch: pytest.MonkeyPatch
     results: list[PortResult] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     goals: list[KeySetting] = field(default_factory=list)
+    overrides: Sequence[str] = ()
+    stores: str = ""
 
     def deploy(self, level: int = 2, lease: int = 60, confirm: bool = False) -> None:
         self.run(lambda w, t: planned.plan_keys(w, "mkey-deploy", RunOptions(True, level, lease), t), confirm=confirm)
@@ -222,10 +228,12 @@ class Bench:
     @contextmanager
     def writer(self) -> Iterator[Writer]:
         folder, opensm = self.opensm.folder.parent, self.opensm
-        stores = {"keystore": folder / "keys.db", "journal": folder / "journal.db"}
+        stores = {"keystore": folder / f"{self.stores}keys.db", "journal": folder / f"{self.stores}journal.db"}
         with tool(opensm.net, timeout=0.1, **stores) as fabric:
             fabric.is_simulated = False
-            with Writer(fabric, "mkey-rotate", Consent(overrides=frozenset({"mkey-under-sm"}))) as writer:
+            with Writer(
+                fabric, "mkey-rotate", Consent(overrides=frozenset({"mkey-under-sm", *self.overrides}))
+            ) as writer:
                 master = self.opensm.net.nodes[0]
 
                 def found(writer: Writer, reached: object, managers: Sequence[Manager], wanted: KeySetting) -> Any:
@@ -233,12 +241,15 @@ class Bench:
                     [port] = [each.port for each in managers if each.port.node.guid == master.guid]
                     return opensm.managers(port)
 
-                def way(*values: Any) -> OpensmMethod:
-                    return OpensmMethod(*values, clock=Clock(lambda: opensm.time, opensm.sleep))
+                def way(*values: Any, **named: Any) -> OpensmMethod:
+                    return OpensmMethod(*values, clock=Clock(lambda: opensm.time, opensm.sleep), **named)
 
                 self.monkeypatch.setattr(planned, "OpensmMethod", way)
                 self.monkeypatch.setattr(planned, "find_key_managers", found)
                 self.monkeypatch.setattr(key_run, "find_key_managers", found)
+                self.monkeypatch.setattr(
+                    planned, "options_files", lambda *given: [KeyConf.at(cast(Any, _Machine(opensm)), opensm.conf, 0)]
+                )
                 self.monkeypatch.setattr(planned, "take_keys_that_opensm_gave", lambda writer, reached: None)
                 self.monkeypatch.setattr(
                     planned, "reach", lambda enter, hosts: [Reached(SmHost(), cast(Any, _Machine(opensm)))]
@@ -247,7 +258,7 @@ class Bench:
 
     def run_state(self) -> str:
         """Return how the last run stands."""
-        with KeyStore(self.opensm.folder.parent / "keys.db") as store:
+        with KeyStore(self.opensm.folder.parent / f"{self.stores}keys.db") as store:
             last = Runs(store).last()
             assert last is not None
             return last.state

@@ -17,7 +17,7 @@ from ibkeys.sm.machines.machine import Machine
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.origin import this_process
-from tests.sm.machines.there import Here, There, outside_a_container
+from tests.sm.machines.there import Here, There
 
 BEFORE = b"sweep_interval 10\nm_key 0x1111222233334444\n"
 WANTED = KeySetting(MKey(0xA94F13D02E7C5B68), 2, 60)
@@ -47,9 +47,8 @@ class Killed:
 
 
 @pytest.fixture(params=[Here, There])
-def killed(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Killed]:
+def killed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Killed]:
     """On this host, and on another one."""
-    outside_a_container(monkeypatch)
     folder = tmp_path / "opensm"
     folder.mkdir()
     side: Here | There = request.param(tmp_path / "side")

@@ -204,7 +204,9 @@ def test_while_a_run_may_go_back_no_other_begins_and_a_resume_keeps_it(bench: Be
     bench.deploy(confirm=True)  # its process died at the end of it
     before = bench.opensm.key()
     assert (bench.run_state(), stage(bench)) == ("ended", "running")
-    with pytest.raises(Refused, match=r"run 1 .*--confirm 1 or --resume keeps it\n--unconfirmed 1 lowers") as refused:
+    with pytest.raises(
+        Refused, match=r"run 1 .*`ibkeys mkey-deploy --confirm 1` or --resume keeps it\n--unconfirmed 1 lowers"
+    ) as refused:
         bench.rotate()
     assert refused.value.interlock == "open-run"
     with bench.writer() as writer:

@@ -74,7 +74,7 @@ def start(host: Host, standby: Standby = STANDBY, types: bool = True) -> None:
         if types:
             host.started = host.now
 
-    helper = Standbys(None, {}, Clock(lambda: host.now, host.sleep), WAIT, STEADY, lambda: None, hears)  # type: ignore[arg-type]
+    helper = Standbys(None, {}, Clock(lambda: host.now, host.sleep), WAIT, STEADY, lambda: None, hears, WAIT)  # type: ignore[arg-type]
     helper.start_anew(standby, cast(Machine, host), lambda: host.story.append("key files"))
 
 

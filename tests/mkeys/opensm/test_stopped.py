@@ -38,6 +38,34 @@ def test_no_key_then_one_then_another_then_none(bench: Bench) -> None:
     assert bench.run_state() == "ended"
 
 
+def test_an_options_file_in_the_layer_of_a_container_is_refused_until_that_is_overridden(bench: Bench) -> None:
+    bench.opensm.is_layered = True
+    with pytest.raises(Refused, match=r"may lose all of them; .*: --override container-layer") as refused:
+        bench.deploy()
+    assert refused.value.interlock == "container-layer"
+    assert (bench.opensm.key(), bench.opensm.conf.read_bytes()) == ((0, 0, 0), CONF)
+    bench.overrides = ["container-layer"]
+    bench.deploy()
+    given = bench.opensm.key()
+    assert given[1:] == (2, 60)
+    bench.overrides = []
+    for new_run in (bench.rotate, bench.remove):
+        with pytest.raises(Refused, match="container-layer"):
+            new_run()
+    assert bench.opensm.key() == given
+
+
+@pytest.mark.parametrize("way_on", [Bench.resume, Bench.abort])
+def test_a_run_in_the_layer_of_a_container_goes_on_and_back_without_overriding_it_again(
+    bench: Bench, way_on: Callable[[Bench], None]
+) -> None:
+    bench.opensm.is_layered, bench.overrides = True, ["container-layer"]
+    assert stop_at(bench, Bench.deploy, 1)
+    bench.overrides = []
+    way_on(bench)
+    assert bench.run_state() in ("ended", "undone")
+
+
 # --- at any moment ----------------------------------------------------------------------------------------------------
 
 RUNS: dict[str, Callable[[Bench], None]] = {

@@ -1,0 +1,69 @@
+"""SMs that earlier changes found in this subnet and that are not there now: each has a policy of its own.
+
+A former master that comes back brings its old policy into force, and the partitions that came since are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from ibkeys import jsonfile
+from ibkeys.errors import FileFormatError
+from ibkeys.sm.document import guid_text
+from ibkeys.sm.policy_checks import NAME
+from ibkeys.sm.report import HostReport
+from ibkeys.store.journal import Journal
+from ibkeys.umad.probe import Check
+
+KEPT_MANAGERS: Final = "managers"
+"""Under this name the journal keeps the SMs of the subnet when an operation began: port GUID and port."""
+_ACCEPTED: Final = "standby-differs"
+
+
+def managers_away(journal: Journal, present: Mapping[str, str]) -> Iterator[str]:
+    """Yield, in words, each SM that the journal knows beside one that is *present* (port GUID → port), and that is not
+    there. One that a later operation left out on purpose (by an override) is forgotten."""
+    away: dict[str, str] = {}
+    for operation, names, accepted in _kept_managers(journal):
+        if not names.keys() & present.keys():
+            continue  # of another subnet
+        if accepted:
+            away.clear()
+        away |= {
+            guid: f"the SM at {port} (port GUID {guid}), seen in operation {operation}, is not there now, and would "
+            "bring its own policy when it comes back"
+            for guid, port in names.items()
+        }
+    yield from (text for guid, text in away.items() if guid not in present)
+
+
+def check_managers_elsewhere(host: HostReport, journal: Journal) -> Iterator[Check]:
+    """Yield a note for each SM that the last change through OpenSM found and that does not run on this *host*: its
+    policy is not known here, and it applies that one when it takes over."""
+    here = {guid_text(each.port_guid) for each in host.instances}
+    *_, names = ({}, *(names for _, names, _ in _kept_managers(journal)))
+    for guid, port in names.items():
+        if guid not in here:
+            yield Check(
+                NAME,
+                None,
+                f"the SM at {port} (port GUID {guid}), known from the journal, is not on this host: its policy is not "
+                "known here",
+                "compare the SHA-256 of all policies: ibkeys sm-show --sm-host HOST",
+            )
+
+
+def _kept_managers(journal: Journal) -> Iterator[tuple[int, dict[str, str], bool]]:
+    """Yield operation, SMs (port GUID → port), and whether it left some of them out on purpose, of each that kept
+    them: not those of other carriers or earlier versions."""
+    for record in journal.list_operations():
+        plan = journal.plan_of(record.id)
+        try:
+            kept = {} if plan is None else jsonfile.loads(plan.options.encode("utf-8", "surrogatepass"))
+        except FileFormatError:
+            continue  # who resumes or undoes it says that it is damaged
+        found = kept.get(KEPT_MANAGERS) if isinstance(kept, dict) else None
+        if isinstance(found, dict):
+            names = {str(guid): str(port) for guid, port in found.items()}
+            yield record.id, names, _ACCEPTED in kept.get("overrides", ())

@@ -1,0 +1,43 @@
+"""The refusal of going on and going back where somebody else has changed since what an operation found or set.
+
+An operation that was interrupted, or has ended, knows what it found and what it wrote. It goes on, or back, only where
+ports and files hold one of these values. Anything else is the work of another administrator, whose key store is
+another one, and nothing of it is overwritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from ibkeys.errors import Refused
+from ibkeys.printable import named
+from ibkeys.sm.confs.conf_file import ConfFile
+
+OVERTAKEN: Final = "overtaken"
+"""What `Refused.interlock` is where somebody else has changed what an operation set; nothing overrides that."""
+
+
+def overtaken(what: str, found: Sequence[str], close: str) -> Refused:
+    """Return the refusal for the operation *what*. *found*: what is there instead, each in words; *close*: the command
+    that ends its record."""
+    return Refused(
+        f"{what} neither goes on nor back, because somebody else has changed what it set: {named(found)}; nothing was "
+        "written, and no OpenSM was signalled",
+        OVERTAKEN,
+    ).explained(
+        "`ibkeys sm-show` and `ibkeys mkey-show --all` show what is in force; keys of another key store: `ibkeys "
+        "mkey-import`.",
+        f"To keep what is there, type `{close}`: it only ends the record of this operation, and every key stays in "
+        "the key store.",
+    )
+
+
+def changed_file(conf: ConfFile, holds: str) -> str:
+    """Return an options file in words, with the time of its last change. *holds*: what it says, no key in it."""
+    found = conf.seen.found
+    if found is None:
+        return f"{conf.name} says {holds}"
+    when = datetime.fromtimestamp(found.modified_ns // 10**9, UTC)
+    return f"{conf.name} says {holds} (changed {when:%Y-%m-%d %H:%M:%S} UTC)"

@@ -1,0 +1,67 @@
+"""Whether the files and ports of an earlier run through OpenSM hold what that run found or wrote, and nothing else.
+
+The options files are looked at before any port is asked: where another key is in force, a sweep with the keys of this
+key store would only count violations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ibkeys.change.interlocks.overtaken import changed_file, overtaken
+from ibkeys.change.writer import Writer
+from ibkeys.errors import FileError, HostNotReached
+from ibkeys.host.opensm_options import read_options
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys.opensm.conf_file import KeyConf
+from ibkeys.mkeys.opensm.managers import KEY_LINES
+from ibkeys.mkeys.opensm.record import RunRecord
+from ibkeys.mkeys.rollout.earlier_run import command_that_closes, last_run, name_of
+from ibkeys.sm.site import Reached
+
+
+def refuse_changed_files(writer: Writer, record: RunRecord, confs: Iterable[KeyConf]) -> None:
+    """Raise Refused (``overtaken``) if one of these options files says what the last run, whose *record* it is, neither
+    found nor wrote."""
+    by_name = {conf.name: conf for conf in confs}
+    found = [
+        changed_file(conf, _in_words(setting, record))
+        for conf in by_name.values()
+        if not record.is_ours(setting := setting_in(conf.data))
+    ]
+    if found:
+        with writer.open_store() as store:
+            last, _ = last_run(writer, store)
+        raise overtaken(name_of(last), found, command_that_closes(last))
+
+
+def setting_in(data: bytes) -> KeySetting:
+    """Return the M_Key, level and lease of which an options file tells OpenSM."""
+    options = read_options(data)
+    key, level, lease = (options.value(name) for name in KEY_LINES)
+    assert isinstance(key, MKey)
+    assert isinstance(level, int)
+    assert isinstance(lease, int)
+    return KeySetting(key, level, lease)
+
+
+def files_of_absent(record: RunRecord, there: Iterable[KeyConf], reached: Sequence[Reached]) -> list[KeyConf]:
+    """Return the options files of OpenSMs that the run knows and that are not *there* now, as far as they can be
+    read: the run writes them too."""
+    known = {conf.key for conf in there}
+    found = []
+    for each in [*record.members, *record.stopped]:
+        try:
+            conf = KeyConf.at(each.machine_among(reached), each.conf, each.user)
+        except (FileError, HostNotReached):
+            continue  # that it is missing is said where it would be written
+        found += [conf] if conf.key not in known else []
+    return found
+
+
+def _in_words(setting: KeySetting, record: RunRecord) -> str:
+    """Return a setting, no key in it."""
+    keys = {each.key for each in record.settings}
+    key = "no M_Key" if setting.key.is_zero else "the M_Key of this run" if setting.key in keys else "another M_Key"
+    return key if setting.key.is_zero else f"{key}, level {setting.protect}, lease {setting.lease} s"

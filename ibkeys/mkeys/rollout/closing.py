@@ -1,0 +1,23 @@
+"""Ending the record of a run that somebody else has overtaken: no port, file or OpenSM is touched."""
+
+from __future__ import annotations
+
+from ibkeys.change.writer import Writer
+from ibkeys.mkeys.rollout.earlier_run import last_run, name_of
+from ibkeys.store.cut_off import close_cut_off
+from ibkeys.store.journal import Journal
+from ibkeys.store.keys.runs import COMMANDS, KEPT_STAGE, Runs
+
+
+def close_overtaken(writer: Writer) -> str:
+    """Note that the last run has ended, and return its name. Its keys stay in the key store. Raises StoreError."""
+    store = writer.keystore
+    last, _ = last_run(writer, store)
+    runs = Runs(store)
+    with store.in_one_transaction():
+        if last.via is not None:
+            runs.note_via(last.id, {**last.via, KEPT_STAGE: None})
+        runs.finish(last.id, "ended")
+    with Journal(writer.fabric.stores.journal) as journal:
+        close_cut_off(journal, COMMANDS, "undone", last.started)
+    return name_of(last)

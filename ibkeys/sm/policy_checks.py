@@ -1,0 +1,44 @@
+"""What is wrong with the policies of a host's OpenSMs, for ``doctor``: those that OpenSM would refuse come first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ibkeys.printable import counted
+from ibkeys.sm.instance import HOW_TO_MEND, Instance
+from ibkeys.sm.reading import WORDS
+from ibkeys.sm.report import HostReport
+from ibkeys.umad.probe import Check
+
+NAME: Final = "OpenSM policy"
+
+
+def check_policies(host: HostReport) -> Iterator[Check]:
+    """Yield a check for the policy of each OpenSM of a host: which file it is, and whether OpenSM would take it."""
+    for each in host.instances:
+        yield _check(each)
+
+
+def policy_in_words(instance: Instance) -> str:
+    """Return which policy an OpenSM has: the file, how many partitions, and its SHA-256; or why that is not known."""
+    file = instance.files["policy"]
+    if instance.faulty_policy:
+        return instance.faulty_policy
+    where = str(file.path or "its policy")
+    if file.is_there is False:
+        return f"{where} is not there: every port is a full member of the default partition once OpenSM looks for it"
+    if instance.policy is None:
+        return f"{where} {file.problem}"
+    partitions = counted(len(instance.policy.partitions), "partition")
+    state = f"; {WORDS[file.reading]}" if file.reading == "not-read" else ""
+    return f"{where}: {partitions}, SHA-256 {(file.digest or '')[:16]}{state}"
+
+
+def _check(instance: Instance) -> Check:
+    text = f"{instance.name}: {policy_in_words(instance)}"
+    if instance.faulty_policy:
+        return Check(NAME, False, text, HOW_TO_MEND)
+    if instance.files["policy"].is_there is False:
+        return Check(NAME, False, text, "put the policy there; check it first: ibkeys policy-check")
+    return Check(NAME, None if instance.policy is None else True, text)

@@ -1,0 +1,53 @@
+"""Whether the options files hold what an interrupted change of sm_key and sa_key found or wrote, and nothing else.
+
+A change keeps the keys that it finds in the key store before the new ones. A key that the store did not know when the
+change began is of somebody else. OpenSM's default is public and not kept: a file that has it may be changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ibkeys.change.interlocks.overtaken import changed_file, overtaken
+from ibkeys.change.writer import Writer
+from ibkeys.smkeys.managers import DEFAULT, KINDS, KeyFile
+from ibkeys.store.cut_off import close_cut_off
+from ibkeys.store.journal import Journal
+from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
+
+CLOSES = "ibkeys smkey-rotate --via opensm --overtaken"
+"""The command that ends the record of such a change."""
+
+
+def keep_found(keys: SmKeys, file: KeyFile) -> None:
+    """Store the keys that a file has before it is changed. Raises StoreError."""
+    for kind, key in file.keys.items():
+        if not key.is_zero and key != DEFAULT:
+            keys.put_imported(kind, key, "found by a change of the keys")
+
+
+def refuse_changed_files(files: Sequence[KeyFile], rows: Sequence[StoredSmKey]) -> None:
+    """Raise Refused (``overtaken``) if a file has a key that the interrupted change neither found nor wrote. *rows*:
+    all keys of the key store, the pending ones of that change among them."""
+    pending = [row for row in rows if row.state == "pending" and row.kind in KINDS]
+    began = max(row.since for row in pending)
+    known = {(row.kind, row.sm_key) for row in rows if row.since <= began}
+    found = []
+    for file in files:
+        others = [
+            kind for kind, key in file.keys.items() if (kind, key) not in known and key != DEFAULT and not key.is_zero
+        ]
+        found += [changed_file(file.conf, f"another {' and '.join(others)}")] if others else []
+    if found:
+        raise overtaken(f"the change of sm_key and sa_key begun {began}", found, CLOSES)
+
+
+def close_overtaken(writer: Writer, command: str) -> None:
+    """Give up the keys of the interrupted change; they stay in the key store as former ones. Raises StoreError."""
+    keys = SmKeys(writer.keystore)
+    with writer.keystore.in_one_transaction():
+        for row in keys.rows():
+            if row.state == "pending" and row.kind in KINDS:
+                keys.abandon(row.ref, "somebody else changed the keys since")
+    with Journal(writer.fabric.stores.journal) as journal:
+        close_cut_off(journal, [command], "undone")

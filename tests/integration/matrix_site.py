@@ -1,0 +1,305 @@
+"""A subnet with an OpenSM and two administrators with two stores: one's operation dies, and something happens since."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ibkeys.store.journal import Journal
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import Runs
+from ibkeys.store.keys.sm_keys import SmKeys
+from tests.integration.crashes import run_to_a_point
+from tests.integration.hosted import BLUNT, plan_for
+from tests.integration.keyed_opensm import CLOSED, KeyedOpensm, stored_keys
+from tests.integration.tenants import GREEN, TENANTS
+from tests.matrix.ways_out import until_done, way_out
+
+THROUGH: Final = ("--via", "opensm")
+MOMENTS: Final = ("before the first file", "before the first signal", "before its record is closed")
+"""Where an operation dies: crash_driver.py has them."""
+NOTHING: Final = "nothing to change"
+USAGE, INCOMPLETE, REFUSED = 2, 3, 4
+AWAY: Final = "0x0002c903000a1050"
+THEIRS: Final = 0x5D1C93B7A2E4F608
+"""An M_Key, sm_key and sa_key that somebody writes by hand."""
+PUBLIC: Final = (1, 0x5E11A7C0FFEE)
+"""OpenSM's default of sm_key and sa_key, and the sa_key that the options file has at first."""
+HAND: Final = "Hand=0x70 : 0x2c903000a1061=full ;\n"
+"""A partition that somebody writes by hand."""
+LINES: Final = ("m_key", "m_key_protection_level", "m_key_lease_period", "sm_key", "sa_key", "part_enforce")
+Facts = dict[tuple[object, ...], object]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of operation. ``before``: what is made first; ``words``: how it begins; ``on`` and ``back``: how it goes
+    on and back, None where there is no such way; ``another``: what an administrator with another store does."""
+
+    before: tuple[str, ...]
+    words: tuple[str, ...]
+    on: tuple[str, ...] | None
+    back: tuple[str, ...] | None
+    another: tuple[str, ...]
+    is_of_policy: bool = False
+
+
+_DEPLOY: Final = ("mkey-deploy", *CLOSED, *THROUGH)
+_ROTATE: Final = ("mkey-rotate", *THROUGH)
+_REMOVE: Final = ("mkey-remove", "--leave-open", *THROUGH)
+_APPLY: Final = ("apply", "plan.json", *THROUGH, "--allow-removals", *BLUNT)
+_UNDO: Final = ("undo", *BLUNT)
+KINDS: Final = {
+    "deploy": Kind((), _DEPLOY, ("mkey-deploy", "--resume"), ("mkey-deploy", "--abort"), _DEPLOY),
+    "rotate": Kind(_DEPLOY, _ROTATE, ("mkey-rotate", "--resume"), ("mkey-rotate", "--abort"), _ROTATE),
+    "remove": Kind(_DEPLOY, _REMOVE, ("mkey-remove", "--resume"), ("mkey-remove", "--abort"), _ROTATE),
+    "smkey-rotate": Kind((), ("smkey-rotate",), ("smkey-rotate",), None, ("smkey-rotate",)),
+    "apply": Kind((), _APPLY, ("apply", "--resume", *BLUNT), _UNDO, _APPLY, True),
+    "undo": Kind(_APPLY, _UNDO, _UNDO, None, _APPLY, True),
+}
+
+
+class MatrixSite:
+    """The subnet, its files, and who works on it."""
+
+    def __init__(self, opensm: KeyedOpensm, preloaded: str, name: str) -> None:
+        self.opensm, self.served, self.preloaded = opensm, opensm.served, preloaded
+        self.kind_name, self.moment, self.since, self.way = name.split("/")
+        self.kind = KINDS[self.kind_name]
+        self.anna, self.bert = (self.served.folder / each for each in ("anna", "bert"))
+        self.history: list[str] = []
+        self.by_hand: set[int] = set()
+        self.lost_stores: list[Path] = []
+        self.is_away = False
+
+    # --- what there is ----------------------------------------------------------------------------------------------
+
+    def facts(self) -> Facts:
+        """Return all that an operation may change: by what it is of, with its value."""
+        facts: Facts = {}
+        for port in self.opensm.end_ports():
+            facts["key", port.guid] = (port.m_key, port.protect_bits, port.lease_period)
+        if self.kind.is_of_policy:
+            for key, (table, _) in self.served.wire().items():
+                facts["table", *key] = tuple(sorted(table.values()))
+            facts["policy",] = self.opensm.running.policy.read_bytes()
+        text = self.opensm.conf.read_text()
+        for name in LINES:
+            facts["conf", name] = tuple(re.findall(rf"^{name} (\S+)$", text, re.MULTILINE))
+        return facts
+
+    def m_key_in_conf(self) -> int:
+        [found] = re.findall(r"^m_key (\S+)$", self.opensm.conf.read_text(), re.MULTILINE) or ["0"]
+        return int(found, 0)
+
+    def assert_no_key_is_lost(self) -> None:
+        """Every M_Key of a port or of the options file is in a key store."""
+        folders = [each for each in (self.anna, self.bert) if (each / "keys.db").exists()]
+        stored = set[int]().union({0}, self.by_hand, *(stored_keys(each) for each in [*folders, *self.lost_stores]))
+        assert {self.m_key_in_conf(), *(port.m_key for port in self.opensm.end_ports())} <= stored, self.told()
+        texts = re.findall(r"^s[ma]_key (\S+)$", self.opensm.conf.read_text(), re.MULTILINE)
+        known = set[int]().union(self.by_hand, PUBLIC, *(_sm_keys(each) for each in [*folders, *self.lost_stores]))
+        assert {int(each, 0) for each in texts} <= known, self.told()
+
+    def assert_nothing_is_open(self) -> None:
+        with KeyStore(self.anna / "keys.db", create=False) as store:
+            last = Runs(store).last()
+        assert last is None or last.state != "open", self.told()
+        if self.since == "key store lost":
+            return  # the journal cannot know how a run ended of which the key store is lost
+        if self.kind.is_of_policy:
+            return  # an apply that another replaced stays open in the journal, and bars nothing
+        with Journal(self.anna / "journal.db", create=False) as journal:
+            unfinished = [each for each in journal.list_operations() if each.is_unfinished]
+        assert not unfinished, f"open: {unfinished}\n{self.told()}"
+
+    def told(self) -> str:
+        return "\n".join(self.history)
+
+    # --- commands ---------------------------------------------------------------------------------------------------
+
+    def type(self, stores: Path, *words: str, mode: str = "off", point: int | str = 0) -> tuple[int, str]:
+        """Run a command; no key may be lost by it, and "nothing to change" is true."""
+        before = self.facts()
+        done, _ = run_to_a_point(self.served, self.preloaded, stores, words, mode, point)
+        text = done.stdout + done.stderr
+        self.history.append(f"{stores.name}: {' '.join(words)} -> {done.returncode} {text[-1500:]}")
+        if NOTHING in text:
+            assert self.facts() == before, f"{NOTHING!r} was said\n{self.told()}"
+        self.assert_no_key_is_lost()
+        return done.returncode, text
+
+    def yes(self, stores: Path, *words: str) -> tuple[int, str]:
+        """Run a command that says yes and explains."""
+        if words[0] == "mkey-import":
+            return self.import_keys(stores)
+        if words[0] == "policy-check":
+            self.opensm.running.sweep()  # as it advises: it is right, so OpenSM reads it
+            return 0, ""
+        if words[0] == "plan":
+            live = self.opensm.running.policy.read_text()
+            plan_for(self.served, live if "Green" in live else live.replace("Red=0x10", "Green=0x11"))
+            return self.yes(stores, *_APPLY)
+        code, text = self.type(stores, *words, *(() if "--yes" in words else ("--yes",)), "-v")
+        if code == INCOMPLETE and self.is_away:
+            self.be_away(False)
+            return self.yes(stores, *words)
+        return code, text
+
+    def must(self, stores: Path, *words: str) -> None:
+        code, _ = self.yes(stores, *words)
+        assert code == 0, self.told()
+
+    def import_keys(self, stores: Path) -> tuple[int, str]:
+        """Import what OpenSM keeps of M_Keys, as it is advised."""
+        return self.type(stores, "mkey-import", str(self.served.folder), "--opensm-conf", str(self.opensm.conf))
+
+    # --- the cell ---------------------------------------------------------------------------------------------------
+
+    def prove(self) -> None:
+        """Make the cell, and look at all that must hold."""
+        if self.kind.is_of_policy:
+            plan_for(self.served, GREEN)
+        if self.kind.before:
+            self.must(self.anna, *self.kind.before)
+        ours = [self.facts()]
+        if self.since == "ports back":
+            self.be_away(True)
+            ours.append(self.facts())
+        code, _ = self.type(self.anna, *self.kind.words, "--yes", mode="kill", point=self.moment)
+        assert code == -signal.SIGKILL, self.told()
+        ours.append(self.facts())
+        SINCE[self.since](self)
+        if self.since not in OF_OTHERS:
+            ours.append(self.facts())
+        self.go(ours)
+        self.be_whole()
+
+    def go(self, ours: list[Facts]) -> None:
+        """Take the way: a dry run, and then in earnest. *ours*: all states that the operation found or made."""
+        words = {"on": self.kind.on, "back": self.kind.back, "new": self.kind.words}[self.way]
+        assert words is not None
+        before = self.facts()
+        _, said = self.type(self.anna, *words, "--dry-run")
+        assert self.facts() == before, f"a dry run changed something\n{self.told()}"
+        code, text = self.yes(self.anna, *words)
+        self.assert_ours(ours, before)
+        changed = self.facts() != before
+        assert not (NOTHING in said and changed), self.told()
+        assert not (code == REFUSED and changed), f"refused with a change\n{self.told()}"
+        if code == USAGE and self.since in LOST:
+            code, text = self.yes(self.anna, *way_out(text, []))
+            assert code == 0, self.told()
+        elif code != 0:
+            self.until_done(list(words))
+
+    def assert_ours(self, ours: list[Facts], before: Facts) -> None:
+        """Only what held a value that the operation found or wrote has changed."""
+        settings = {value for each in ours for fact, value in each.items() if fact[0] == "key"} | {
+            tuple(int(each["conf", name][0], 0) for name in LINES[:3]) for each in ours if each["conf", "m_key"]
+        }
+        for fact, value in self.facts().items():
+            if value == before[fact]:
+                continue
+            known = settings if fact[0] == "key" else {each[fact] for each in ours}
+            assert before[fact] in known, f"{fact} was overwritten, which was {before[fact]}\n{self.told()}"
+
+    def until_done(self, words: list[str]) -> None:
+        try:
+            until_done(lambda each: self.yes(self.anna, *each), words)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.told()}") from None
+
+    def be_whole(self) -> None:
+        """Nothing is open, and a new operation is possible."""
+        self.be_away(False)
+        self.opensm.running.sweep()
+        self.assert_nothing_is_open()
+        if self.kind.is_of_policy:
+            plan_for(self.served, TENANTS if b"Green" in self.opensm.running.policy.read_bytes() else GREEN)
+            self.until_done([*_APPLY])
+        elif self.kind_name == "smkey-rotate":
+            self.until_done(["smkey-rotate"])
+        else:
+            self.until_done([*(_ROTATE if self.m_key_in_conf() else _DEPLOY)])
+            assert all(port.m_key for port in self.opensm.end_ports()), self.told()
+        self.assert_nothing_is_open()
+
+    # --- what happens since -----------------------------------------------------------------------------------------
+
+    def be_away(self, on: bool) -> None:
+        if on != self.is_away:
+            self.served.steer(f"silent {AWAY} {'on' if on else 'off'}")
+            self.is_away = on
+
+    def another_works(self, *words: str) -> None:
+        """Bert, who has imported OpenSM's keys, does something; he is refused while a file is unread."""
+        if not self.kind.is_of_policy:
+            self.import_keys(self.bert)
+        else:
+            plan_for(self.served, self.opensm.running.policy.read_text() + HAND)
+        before = self.facts()
+        code, _ = self.yes(self.bert, *words)
+        assert code == 0 or (code == REFUSED and self.facts() == before), self.told()
+        if self.kind.is_of_policy:
+            plan_for(self.served, GREEN)
+
+    def edit(self, is_read: bool) -> None:
+        """Somebody edits the file that the operation changes."""
+        self.by_hand.add(THEIRS)
+        if self.kind.is_of_policy:
+            policy = self.opensm.running.policy
+            policy.write_text(policy.read_text() + HAND)
+        else:
+            text = self.opensm.conf.read_text()
+            for name in ("sm_key", "sa_key") if self.kind_name == "smkey-rotate" else ("m_key",):
+                text = re.sub(rf"^{name} .*\n", "", text, flags=re.MULTILINE) + f"{name} {THEIRS:#x}\n"
+            self.opensm.conf.write_text(text)
+        if is_read:
+            self.opensm.running.sweep()
+
+    def restart(self) -> None:
+        self.opensm.running.kill()
+        self.opensm.running.start()
+
+    def lose(self, name: str) -> None:
+        lost = self.served.folder / "lost"
+        lost.mkdir()
+        if (self.anna / name).exists():
+            (self.anna / name).rename(lost / name)
+        if (lost / "keys.db").exists():
+            self.lost_stores.append(lost)
+
+
+def _sm_keys(folder: Path) -> set[int]:
+    """Return every sm_key and sa_key of the key store in *folder*."""
+    with KeyStore(folder / "keys.db") as store:
+        return {row.sm_key.reveal() for row in SmKeys(store).rows()}
+
+
+SINCE: Final[dict[str, Callable[[MatrixSite], None]]] = {
+    "nothing": lambda site: None,
+    "another operation": lambda site: site.another_works(*site.kind.another),
+    "hand edit, read": lambda site: site.edit(True),
+    "hand edit, unread": lambda site: site.edit(False),
+    "OpenSM restarted": MatrixSite.restart,
+    "ports gone": lambda site: site.be_away(True),
+    "ports back": lambda site: site.be_away(False),
+    "key store lost": lambda site: site.lose("keys.db"),
+    "journal lost": lambda site: site.lose("journal.db"),
+}
+OF_OTHERS: Final = ("another operation", "hand edit, read", "hand edit, unread")
+LOST: Final = ("key store lost", "journal lost")
+
+
+def cells() -> Iterator[str]:
+    """Return the names of all cells."""
+    for name, moment, since in itertools.product(KINDS, MOMENTS, SINCE):
+        kind = KINDS[name]
+        ways = {"on": kind.on, "back": kind.back, "new": kind.words if kind.words != kind.on else None}
+        yield from (f"{name}/{moment}/{since}/{way}" for way, words in ways.items() if words)

@@ -1,0 +1,29 @@
+"""The table of operations through OpenSM that die, and of what somebody else does then: nothing of his is overwritten,
+and each refusal names a command that leads on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.corpus import DATA
+from tests.integration.keyed_opensm import keyed
+from tests.integration.matrix_site import MatrixSite, cells
+from tests.integration.tenants import TENANTS
+from tests.sample import sampled
+
+SAMPLE = (
+    "deploy/before the first file/hand edit, unread/on",
+    "rotate/before its record is closed/another operation/back",
+    "remove/before the first signal/hand edit, unread/back",
+    "rotate/before the first file/journal lost/on",
+    "apply/before the first signal/nothing/back",
+)
+
+
+@pytest.mark.parametrize("name", sampled(cells(), SAMPLE))
+def test_a_cell(name: str, preloaded: str) -> None:
+    with keyed(DATA / "fabrics" / "two-switch.net") as opensm:
+        site = MatrixSite(opensm, preloaded, name)
+        if site.kind.is_of_policy:
+            opensm.running.give(TENANTS.encode())
+        site.prove()

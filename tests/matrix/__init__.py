@@ -1,0 +1,1 @@
+"""Every kind of operation, interrupted, and somebody else who changed something since: one table."""

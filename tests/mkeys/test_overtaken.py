@@ -1,0 +1,88 @@
+"""A run by own Sets leaves ports alone whose M_Key somebody else has changed since, those that it had not begun too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibkeys.errors import Refused
+from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys.rollout.closing import close_overtaken
+from ibkeys.mkeys.rollout.going_back import plan_return
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import RunOptions, Runs
+from tests.fabricsim import tool, writer
+from tests.mkeys.rollout import Plan, Site, deploy, go_on, resume, rotate, site_of
+
+FIRST = RunOptions(protect=1, lease=60, first=3)
+THEIRS = 0x5D1C93B7A2E4F608
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return site_of("two-switch", tmp_path)
+
+
+def somebody_else_sets_a_key(site: Site, which: Callable[[Any], bool]) -> dict[int, int]:
+    """Give ports another key, which the key store has by an import; return them by port GUID."""
+    with KeyStore(site.stores["keystore"]) as store:
+        for port in filter(which, site.ports()):
+            port.m_key, port.protect_bits, port.lease_period = THEIRS, 0, 0
+            store.put_imported(port.guid, MKey(THEIRS), note="theirs")
+    return {port.guid: port.m_key for port in site.ports() if port.m_key == THEIRS}
+
+
+@pytest.mark.parametrize("what", ["deploy", "rotate"])
+def test_a_port_that_waits_and_that_somebody_else_gave_a_key_keeps_it(site: Site, what: str) -> None:
+    if what == "rotate":
+        site.run(deploy(RunOptions(protect=1, lease=60)))
+    before = site.keys()
+    site.run((deploy if what == "deploy" else rotate)(FIRST))
+    theirs = somebody_else_sets_a_key(site, lambda port: port.m_key == before[port.guid])
+    assert len(theirs) == len(before) - 3
+    with pytest.raises(Refused, match="neither goes on nor back") as caught:
+        site.run(go_on)
+    assert caught.value.interlock == "overtaken"
+    assert theirs.items() <= site.keys().items()
+
+
+def test_of_some_ports_with_another_key_the_others_are_finished(site: Site) -> None:
+    site.run(deploy(FIRST))
+    one = next(port for port in site.ports() if not port.m_key)
+    theirs = somebody_else_sets_a_key(site, lambda port: port is one)
+    site.run(go_on)
+    assert theirs.items() <= site.keys().items()
+    assert [port.guid for port in site.ports() if not port.m_key] == []
+    assert any("somebody else changed it" in (why or "") for why in site.reasons("skipped").values())
+
+
+@pytest.mark.parametrize("plan", [resume, plan_return], ids=["resume", "abort"])
+def test_where_every_port_has_another_key_it_is_refused_and_its_record_can_end(site: Site, plan: Plan) -> None:
+    site.run(deploy(RunOptions(protect=0, first=3)))
+    theirs = somebody_else_sets_a_key(site, lambda port: True)
+    with KeyStore(site.stores["keystore"]) as store:
+        for each in Runs(store).ports(1)[:3]:
+            Runs(store).mark(1, each.sequence, "sent")
+    with pytest.raises(Refused, match=r"have an M_Key that this run neither found nor set.*nothing was written"):
+        site.run(plan)
+    assert site.keys() == theirs
+    with tool(site.net, **site.stores) as fabric, writer(fabric) as w:
+        assert close_overtaken(w).startswith("run 1 (mkey-deploy")
+    with KeyStore(site.stores["keystore"]) as store:
+        last = Runs(store).last()
+        assert last is not None
+        assert last.state == "ended"
+
+
+def test_a_resume_with_nothing_left_names_the_ports_that_hide_a_key(site: Site) -> None:
+    site.run(deploy(RunOptions(protect=1, lease=60)))
+    assert site.plan(resume).skipped == []
+    for port in site.ports():
+        port.m_key = THEIRS
+    run = site.plan(resume)
+    assert not run.pending
+    assert len(run.skipped) == len(site.ports())
+    assert all(each.unread and "hides its M_Key" in (each.reason or "") for each in run.skipped)
