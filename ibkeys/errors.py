@@ -207,6 +207,10 @@ class StoreLocked(StoreError):
     """Another changing command is running."""
 
 
+class KeyGone(StoreError):
+    """The journal refers to a key that this key store does not have: the key store was lost or replaced since."""
+
+
 class StoreSealed(StoreError):
     """The key store is encrypted, and there is no passphrase, a wrong one, or no library to decrypt with."""
 

@@ -104,6 +104,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
         ),
         "mkey-export": Entry("mkeys.keystore", "Export the key store to DIR as OpenSM's guid2mkey and neighbors."),
         "mkey-encrypt": Entry("mkeys.keystore", "Encrypt the keys of the key store with a passphrase, or change it."),
+        "keystore": Entry("mkeys.backup", "Save key store and journal in one file, and restore them."),
     },
     "With OpenSM": {
         "harden": Entry("audit.harden", "Fix what an audit finds, through OpenSM while it runs."),

@@ -5,7 +5,7 @@ exit code.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ibkeys.discovery.wanted import OnFound, Wanted
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.fabric.source import ReadablePort, Source
+    from ibkeys.reach.reach import Reach
     from ibkeys.reach.why import Check
     from ibkeys.scripting import Fabric
     from ibkeys.topology.model import Topology
@@ -297,6 +298,10 @@ PEER_PARTS: Final = ("node_guid", "node_desc", "node_type", "port")
 """What names the far end of a link."""
 
 
+MAY_STOP_LISTED: Final = 8
+"""Switch ports between switches that are named in words."""
+
+
 def peer_document(port: Port) -> dict[str, Any] | None:
     """Return the far end of a port's link as the contract has it; None if there is none."""
     peer = port.peer
@@ -311,12 +316,20 @@ def stop_document(stop: Check) -> dict[str, Any]:
     return {**stop.port.identity(), "direction": stop.direction, "pkey": str(stop.p_key)}
 
 
-def note_enforcing_between_switches(ports: Iterable[Port]) -> None:
-    """Say which ports enforce on links between switches: who reaches whom is computed without them."""
-    for port in ports:
-        exits.warn(
-            f"{port} enforces partitions on the link to another switch: what it stops depends on the route", "note"
-        )
+def note_stops_between_switches(reach: Reach, chosen: Collection[int] = ()) -> None:
+    """Say which ports on links between switches stop packets with which P_Keys (*chosen*: of these partitions), and of
+    which that was not read."""
+    unread = reach.unread_between_switches
+    lines = [
+        f"{port} is on a link between switches and stops packets with {', '.join(map(str, stopped))} "
+        f"({direction} enforcement): on routes through it they are dropped, or corrupted and passed on"
+        for port, direction, stopped in reach.stopped_between_switches(chosen)
+    ]
+    lines += [f"{port} is on a link between switches, and what it stops could not be read" for port in unread]
+    for line in lines[:MAY_STOP_LISTED]:
+        exits.warn(line, "note")
+    if len(lines) > MAY_STOP_LISTED:
+        exits.warn(f"and {len(lines) - MAY_STOP_LISTED} more such ports (all of them: ibkeys matrix -f json)", "note")
 
 
 def write_unreached(unreached: int) -> None:

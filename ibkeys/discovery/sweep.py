@@ -26,7 +26,7 @@ from ibkeys.discovery.own_port import check_own_port
 from ibkeys.discovery.port_reading import PortReader
 from ibkeys.discovery.unproven import UnprovenPlaces
 from ibkeys.discovery.wanted import OnFound, Wanted
-from ibkeys.errors import IbkeysError, LimitReached, NoReply, SendRefused
+from ibkeys.errors import IbkeysError, LimitReached, MadStatusError, NoReply, SendRefused
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.const import Method, NodeType
@@ -134,7 +134,8 @@ class Sweep:
         """
         retries = self.probe_retries if retries is None else retries
         attempts = self.ring.attempts(guid, key, retries)
-        if len(attempts) == retries + 1:
+        withheld = self.ring.withheld(guid, key)
+        if len(attempts) == retries + 1 and len(set(attempts)) == 1 and not withheld:
             only = self.client.get_along(path, NodeInfo, 0, None, key)
             only.retries = retries
             return (yield only), key
@@ -147,6 +148,13 @@ class Sweep:
                 continue
             self._note_wrong_keys(guid, attempts, turn)
             return info, candidate
+        if withheld:
+            self.found.notes.append(
+                f"port GUID 0x{guid:016x} did not answer to the key that was imported; "
+                f"{counted(withheld, 'other key')} of the store not sent: "
+                "a wrong one counts a violation there, and its lease starts; "
+                "--ask-unproven sends each once"
+            )
         raise last
 
     def _note_wrong_keys(self, guid: int, attempts: Sequence[MKey], turn: int) -> None:
@@ -230,7 +238,8 @@ class Sweep:
             self.found.troubles.append(Trouble.of(near, NodeInfo.name, error))
             return
         self.unanswered[path] = near
-        text = f"nothing answers behind it (route {','.join(map(str, (0, *path)))}): {error}"
+        what = "an error came from behind it" if isinstance(error, MadStatusError) else "nothing answers behind it"
+        text = f"{what} (route {','.join(map(str, (0, *path)))}): {error}"
         expected = self.ring.expected_behind(near.link_end)
         if key.is_zero and expected and not self.ring.by_guid.get(expected[0], NO_MKEY).is_zero:
             attempts = error.attempts if isinstance(error, NoReply) else 1

@@ -44,11 +44,14 @@ def read_constraint_errors(
     return fabric.read_constraint_errors(enforcing_ports(found.ports()), pkey_index)
 
 
-def probe_sa(fabric: Fabric, sm_lid: int | None = None, pkey_index: int | None = None) -> dict[str, SaProbe]:
+def probe_sa(
+    fabric: Fabric, sm_lid: int | None = None, pkey_index: int | None = None, *, with_default_key: bool = True
+) -> dict[str, SaProbe]:
     """Ask the SA four questions that any host may ask, and return what it did with each. Nothing is raised.
 
     One of them with SM_Key 1, which everybody knows. An SA that has another is silent to it, as OpenSM is, and writes
-    it to its log. One of them is a subscription, which is ended as soon as it is taken.
+    it to its log; *with_default_key* false leaves that one out. One of them is a subscription, which is ended as soon
+    as it is taken.
     """
     lid = fabric.local().base_lid
 
@@ -64,7 +67,7 @@ def probe_sa(fabric: Fabric, sm_lid: int | None = None, pkey_index: int | None =
 
     return {
         WITHOUT_KEY: _probe(lambda: port_info(NO_SM_KEY)),
-        WITH_DEFAULT_KEY: _probe(lambda: port_info(SMKey(1))),
+        **({WITH_DEFAULT_KEY: _probe(lambda: port_info(SMKey(1)))} if with_default_key else {}),
         BULK: _probe(nodes),
         WILDCARD: _probe(subscription),
     }

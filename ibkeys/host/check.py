@@ -9,6 +9,8 @@ from ibkeys.errors import IbkeysError, StoreSealed
 from ibkeys.host.facts import HostFacts, KeyFile
 from ibkeys.host.key_files import compare_key_files
 from ibkeys.host.opensm_process import OpensmConfig
+from ibkeys.keys.key_setting import least_lease
+from ibkeys.printable import counted
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Runs
 from ibkeys.umad.probe import Check
@@ -48,7 +50,7 @@ def check_key_files(files: Iterable[KeyFile]) -> Iterator[Check]:
         file, name = each.file, each.kind
         if each.holds_key is False:
             continue
-        if not file.is_private:
+        if file.others_can_read:
             what = "it" if each.holds_key else "it, and it is not known whether it holds a key"
             yield Check(
                 name,
@@ -93,7 +95,7 @@ def _check_config(config: OpensmConfig) -> Iterator[Check]:
             (
                 False,
                 "m_key_lease_period is 0: a port whose key is lost stays locked",
-                f"m_key_lease_period 60, or more than sweep_interval ({config.sweep_interval} s)",
+                f"m_key_lease_period {max(60, least_lease(config.sweep_interval))}",
             )
         )
     if config.m_key_set and not config.m_key_lookup:
@@ -131,15 +133,16 @@ def check_steps(store: KeyStore, folders: Iterable[Path]) -> Iterator[Check]:
             yield Check(
                 "key files",
                 False,
-                f"{folder}: guid2mkey has no key for {len(steps.missing)} ports that have one in the key store, and an "
-                f"older one for {len(steps.stale)}: an OpenSM that starts with it does not reach them",
+                f"{folder}: guid2mkey has no key for {counted(len(steps.missing), 'port')} with one in the key store, "
+                f"and an older one for {len(steps.stale)}: an OpenSM that starts with it does not reach them",
                 f"stop OpenSM, ibkeys mkey-export {folder}, start it",
             )
         if steps.newer:
             yield Check(
                 "key files",
                 False,
-                f"{folder}: guid2mkey has another key for {len(steps.newer)} ports, written after the key store's",
+                f"{folder}: guid2mkey has another key for {counted(len(steps.newer), 'port')}, written after the key "
+                "store's",
                 f"ibkeys mkey-import {folder}",
             )
 

@@ -10,9 +10,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ibkeys.errors import FileFormatError
 from ibkeys.host import opensm_process as opensm_host
 from ibkeys.host.opensm_process import OpensmProcess, opensm_processes, read_opensm_config
-from ibkeys.store.opensm import MKEY_FILE
+from ibkeys.store.opensm import MKEY_FILE, parse_m_keys
 
 if TYPE_CHECKING:
     from ibkeys.fabric.live import Fabric
@@ -88,13 +89,24 @@ def describe_locked_out(security_keys: Path | None) -> list[str]:
         if any(_is_same(process.cache, each) for each in named):
             continue
         named.append(process.cache)
+        if _has_no_key(process.cache):
+            continue
         unless = "" if process.cache_known else " (unless its OSM_CACHE_DIR says otherwise)"
         where = f"OpenSM runs on this host (process {process.pid}) and keeps its key files in {process.cache}{unless}"
         lines.append(f"{where}{_way_in(process.cache, security_keys)}")
     left = opensm_host.OPENSM_CACHE
-    if not lines and (left / MKEY_FILE).exists():
+    if not named and (left / MKEY_FILE).exists() and not _has_no_key(left):
         lines.append(f"an OpenSM that ran on this host left its key files in {left}{_way_in(left, security_keys)}")
     return lines
+
+
+def _has_no_key(cache: Path) -> bool:
+    """Whether OpenSM's key file is there and gives no port a key: then it opens none."""
+    try:
+        keys = parse_m_keys((cache / MKEY_FILE).read_bytes(), MKEY_FILE)
+    except (OSError, FileFormatError):
+        return False
+    return all(key.is_zero for key in keys.values())
 
 
 def _way_in(cache: Path, used: Path | None) -> str:

@@ -21,6 +21,8 @@ from ibkeys.keys.mkey import MKey
 MAX_LINE: Final = 1022
 """Bytes that OpenSM reads at once: what a longer line has behind them is a line of its own to it."""
 _ASSIGNMENT: Final = re.compile(rb"[ \t]*([^ \t]+)(?:[ \t](.*))?", re.DOTALL)
+_NAME: Final = re.compile(rb"(?=.*_)[a-z][a-z0-9]*(_[a-z0-9]+)*|(?![a-f]+\Z)[a-z]{2,16}")
+"""How the name of an option looks; digits without an underscore may be a key."""
 _SPACE: Final = b" \t\r\n\v\f"
 _NUMBER: Final = re.compile(rb"[ \t\r\n\v\f]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 
@@ -52,11 +54,13 @@ class Remark:
 @dataclass(frozen=True, slots=True)
 class OptionsFile:
     """What an options file says: the value of each option that a good line sets, the number of that line, and what is
-    wrong with the file. Keys are values that mask themselves."""
+    wrong with the file. Keys are values that mask themselves. ``unknown``: the options that OpenSM does not have, by
+    name; one that may be a value in a wrong place by the number of its line."""
 
     values: Mapping[str, Value] = field(default_factory=dict)
     lines: Mapping[str, int] = field(default_factory=dict)
     remarks: tuple[Remark, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     def value(self, name: str) -> Value:
         """Return the value that an OpenSM that starts with this file has for *name*: the file's, else the default."""
@@ -68,11 +72,13 @@ def read_options(data: bytes) -> OptionsFile:
     values: dict[str, Value] = {}
     lines: dict[str, int] = {}
     remarks: list[Remark] = []
+    unknown: list[str] = []
     last = None
     for last in assignments(data):
         option = OPTIONS.get(last.name.decode("latin-1"))
         if option is None:
             remarks.append(Remark(last.line, "", "unknown"))
+            unknown.append(last.name.decode() if _NAME.fullmatch(last.name) else f"line {last.line}")
             continue
         text = unquoted(last.text)
         value = _READERS[option.kind](option, text)
@@ -92,7 +98,8 @@ def read_options(data: bytes) -> OptionsFile:
         lines["part_enforce"] = lines["no_partition_enforcement"]
     if last is not None and b"\n" not in data[last.start :]:
         remarks.append(Remark(last.line, "", "no-newline"))
-    return OptionsFile(values, lines, tuple(sorted(remarks, key=lambda remark: remark.line)))
+    ordered = tuple(sorted(remarks, key=lambda remark: remark.line))
+    return OptionsFile(values, lines, ordered, tuple(dict.fromkeys(unknown)))
 
 
 def corrected(name: str, value: Value) -> Value:

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from ibkeys.keys.mkey import MKey
+
+SWEEPS_OF_A_LEASE: Final = 3
+"""A lease should be a few multiples of the SM's sweep interval: only a sweep stops it, and one may be late or lost."""
+
+
+def least_lease(sweep_interval: int) -> int:
+    """Return the shortest lease that is advised where the SM sweeps every *sweep_interval* seconds."""
+    return SWEEPS_OF_A_LEASE * sweep_interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,7 +145,9 @@ def explain(key: PKey) -> str:
         return f"invalid P_Key (partition 0): an empty table entry, matches nothing{extra}"
     if key.is_default:
         talk = (
-            "every member" if key.is_full else "full members only (so it reaches the SA, but not other limited members)"
+            "every member"
+            if key.is_full
+            else "full members only; it reaches the SA only if the SM's port is a full member"
         )
         return f"default partition 0x7fff, {key.membership} member: may talk to {talk}"
     talk = "full and limited members" if key.is_full else "full members only, not to other limited members"

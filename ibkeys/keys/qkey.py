@@ -44,6 +44,27 @@ _RANGES: Final[tuple[tuple[int, int, QKeyClass, str], ...]] = (
 )
 
 
+RULES: Final = (
+    (
+        "receiver",
+        "the receiving queue pair compares it with its own; a datagram with another one is dropped without an error to "
+        "the sender. The port may count it (Q_KeyViolations) and send trap 258; many devices never count",
+    ),
+    (
+        "set_by",
+        "the program that owns the queue pair sets it there, the members of a multicast group to that of the group, "
+        "which the SA tells; no SMP reads or writes it, so ibkeys cannot show or set it",
+    ),
+    (
+        "difference",
+        "a P_Key belongs to a port and is set by the subnet manager; a Q_Key belongs to a queue pair, is only in "
+        "datagrams (UD, RD), and is checked after the P_Key. It keeps programs apart, "
+        "not hosts: any program may choose one without the highest bit",
+    ),
+)
+"""What holds for every Q_Key: its name in documents, and in words (IBA 10.2.5)."""
+
+
 def classify(q_key: int) -> QKeyMeaning:
     """Return what *q_key* may be used for. Raises EncodeError when it does not fit 32 bits."""
     for first, last, kind, text in _RANGES:

@@ -36,6 +36,7 @@ TRAFFIC: Final = (
     Traffic(
         "reliable_datagram",
         "RD (reliable datagram)",
-        "not known: no source that was available says which entry counts, and Linux has no such queue pairs",
+        "an EE context holds the port and one index: it sends the P_Key that stands there, and all that comes in must "
+        "match that entry. Linux has no such queue pairs",
     ),
 )

@@ -14,7 +14,7 @@ from typing import Self
 
 from ibkeys.errors import AddressError, EncodeError, UsageError
 from ibkeys.keys.guid import is_spelled_as_guid, parse_guid
-from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, InboundCheck
+from ibkeys.keys.pkey import DEFAULT_FULL, DEFAULT_INBOUND_CHECK, InboundCheck
 from ibkeys.mad.const import PERMISSIVE_LID, SMState
 from ibkeys.near import did_you_mean, did_you_mean_one_of, near_nodes
 from ibkeys.printable import named
@@ -184,11 +184,14 @@ class Subnet:
         """Change NodeDescription, as software on the node does; trap 144 with its flag says so. Raises UsageError."""
         self.software.set_description(self.node(node), text)
 
-    def reset(self, node: Node | str | int) -> None:
-        """Switch a node off and on: what is volatile returns to its state of power-up (`ibkeys.sim.physical.power`)."""
+    def reset(self, node: Node | str | int, p_key: int = DEFAULT_FULL) -> None:
+        """Switch a node off and on: what is volatile returns to its state of power-up (`ibkeys.sim.physical.power`).
+
+        *p_key*: the one entry of its P_Key tables then, unless they are in NV-RAM.
+        """
         found = self.node(node)
         self.software.end_sm(found)
-        power.reset(found, self.traps)
+        power.reset(found, self.traps, p_key)
 
     def packet(self, packet: Packet, expected_q_key: int | None = None) -> str:
         """Send a data packet along its route and return the outcome in words (see `ibkeys.sim.packets`)."""

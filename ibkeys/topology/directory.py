@@ -10,7 +10,7 @@ from ibkeys.client.address import parse_guid, parse_lid
 from ibkeys.errors import AddressError
 from ibkeys.keys.guid import is_spelled_as_guid
 from ibkeys.near import did_you_mean_any
-from ibkeys.printable import clean
+from ibkeys.printable import clean, counted
 from ibkeys.topology.model import Topology
 from ibkeys.topology.names.folded import natural
 from ibkeys.topology.names.patterns import folded, is_wild, parse_pattern, split_description, wildcard
@@ -151,7 +151,7 @@ class Directory:
         hint = did_you_mean_any([] if is_wild(word) else hosts[:_NEAR], self.by_host, _NEAR)
         troubles = len(self.fabric.troubles)
         if troubles:
-            hint += f" ({troubles} ports could not be read: see discover)"
+            hint += f" ({counted(troubles, 'port')} could not be read: see discover)"
         return NotFound(f"{clean(shown)!r}: nothing that was read has this name{hint}", tuple(hosts) or (word,))
 
 

@@ -92,12 +92,7 @@ def pick(fabric: Topology | None, ports: Sequence[Port], portnum: int | None, wh
     Raises as that, and ImpossibleValue if the node's own port numbers make no sense.
     """
     if not ports:
-        troubles = len(fabric.troubles) if fabric else 0
-        hint = f" ({troubles} ports could not be read: see discover)" if troubles else ""
-        if fabric and fabric.unasked:
-            why = next(trouble for trouble in fabric.troubles if trouble.port is fabric.unasked[0].near)
-            hint = f" ({len(fabric.unasked)} places were not queried; {why.port}: {why.error})"
-        raise Unreachable(f"{what}: no port on this subnet matches{hint}{near}")
+        raise Unreachable(f"{what}: {_not_found(fabric)}{near}")
     node = ports[0].node
     first = min(ports, key=lambda port: port.num)
     check_port_numbers(node, first)
@@ -111,6 +106,23 @@ def pick(fabric: Topology | None, ports: Sequence[Port], portnum: int | None, wh
             "if it is on another subnet, query it by its LID from there"
         )
     return port
+
+
+def _not_found(fabric: Topology | None) -> str:
+    """Return in words that a port was not found: that there is none, or that it may be where nothing was read."""
+    troubles = fabric.troubles if fabric else []
+    unasked = fabric.unasked if fabric else []
+    unread = [trouble for trouble in troubles if trouble.is_behind]
+    if unasked:
+        place = unasked[0].near
+        why, count, missing = next(each for each in troubles if each.port is place), len(unasked), "queried"
+    elif unread:
+        why, count, missing = unread[0], len(unread), "read"
+    else:
+        hint = f" ({counted(len(troubles), 'port')} could not be read: see discover)" if troubles else ""
+        return f"no port on this subnet matches{hint}"
+    were = f"{counted(count, 'place')} {'was' if count == 1 else 'were'} not {missing}"
+    return f"not found, but {were}, so it may be there: {why.port}: {why.error}"
 
 
 def _on_route(fabric: Topology, path: tuple[int, ...]) -> Iterator[Port]:

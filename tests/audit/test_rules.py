@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from ibkeys.audit.catalogue import CATALOGUE
-from tests.audit.cases import CASES
-from tests.audit.looking import from_file, result_of
+from ibkeys.audit.inputs import Thresholds
+from tests.audit.cases import CASES, KEY, protected
+from tests.audit.looking import from_file, look, result_of
 
 EACH = [pytest.param(rule, what, id=f"{rule} {what}") for rule in CASES for what in ("trips", "passes", "unknown")]
 EXPECTED = {"trips": "fail", "passes": "pass", "unknown": "unknown"}
@@ -17,6 +18,24 @@ EXPECTED = {"trips": "fail", "passes": "pass", "unknown": "unknown"}
 def test_no_rule_is_without_its_three_fabrics() -> None:
     assert list(CASES) == [rule.id for rule in CATALOGUE]
     assert len(CASES) == 47
+
+
+@pytest.mark.parametrize(
+    ("lease", "sweep", "says"),
+    [
+        (10, 10, "is not above the SM's sweep interval"),
+        (11, 10, "is below 3 sweep intervals"),
+        (29, 10, "is below 3 sweep intervals"),
+        (30, 10, None),
+        (60, 30, "is below 3 sweep intervals"),
+        (11, None, None),
+    ],
+)
+def test_a_lease_has_to_outlast_a_sweep_that_is_lost(lease: int, sweep: int | None, says: str | None) -> None:
+    data = look(protected(2, lease=lease), KEY, thresholds=Thresholds(sweep_interval=sweep))
+    result = result_of("MK005", data)
+    assert result.result == ("pass" if says is None else "fail")
+    assert all(says is not None and says in each.message for each in result.subjects)
 
 
 @pytest.mark.parametrize(("rule", "what"), EACH)

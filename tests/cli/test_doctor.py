@@ -38,16 +38,16 @@ def test_master_sm_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "LID 4, GUID 0x0002c903000a1041, master" in cli("doctor").out
 
 
-def test_key_files_that_others_may_read_are_a_problem(cli: Cli, tmp_path: Path) -> None:
-    file = tmp_path / "guid2mkey"
+def test_key_files_that_others_may_read_are_a_problem(cli: Cli, shared: Path) -> None:
+    file = shared / "guid2mkey"
     file.write_text("0x0002c903000a1021 0x00000000000000aa\n\n")
     file.chmod(0o644)
-    result = cli("doctor", "--security-keys", tmp_path)
+    result = cli("doctor", "--security-keys", shared)
     assert result.code == 1
     assert "chmod 600" in result.out
     assert "1 problem" in result.out
     file.chmod(0o600)
-    assert cli("doctor", "--security-keys", tmp_path).code == 0
+    assert cli("doctor", "--security-keys", shared).code == 0
 
 
 def test_key_store_that_others_may_read_is_a_problem(cli: Cli, tmp_path: Path, key_file: Path) -> None:

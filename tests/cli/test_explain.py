@@ -43,12 +43,15 @@ def test_pkey_check_json() -> None:
 def test_pkey_explain_json() -> None:
     document = run("pkey-explain", "0x7fff", "-f", "json").json
     meaning = document.pop("meaning")
-    assert meaning.startswith("default partition")
+    assert meaning == (
+        "default partition 0x7fff, limited member: may talk to full members only; it reaches the SA only if the SM's "
+        "port is a full member"
+    )
     assert document.pop("qp0").startswith("not checked: ")
     assert "any entry of the table" in document.pop("qp1")
     assert "one index" in document.pop("queue_pairs")
     assert "FilterRawInbound" in document.pop("raw_packets")
-    assert document.pop("reliable_datagram").startswith("not known: ")
+    assert "an EE context holds the port and one index" in document.pop("reliable_datagram")
     assert document == {
         "schema": "ibkeys.pkey-explain/1",
         "pkey": "0x7fff",
@@ -85,9 +88,18 @@ def test_qkey_explain(value: str, kind: str) -> None:
     assert run("qkey-explain", value, "-f", "json").json["kind"] == kind
 
 
+def test_qkey_explain_says_what_holds_for_every_q_key() -> None:
+    _, *lines = run("qkey-explain", "0xb1b").out.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["  when received", "  who sets it", "  unlike a P_Key"]
+    document = run("qkey-explain", "0xb1b", "-f", "json").json
+    assert "dropped without an error" in document["receiver"]
+    assert "no SMP reads or writes it" in document["set_by"]
+    assert "checked after the P_Key" in document["difference"]
+
+
 def test_csv_of_an_explanation() -> None:
     header, row = run("qkey-explain", "0x80010000", "-f", "csv").out.splitlines()
-    assert header == "q_key,kind,privileged,meaning"
+    assert header == "q_key,kind,privileged,meaning,receiver,set_by,difference"
     assert row.startswith("0x80010000,management,1,")
 
 

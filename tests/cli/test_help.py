@@ -72,6 +72,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--first",
     "--continue",
     "--resume",
+    "--overtaken",
     "--abort",
     "--order",
     "--at-once",

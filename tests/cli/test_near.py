@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import TWO_SWITCH, run
+from ibkeys.umad.port import Incoming
+from ibkeys.umad.simulated import SimulatedPort
+from tests.cli.conftest import TWO_SWITCH, Cli, run
+from tests.fabricsim import change_each_subnet
 
 
 @pytest.mark.parametrize(
@@ -81,3 +84,44 @@ def test_an_inherited_sim_host_that_does_not_fit_is_named(monkeypatch: pytest.Mo
     monkeypatch.setenv("SIM_HOST", "zzz")
     assert "there are node01 mlx4_0, " in run("pkey-show", "--backend", TWO_SWITCH).error
     assert "SIM_HOST" not in run("pkey-show", "--backend", TWO_SWITCH, "--at", "zzz").error
+
+
+def test_a_port_that_may_be_a_node_that_was_not_read_is_not_said_to_be_absent(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change_each_subnet(monkeypatch, lambda net: net.silence("node05 mlx4_0"))
+    for line in (("-G", "0x0002c90300ffffff"), ("-N", "node05")):
+        result = cli("pkey-show", *line)
+        assert result.code == 3
+        assert "not found, but 1 place was not read, so it may be there: " in result.error
+        assert "nothing answers behind it" in result.error
+        assert "no port on this subnet matches" not in result.error
+
+
+@pytest.mark.parametrize("with_keys", [False, True])
+def test_an_error_in_nodeinfo_on_a_route_is_named(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, with_keys: bool
+) -> None:
+    """With keys the node is found by a sweep, without any it is asked by its route."""
+    receive = SimulatedPort.recv
+
+    def status_of_the_switch(port: SimulatedPort, timeout: float) -> list[Incoming]:
+        came = []
+        for each in receive(port, timeout):
+            mad = bytearray(each.mad)
+            if not each.status and mad[1] == 0x81 and mad[16:18] == b"\0\x11" and mad[7] == 1:
+                mad[5] = 0x1C
+            came.append(each._replace(mad=bytes(mad)))
+        return came
+
+    monkeypatch.setattr(SimulatedPort, "recv", status_of_the_switch)
+    keys = tmp_path / "keys"
+    keys.mkdir(mode=0o700)
+    (keys / "guid2mkey").write_text("0x0002c90300ffffff 0x00000000000000a1\n")
+    (keys / "guid2mkey").chmod(0o600)
+    more = ("--security-keys", keys, "--ask-unproven") if with_keys else ()
+    result = cli("pkey-show", "-D", "0,1", 0, *more)
+    assert result.code == 3
+    assert "status 0x001c" in result.err
+    assert "nothing answers" not in result.err
+    assert "no port on this subnet matches" not in result.err

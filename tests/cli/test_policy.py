@@ -197,7 +197,7 @@ def test_json_is_the_plan_file(policy: Path, tmp_path: Path) -> None:
     assert document["policy"]["text"] == policy.read_text()
     assert document["sm_options"]["part_enforce"] == "both"
     assert document["fabric"]["sm_guid"] == "0x0002c903000a1011"
-    assert document["reach"] == {"gained": 0, "lost": 20}
+    assert document["reach"] == {"gained": 0, "lost": 20, "unknown": 0}
 
 
 def test_csv_has_a_line_for_each_entry(policy: Path) -> None:

@@ -66,7 +66,7 @@ LONG = f"--backend sim:{DATA / 'fabrics' / 'ft648.net'}"
         ("audit --color always", 1),
         ("policy-from 2>/dev/null", 0),
         ("export", 0),
-        ("watch --for 1 -f json 2>/dev/null", 3),
+        ("watch --for 1 -f json 2>/dev/null", 0),
         ("mkey-gen -n 20000", 0),
     ],
 )

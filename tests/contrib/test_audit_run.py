@@ -38,7 +38,9 @@ def night(fabric: str, tmp_path: Path) -> Night:
         assert (done.stdout, done.stderr) == ("", "")
         assert (folder / "report.txt").stat().st_mode & 0o777 == 0o600
         assert not [path.name for path in folder.iterdir() if path.name.startswith(".")]
-        return done.returncode, (folder / "report.txt").read_text()
+        report = (folder / "report.txt").read_text()
+        assert all(line.startswith(" ") for line in report.splitlines()), "mail takes ~! at the start of a line"
+        return done.returncode, report
 
     return once
 
@@ -50,7 +52,7 @@ def test_nights_without_a_change_and_one_with_one(fabric: str, night: Night) -> 
     assert "== Audit\n" in report
     status, report = night()
     assert status == 0, report
-    assert "== What changed since the last snapshot\nno difference\n" in report
+    assert "== What changed since the last snapshot\n no difference\n" in report
     assert run("pkey-add", 3, "0x8001", "--yes", "--backend", fabric).code == 0
     status, report = night()
     assert status == 1

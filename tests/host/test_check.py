@@ -57,18 +57,21 @@ def test_well_known_sm_key_and_sa_key_are_notes(tmp_path: Path) -> None:
     assert not [check for check in found if check.ok is False]
 
 
-def test_files_that_others_may_read_or_replace(tmp_path: Path) -> None:
-    made(tmp_path / "a" / "guid2mkey", f"0x1 {KEY:#x}\n\n", 0o640)
-    made(tmp_path / "b" / "guid2mkey", f"0x1 {KEY:#x}\n\n")
-    (tmp_path / "b").chmod(0o777)
-    made(tmp_path / "c" / "guid2mkey", f"0x1 {KEY:#x}\n\n")
-    made(tmp_path / "d" / "guid2mkey", "0x1 0x0\n\n", 0o644)
-    made(tmp_path / "e" / "guid2mkey", " x\n", 0o644)
-    found = list(check_key_files(key_files_in([tmp_path / name for name in "abcde"])))
+def test_files_that_others_may_read_or_replace(shared: Path) -> None:
+    made(shared / "a" / "guid2mkey", f"0x1 {KEY:#x}\n\n", 0o640)
+    made(shared / "b" / "guid2mkey", f"0x1 {KEY:#x}\n\n")
+    (shared / "b").chmod(0o777)
+    made(shared / "c" / "guid2mkey", f"0x1 {KEY:#x}\n\n")
+    made(shared / "d" / "guid2mkey", "0x1 0x0\n\n", 0o644)
+    made(shared / "e" / "guid2mkey", " x\n", 0o644)
+    found = list(check_key_files(key_files_in([shared / name for name in "abcde"])))
     assert [check.ok for check in found] == [False, False, True, False]
     assert "other users may read it (mode 0640)" in found[0].detail
     assert "other users can replace it" in found[1].detail
     assert "it is not known whether it holds a key" in found[3].detail
+    (shared / "b").chmod(0o755)
+    shared.chmod(0o700)  # as the folder of OpenSM's key files is after a deployment
+    assert {check.ok for check in check_key_files(key_files_in([shared / name for name in "abcde"]))} == {True, None}
 
 
 def test_devices_that_everybody_may_open_and_the_kernels_switch(tmp_path: Path) -> None:
@@ -97,11 +100,11 @@ def test_key_files_and_key_store_out_of_step(tmp_path: Path) -> None:
         store.promote(store.put_pending(guid, guid, 0, KeySetting(A, 2, 60), None))
     assert steps(store, tmp_path, 60, (1, A), (2, A), (3, B))[0][0] is True
     [(ok, text)] = steps(store, tmp_path, 60, (1, A))
-    assert (ok, "no key for 1 ports" in text) == (False, True)
+    assert (ok, "no key for 1 port" in text) == (False, True)
     [(ok, text)] = steps(store, tmp_path, -60, (1, A), (2, B))
     assert (ok, "older one for 1:" in text) == (False, True)
     [(ok, text)] = steps(store, tmp_path, 60, (1, A), (2, B))
-    assert (ok, "another key for 1 ports, written after" in text) == (False, True)
+    assert (ok, "another key for 1 port, written after" in text) == (False, True)
 
 
 def test_an_encrypted_key_store_is_not_compared_and_a_damaged_file_is_a_problem(tmp_path: Path) -> None:

@@ -34,7 +34,8 @@ def fact(mode: int, *parents: int, uid: int = 0, owners: Sequence[int] = ()) -> 
         (0o604, (0o755, 0o755), True),
         (0o644, (0o700, 0o755), False),
         (0o644, (0o710, 0o755), True),
-        (0o604, (0o750, 0o755), False),
+        (0o604, (0o750, 0o755), True),  # the folder's group need not be the file's
+        (0o604, (0o700, 0o755), False),
         (0o644, (0o755, 0o700), False),
         (0o644, (0o711, 0o711), True),
     ],

@@ -73,7 +73,7 @@ def test_an_opensm_on_another_simulated_subnet_has_nothing_to_do_with_this_one(
 
 def keys(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
-    (folder / "guid2mkey").write_text("")
+    (folder / "guid2mkey").write_text("0x0000000000000011 0x00000000000000a1\n\n")
     return folder
 
 
@@ -117,6 +117,15 @@ def test_without_the_right_to_read_them_that_is_said(
     opensm(10, OSM_CACHE_DIR=cache)
     monkeypatch.setattr(os, "access", lambda _, asked: asked != right)  # root may do everything
     assert f"with the rights to read them, type --security-keys {cache}" in describe_locked_out(None)[0]
+
+
+@pytest.mark.parametrize("text", ["", "0x0000000000000011 0x0000000000000000\n\n"])
+def test_key_files_without_a_key_are_not_named(tmp_path: Path, opensm: Process, text: str) -> None:
+    cache = keys(tmp_path / "osm")
+    opensm(10, OSM_CACHE_DIR=cache)
+    assert len(describe_locked_out(None)) == 1
+    (cache / "guid2mkey").write_text(text)
+    assert describe_locked_out(None) == []
 
 
 def test_two_of_one_directory_are_one_way_in(tmp_path: Path, opensm: Process) -> None:

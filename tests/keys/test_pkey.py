@@ -165,7 +165,7 @@ def test_hint_for_a_leading_zero_gives_both_readings() -> None:
 def test_well_known_keys() -> None:
     assert (DEFAULT_FULL, DEFAULT_LIMITED, EMPTY) == (0xFFFF, 0x7FFF, 0)
     assert "default partition" in explain(DEFAULT_FULL)
-    assert "reaches the SA" in explain(DEFAULT_LIMITED)
+    assert "reaches the SA only if the SM's port is a full member" in explain(DEFAULT_LIMITED)
     assert "write the empty entry as 0x0000" in explain(PKey(0x8000))
 
 

@@ -287,6 +287,17 @@ def test_a_reset_leaves_what_is_in_nv_ram(subnet: Subnet) -> None:
     assert (port.p_keys[1], outside.p_keys[0], outside.inbound_enforcement) == (0x8005, 0x8005, 0)
 
 
+@pytest.mark.parametrize(("word", "left"), [("", 0xFFFF), (" 0xffff", 0xFFFF), (" 0x7fff", 0x7FFF)])
+def test_a_reset_leaves_one_default_p_key_at_index_0(subnet: Subnet, word: str, left: int) -> None:
+    power_cycle(subnet)
+    for node in (A, LEAF):
+        execute(subnet, f'reset "{node}"{word}')
+    for port in (subnet.port(A, 1), subnet.port(LEAF, 0), subnet.port(LEAF, 3)):
+        assert (port.p_keys[0], any(port.p_keys[1:])) == (left, False)
+    with pytest.raises(UsageError, match="write 0xffff or 0x7fff"):
+        execute(subnet, f'reset "{A}" 0x8001')
+
+
 # Traps that repeat
 
 

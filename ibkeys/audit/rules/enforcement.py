@@ -84,7 +84,7 @@ def _enforcing_leaves(verdict: Verdict) -> list[tuple[Port, Port]]:
     ),
     why="The switch drops packets that the node may send, or passes packets that it may not send.",
     sources=("OSM",),
-    remedy="Let the SM sweep (SIGHUP to OpenSM); ibkeys plan and apply where no SM runs.",
+    remedy="Let the SM sweep (ibkeys policy-check, then SIGHUP to OpenSM); ibkeys plan and apply where no SM runs.",
     false_positives="None known: order and gaps are ignored.",
 )
 def tables_differ(data: AuditInput) -> Verdict:

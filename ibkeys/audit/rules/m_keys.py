@@ -15,6 +15,7 @@ from ibkeys.audit.inputs import AuditInput, key_number, protect_bits
 from ibkeys.audit.inputs import number as field_of
 from ibkeys.audit.rule import Verdict, port_info, rule
 from ibkeys.keys.guessable import CLEAR_HOLES, TRAIT_TEXT
+from ibkeys.keys.key_setting import SWEEPS_OF_A_LEASE, least_lease
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.topology.nodes import Port
@@ -146,11 +147,11 @@ def _sm_cannot_do_better(data: AuditInput) -> bool:
     id="MK005",
     title="lease absent or out of range",
     severity="medium",
-    evidence="ProtectBits above 0 and M_KeyLeasePeriod 0, not above the SM's sweep interval, or above --lease-limit",
-    why="Without a lease, a port whose key is lost stays locked. A lease that is too short expires between "
-    "two sweeps and exposes the key.",
+    evidence="ProtectBits above 0 and M_KeyLeasePeriod 0, below 3 sweep intervals of the SM, or above --lease-limit",
+    why="Without a lease, a port whose key is lost stays locked. A lease that is too short expires "
+    "where one sweep is late or lost, and exposes the key.",
     sources=("NVG", "SEED5", "OSM"),
-    remedy="m_key_lease_period 60 in OpenSM; it should be at least several sweep intervals.",
+    remedy="m_key_lease_period 60 in OpenSM, and at least 3 sweep intervals.",
     false_positives=(
         "Keys in escrow, so that none is lost. Without --sweep-interval and without an OpenSM on this host, the "
         "sweep interval is not checked."
@@ -169,6 +170,11 @@ def lease(data: AuditInput) -> Verdict:
             problem = "no lease: if the M_Key is lost, only a reset makes this port accessible again"
         elif sweep is not None and period <= sweep:
             problem = f"a lease of {period} s is not above the SM's sweep interval ({sweep} s): it can run out between"
+        elif sweep is not None and period < least_lease(sweep):
+            problem = (
+                f"a lease of {period} s is below {SWEEPS_OF_A_LEASE} sweep intervals of the SM ({sweep} s): it can run "
+                "out where a sweep is late or lost"
+            )
         elif period > most:
             problem = f"a lease of {period} s is above the limit of {most} s: a lost key locks this port for that long"
         if problem:
@@ -259,7 +265,7 @@ def _keys_of_configurations(data: AuditInput, ports: list[Port]) -> set[int]:
     evidence="M_KeyProtectBits and M_KeyLeasePeriod of all end ports: values that differ from those of most ports",
     why="A rollout that stopped half way, or a node that came back from a reset without its protection.",
     sources=("NVG",),
-    remedy="Let the SM sweep again (SIGHUP to OpenSM), or set the port with ibkeys mkey-set.",
+    remedy="Let the SM sweep again (ibkeys policy-check, then SIGHUP to OpenSM), or set the port with ibkeys mkey-set.",
     false_positives="A staged rotation under way: where the key store has one, the finding says so.",
 )
 def differing(data: AuditInput) -> Verdict:

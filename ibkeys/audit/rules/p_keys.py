@@ -50,7 +50,9 @@ def _of_one_table(judge: Callable[[Verdict, Port, Table], None]) -> Callable[[Au
     sources=("NVG", "NICO"),
     remedy="Default=0x7fff : ALL=limited, SELF=full; in partitions.conf; default_membership limited in NVIDIA's SM.",
     false_positives=(
-        "Ports of an SM, of UFM, of gateways. Ports that --sm-guids lists or the policy names by GUID are left out."
+        "Ports of an SM, of UFM, of gateways. Ports that --sm-guids lists or the policy names by GUID are left out. A "
+        "port without IsPKeyNVRAM that was reset has 0xffff or 0x7fff alone until the SM has written its table: one "
+        "that has 0xffff is open for that time."
     ),
 )
 def full_default(data: AuditInput) -> Verdict:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from ibkeys.cli.completing.table import let_complete
+from ibkeys.cli.exits import WRONG_USAGE
 from ibkeys.cli.help.common import GENERAL, CommonOption, by_section, named, section_of
 
 _ALL: Final = f"{__name__}.all"
@@ -61,6 +62,13 @@ class CommandGroup(Command, click.Group):
     """A command with commands of its own, as ``sim serve``."""
 
     command_class = Command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; without any, write the help to standard error and exit with 2, whatever click does."""
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help(), err=True, color=ctx.color)
+            ctx.exit(WRONG_USAGE)
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, then the commands."""

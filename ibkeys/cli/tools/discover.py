@@ -13,6 +13,7 @@ from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Filters, Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
 from ibkeys.cli.showing import PEER_PARTS, errors_of, finish, peer_document, sweep_for, write_unreached
+from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.topology.model import Topology
@@ -99,7 +100,7 @@ def _write_table(found: Topology, chosen: Mapping[Node, Sequence[Port]], is_part
     links = sum(port.peer is not None for port in ports) // 2
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
     of = f"{len(chosen)} listed of " if is_part else ""
-    write(f"{of}{len(kinds)} nodes ({counts}), {links} links")
+    write(f"{of}{counted(len(kinds), 'node')} ({counts}), {counted(links, 'link')}")
     if len(listed) < len(known):
         write(f"({len(known) - len(listed)} switch ports without a link not listed; -f json has all)")
     write_unreached(found.unreached)

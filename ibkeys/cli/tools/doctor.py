@@ -21,6 +21,7 @@ from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.fabric.live import Fabric
+    from ibkeys.sm.report import HostReport
     from ibkeys.store.journal import Journal
     from ibkeys.store.keys.keystore import KeyStore
     from ibkeys.store.keys.sealing import Passphrase
@@ -190,6 +191,10 @@ def _host(where: Where, folders: list[Path]) -> Iterator[Check]:
     """Key files, configurations and devices of this host; of a simulated subnet only the key files that are named."""
     from ibkeys.host.check import check_host, check_key_files
     from ibkeys.host.facts import host_facts, key_files_in
+    from ibkeys.host.host_files import THIS_HOST
+    from ibkeys.host.opensm_here import own_socket
+    from ibkeys.sm.policy_checks import check_policies
+    from ibkeys.sm.report import look_at_host
     from ibkeys.store.opensm import MKEY_FILE
 
     if is_simulated(where):
@@ -197,12 +202,29 @@ def _host(where: Where, folders: list[Path]) -> Iterator[Check]:
         return
     facts = host_facts(security_keys=folders)
     yield from check_host(facts)
+    here = look_at_host(THIS_HOST, socket=own_socket())
+    yield from check_policies(here)
+    yield from _managers_elsewhere(where, here)
     folders[:] = [file.file.path.parent for file in facts.key_files if file.kind == MKEY_FILE]
+
+
+def _managers_elsewhere(where: Where, here: HostReport) -> Iterator[Check]:
+    from ibkeys.apply.opensm.former_managers import check_managers_elsewhere
+    from ibkeys.store.journal import Journal
+    from ibkeys.store.paths import store_paths
+
+    try:
+        with Journal.read(store_paths(journal=Path(where.journal) if where.journal else None).journal) as journal:
+            yield from check_managers_elsewhere(here, journal)
+    except StoreError:  # the check of that store names it
+        return
 
 
 def _stores(paths: StorePaths, folders: list[Path]) -> Iterator[Check]:
     yield from _store("key store", paths.keystore, partial(_key_store, paths.passphrase, folders))
     yield from _store("journal", paths.journal, _journal)
+    if paths.keystore is not None and paths.journal is not None:
+        yield from _backup(paths)
 
 
 def _store(name: str, path: Path | None, checks_of: Callable[[Path], Iterator[Check]]) -> Iterator[Check]:
@@ -236,7 +258,7 @@ def _keys_in(store: KeyStore) -> str:
     rows = store.outline()
     pending = sum(row.state == "pending" for row in rows)
     return (
-        f"{len(rows)} keys of {len({row.port_guid for row in rows})} ports"
+        f"{counted(len(rows), 'key')} of {counted(len({row.port_guid for row in rows}), 'port')}"
         + (f", {pending} of them with a change that was never confirmed" if pending else "")
         + (", encrypted" if store.is_encrypted else "")
     )
@@ -270,6 +292,23 @@ def _left_by_a_report(path: Path) -> Iterator[Check]:
         numbers = ", ".join(str(written.record.id) for written in left)
         advice = "run doctor --report with --write-loopback and the same two ports: it puts them back first"
         yield Check("loopback writes", False, f"operation {numbers} of the journal was not put back", advice)
+
+
+def _backup(paths: StorePaths) -> Iterator[Check]:
+    """The last backup, where there are keys: an old one is a note, because the next change makes every one old."""
+    from ibkeys.store.backup import last_backup
+    from ibkeys.umad.probe import Check
+
+    try:
+        last, is_new = last_backup(paths)
+    except StoreError:  # the check of that store has named it
+        return
+    advice = "save both: ibkeys keystore backup FILE, and keep a copy on another host"
+    if last is not None:
+        what = f"{last.made}, {last.file}: {counted(last.keys, 'key')}, {counted(last.operations, 'operation')}"
+        yield Check("backup", is_new or None, what if is_new else f"older than the last change: {what}", advice)
+    elif not is_new:
+        yield Check("backup", None, "there is no backup of key store and journal", advice)
 
 
 def _written_check(name: str, path: Path, detail: str) -> Check:

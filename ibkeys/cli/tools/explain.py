@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
 from ibkeys.cli import exits, options
@@ -10,8 +12,10 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.types import PKEY, Number
 from ibkeys.keys.pkey import PKey, explain, explain_match
-from ibkeys.keys.qkey import classify
+from ibkeys.keys.qkey import RULES, classify
 from ibkeys.keys.traffic import TRAFFIC
+
+_TITLES: Final = {"receiver": "when received", "set_by": "who sets it", "difference": "unlike a P_Key"}
 
 
 @command("pkey-check")
@@ -62,11 +66,17 @@ def pkey_explain(value: PKey, format: str) -> int:
 def qkey_explain(value: int, format: str) -> int:
     """Explain what a Q_Key can be used for.
 
+    Also says what happens when it is received, who sets it, and how it differs from a P_Key.
+
     VALUE is 0x... or decimal, 32 bits.
     """
     found = classify(value)
-    values = {"q_key": f"0x{value:08x}", "kind": found.kind, "privileged": found.privileged, "meaning": found.text}
-    _write("qkey-explain", values, f"0x{value:08x}: {found.kind}: {found.text}", format)
+    values = {
+        **{"q_key": f"0x{value:08x}", "kind": found.kind, "privileged": found.privileged, "meaning": found.text},
+        **dict(RULES),
+    }
+    lines = [f"0x{value:08x}: {found.kind}: {found.text}", *(f"  {_TITLES[name]}: {text}" for name, text in RULES)]
+    _write("qkey-explain", values, "\n".join(lines), format)
     return exits.DONE
 
 

@@ -19,6 +19,7 @@ from ibkeys.cli.help.command import CommandGroup
 from ibkeys.cli.tools.sim_mads import Traced, traced_options, watching
 from ibkeys.cli.types import Number
 from ibkeys.errors import IbkeysError, UsageError
+from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -294,7 +295,7 @@ def _welcome(server: Server, what: str, where: tuple[str, int] | None) -> None:
         settings = f"export IBSIM_SERVER_NAME={where[0]} IBSIM_SERVER_PORT={where[1]}"
     place = f" SIM_HOST={quote(home.node_id)}"
     lines = [
-        f"Serving {what}: {len(subnet.nodes)} nodes, {ports} end ports.",
+        f"Serving {what}: {counted(len(subnet.nodes), 'node')}, {counted(ports, 'end port')}.",
         f"Programs attach to {home.description} ({home.node_id}) unless SIM_HOST names another node. In another shell:",
         f"  {settings}{place}",
         "  ibsim-run opensm -s 5 -f stdout",

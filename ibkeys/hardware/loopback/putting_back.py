@@ -39,7 +39,7 @@ class Written:
     @property
     def is_key(self) -> bool:
         """Whether it wrote an M_Key."""
-        return any(image.key_ref is not None for image in self.images)
+        return any(image.key_name is not None for image in self.images)
 
     @property
     def port_guids(self) -> set[int]:
@@ -55,7 +55,7 @@ def not_put_back(journal: Journal) -> list[Written]:
             continue
         # a Set that failed may have arrived all the same: what was read after it may have been another port
         images = tuple(entry.image for entry in journal.entries(record.id))
-        if any(image.attribute == "P_KeyTable" or image.key_ref is not None for image in images):
+        if any(image.attribute == "P_KeyTable" or image.key_name is not None for image in images):
             found.append(Written(record, images))
     return found
 
@@ -111,10 +111,10 @@ def _put_key_back(look: Look, writer: Writer, written: Written) -> None:
 def _has_ours(look: Look, port: PortHandle, image: Image) -> bool:
     """Whether *port* has the M_Key that was written. Raises what reading it raises."""
     stores = look.fabric.stores
-    if image.key_ref is None or stores.keystore is None:
+    if image.key_name is None or stores.keystore is None:
         return False
     with KeyStore(stores.keystore, create=False, upgrade=False, passphrase=stores.passphrase) as store:
-        return port.read_port_info().m_key == store.get(image.key_ref).m_key.reveal()
+        return port.read_port_info().m_key == store.named(image.key_name).m_key.reveal()
 
 
 def _mark_as_undone(look: Look, writer: Writer, written: Written) -> None:

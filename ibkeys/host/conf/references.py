@@ -1,6 +1,7 @@
 """An options file of OpenSM as the journal keeps it: a reference to the key store in place of each key.
 
-A reference is ``@KIND:ROW:SPELLING``: what key it is, its row of the key store, and how the number was written, so that
+A reference is ``@KIND:NAME:SPELLING``: what key it is, the name of its row of the key store
+(`ibkeys.store.keys.row_names`; earlier versions wrote its number), and how the number was written, so that
 it comes back byte for byte. The kind ``m_key`` is that of the line that OpenSM obeys, ``sm_key`` and ``sa_key`` are
 those of all lines that OpenSM reads. ``other`` is what nothing uses but this: a ``cc_key``, an earlier ``m_key``, and a
 long number on a line that names one of these but says nothing to OpenSM (a comment, ``m_key = 0x..``). Wherever else in
@@ -36,7 +37,9 @@ _VERY_LONG: Final = 1 << 32
 """From here on a number in a comment is not shown, whatever the comment says."""
 _NAME: Final = re.compile(rb"(?<![0-9A-Za-z_])(m_key|sm_key|sa_key|cc_key)(?![0-9A-Za-z_])", re.IGNORECASE)
 _NUMBER: Final = re.compile(rb"(?<![0-9A-Za-z_])[+-]?(?:0[xX][0-9a-fA-F]+|[0-9]+)(?![0-9A-Za-z_])")
-_REFERENCE: Final = re.compile(rb"(@+)(m_key|sm_key|sa_key|other):(?:([0-9]{1,18}):([+-]?[dox][0-9]{1,4}U?[lum01]*))?")
+_REFERENCE: Final = re.compile(
+    rb"(@+)(m_key|sm_key|sa_key|other):(?:([0-9]{1,18}|[0-9a-f]{32}):([+-]?[dox][0-9]{1,4}U?[lum01]*))?"
+)
 _FOUND: Final = "found in an opensm.conf"
 
 
@@ -54,8 +57,8 @@ def key_references(store: KeyStore) -> Contents:
     """Return how the journal keeps options files of OpenSM, with *store* for their keys.
 
     ``record`` puts keys that the store does not have into it first. It raises FileFormatError where the rollback would
-    not give the same bytes. ``restore`` raises FileFormatError for a reference that says nothing. Both raise StoreError
-    and StoreSealed. ``mask`` needs no key store.
+    not give the same bytes. ``restore`` raises FileFormatError for a reference that says nothing, and KeyGone for a
+    key that *store* does not have. Both raise StoreError and StoreSealed. ``mask`` needs no key store.
     """
     return Contents(
         record=lambda data: _recorded(data, store), restore=lambda data: _restored(data, store), mask=without_keys
@@ -102,7 +105,7 @@ def _restored(data: bytes, store: KeyStore) -> bytes:
             return found[0][1:]
         if ref is None:
             raise FileFormatError("the journal's copy of an opensm.conf has a reference that names no key")
-        return _written(refs.value(kind.decode(), int(ref)), spelling.decode())
+        return _written(refs.value(kind.decode(), ref.decode()), spelling.decode())
 
     return _REFERENCE.sub(of_one, data)
 
@@ -174,12 +177,13 @@ class _Refs:
     def __init__(self, store: KeyStore) -> None:
         self._store = store
         self._sm_keys = SmKeys(store)
-        self._rows: dict[tuple[Kind, int], int] = {}
+        self._rows: dict[tuple[Kind, int], str] = {}
         self._read()
 
     def _read(self) -> None:
-        self._rows = {("m_key", key.reveal()): ref for key, ref in self._store.subnet_key_refs().items()}
-        self._rows |= {(row.kind, row.sm_key.reveal()): row.ref for row in self._sm_keys.rows()}
+        self._rows = {("m_key", key.reveal()): name for key, name in self._store.subnet_key_names().items()}
+        names = self._sm_keys.names()
+        self._rows |= {(row.kind, row.sm_key.reveal()): names[row.ref] for row in self._sm_keys.rows()}
 
     def put(self, places: list[_Place]) -> None:
         """Store the keys that are not there yet."""
@@ -196,16 +200,16 @@ class _Refs:
         """Return the kind of each key of the store."""
         return {value: kind for kind, value in self._rows}
 
-    def of(self, place: _Place) -> int:
+    def of(self, place: _Place) -> str:
         return self._rows[place.kind, place.value]
 
-    def value(self, kind: str, ref: int) -> int:
-        """Return the key of a row. Raises StoreError, and FileFormatError where the row is of another kind."""
+    def value(self, kind: str, name: str) -> int:
+        """Return the key of a row. Raises KeyGone, StoreError, and FileFormatError where the row is of another kind."""
         if kind == "m_key":
-            return self._store.subnet_key(ref).reveal()
-        row = self._sm_keys.get(ref)
+            return self._store.subnet_key_named(name).reveal()
+        row = self._sm_keys.named(name)
         if row.kind != kind:
-            raise FileFormatError(f"the journal's copy of an opensm.conf refers to {kind} {ref}, which is a {row.kind}")
+            raise FileFormatError(f"the journal's copy of an opensm.conf refers to a {kind}, which is a {row.kind}")
         return row.sm_key.reveal()
 
 

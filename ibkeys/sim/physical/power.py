@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ibkeys.keys.pkey import DEFAULT_FULL
 from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo, SwitchInfo
 from ibkeys.mad.const import CapabilityMask
 from ibkeys.sim.nodes import Node, Port
@@ -40,17 +41,17 @@ _LOST_BY_SWITCHES: Final = (
 )
 
 
-def reset(node: Node, traps: Traps) -> None:
+def reset(node: Node, traps: Traps, p_key: int = DEFAULT_FULL) -> None:
     """Reset *node*: its links fall and train again up to Initialize, at both ends.
 
     End ports lose LID, LMC, MasterSMLID, GIDPrefix, SubnetTimeOut, further GUIDs and violation counts; their M_Key with
-    ProtectBits and lease unless IsMKeyNVRAM (IBA 14.2.4), their P_Keys unless IsPKeyNVRAM (IBA 10.9.2: one entry 0xFFFF
-    is left). A switch loses its forwarding tables and partition enforcement too; its port 0 decides for all its ports.
-    Counters of the PMA return to 0. Enabled speeds and widths stay: here they are the cable's. A subnet manager on the
-    node was ended before.
+    ProtectBits and lease unless IsMKeyNVRAM (IBA 14.2.4), their P_Keys unless IsPKeyNVRAM (IBA 10.9.2: one entry is
+    left, 0xFFFF or 0x7FFF: *p_key*). A switch loses its forwarding tables and partition enforcement too; its port 0
+    decides for all its ports. Counters of the PMA return to 0. Enabled speeds and widths stay: here they are the
+    cable's. A subnet manager on the node was ended before.
     """
     for port in node.all_ports:
-        _reset_port(port, traps)
+        _reset_port(port, traps, p_key)
     if node.switch_info is not None:
         for row in _LOST_BY_SWITCHES:
             row.patch(node.switch_info, 0)
@@ -67,7 +68,7 @@ def reset(node: Node, traps: Traps) -> None:
         port.counters = None
 
 
-def _reset_port(port: Port, traps: Traps) -> None:
+def _reset_port(port: Port, traps: Traps, p_key: int) -> None:
     info = port.info
     nv_ram = port.guard.capability_mask
     lost = [PortInfo.vl_high_limit]
@@ -85,5 +86,5 @@ def _reset_port(port: Port, traps: Traps) -> None:
     if port.is_end_port:
         port.subnet_timeout = _SUBNET_TIMEOUT
     if not nv_ram & CapabilityMask.IS_P_KEY_NVRAM:
-        port.p_key_bytes = None
+        port.p_key_bytes = None if p_key == DEFAULT_FULL else p_key.to_bytes(2)
     port.touch()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ibkeys.errors import UsageError
+from ibkeys.keys.pkey import DEFAULT_FULL, DEFAULT_LIMITED
 from ibkeys.mad.const import CapabilityMask, SMState
 from ibkeys.printable import shortened
 from ibkeys.sim.agents import mkey_check
@@ -38,7 +39,8 @@ GRAMMAR: Final = """\
 link NODE[PORT] up|down           put the cable of a port back in, or pull it out: both ends fall to Down
 link NODE[PORT] NODE[PORT]        put a cable between two free ports
 silent NODE on|off [--dead]       let a node answer nothing; with --dead nothing passes through it either
-reset NODE                        switch a node off and on: what is not in NV-RAM is lost, its links train again
+reset NODE [0xffff|0x7fff]        switch a node off and on: what is not in NV-RAM is lost, its links train again;
+                                  the P_Key at index 0 then
 nvram NODE mkey|pkey on|off       IsMKeyNVRAM, IsPKeyNVRAM: what survives a reset
 describe NODE TEXT                change NodeDescription (trap 144)
 sm NODE on|off                    let a node answer SMInfo as master SM, and be MasterSMLID of all ports; or not
@@ -145,9 +147,11 @@ def _silent(words: Sequence[Token]) -> Action:
 
 
 def _reset(words: Sequence[Token]) -> Action:
+    is_full = len(words) < 2 or is_first(words[1], "0xffff", "0x7fff")
+
     def reset(subnet: Subnet) -> str:
         node = find_node(subnet, words[0])
-        subnet.reset(node)
+        subnet.reset(node, DEFAULT_FULL if is_full else DEFAULT_LIMITED)
         return f"{node.description} was reset"
 
     return reset
@@ -296,7 +300,7 @@ def _help(words: Sequence[Token]) -> Action:
 _VERBS: Final[dict[str, tuple[str, int, int, Callable[[Sequence[Token]], Action]]]] = {
     "link": ("link NODE[PORT] up|down, or link NODE[PORT] NODE[PORT]", 2, 2, _link),
     "silent": ("silent NODE on|off [--dead]", 2, 3, _silent),
-    "reset": ("reset NODE", 1, 1, _reset),
+    "reset": ("reset NODE [0xffff|0x7fff]", 1, 2, _reset),
     "nvram": ("nvram NODE mkey|pkey on|off", 3, 3, _nv_ram),
     "describe": ("describe NODE TEXT", 2, 64, _describe),
     "sm": ("sm NODE on|off", 2, 2, _sm),

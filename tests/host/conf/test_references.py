@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import sqlite3
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ibkeys.errors import FileFormatError, StoreError, StoreSealed
+from ibkeys.errors import FileFormatError, KeyGone, StoreError, StoreSealed
 from ibkeys.host.conf.references import key_references, without_keys
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import SMKey
 from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.row_names import names_of
+from ibkeys.store.keys.schema import KEYSTORE_SCHEMA
 from ibkeys.store.keys.sealing import Cost, Passphrase
 from ibkeys.store.keys.sm_keys import SmKeys
 
@@ -32,10 +36,18 @@ def store() -> KeyStore:
     return KeyStore(None)
 
 
+def numbered(kept: bytes, store: KeyStore) -> bytes:
+    """Return what the journal keeps with the number of each row in place of its random name, for comparing."""
+    names = {
+        name: ref for ref, name in [*SmKeys(store).names().items(), *names_of(store.database, "subnet_keys").items()]
+    }
+    return re.sub(rb":([0-9a-f]{32}):", lambda found: b":%d:" % names[found[1].decode()], kept)
+
+
 def test_keys_are_references_and_come_back(store: KeyStore) -> None:
     contents = key_references(store)
     kept = contents.record(CONF)
-    assert kept.splitlines() == [
+    assert numbered(kept, store).splitlines() == [
         b"# OpenSM of the first host; m_key was @other:1:x16l until May",
         b"m_key @m_key:1:x16l",
         b"m_key_lease_period 60",
@@ -68,7 +80,10 @@ def test_rows_that_the_store_has_are_referred_to(store: KeyStore) -> None:
     refs = [keys.put_pending("sm_key", SMKey(B)), keys.put_pending("sa_key", SMKey(C))]
     data = f"sm_key {B:#x}\nsa_key {C:#x}\n# it was {A:#X}\n".encode()
     kept = key_references(store).record(data)
-    assert kept == f"sm_key @sm_key:{refs[0]}:x16l\nsa_key @sa_key:{refs[1]}:x16l\n# it was @m_key:1:x16Uu\n".encode()
+    assert (
+        numbered(kept, store)
+        == f"sm_key @sm_key:{refs[0]}:x16l\nsa_key @sa_key:{refs[1]}:x16l\n# it was @m_key:1:x16Uu\n".encode()
+    )
     assert key_references(store).restore(kept) == data
     assert len(keys.rows()) == 2
 
@@ -95,7 +110,7 @@ def test_every_spelling_of_a_number_comes_back(store: KeyStore, spelled: str, li
     assert key_references(store).restore(kept) == data
     if len(spelled) > 8 or not line.startswith("#"):
         assert b"@" in kept
-        assert spelled.encode() not in kept
+        assert spelled.encode() not in numbered(kept, store)
 
 
 PIECES = [
@@ -134,7 +149,7 @@ def test_no_key_that_opensm_reads_is_kept_or_shown(value: int, form: str, around
             kept = contents.record(data)
         except FileFormatError:
             return
-        first = kept.split(b"\n")[0]
+        first = numbered(kept, store).split(b"\n")[0]
         assert first.startswith(b"sm_key @sm_key:1:")
         assert spelled not in first or len(spelled) < 4
         assert contents.mask(data).startswith(b"sm_key (not shown)\n")
@@ -162,3 +177,54 @@ def test_a_sealed_store_gives_and_takes_no_key_but_masks(tmp_path: Path) -> None
         assert b"(not shown)" in contents.mask(CONF)
     with KeyStore(tmp_path / "keys.db", passphrase=Passphrase(lambda: "words")) as store:
         assert key_references(store).restore(kept) == CONF
+
+
+def test_a_reference_never_leads_to_a_key_of_another_store(store: KeyStore) -> None:
+    """Row 1 of a store that took the place of a lost one is another key: the journal's entry does not get it."""
+    kept = key_references(store).record(CONF)
+    with KeyStore(None) as other:
+        key_references(other).record(f"m_key {C:#x}\nsm_key {A:#x}\n# m_key {B:#x}\n".encode())
+        with pytest.raises(KeyGone, match="lost or replaced"):
+            key_references(other).restore(kept)
+        for earlier in (b"m_key @m_key:1:x16l\n", b"sm_key @sm_key:1:x16l\n"):
+            with pytest.raises(KeyGone):
+                key_references(other).restore(earlier)
+
+
+def test_numbers_that_an_earlier_version_wrote_lead_to_the_rows_that_it_stored(tmp_path: Path) -> None:
+    path = tmp_path / "keys.db"
+    path.touch(0o600)
+    earlier = sqlite3.connect(path)
+    steps = KEYSTORE_SCHEMA.steps[:7]
+    for statement in (statement for step in steps for statement in step):
+        earlier.execute(statement)
+    row = (A.to_bytes(8), "2026-01-01T00:00:00Z")
+    earlier.execute("INSERT INTO subnet_keys VALUES (NULL, ?, ?, '')", row)
+    earlier.execute("INSERT INTO sm_keys VALUES (NULL, 'sm_key', ?, 'former', ?, '')", (B.to_bytes(8), row[1]))
+    earlier.execute(
+        "INSERT INTO keys (port_guid, m_key, state, since) VALUES ('0x0000000000000001', ?, 'current', ?)",
+        (C.to_bytes(8), row[1]),
+    )
+    earlier.execute(f"PRAGMA application_id = {KEYSTORE_SCHEMA.application_id}")
+    earlier.execute(f"PRAGMA user_version = {len(steps)}")
+    earlier.commit()
+    earlier.close()
+    names = []
+    for _ in range(2):  # opening it again changes nothing
+        with KeyStore(path) as store:
+            contents = key_references(store)
+            assert (
+                contents.restore(b"m_key @m_key:1:x16l\nsm_key @sm_key:1:d19\n")
+                == f"m_key {A:#x}\nsm_key {B}\n".encode()
+            )
+            ref = SmKeys(store).put_imported("sm_key", SMKey(C))
+            with pytest.raises(KeyGone):
+                contents.restore(f"sm_key @sm_key:{ref}:x16l\n".encode())
+            assert store.named("1").m_key == MKey(C)
+            port_key = store.put_imported(2, MKey(A))
+            assert store.named(store.name_of(port_key)).m_key == MKey(A)
+            with pytest.raises(KeyGone):
+                store.named(str(port_key))
+            names.append(SmKeys(store).names())
+    assert names[0] == names[1]
+    assert len(set(names[0].values())) == 2
