@@ -120,10 +120,11 @@ def test_keys_of_files_and_what_the_output_shows_of_them(served: Subnet, stack: 
 def test_an_sm_whose_host_is_not_named_is_refused(served: Subnet, stack: ExitStack) -> None:
     [running] = start(served, stack, 1)
     before = running.conf.read_bytes()
-    stranger(served, stack, "node06 mlx4_0")
+    standby = stranger(served, stack, "node06 mlx4_0")
     done = rotate(served, "--override", "standby-differs")
     assert done.returncode == 4
-    assert "is not on any host that was examined: an SM that keeps the former sm_key" in done.stderr
+    assert f"OpenSM (process {standby.pid}), which does not show its port: set guid" in done.stderr
+    assert "an SM that keeps the former sm_key becomes a second master" in done.stderr
     assert running.conf.read_bytes() == before
 
 
