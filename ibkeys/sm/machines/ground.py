@@ -89,7 +89,7 @@ def hindrance_of(seen: SeenFile, ground: FolderFacts, user: int) -> str | None:
 def _is_mount_point(device: int, ground: FolderFacts) -> bool:
     if ground.mount and ground.own_mount:
         return ground.mount != ground.own_mount
-    return device != ground.device
+    return device != ground.device and not ground.is_in_layer  # on overlay files and folders differ in that
 
 
 def _words(fields: str, number: int) -> list[str]:

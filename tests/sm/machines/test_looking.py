@@ -148,6 +148,7 @@ GOOD = FolderFacts(
         (replace(GOOD, own_mount="28"), 0, "is a mount point itself"),
         (replace(GOOD, own_mount="", device=2), 0, "is a mount point itself"),
         (replace(GOOD, own_mount=""), 0, None),
+        (replace(GOOD, own_mount="", device=2, system="1 0:9 / / rw - overlay overlay rw"), 0, None),
         (replace(GOOD, system="1 0:9 / / rw - overlay overlay rw"), 0, None),
         (replace(GOOD, system="1 0:9 / / ro - ext4 x rw"), 0, "read-only file system"),
         (replace(GOOD, system="1 0:9 / / rw shared:1 - ext4 x ro,discard"), 0, "read-only file system"),
