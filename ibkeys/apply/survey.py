@@ -237,5 +237,5 @@ def set_keys(targets: Iterable[Target]) -> None:
         except MKeyNeeded as error:
             hidden.append(error)
     if hidden:
-        more = f" (and {len(hidden) - 1} more ports)" if len(hidden) > 1 else ""
+        more = f" (and {counted(len(hidden) - 1, 'more port')})" if len(hidden) > 1 else ""
         raise MKeyNeeded(f"{hidden[0]}{more}; nothing was changed").explained(*map(str, hidden[1:]))

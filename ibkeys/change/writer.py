@@ -18,6 +18,7 @@ from ibkeys.errors import NoReply, Refused
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import Fabric
 from ibkeys.fabric.subnet_manager import find_subnet_manager
+from ibkeys.printable import counted
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.lock import exclusive
@@ -211,7 +212,7 @@ class Writer:
             raise NoReply(f"the route to {port} could not be checked again ({why}); nothing was changed")
         if changed:
             port, why = next(iter(changed.items()))
-            more = f" and {len(changed) - 1} more ports" if len(changed) > 1 else ""
+            more = f" and {counted(len(changed) - 1, 'more port')}" if len(changed) > 1 else ""
             raise Refused(
                 f"the route to {port}{more} changed since it was read ({why}): an M_Key could go to another port; "
                 "nothing was changed; run the command again",

@@ -18,6 +18,7 @@ from ibkeys.cli.options import AskSa, Store, Where
 from ibkeys.cli.screen.lines import keep_whole
 from ibkeys.cli.secrets import check_passphrase_option, read_m_key, read_passphrase, read_sm_key
 from ibkeys.errors import FileFormatError, MKeyNeeded, NoReply, SendRefused, UsageError
+from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.client.sa import SaClient
@@ -333,9 +334,9 @@ def _tapped(port: UmadPort, where: Where) -> UmadPort:
 def _say_statistics(fabric: Fabric) -> None:
     local, counts = fabric.local(), fabric.client.statistics
     click.echo(
-        f"ibkeys: {local.ca_name} port {local.port}: {counts.sent} SMPs sent, {counts.keyed} of them "
+        f"ibkeys: {local.ca_name} port {local.port}: {counted(counts.sent, 'SMP')} sent, {counts.keyed} of them "
         f"with an M_Key, {counts.replies} replies, "
-        f"{counts.timeouts} timeouts, {counts.strays} late or foreign replies, {counts.refused} refused; "
+        f"{counted(counts.timeouts, 'timeout')}, {counts.strays} late or foreign replies, {counts.refused} refused; "
         f"at most {counts.widest} in flight",
         err=True,
     )

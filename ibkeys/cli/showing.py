@@ -329,7 +329,10 @@ def note_stops_between_switches(reach: Reach, chosen: Collection[int] = ()) -> N
     for line in lines[:MAY_STOP_LISTED]:
         exits.warn(line, "note")
     if len(lines) > MAY_STOP_LISTED:
-        exits.warn(f"and {len(lines) - MAY_STOP_LISTED} more such ports (all of them: ibkeys matrix -f json)", "note")
+        exits.warn(
+            f"and {counted(len(lines) - MAY_STOP_LISTED, 'more such port')} (all of them: ibkeys matrix -f json)",
+            "note",
+        )
 
 
 def write_unreached(unreached: int) -> None:

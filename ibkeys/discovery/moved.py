@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.discovery.keyring import KeyRing
-from ibkeys.printable import names_all
+from ibkeys.printable import counted, names_all
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import LinkEnd, Port
 
@@ -44,7 +44,7 @@ def describe_moves(found: Topology, ring: KeyRing) -> list[str]:
             f"0x{known[0]:016x} port {known[1]} was there"
         )
     if len(moved) > len(told):
-        lines.append(f"and {len(moved) - len(told)} more links lead elsewhere than known (all of them: -v)")
+        lines.append(f"and {counted(len(moved) - len(told), 'more link')} elsewhere than known (all of them: -v)")
     return lines
 
 

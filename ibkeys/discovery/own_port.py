@@ -7,6 +7,7 @@ from typing import Final
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.errors import MKeyNeeded, NoReply, SendRefused
 from ibkeys.mad.attributes import PortInfo
+from ibkeys.printable import counted
 from ibkeys.umad.port import LocalPort
 
 _ABOUT_OWN_KEY: Final = (
@@ -28,7 +29,7 @@ def check_own_port(local: LocalPort, own: PortInfo) -> None:
     elif own.m_key_protect_bits == 0 and own.m_key_lease_period and own.m_key_violations:
         reason = (
             f"it has an M_Key that is not known here, a lease of {own.m_key_lease_period} s and "
-            f"{own.m_key_violations} violations at level 0: its lease may have run out"
+            f"{counted(own.m_key_violations, 'violation')} at level 0: its lease may have run out"
         )
     else:
         return

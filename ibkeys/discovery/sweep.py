@@ -171,7 +171,7 @@ class Sweep:
         )
         self.found.notes.append(
             f"port GUID 0x{guid:016x} answered to key {keys.index(answered) + 1} of {len(keys)} of the store: "
-            f"{why}; {wrong} SMPs with another key may have counted violations"
+            f"{why}; {counted(wrong, 'SMP')} with another key may have counted violations"
         )
 
     # --- who is at the far end of a link -------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from ibkeys.plan.outcome import reach_of_plan
 from ibkeys.plan.tables.draft import Draft, Table, key_of
 from ibkeys.plan.tables.layout import Placed, place
 from ibkeys.plan.tables.leaf_ports import LeafPorts
+from ibkeys.printable import counted
 from ibkeys.topology.find import ALIAS_MEANS, find_aliases
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Node, Port
@@ -266,8 +267,8 @@ class _Planner:
             self.draft.report(
                 port,
                 "sm-limited",
-                f"THE SUBNET MANAGER'S PORT IS NOT A FULL MEMBER OF THE DEFAULT PARTITION: {limited} limited members "
-                "will not reach the SA; put SELF=full after ALL=limited",
+                "THE SUBNET MANAGER'S PORT IS NOT A FULL MEMBER OF THE DEFAULT PARTITION: "
+                f"{counted(limited, 'limited member')} will not reach the SA; put SELF=full after ALL=limited",
             )
         changes = any(table.differs for table in self.draft.tables) or bool(self.draft.enforcement)
         if self.manager.presence != "none" and changes:

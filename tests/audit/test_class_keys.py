@@ -75,3 +75,11 @@ def test_no_key_is_in_the_report() -> None:
     assert {each.result for each in report.results} == {"pass", "fail"}
     assert f"{KEY:016x}" not in json.dumps(report.to_json())
     assert str(KEY) not in json.dumps(report.to_json())
+
+
+def test_one_violation_is_one() -> None:
+    net = without_classes()
+    for name, count in (("node03 mlx4_0", 1), ("node04 mlx4_0", 2)):
+        place(net.port(name, 1), KEY_CLASSES["cc"], key=KEY, violations=count)
+    messages = [each.message for each in result_of("CK004", with_class_keys(net)).subjects]
+    assert [text.partition("violation")[2] for text in messages] == ["", "s"], messages

@@ -36,6 +36,13 @@ def taken(cli: Cli, tmp_path: Path, key_file: Path) -> Path:
     return file
 
 
+def test_one_of_a_kind_is_not_many(tmp_path: Path) -> None:
+    net = tmp_path / "two-hosts.net"
+    net.write_text('Ca\t1 "H-1"\n[1]\t"H-2"[1]\n\nCa\t1 "H-2"\n[1]\t"H-1"[1]\n')
+    result = run("snapshot", tmp_path / "taken.db", "--backend", f"sim:{net}")
+    assert result.out.endswith(": 2 nodes, 2 ports, 1 link, 2 P_Keys; M_Keys as fingerprints\n")
+
+
 @pytest.mark.parametrize("command", READING)
 @pytest.mark.parametrize("format", ["table", "json", "csv"])
 def test_a_snapshot_reads_as_the_fabric_did(cli: Cli, taken: Path, command: str, format: str) -> None:

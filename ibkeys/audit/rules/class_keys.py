@@ -10,6 +10,7 @@ from ibkeys.audit.rule import Verdict, rule
 from ibkeys.classkeys.reading import ANSWERED, ClassKeyReading
 from ibkeys.mad.classes.gmp import KEY_CLASSES
 from ibkeys.mad.classes.key_info import KeySettings, N2NKeyInfo
+from ibkeys.printable import counted
 
 NOT_QUERIED: Final = "keys of other classes were not queried (--class-keys queries them)"
 
@@ -130,9 +131,9 @@ def violations(data: AuditInput) -> Verdict:
         if settings.violations == KEY_CLASSES[reading.of].not_counted:
             return None
         if settings.violations:
-            return f"{settings.violations} violations"
+            return counted(settings.violations, "violation")
         info = reading.key_info
         between = info.node_key_violations if isinstance(info, N2NKeyInfo) else 0
-        return f"{between} violations of the key between nodes" if between else ""
+        return f"{counted(between, 'violation')} of the key between nodes" if between else ""
 
     return _judged(data, fault)

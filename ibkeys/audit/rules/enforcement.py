@@ -7,6 +7,7 @@ from typing import Final
 from ibkeys.audit.inputs import AuditInput, number
 from ibkeys.audit.rule import Verdict, port_info, rule
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
+from ibkeys.printable import counted
 from ibkeys.topology.enforcement import as_shown
 from ibkeys.topology.nodes import Port
 
@@ -173,9 +174,8 @@ def too_small(data: AuditInput) -> Verdict:
                 SwitchInfo.name: {"partition_enforcement_cap": capacity},
                 "P_KeyTable": {"packed": len(table.packed)},
             }
-            message = (
-                f"room for {capacity} P_Keys, {port} has {len(table.packed)}: OpenSM switches enforcement off here"
-            )
+            room, has = counted(capacity, "P_Key"), len(table.packed)
+            message = f"room for {room}, {port} has {has}: OpenSM switches enforcement off here"
             verdict.fail(leaf, message, evidence)
         else:
             verdict.passed += 1

@@ -114,10 +114,8 @@ def _report(taken: Snapshot, file: str, removed: list[str], with_keys: bool, for
         write_csv(["file", *summary], [{"file": file, **summary}])
     else:
         keys = "with its M_Keys" if with_keys else "M_Keys as fingerprints"
-        write(
-            f"{file}: {summary['nodes']} nodes, {summary['ports']} ports, {summary['links']} links, "
-            f"{summary['pkeys']} P_Keys; {keys}"
-        )
+        things = (("nodes", "node"), ("ports", "port"), ("links", "link"), ("pkeys", "P_Key"))
+        write(f"{file}: {', '.join(counted(summary[name], what) for name, what in things)}; {keys}")
         if removed:
             write(f"removed, for their age: {', '.join(removed)}")
     return finish(errors, format)

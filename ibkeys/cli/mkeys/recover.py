@@ -160,7 +160,7 @@ def _in_words(outlook: Outlook, wanted: RecoveryOptions) -> Iterator[str]:
     if outlook.silent:
         yield f"a silent port is given up after {outlook.seconds:.0f} s (--wait)"
     if outlook.violations:
-        yield f"probing adds at most {outlook.violations} M_Key violations at these ports"
+        yield f"probing adds at most {counted(outlook.violations, 'M_Key violation')} at these ports"
     if wanted.sets_something:
         yield "on recovered ports the M_Key, ProtectBits or lease are set as requested"
 

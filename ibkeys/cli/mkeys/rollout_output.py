@@ -181,9 +181,11 @@ class RunOutput:
                 f"{account.sets_lost}"
             )
         if account.violations and self._run.way is None:
-            write(f"  queries after lost replies added at most {account.violations} M_Key violations")
+            write(f"  queries after lost replies added at most {counted(account.violations, 'M_Key violation')}")
         elif account.violations:
-            write(f"  the ports counted {account.violations} M_Key violations during the run, from any sender")
+            write(
+                f"  the ports counted {counted(account.violations, 'M_Key violation')} during the run, from any sender"
+            )
         if account.unresolved:
             who = f"{counted(account.unresolved, 'port')} answer{'s' if account.unresolved == 1 else ''}"
             write(f"  {who} to neither key: the old and the new one are in the key store")

@@ -88,7 +88,7 @@ class ManyPortsChange(ShownChange):
         for line in self._changes():
             put(line)
         if plan.rest:
-            put(f"{plan.rest} further steps are left for `ibkeys apply --resume`")
+            put(f"left for `ibkeys apply --resume`: {counted(plan.rest, 'further step')}")
         if plan.removed:
             put(f"P_Keys to be removed, full to limited included: {plan.removed}")
         for message in document["breaks"]:

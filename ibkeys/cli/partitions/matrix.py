@@ -281,7 +281,7 @@ def _html(shown: _Shown) -> str:
     from ibkeys.version import __version__
 
     nodes = shown.found.nodes
-    source = f"{len(nodes)} nodes, seen from {nodes[0].description or hex(nodes[0].guid)}"
+    source = f"{counted(len(nodes), 'node')}, seen from {nodes[0].description or hex(nodes[0].guid)}"
     matrix = lay_out(shown.reach, shown.names, shown.chosen)
     return render_matrix(matrix, fabric_map(shown.found, shown.names), source=source, version=__version__)
 

@@ -16,6 +16,7 @@ from ibkeys.cli.options import Kind, Where
 from ibkeys.cli.render import heading_of, write_csv, write_json
 from ibkeys.cli.showing import MAY_STOP_LISTED, short_name, stop_document, sweep
 from ibkeys.errors import UsageError
+from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.client.address import Address
@@ -199,7 +200,8 @@ def _write_on_some_routes(match: Match, inbound_check: InboundCheck) -> None:
     for check in list(stops)[:MAY_STOP_LISTED]:
         write(exits.clean(f"    on routes through it, {_stop_in_words(check, inbound_check)}"))
     if len(stops) > MAY_STOP_LISTED:
-        write(f"    and {len(stops) - MAY_STOP_LISTED} more switch ports between switches (all of them: -f json)")
+        more = counted(len(stops) - MAY_STOP_LISTED, "more switch port")
+        write(f"    and {more} between switches (all of them: -f json)")
 
 
 def _why_unknown(verdict: Verdict) -> str:

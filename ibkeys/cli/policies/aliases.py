@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ibkeys.cli import exits
-from ibkeys.printable import NAMED
+from ibkeys.printable import NAMED, counted
 
 if TYPE_CHECKING:
     from ibkeys.topology.model import Topology
@@ -20,5 +20,7 @@ def say_aliases(found: Topology, policy: str, named: Iterable[int]) -> frozenset
     for guid, (port, index) in list(aliases.items())[:NAMED]:
         exits.warn(f"{policy} names 0x{guid:016x}, which is alias GUID {index} of {port}: {ALIAS_MEANS}", "note")
     if len(aliases) > NAMED:
-        exits.warn(f"{policy} names {len(aliases) - NAMED} more alias GUIDs (`ibkeys plan` names them all)", "note")
+        exits.warn(
+            f"{policy} names {counted(len(aliases) - NAMED, 'more alias GUID')} (`ibkeys plan` names them all)", "note"
+        )
     return frozenset(aliases)

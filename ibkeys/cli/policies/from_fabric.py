@@ -18,6 +18,7 @@ from ibkeys.cli.showing import errors_of, finish, sweep
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.cli.types import GUID
+from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.version import __version__
 
@@ -108,7 +109,7 @@ def _heads(policy: Policy | None) -> Callable[[int], Iterable[Definition]]:
 
 def _about(where: Where, found: Topology, policy: str | None) -> Iterator[str]:
     ports = sum(1 for _ in found.end_ports())
-    yield f"The P_Key tables of {ports} end ports as they are, written by ibkeys {__version__} policy-from"
+    yield f"The P_Key tables of {counted(ports, 'end port')} as they are, written by ibkeys {__version__} policy-from"
     if where.snapshot is not None:
         yield f"from the snapshot {where.snapshot}"
     if policy is not None:

@@ -102,7 +102,7 @@ def _write_table(found: Topology, chosen: Mapping[Node, Sequence[Port]], is_part
     of = f"{len(chosen)} listed of " if is_part else ""
     write(f"{of}{counted(len(kinds), 'node')} ({counts}), {counted(links, 'link')}")
     if len(listed) < len(known):
-        write(f"({len(known) - len(listed)} switch ports without a link not listed; -f json has all)")
+        write(f"({counted(len(known) - len(listed), 'switch port')} without a link not listed; -f json has all)")
     write_unreached(found.unreached)
 
 

@@ -182,7 +182,8 @@ def _security_keys(where: Where) -> Iterator[Check]:
     yield Check(
         "security keys",
         not files.warnings,
-        f"{folder}: {len(files.m_keys)} M_Keys, {len(files.neighbors)} ends of links, {len(files.lids)} LIDs"
+        f"{folder}: {counted(len(files.m_keys), 'M_Key')}, {counted(len(files.neighbors), 'link end')}, "
+        f"{counted(len(files.lids), 'LID')}"
         + (f"; {len(files.warnings)} lines left out, the first: {files.warnings[0]}" if files.warnings else ""),
     )
 

@@ -28,7 +28,7 @@ from ibkeys.partitions.model import (
     stored_name,
 )
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.printable import clean, named
+from ibkeys.printable import clean, counted, named
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +235,7 @@ def _new_partition(policy: Policy, where: PartitionName, rules: Sequence[Rule], 
 
 
 def _why_it_stays(policy: Policy, partition: Partition, port: str, by: Rule | None, more: int) -> str:
-    others = f" (and {more} more ports)" if more else ""
+    others = f" (and {counted(more, 'more port')})" if more else ""
     if by is None:
         return f"{policy.path}: {port}{others} stays in the default partition, which OpenSM gives to every port"
     return (

@@ -7,6 +7,7 @@ from typing import Final
 from ibkeys.mad.classes.gmp import KEY_CLASS_OF
 from ibkeys.mad.classes.key_info import KeySettings
 from ibkeys.mad.const import PORT_PHYSICAL_STATE_NAMES, PORT_STATE_NAMES, CapabilityMask, PortPhysicalState, PortState
+from ibkeys.printable import counted
 from ibkeys.sim.agents import class_keys, mkey_check
 from ibkeys.sim.history import Event
 from ibkeys.sim.nodes import Node, Port
@@ -17,7 +18,8 @@ def node_lines(node: Node) -> list[str]:
     """Return a node and each of its ports as lines."""
     kind = "switch" if node.is_switch else "router" if node.node_type == 3 else "ca"
     state = ("", ", silent", ", dead")[node.silent] + (", runs an SM" if node.sm is not None else "")
-    head = f"{node.node_id} {node.description!r}: {kind} of {node.num_ports} ports, GUID 0x{node.guid:016x}{state}"
+    ports = counted(node.num_ports, "port")
+    head = f"{node.node_id} {node.description!r}: {kind} of {ports}, GUID 0x{node.guid:016x}{state}"
     return [head, *(f"  {port.number}: {_summary(port)}" for port in node.all_ports)]
 
 
