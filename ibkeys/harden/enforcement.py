@@ -31,7 +31,7 @@ from ibkeys.mad.attributes import SwitchInfo
 from ibkeys.partitions.opensm_tables import place_leaf
 from ibkeys.printable import counted, named
 from ibkeys.sm.confs.conf_file import ConfFile
-from ibkeys.sm.confs.opensms import options_file
+from ibkeys.sm.confs.opensms import options_file, where_it_may_be
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.options import Setting
 from ibkeys.sm.site import Running, Seen, reach
@@ -98,7 +98,7 @@ def plan_enforcement(writer: Writer, asked: Asked, wanted: str) -> EnforcementPl
     if plan.pending:
         plan.objections += [
             *_of_drift(site, survey, wanted),
-            *_of_strangers(seen),
+            *objections_to_strangers(seen),
             *objections_to_owners(each.conf for each in plan.files if each.differs),
         ]
     return plan
@@ -242,12 +242,13 @@ def _of_drift(site: Site, survey: Survey, wanted: str) -> Iterator[Objection]:
         )
 
 
-def _of_strangers(seen: Seen) -> Iterator[Objection]:
+def objections_to_strangers(seen: Seen) -> Iterator[Objection]:
     """``standby-differs``: an SM that would take over works with its own part_enforce."""
     strangers = [str(manager.port) for manager, running in seen.others() if running is None]
     if strangers:
+        why = where_it_may_be([each.name for each in seen.report.instances() if each.port_guid is None])
         yield Objection(
             "standby-differs",
-            f"the SM at {named(strangers)} is not on any host that was examined; when it takes over, its "
-            "own part_enforce applies; reach it with --sm-host",
+            f"the SM at {named(strangers)}: {why}; when it takes over, its own part_enforce applies; reach it with "
+            "--sm-host",
         )
