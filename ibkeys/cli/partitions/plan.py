@@ -294,7 +294,7 @@ def _write_words(made: PartitionPlan, policy: Policy, found: Topology, each: boo
                 f"0x{number:04x}" + (f" {names[number]}" if number in names else "") for number in numbers
             )
             write(paint(clean(f"{title} partitions: {listed}"), "added" if title == "new" else "removed"))
-    unknown = f"; of which that is not known: {made.reach.unknown}" if made.reach.unknown else ""
+    unknown = f"; not known: {made.reach.unknown}" if made.reach.unknown else ""
     write(
         f"pairs of end ports that gain connectivity: {made.reach.gained}; that lose connectivity: {made.reach.lost}"
         + unknown
@@ -304,7 +304,7 @@ def _write_words(made: PartitionPlan, policy: Policy, found: Topology, each: boo
     write(clean(f"subnet manager: {made.fabric.sm_evidence or 'not known'}"))
     changed = sum(table.differs for table in made.tables)
     write(
-        f"{counted(changed, 'P_Key table')} and the enforcement of {counted(len(made.enforcement), 'leaf port')} "
+        f"{counted(changed, 'P_Key table')} and the enforcement of {counted(len(made.enforcement), 'switch port')} "
         "would change"
         if made.pending
         else "nothing to change: the fabric matches the policy"
