@@ -171,8 +171,9 @@ def check_run(store: KeyStore) -> Iterator[Check]:
     yield Check(
         "M_Key run",
         None if run.options.first and not sent else False,
-        f"run {run.id} ({run.command}, begun {run.started}) is not finished: {states.count('done')} ports done, "
-        f"{states.count('failed')} failed, {sent} may have their new key or not, {waiting} wait; every key is in the "
+        f"run {run.id} ({run.command}, begun {run.started}) is not finished: "
+        f"{counted(states.count('done'), 'port')} done, {states.count('failed')} failed, "
+        f"{sent} may have their new key or not, {waiting} wait; every key is in the "
         "key store",
         f"ibkeys {run.command} {go_on} finishes it, --abort rolls it back",
     )

@@ -97,11 +97,13 @@ def test_a_store_that_cannot_be_used_is_not_a_problem_of_the_port(cli: Cli, tmp_
 
 def test_a_run_that_is_not_finished_is_named_with_the_way_on(cli: Cli, tmp_path: Path) -> None:
     """After its first ports a run waits: a note. With a Set of which nobody knows what became of it: a problem."""
-    cli("mkey-deploy", "--per-port", "--protect", "1", "--lease", "60", "--first", "2", "--yes")
+    cli("mkey-deploy", "--per-port", "--protect", "1", "--lease", "60", "--first", "1", "--yes")
     result = cli("doctor")
     assert result.code == 0
-    assert "2 ports done, 0 failed, 0 may have their new key or not, 6 wait" in result.out
+    assert "1 port done, 0 failed, 0 may have their new key or not, 7 wait" in result.out
     assert "-> ibkeys mkey-deploy --continue finishes it, --abort rolls it back" in result.out
+    assert "fabric.journal: 1 operation" in result.out
+    assert "1 operations" not in result.out
     with KeyStore(tmp_path / "fabric.keys") as store:
         runs = Runs(store)
         run = runs.last()
@@ -110,7 +112,7 @@ def test_a_run_that_is_not_finished_is_named_with_the_way_on(cli: Cli, tmp_path:
     result = cli("doctor", "-f", "json")
     [check] = [check for check in result.json["checks"] if check["name"] == "M_Key run"]
     assert (result.code, check["ok"]) == (1, False)
-    assert "1 may have their new key or not, 5 wait" in check["detail"]
+    assert "1 may have their new key or not, 6 wait" in check["detail"]
     cli("mkey-deploy", "--abort", "--yes")
     assert "M_Key run" not in cli("doctor").out
 

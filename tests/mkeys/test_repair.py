@@ -183,7 +183,7 @@ def test_a_port_at_level_1_with_another_key_hides_it_and_counts_nothing(tmp_path
     lost = lab.net.port("node02 mlx4_0", 1)
     lost.m_key = C.reveal()
     [kept] = lab.repair().kept
-    assert kept.reason == "it hides its key (ProtectBits 1), and none of its 2 keys in the key store is right"
+    assert kept.reason == "it hides its key (ProtectBits 1), and none of its keys (2) in the key store is right"
     assert violations(lab.net) == 0
     assert lab.file()[lost.guid] == A
 

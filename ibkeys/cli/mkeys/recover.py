@@ -154,7 +154,7 @@ def _in_words(outlook: Outlook, wanted: RecoveryOptions) -> Iterator[str]:
         )
         yield known if outlook.has_links else unknown
     if outlook.tries:
-        yield f"up to {outlook.tries} keys are tried on a port before that; a wrong one counts a violation there"
+        yield f"keys tried on a port before that: up to {outlook.tries}; a wrong one counts a violation there"
     if outlook.leases:
         yield f"leases known here: {', '.join(map(str, outlook.leases))} s"
     if outlook.silent:

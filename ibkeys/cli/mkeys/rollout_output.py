@@ -73,7 +73,7 @@ class RunOutput:
             put(f"left alone: {line}")
             exits.show_details(details)
         if len(lines) > LISTED_TROUBLES:
-            put(f"left alone: and for {len(lines) - LISTED_TROUBLES} more reasons (all of them: -f json)")
+            put(f"left alone: and for {counted(len(lines) - LISTED_TROUBLES, 'more reason')} (all of them: -f json)")
 
     def _write_kinds(self, put: Callable[[str], None]) -> None:
         """Write what changes: where it does not on all ports, on which."""

@@ -278,7 +278,7 @@ def _journal(path: Path) -> Iterator[Check]:
 def _operations_in(journal: Journal) -> str:
     operations = journal.list_operations()
     unfinished = sum(operation.state == "open" for operation in operations)
-    return f"{len(operations)} operations" + (f", {unfinished} of them unfinished" if unfinished else "")
+    return counted(len(operations), "operation") + (f", {unfinished} of them unfinished" if unfinished else "")
 
 
 def _left_by_a_report(path: Path) -> Iterator[Check]:

@@ -38,7 +38,7 @@ def refuse_another_subnet(writer: Writer, found: Topology) -> None:
     there = {port.port_guid for port in found.end_ports()}
     if not ports or any(port.port_guid in there for port in ports):
         return
-    none = f"none of the {len(ports)} ports of {name_of(last)}"
+    none = f"not one of the ports of {name_of(last)}"
     another = "name the port that leads to that subnet (-C, -P); nothing was changed"
     behind = {each.named[0] for each in found.unasked if each.named is not None}
     is_swapped = not behind or any(port.port_guid in behind for port in ports)

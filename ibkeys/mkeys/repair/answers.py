@@ -73,7 +73,7 @@ def _known_behind(sweep: FrugalSweep, trouble: Trouble) -> int | None:
 def _why_unknown(port: Port, sweep: FrugalSweep, candidates: Candidates) -> str:
     keys = len(candidates.get(port.guid, ()))
     if port.m_key_state == "hidden":
-        known = f"none of its {keys} keys in the key store is right" if keys else "the key store has no key of it"
+        known = f"none of its keys ({keys}) in the key store is right" if keys else "the key store has no key of it"
         return f"it hides its key (ProtectBits 1), and {known}"
     trouble = next((each for each in sweep.found.troubles if each.port is port), None)
     return trouble.error if trouble is not None else "its PortInfo could not be read"
