@@ -124,6 +124,11 @@ def test_a_node_without_a_device_says_so(script: Script, tmp_path: Path) -> None
     assert done.stdout.startswith("P_Key 0x8010: the kernel shows no RDMA device: ")
 
 
+def test_an_ibkeys_that_says_nothing_is_named(script: Script) -> None:
+    done = script("ibkeys-health-check", "0x8010", IBKEYS_PROGRAM="false")
+    assert (done.returncode, done.stdout) == (1, "P_Key 0x8010: false ended with exit status 1\n")
+
+
 def test_a_check_of_nothing_is_a_mistake(script: Script) -> None:
     done = script("ibkeys-health-check")
     assert (done.returncode, done.stdout) == (2, "")
