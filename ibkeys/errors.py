@@ -39,23 +39,66 @@ IbkeysError
  +-- UfmRefused                         UFM answered with an error, a redirect, or a job that failed; .status
  +-- ClosedError                        used after close()
 
-A caller branches on the type and on attributes; the text of a message may improve at any time.
+A caller branches on the type and on attributes; the text of a message may improve at any time. No code of ibkeys reads
+or rewrites it: who lets an error pass sets a field, and `IbkeysError.__str__` makes the line of message and fields.
 """
 
 from __future__ import annotations
 
 import errno as _errno
-from typing import Self
+from typing import Final, Self
+
+NOTHING: Final = "nothing was changed"
+"""What `IbkeysError.changed` says when nothing was."""
 
 
 class IbkeysError(Exception):
-    """Base of all errors of this package. ``str()`` is one sentence: what was asked, where, what came back, what to do.
+    """Base of all errors of this package. ``str()`` is one line: what was asked, where, what came back, what to do.
+
+    ``message``: the sentence that it was raised with. ``step``: the step of a larger change that raised it.
+    ``changed``: what that change had done by then, in words, `NOTHING` for nothing; "" where it does not say.
+    ``advice``: what the user should do first. ``operation``: the operation of the journal that is open. ``way_on``:
+    what else is done, and the commands that go on from there.
 
     ``more``: an explanation, such as the reason and other ways to continue: one sentence on each line, "" for none. A
     command shows it with -v; in a traceback it is a note of the error.
     """
 
     more: str = ""
+    step: str = ""
+    changed: str = ""
+    advice: str = ""
+    operation: int | None = None
+    way_on: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        state = ": ".join(filter(None, (self.changed, self.advice)))
+        text = "; ".join(filter(None, (self.message, state, *self.way_on)))
+        return f"{self.step}: {text}" if self.step else text
+
+    @property
+    def message(self) -> str:
+        """The sentence that it was raised with."""
+        return str(self.args[0]) if self.args else ""
+
+    def unchanged(self, advice: str = "", *more: str) -> Self:
+        """Return this error, which says that nothing was changed, and what the user should do first. *more*: as of
+        `explained`."""
+        self.changed, self.advice = NOTHING, advice
+        return self.explained(*more) if more else self
+
+    def after(self, done: str) -> Self:
+        """Return this error. If it says that nothing was changed, it says what was *done* instead: the check that
+        raised it runs before a change and again during it.
+        """
+        self.changed = done if self.changed == NOTHING else self.changed
+        return self
+
+    def going_on(self, *way_on: str, operation: int | None = None) -> Self:
+        """Return this error with another way on; *operation* of the journal is open."""
+        self.way_on += way_on
+        self.operation = operation or self.operation
+        return self
 
     def explained(self, *more: str) -> Self:
         """Return this error with the sentences *more*; empty ones are left out."""
@@ -82,10 +125,11 @@ class UsageError(IbkeysError, ValueError):
 
 
 class FileFormatError(IbkeysError, ValueError):
-    """A file with a mistake in it. ``line`` and ``column`` count from 1; 0 when they are not known."""
+    """A file with a mistake in it. ``fault``: the mistake, without the place; ``line`` and ``column`` count from 1; 0
+    when they are not known."""
 
     def __init__(self, message: str, path: str = "", line: int = 0, column: int = 0) -> None:
-        self.path, self.line, self.column = path, line, column
+        self.fault, self.path, self.line, self.column = message, path, line, column
         where = ":".join(str(part) for part in (path, line, column) if part)
         super().__init__(f"{where}: {message}" if where else message)
 
@@ -222,12 +266,13 @@ class TransportError(IbkeysError, OSError):
         super().__init__(message)
         self.errno = errno
 
-    def __str__(self) -> str:
-        return str(self.args[0])
-
 
 class LibraryMissing(TransportError):
-    """The extension over libibumad is not there."""
+    """The extension over libibumad is not there. ``cure``: how it gets there."""
+
+    def __init__(self, message: str, errno: int = 0, cure: str = "") -> None:
+        super().__init__(f"{message}: {cure}" if cure else message, errno)
+        self.reason, self.cure = message, cure
 
 
 class ModuleMissing(TransportError):
@@ -259,12 +304,12 @@ class DeviceGone(TransportError):
 
 
 class HostNotReached(IbkeysError):
-    """Another host could not be reached through ssh, or its answer is invalid. ``host``: as the user named
-    it."""
+    """Another host could not be reached through ssh, or its answer is invalid. ``host``: as the user named it; ``why``:
+    the reason, without its name where the message has it."""
 
-    def __init__(self, message: str, host: str) -> None:
+    def __init__(self, message: str, host: str, why: str = "") -> None:
         super().__init__(message)
-        self.host = host
+        self.host, self.why = host, why or message
 
 
 class HostRefused(IbkeysError):

@@ -20,7 +20,7 @@ from ibkeys.apply.survey import Survey, set_keys
 from ibkeys.change.interlocks.tables import objections_to_tables
 from ibkeys.change.plan import Plan
 from ibkeys.change.ranks import rank_of
-from ibkeys.change.writer import Writer, way_on
+from ibkeys.change.writer import Writer, left_open
 from ibkeys.errors import IbkeysError, Incomplete, Refused
 from ibkeys.plan.model import Break
 from ibkeys.plan.order import ADDING, Phase, Step, sets_of
@@ -278,17 +278,14 @@ def _stage(phase: Phase) -> int:
 
 
 def _incomplete(operation: Operation, wrong: Mapping[PortKey, IbkeysError], stopped: Phase | None) -> Incomplete:
-    first = next(iter(wrong.values()))
-    if stopped is None:
-        after = ""
-    elif stopped.name in _POLICIES:
-        after = f"it stopped at {_POLICIES[stopped.name]}, which is in place; "
-    else:
-        after = f"no step after {stopped.name} was started; "
-    return Incomplete(
-        f"{counted(len(wrong), 'port')} could not be written: {first}{_more(len(wrong))}; {after}operation "
-        f"{operation.id} of the journal is open: {way_on(operation)}"
+    error = Incomplete(
+        f"{counted(len(wrong), 'port')} could not be written: {next(iter(wrong.values()))}{_more(len(wrong))}"
     )
+    if stopped is not None and stopped.name in _POLICIES:
+        error.changed = f"it stopped at {_POLICIES[stopped.name]}, which is in place"
+    elif stopped is not None:
+        error.changed = f"no step after {stopped.name} was started"
+    return left_open(error, operation)
 
 
 def _more(number: int) -> str:

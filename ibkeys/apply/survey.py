@@ -238,4 +238,4 @@ def set_keys(targets: Iterable[Target]) -> None:
             hidden.append(error)
     if hidden:
         more = f" (and {counted(len(hidden) - 1, 'more port')})" if len(hidden) > 1 else ""
-        raise MKeyNeeded(f"{hidden[0]}{more}; nothing was changed").explained(*map(str, hidden[1:]))
+        raise MKeyNeeded(f"{hidden[0]}{more}").unchanged().explained(*map(str, hidden[1:]))

@@ -63,9 +63,7 @@ def plan_undo(
         plan = undo_plan_of(writer, carrier, former, operation, hooks)
     except Refused as error:
         if later and error.interlock == "stale":
-            error.args = (
-                f"{error}; operation {later[-1]} of the journal wrote it later: `ibkeys undo {later[-1]}` first",
-            )
+            error.going_on(f"operation {later[-1]} of the journal wrote it later: `ibkeys undo {later[-1]}` first")
         raise
     if not breaks:
         refuse_breaks(plan)

@@ -12,7 +12,17 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class ExplainedInterrupt(KeyboardInterrupt):
-    """An interrupt whose message says in what state the change was left and what the user can do."""
+    """An interrupt that says how the change was left. ``by``: the signal, or what it interrupted; ``left``: the state,
+    and what the user can do."""
+
+    def __init__(self, by: str, left: str) -> None:
+        super().__init__(f"{by}: {left}")
+        self.by, self.left = by, left
+
+    @classmethod
+    def of(cls, interrupt: KeyboardInterrupt, when: str, left: str) -> Self:
+        """Return *interrupt* with how the change was left. *when*: what it interrupted, if it does not say by what."""
+        return cls(f"{interrupt}" or when, left)
 
 
 class Interrupts:

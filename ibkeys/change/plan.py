@@ -42,6 +42,12 @@ def value_in_words(value: Value) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
+class StepNote(str):
+    """A note that tells one step of a change: who shows the steps elsewhere leaves it out."""
+
+    __slots__ = ()
+
+
 @dataclass(slots=True)
 class Plan:
     """What a changing command would do.

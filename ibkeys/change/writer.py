@@ -14,7 +14,7 @@ from typing import Protocol, Self, TypeVar
 
 from ibkeys.change.consent import Consent, Objection
 from ibkeys.change.interrupts import ExplainedInterrupt
-from ibkeys.errors import NoReply, Refused
+from ibkeys.errors import IbkeysError, NoReply, Refused
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import Fabric
 from ibkeys.fabric.subnet_manager import find_subnet_manager
@@ -27,6 +27,7 @@ from ibkeys.topology.nodes import Port
 from ibkeys.topology.subnet_manager import SubnetManager
 
 Entered = TypeVar("Entered")
+Failed = TypeVar("Failed", bound=IbkeysError)
 
 
 class Planned(Protocol):
@@ -187,13 +188,10 @@ class Writer:
             except ExplainedInterrupt:
                 raise
             except KeyboardInterrupt as error:
-                why = str(error)
                 if operation.id is None:  # nothing was recorded, so nothing was set
-                    raise KeyboardInterrupt(f"{why or 'before the first Set'}: no port was changed") from None
-                raise KeyboardInterrupt(
-                    f"{why or 'in the middle of a change'}: what was set may have taken effect; operation "
-                    f"{operation.id} of the journal is open: {way_on(operation)}"
-                ) from None
+                    raise ExplainedInterrupt.of(error, "before the first Set", "no port was changed") from None
+                left = f"what was set may have taken effect; {is_open(operation)}"
+                raise ExplainedInterrupt.of(error, "in the middle of a change", left) from None
 
     def apply_within(self, plan: Planned, operation: Operation) -> None:
         """As `apply`, as a part of *operation*, which is open."""
@@ -209,14 +207,17 @@ class Writer:
         changed = {port: why for port, why in wrong.items() if self.fabric.has_changed(port)}
         if wrong and not changed and not plan.looks_itself:
             port, why = next(iter(wrong.items()))
-            raise NoReply(f"the route to {port} could not be checked again ({why}); nothing was changed")
+            raise NoReply(f"the route to {port} could not be checked again ({why})").unchanged()
         if changed:
             port, why = next(iter(changed.items()))
             more = f" and {counted(len(changed) - 1, 'more port')}" if len(changed) > 1 else ""
-            raise Refused(
-                f"the route to {port}{more} changed since it was read ({why}): an M_Key could go to another port; "
-                "nothing was changed; run the command again",
-                "stale",
+            raise (
+                Refused(
+                    f"the route to {port}{more} changed since it was read ({why}): an M_Key could go to another port",
+                    "stale",
+                )
+                .unchanged()
+                .going_on("run the command again")
             )
 
     @property
@@ -243,10 +244,16 @@ class Writer:
                 yield operation
 
 
-def way_on(operation: Operation) -> str:
-    """Return what the user can do about an operation that was left open."""
+def left_open(error: Failed, operation: Operation) -> Failed:
+    """Let an error say which operation it leaves open, and what the user can do about it."""
+    return error.going_on(is_open(operation), operation=operation.id)
+
+
+def is_open(operation: Operation) -> str:
+    """Return that *operation* was left open, and what the user can do about it."""
+    ways = f"`ibkeys undo {operation.id}` rolls it back"
     if operation.undoes is not None:
-        return f"`ibkeys undo {operation.undoes}` finishes it, `ibkeys undo {operation.id}` reverses it"
-    back = f"`ibkeys undo {operation.id}` rolls it back"
-    is_planned = operation.id is not None and operation.journal.plan_of(operation.id) is not None
-    return f"`ibkeys apply --resume` finishes it, {back}" if is_planned else back
+        ways = f"`ibkeys undo {operation.undoes}` finishes it, `ibkeys undo {operation.id}` reverses it"
+    elif operation.id is not None and operation.journal.plan_of(operation.id) is not None:
+        ways = f"`ibkeys apply --resume` finishes it, {ways}"
+    return f"operation {operation.id} of the journal is open: {ways}"

@@ -170,9 +170,9 @@ def _refuse_command_line(running: Running, settings: Mapping[str, Setting]) -> N
     if any(setting.source == "command line" for setting in settings.values()):
         raise Refused(
             f"{running.instance.name}: enforcement of leaf ports is set on its command line, which may override its "
-            "options file: start it without that option; nothing was changed",
+            "options file: start it without that option",
             _REFUSAL,
-        )
+        ).unchanged()
 
 
 def _edited(conf: ConfFile, wanted: str) -> bytes:

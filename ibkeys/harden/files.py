@@ -71,7 +71,7 @@ class FileStep(Step):
                 raise FileError(f"{file.path}: cannot be examined: {error.strerror or error}") from None
             user = running.read_user()
             if role == "cache" and (hindrance := hindrance_to_closing(file.path, fact, user)):
-                raise Refused(f"{running.instance.name}: {hindrance}; nothing was changed", REFUSAL)
+                raise Refused(f"{running.instance.name}: {hindrance}", REFUSAL).unchanged()
             if not fact.is_private and is_usable_alone(fact, user) and (role != "options" or _has_key(running, fact)):
                 yield _OpenFile(running, role, _name_on_host(running, file, fact), file.place, fact)
 

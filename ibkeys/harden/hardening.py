@@ -24,7 +24,6 @@ from ibkeys.harden.m_keys import M_KEYS, NEW_M_KEY
 from ibkeys.harden.partitions import PARTITIONS
 from ibkeys.harden.sm_keys import SM_KEYS
 from ibkeys.harden.step import Asked, Draft, Step
-from ibkeys.sm.halfway import told_halfway
 
 COMMAND: Final = "harden"
 STEPS: Final[tuple[Step, ...]] = (FOLDERS, SM_KEYS, ENFORCEMENT, PARTITIONS, NEW_M_KEY, M_KEYS, KEY_FILES)
@@ -172,17 +171,12 @@ def _refuse(consent: Consent, draft: Draft) -> None:
 
 
 def _explained(error: IbkeysError, number: int, count: int, planned: PlannedStep) -> IbkeysError:
-    """Let an error say which step it is from, what is there already, and how to go on."""
+    """Let an error say which step it is from, what is there already, and how to go on: to roll this step back is no way
+    where it was refused."""
     done = f"the {number - 1} steps before it are done and verified" if number > 2 else ""
     done = done or ("the step before it is done and verified" if number == 2 else "no step was done before it")
-    back = f"; to roll this step back: {planned.draft.way_back}" if planned.draft and not _is_refused(error) else ""
-    text = told_halfway(f"{error}", "this step changed nothing")
-    error.args = (
-        f"step {number} of {count} ({planned.step.title}): {text}; {done}{back}; ibkeys harden --via opensm continues",
-        *error.args[1:],
+    back = [planned.draft.way_back] if planned.draft and not isinstance(error, Refused) else []
+    error.step = f"step {number} of {count} ({planned.step.title})"
+    return error.after("this step changed nothing").going_on(
+        done, *(f"to roll this step back: {each}" for each in back), "ibkeys harden --via opensm continues"
     )
-    return error
-
-
-def _is_refused(error: IbkeysError) -> bool:
-    return isinstance(error, Refused)

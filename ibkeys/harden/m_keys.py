@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from ibkeys.change.plan import StepNote
 from ibkeys.change.writer import Writer
 from ibkeys.harden.findings import StepName
 from ibkeys.harden.step import Asked, Draft, Step
@@ -57,7 +58,7 @@ class MKeyStep(Step):
             list(_in_words(run, asked)),
             self._way_back,
             lambda: _make(writer, run),
-            [note for note in plan.notes if not note.startswith("step ")],  # its own steps stand among the words
+            [note for note in plan.notes if not isinstance(note, StepNote)],  # its own steps stand among the words
             plan.objections,
             plan.questions,
         )

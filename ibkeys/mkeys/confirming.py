@@ -84,11 +84,9 @@ def lower_unconfirmed(writer: Writer, through: Through, run: int) -> Lowering | 
     stage, last = runs.stage(run), runs.last()
     if stage not in GOES_BACK or last is None or last.id != run:
         why = {"confirmed": "was confirmed", "gone-back": "was rolled back already"}.get(stage or "", "")
-        raise StoreError(
-            f"run {run} {why or 'is not waiting for a confirmation, or is not the last one'}; nothing was changed"
-        )
+        raise StoreError(f"run {run} {why or 'is not waiting for a confirmation, or is not the last one'}").unchanged()
     if not runs.move_stage(run, stage, "going-back"):
-        raise StoreError(f"run {run} was confirmed just now; nothing was changed")
+        raise StoreError(f"run {run} was confirmed just now").unchanged()
     with _still_to_go_back(writer.command, run):
         try:
             lowering = plan_lowering(writer, through)
@@ -105,8 +103,8 @@ def lower_unconfirmed(writer: Writer, through: Through, run: int) -> Lowering | 
 
 @contextmanager
 def _still_to_go_back(command: str, run: int) -> Iterator[None]:
-    """Replace the advice in an error or interrupt raised inside this block by the command that lowers the level of
-    *run*. Its own advice is --resume, which would raise the level.
+    """Let an error or interrupt raised inside this block say which command lowers the level of *run*. The advice of an
+    interrupt is --resume, which would raise the level: it is replaced.
     """
     way_on = (
         f"the level of run {run} still has to be lowered: `ibkeys {command} --via opensm --unconfirmed {run}` lowers "
@@ -115,11 +113,11 @@ def _still_to_go_back(command: str, run: int) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise ExplainedInterrupt(f"while the level was lowered: {way_on}") from None
+        raise ExplainedInterrupt("while the level was lowered", way_on) from None
     except IbkeysError as error:
         if isinstance(error, Refused) and error.interlock == OVERTAKEN:
             raise
-        error.args = (f"{error}; {way_on}", *error.args[1:])
+        error.going_on(way_on)
         raise
 
 

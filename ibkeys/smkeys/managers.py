@@ -124,11 +124,10 @@ def _fit(running: Running) -> Running:
         raise UsageError(f"{instance.name}: it cannot be verified that it is an OpenSM; run as root")
     told = [kind for kind in KINDS if instance.options.setting(kind).source == "command line"]
     if told:
-        raise Refused(
-            f"{instance.name} has its {named(told)} from its command line; nothing was changed: put it into the "
-            "options file instead and restart that OpenSM",
-            REFUSAL,
-        ).explained("Every user of the host sees a command line.")
+        raise Refused(f"{instance.name} has its {named(told)} from its command line", REFUSAL).unchanged(
+            "put it into the options file instead and restart that OpenSM",
+            "Every user of the host sees a command line.",
+        )
     return running
 
 
@@ -161,9 +160,9 @@ def _refuse_one_file_of_several_hosts(files: Sequence[KeyFile]) -> None:
         if other is not file and other.conf.machine.name != file.conf.machine.name:
             raise Refused(
                 f"{other.conf.name} and {file.conf.name} are the same file, which both hosts share: give "
-                "each host its own options file; nothing was changed",
+                "each host its own options file",
                 "file",
-            )
+            ).unchanged()
 
 
 def _refuse_several_files_of_another_host(files: Sequence[KeyFile]) -> None:
@@ -173,9 +172,8 @@ def _refuse_several_files_of_another_host(files: Sequence[KeyFile]) -> None:
         other = seen.setdefault(file.conf.machine.name, file)
         if file.conf.machine.name and other is not file:
             raise Refused(
-                f"{other.conf.name} and {file.conf.name} belong to two OpenSMs of one host; nothing was changed: stop "
-                "one of them, or run ibkeys on that host",
-                "file",
-            ).explained(
-                "Both files would have to be replaced at the same time, but only one can be prepared on another host."
+                f"{other.conf.name} and {file.conf.name} belong to two OpenSMs of one host", "file"
+            ).unchanged(
+                "stop one of them, or run ibkeys on that host",
+                "Both files would have to be replaced at the same time, but only one can be prepared on another host.",
             )

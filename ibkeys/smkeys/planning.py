@@ -186,10 +186,11 @@ def _refuse_while_standbys_are_stopped(store: KeyStore) -> None:
     stopped = last.via.get("stopped") if last is not None and last.state == "open" and last.via is not None else None
     if last is not None and stopped:
         raise Refused(
-            f"{last.command} stopped {counted(len(stopped), 'standby OpenSM')} and is not finished; nothing was "
-            f"changed: first `ibkeys {last.command} --via opensm --resume` (or --abort)",
-            "open-run",
-        ).explained("With a new sm_key these would be second masters when it starts them again.")
+            f"{last.command} stopped {counted(len(stopped), 'standby OpenSM')} and is not finished", "open-run"
+        ).unchanged(
+            f"first `ibkeys {last.command} --via opensm --resume` (or --abort)",
+            "With a new sm_key these would be second masters when it starts them again.",
+        )
 
 
 def _new_keys(given: Mapping[Kind, SMKey], pending: Mapping[Kind, SMKey]) -> dict[Kind, SMKey]:
@@ -220,9 +221,11 @@ def _refuse_other_files(writer: Writer, managers: KeyManagers) -> None:
     if begun and not begun & {file.conf.key for file in managers.files}:
         names = named([f"{path} on {host}" if host else path for host, path in sorted(begun)])
         raise UsageError(
-            f"a change of the keys was interrupted, and it concerns other options files ({names}); nothing was "
-            "changed: finish it first"
-        ).explained("Finish it on its subnet (-C, -P) and with its hosts (--sm-host), named as they were then.")
+            f"a change of the keys was interrupted, and it concerns other options files ({names})"
+        ).unchanged(
+            "finish it first",
+            "Finish it on its subnet (-C, -P) and with its hosts (--sm-host), named as they were then.",
+        )
 
 
 def _refuse_without_sa(writer: Writer) -> None:
@@ -230,10 +233,9 @@ def _refuse_without_sa(writer: Writer) -> None:
         writer.fabric.sa(NO_SM_KEY).class_port_info()
     except IbkeysError as error:
         raise Refused(
-            f"it could not be verified that the new SA_Key is in force, because the SA does not answer here: {error}; "
-            "nothing was changed",
+            f"it could not be verified that the new SA_Key is in force, because the SA does not answer here: {error}",
             REFUSAL,
-        ) from error
+        ).unchanged() from error
 
 
 def _former(managers: KeyManagers, new: Mapping[Kind, SMKey], rows: Sequence[StoredSmKey]) -> list[SMKey]:

@@ -81,7 +81,7 @@ class Run:
             self._signal(self.managers.opensms)
             self._prove()
         except KeyboardInterrupt as error:
-            raise ExplainedInterrupt(f"{error}; {self._what_stands()}: {AGAIN}") from None
+            raise ExplainedInterrupt(f"{error}; {self._what_stands()}", AGAIN) from None
         except IbkeysError as error:
             self._end_in_vain(error)
         self._end_well()
@@ -230,20 +230,18 @@ class Run:
     def _end_in_vain(self, error: IbkeysError) -> None:
         """Roll back if this run began the change; raise the error, with the state now."""
         if self.goes_on:
-            raise Incomplete(f"{error}; {self._what_stands()}: {AGAIN}") from error
+            raise Incomplete(f"{error}").going_on(f"{self._what_stands()}: {AGAIN}") from error
         if not self._placed:
             self._forget_keys()
             raise error
         self.say("restoring the former keys")
         problems = self._put_former()
         if problems:
-            raise Incomplete(
-                f"{error}; the former keys could not be restored everywhere: {'; '.join(problems)}: {AGAIN}"
-            ) from error
+            left = f"the former keys could not be restored everywhere: {'; '.join(problems)}"
+            raise Incomplete(f"{error}").going_on(f"{left}: {AGAIN}") from error
         wrong = self._prove_former()
         self._forget_keys()
-        end = f"; {wrong}" if wrong else ""
-        raise Incomplete(f"{error}; every file has its former keys again{end}") from error
+        raise Incomplete(f"{error}").going_on("every file has its former keys again", wrong) from error
 
     def _put_former(self) -> list[str]:
         """Give each file its former bytes, and tell its OpenSMs; return what could not be done."""

@@ -240,11 +240,8 @@ def _lost_by(paths: StorePaths, saved: Held) -> str:
 
 
 def _refused(file: Path, why: str) -> Refused:
-    return Refused(
-        f"{file}: refused by interlock {INTERLOCK}: {why}; nothing was changed; to do it anyway: "
-        f"--override {INTERLOCK}, which keeps a copy of what is replaced",
-        INTERLOCK,
-    )
+    way = f"to do it anyway: --override {INTERLOCK}, which keeps a copy of what is replaced"
+    return Refused(f"{file}: refused by interlock {INTERLOCK}: {why}", INTERLOCK).unchanged().going_on(way)
 
 
 def _put(path: Path, image: bytes, keep_at: str) -> list[Path]:

@@ -14,7 +14,7 @@ from ibkeys.apply.by_sm.watch import Watched
 from ibkeys.apply.carrier import Assignment, Carried, Written
 from ibkeys.change.clock import Clock
 from ibkeys.change.wanted import Entries
-from ibkeys.change.writer import way_on
+from ibkeys.change.writer import left_open
 from ibkeys.errors import FileChanged, IbkeysError, Refused
 from ibkeys.plan.order import Phase
 from ibkeys.printable import named
@@ -114,17 +114,11 @@ def stopped_by(carried: Carried, operation: Operation) -> Iterator[None]:
     try:
         yield
     except FileChanged as error:
-        carried.problem = _left_open(stale(error), operation)
+        carried.problem = left_open(stale(error), operation)
     except IbkeysError as error:
-        carried.problem = _left_open(error, operation)
+        carried.problem = left_open(error, operation)
     except KeyboardInterrupt as problem:
         carried.problem = problem
-
-
-def _left_open(error: IbkeysError, operation: Operation) -> IbkeysError:
-    """Let an error say which operation it leaves open, and what the user can do about it."""
-    error.args = (f"{error}; operation {operation.id} of the journal is open: {way_on(operation)}", *error.args[1:])
-    return error
 
 
 def stale(error: FileChanged) -> Refused:

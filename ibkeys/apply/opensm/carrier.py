@@ -107,11 +107,11 @@ class OpensmCarrier:
         for file in files:
             reason = file.machine.hindrance(file.seen)
             if reason is not None:
-                raise Refused(f"{reason}; nothing was changed", "file")
+                raise Refused(reason, "file").unchanged()
         master = self._site.master
         reason = master.machine.may_signal(master.instance.process)
         if reason is not None:
-            raise Refused(f"{reason}; nothing was changed", "signal")
+            raise Refused(reason, "signal").unchanged()
 
     def check(self, change: FabricChange) -> list[Objection]:
         """What may be right for the master at this moment and wrong all the same."""

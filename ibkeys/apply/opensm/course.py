@@ -298,10 +298,13 @@ class Planning:
         """Raise Refused: OpenSM reads a file that the operation did not write, and ports have what it gave them."""
         raise Refused(
             f"refused by interlock stale, which cannot be overridden: {self.site.master.instance.name} reads "
-            f"{self.files[-1].name}, which the operation did not write; nothing was changed: make it read the former "
-            "file first, or make a new plan for that policy",
+            f"{self.files[-1].name}, which the operation did not write",
             "stale",
-        ).explained("The file or the master has changed since.", f"So the change would stay: {named(others)}.")
+        ).unchanged(
+            "make it read the former file first, or make a new plan for that policy",
+            "The file or the master has changed since.",
+            f"So the change would stay: {named(others)}.",
+        )
 
     def _ways(self, former: Former) -> dict[FileKey, Way]:
         """Return the way of each file that is rolled back; that of the master may have none, if the operation stopped

@@ -144,10 +144,9 @@ def refuse_without_keys(writer: Writer, key_files: Sequence[KeyFile]) -> None:
     for file in key_files:
         if file.level != 0 and not file.keys.get(writer.fabric.own_guid, NO_MKEY).is_zero:
             raise Refused(
-                f"{file.instance.name} has M_Keys for the subnet, but the key store has none, so no port "
-                f"would answer; nothing was changed: first import them: {file.way_in}",
+                f"{file.instance.name} has M_Keys for the subnet, but the key store has none, so no port would answer",
                 UNKNOWN,
-            )
+            ).unchanged(f"first import them: {file.way_in}")
 
 
 def refuse_hidden_keys(writer: Writer, run: PlannedRun, key_files: Sequence[KeyFile]) -> None:
@@ -167,6 +166,6 @@ def refuse_hidden_keys(writer: Writer, run: PlannedRun, key_files: Sequence[KeyF
     hide = "hides" if len(hidden) == 1 else "hide"
     raise Refused(
         f"{counted(len(hidden), 'port')} {hide} an M_Key that is not in the key store: "
-        f"{named([str(port) for port in hidden])}; nothing was changed: {way}",
+        f"{named([str(port) for port in hidden])}",
         UNKNOWN,
-    ).explained(also)
+    ).unchanged(way, also)

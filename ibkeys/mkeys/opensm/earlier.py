@@ -39,13 +39,13 @@ def refuse_another_subnet(writer: Writer, found: Topology) -> None:
     if not ports or any(port.port_guid in there for port in ports):
         return
     none = f"not one of the ports of {name_of(last)}"
-    another = "name the port that leads to that subnet (-C, -P); nothing was changed"
+    another = "name the port that leads to that subnet (-C, -P)"
     behind = {each.named[0] for each in found.unasked if each.named is not None}
     is_swapped = not behind or any(port.port_guid in behind for port in ports)
     if not (found.troubles and is_swapped):
-        raise UsageError(f"{none} is on this subnet, so that run was on a different one: {another}")
+        raise UsageError(f"{none} is on this subnet, so that run was on a different one: {another}").unchanged()
     first = found.troubles[0]
     raise UsageError(f"{none} was found by the sweep, which ended at {first.port}: {first.error}").explained(
         "If the adapter of this host was replaced, follow what the error says about that port.",
-        f"If this is another subnet, {another}.",
+        f"If this is another subnet, {another}; nothing was changed.",
     )

@@ -27,7 +27,6 @@ from ibkeys.mkeys.opensm.standbys import Standby, Standbys, ask_managers, refuse
 from ibkeys.mkeys.opensm.wire import KeyWatch, Seen, key_to_ask_with
 from ibkeys.printable import counted, named
 from ibkeys.sm.confs.left_overs import remove_left_overs
-from ibkeys.sm.halfway import halfway
 from ibkeys.sm.site import Reached, verify_master
 from ibkeys.store.journal import FileEntry, Operation
 
@@ -307,8 +306,11 @@ class KeyRun:
             made = (
                 f"{number + 1} of {len(self.record.steps)} steps are done and the standbys started: --resume continues"
             )
-            with halfway(made):
+            try:
                 self._look_again([each.guid for each in self.record.stopped], self._setting(number))
+            except IbkeysError as error:
+                error.after(made)
+                raise
             self.record.stopped.clear()
             around.note(self.record)
 

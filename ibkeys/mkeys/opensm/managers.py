@@ -179,7 +179,7 @@ def _is_proven(writer: Writer, conf: KeyConf) -> bool:
 def _refuse_unfit(manager: KeyManager, wanted: KeySetting) -> None:
     """Raise Refused if this OpenSM, as it runs, would lose ports or leases."""
     for problem in _problems(manager, wanted):
-        raise Refused(f"{manager.name}: {problem}; nothing was changed", REFUSAL)
+        raise Refused(f"{manager.name}: {problem}", REFUSAL).unchanged()
 
 
 def _problems(manager: KeyManager, wanted: KeySetting) -> Iterator[str]:
@@ -218,6 +218,6 @@ def _refuse_shared(hosts: Sequence[HostReport]) -> None:
                 raise Refused(
                     f"{one.name} and {other.name} share one folder for their key files "
                     f"({named([str(file.path) for file in files])}): give each an OSM_CACHE_DIR of its own in its unit "
-                    "and restart it; nothing was changed",
+                    "and restart it",
                     REFUSAL,
-                )
+                ).unchanged()

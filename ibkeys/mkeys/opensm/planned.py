@@ -21,6 +21,7 @@ from ibkeys.change.interlocks.m_keys import (
     objections_to_lease,
 )
 from ibkeys.change.interlocks.printed_keys import objections_to_listeners
+from ibkeys.change.plan import StepNote
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import Incomplete, Refused, UsageError
@@ -234,11 +235,11 @@ def _what_all_have(run: PlannedRun) -> KeySetting | None:
     levels = sorted({f"level {setting.protect}, lease {setting.lease} s" for setting in settings})
     have = [f"they have {counted(keys, 'key')}, {named(levels)}"]
     have += [f"{counted(len(left_alone), 'port')}: {left_alone[0].reason}"] if left_alone else []
-    raise Refused(
-        f"the ports do not have one M_Key, level and lease: {'; '.join(have)}; nothing was changed: let OpenSM set its "
-        f"own on all of them first ({CHECK_FIRST}, then SIGHUP)",
-        MIXED,
-    ).explained("OpenSM knows one M_Key, level and lease for the subnet.", "`ibkeys mkey-show --all` shows them.")
+    raise Refused(f"the ports do not have one M_Key, level and lease: {'; '.join(have)}", MIXED).unchanged(
+        f"let OpenSM set its own on all of them first ({CHECK_FIRST}, then SIGHUP)",
+        "OpenSM knows one M_Key, level and lease for the subnet.",
+        "`ibkeys mkey-show --all` shows them.",
+    )
 
 
 def _refuse_other_options(managers: KeyManagers, now: KeySetting) -> None:
@@ -248,10 +249,12 @@ def _refuse_other_options(managers: KeyManagers, now: KeySetting) -> None:
         what = "another M_Key" if said.key != now.key else f"level {said.protect}, lease {said.lease} s"
         raise Refused(
             f"{managers.master.conf.name} says {what}, but the ports have "
-            f"{'none' if now.key.is_zero else f'level {now.protect}, lease {now.lease} s'}; nothing was "
-            f"changed: let OpenSM set what its file says ({CHECK_FIRST}, then SIGHUP), and run the command again",
+            f"{'none' if now.key.is_zero else f'level {now.protect}, lease {now.lease} s'}",
             MIXED,
-        ).explained("OpenSM has not set what its file says, or somebody else changed the ports.")
+        ).unchanged(
+            f"let OpenSM set what its file says ({CHECK_FIRST}, then SIGHUP), and run the command again",
+            "OpenSM has not set what its file says, or somebody else changed the ports.",
+        )
 
 
 # --- an earlier run ---------------------------------------------------------------------------------------------------
@@ -284,7 +287,7 @@ def way_again(
     except Refused as error:
         if error.interlock == MASTER:
             where = "if OpenSM died in the middle of the run, type `ibkeys sm-repair` on its host"
-            error.args = (f"{error}; {where}: {AFTER_REPAIR}",)
+            error.going_on(f"{where}: {AFTER_REPAIR}")
         raise
     there = [each.conf for each in managers.all]
     refuse_changed_files(writer, record, [*there, *files_of_absent(record, there, reached)])
@@ -323,7 +326,8 @@ def _describe(writer: Writer, run: PlannedRun, way: OpensmMethod) -> None:
         [each.conf for each in managers.all], "the M_Key would be removed from every port"
     )
     left, whole = record.steps[record.at :], len(record.steps)
-    plan.notes += [f"step {number + 1} of {whole}: {record.words(number)}" for number in range(record.at, whole)]
+    steps = range(record.at, whole)
+    plan.notes += [StepNote(f"step {number + 1} of {whole}: {record.words(number)}") for number in steps]
     plan.notes += [
         f"{each.name} is stopped before, and started again at level {step.protect}"
         for step in left

@@ -17,7 +17,7 @@ from ibkeys.mkeys.opensm.record import RunRecord
 def refuse_going_back(record: RunRecord) -> None:
     """Raise UsageError for a run that is being rolled back: it cannot continue forward from an intermediate state."""
     if record.goes_back:
-        raise UsageError("the last run is being rolled back: --abort finishes that; nothing was changed")
+        raise UsageError("the last run is being rolled back: --abort finishes that").unchanged()
 
 
 def refuse_mixed_keys(record: RunRecord, settings: Collection[KeySetting]) -> None:
@@ -28,9 +28,9 @@ def refuse_mixed_keys(record: RunRecord, settings: Collection[KeySetting]) -> No
     if not record.goes_back and len({each.key for each in settings}) > 1:
         raise Refused(
             "some ports have the former M_Key and some the new one: rolling back would mix them again, "
-            "so the run can only be finished: --resume; nothing was changed",
+            "so the run can only be finished: --resume",
             MIXED,
-        )
+        ).unchanged()
 
 
 def turn_back(
@@ -104,8 +104,8 @@ def note_awaited(record: RunRecord, is_awaited: bool) -> None:
     back.
     """
     if is_awaited and raising_step(record) is None:
-        raise UsageError(
-            f"this run raises no level above {level_to_fall_to(record)} that could be rolled back; nothing was "
-            "changed: omit --confirm-within"
-        ).explained("A key is never rolled back automatically; --abort restores the former state.")
+        none = f"this run raises no level above {level_to_fall_to(record)} that could be rolled back"
+        raise UsageError(none).unchanged(
+            "omit --confirm-within", "A key is never rolled back automatically; --abort restores the former state."
+        )
     record.stage = "running" if is_awaited else None

@@ -250,10 +250,9 @@ class RunPlan:
                     rollout = Rollout(writer, operation, number, run.options, self._report, account, interrupts)
                     rollout.carry_out(run.stages, run.already_set)
         except KeyboardInterrupt as interrupt:
-            raise ExplainedInterrupt(
-                f"{interrupt or 'in the middle'}: run {number} is not finished, and every key is in the key store; "
-                "--resume finishes it, --abort rolls it back"
-            ) from None
+            left = f"run {number} is not finished, and every key is in the key store"
+            ways = "--resume finishes it, --abort rolls it back"
+            raise ExplainedInterrupt.of(interrupt, "in the middle", f"{left}; {ways}") from None
         finally:
             account.waiting = run.waiting
         if not account.waiting:

@@ -32,7 +32,7 @@ def options_file(running: Running, kind: type[Conf], interlock: str) -> tuple[Co
     """
     instance, machine = running.instance, running.machine
     if instance.files["options"].is_there is False:
-        raise Refused(_no_options_file(running), interlock)
+        raise Refused(_no_options_file(running), interlock).unchanged()
     path, _ = running.place_of("options")
     conf = kind.at(machine, path, running.read_user())
     for reason, name in (
@@ -40,7 +40,7 @@ def options_file(running: Running, kind: type[Conf], interlock: str) -> tuple[Co
         (machine.may_signal(instance.process), "signal"),
     ):
         if reason is not None:
-            raise Refused(f"{instance.name}: {reason}; nothing was changed", name)
+            raise Refused(f"{instance.name}: {reason}", name).unchanged()
     doubt = instance.files["options"].doubt
     return conf, [f"{conf.name}: {doubt}"] if doubt else []
 
@@ -51,7 +51,7 @@ def _no_options_file(running: Running) -> str:
     words = command_to_start(instance, ["-c", str(path)])
     return (
         f"{instance.name} has no options file ({path}), and one that was not there when OpenSM started is never read: "
-        f"make it, and restart that OpenSM once: (umask 077; {words}); nothing was changed"
+        f"make it, and restart that OpenSM once: (umask 077; {words})"
     )
 
 
@@ -68,9 +68,9 @@ def refuse_strangers(
     if strangers:
         raise Refused(
             f"{'; '.join([*strangers, *silent])}: {would}, so every SM must be on a host that is reached (--sm-host "
-            "HOST), or be stopped for good; nothing was changed",
+            "HOST), or be stopped for good",
             REFUSAL,
-        )
+        ).unchanged()
 
 
 def notes_on_idle_hosts(hosts: Iterable[HostReport]) -> list[str]:
@@ -93,9 +93,9 @@ def _refuse_doubles(managers: Iterable[tuple[Manager, Running | None]], hosts: I
         if len(same) > 1:
             raise Refused(
                 f"the SM at {manager.port} was found as {named(same)}: name each host only once, and stop "
-                "the process that is not that SM; nothing was changed",
+                "the process that is not that SM",
                 REFUSAL,
-            )
+            ).unchanged()
 
 
 def _stranger(manager: Manager, untold: Sequence[str]) -> str:
