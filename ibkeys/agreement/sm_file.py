@@ -11,7 +11,7 @@ from ibkeys.agreement.said import Protection
 from ibkeys.errors import Refused, UsageError
 from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import Enforce, SmOptions
-from ibkeys.sm.instance import ABSENT, Instance, InstanceFile
+from ibkeys.sm.instance import Instance, InstanceFile
 from ibkeys.sm.report import Report
 from ibkeys.sm.site import master_in
 
@@ -58,7 +58,7 @@ def sm_file_of(report: Report) -> SmFile:
     except Refused as error:
         raise UsageError(str(error)) from None
     file = instance.files["policy"]
-    if instance.policy is None and file.problem != ABSENT:
+    if instance.policy is None and file.is_there is not False:
         named = f"({file.path}) " if file.path is not None else ""
         raise UsageError(f"the policy of {instance.name} {named}{file.problem}")
     options = instance.options

@@ -28,6 +28,8 @@ from ibkeys.sm.reading import CHANGED, Reading, judge, judge_absent
 from ibkeys.store.opensm import MKEY_FILE
 
 Role = Literal["options", "policy", "log", "output", "dumps", "cache", "keys"]
+Lack = Literal["absent", "unnamed", "no-file", "unread"]
+"""Why there is no fact of a file: it is not there, OpenSM has none, it is none (a terminal), or nobody knows."""
 DUMP_FILE: Final = "opensm-subnet.lst"
 """OpenSM writes it in its dump directory at the end of a heavy sweep without errors."""
 _DESCRIPTOR: Final = re.compile(
@@ -47,8 +49,8 @@ class InstanceFile:
 
     ``path``: as that OpenSM names it, absolute; None if it has none, or where that is not known. ``place``: where it is
     reached from outside. ``source``: what says so. ``is_certain``: whether nothing speaks against it; ``doubt``: what
-    does, "" for an options file that changed. ``fact``: mode, owner and times; None with the reason in ``problem``.
-    ``digest``: SHA-256 of its bytes, of a policy only.
+    does, "" for an options file that changed. ``fact``: mode, owner and times; None with the reason in ``problem``, and
+    ``lack`` for its kind. ``digest``: SHA-256 of its bytes, of a policy only.
     """
 
     role: Role
@@ -61,16 +63,16 @@ class InstanceFile:
     reading: Reading = "not-judged"
     digest: str | None = None
     doubt: str = ""
+    lack: Lack = "unread"
 
     @property
     def is_there(self) -> bool | None:
         """Whether it is there; None if that cannot be determined."""
         if self.fact is not None:
             return True
-        return False if self.problem == ABSENT else None
+        return False if self.lack == "absent" else None
 
 
-ABSENT: Final = "is not there"
 HOSTS_OWN: Final = "assumed to be the host's own; run as root to be certain"
 """A process whose root directory cannot be determined may have other files of these names."""
 BUILD: Final = "which options file is the default was decided when this OpenSM was built: name it (-F) to be certain"
@@ -82,8 +84,6 @@ HOW_TO_MEND: Final = (
     "mistake"
 )
 """What to do about a policy that OpenSM would refuse: any heavy sweep reads it, also one that a trap starts."""
-NO_FILE: Final = ("none is named", "goes to ")
-"""The prefix of a file's problem that only says the file is absent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Instance:
         if not self.process.program_known:
             yield NO_PROGRAM
         for file in self.files.values():
-            if file.is_there is None and not file.problem.startswith(NO_FILE):
+            if file.is_there is None and file.lack == "unread":
                 yield f"its {file.role}: {f'{file.path} ' if file.path is not None else ''}{file.problem}"
 
 
@@ -146,22 +146,28 @@ class _Look:
     last_sweep: float | None = None
     contents: dict[Role, bytes] = field(default_factory=dict)
 
+    @property
+    def as_root(self) -> str:
+        """How a user sees more: to be root here helps nothing on another host."""
+        return "--sudo, or root@HOST" if self.host.name else "run as root"
+
     def file(self, role: Role, text: str | None, source: Source, certain: bool) -> InstanceFile:
         """Return a file by the name that the process has for it. Raises HostNotReached."""
         if not text:
-            return InstanceFile(role, None, None, source, certain, problem="none is named")
+            return InstanceFile(role, None, None, source, certain, problem="none is named", lack="unnamed")
         if role == "log" and text in _NO_FILE:
-            return InstanceFile(role, None, None, source, certain, problem=f"goes to {text}")
+            return InstanceFile(role, None, None, source, certain, problem=f"goes to {text}", lack="no-file")
         path = Path(text)
         if not path.is_absolute():
             if self.process.cwd is None:
-                problem = "its name is relative to a directory that cannot be read; run as root"
+                problem = f"its name is relative to a directory that cannot be read; {self.as_root}"
                 return InstanceFile(role, None, None, source, False, problem=problem)
             path = self.process.cwd / path
         path = Path("/" + os.path.normpath(path).lstrip("/"))
         if _DESCRIPTOR.match(str(path)) or (role == "log" and _is_device(path)):
-            problem = f"goes to {path}" if role == "log" else f"cannot be read: {NO_NAME}"
-            return InstanceFile(role, path, None, source, certain, None, problem)
+            if role == "log":
+                return InstanceFile(role, path, None, source, certain, problem=f"goes to {path}", lack="no-file")
+            return InstanceFile(role, path, None, source, certain, problem=f"cannot be read: {NO_NAME}")
         return self.at(
             role, path, as_seen(self.host, self.process.folder, self.process.view, str(path)), source, certain
         )
@@ -177,9 +183,10 @@ class _Look:
             fact = self.host.stat(place)
         except FileNotFoundError:
             reading = judge_absent(self._parent(place), process.started, process.exact) if role in _JUDGED else None
-            return InstanceFile(role, path, place, source, certain, None, ABSENT, reading or "not-judged")
+            lacks, reading = "is not there", reading or "not-judged"
+            return InstanceFile(role, path, place, source, certain, None, lacks, reading, lack="absent")
         except OSError as error:
-            return InstanceFile(role, path, place, source, certain, None, _reason(error), "unknown")
+            return InstanceFile(role, path, place, source, certain, None, self._reason(error), "unknown")
         if role not in _JUDGED:
             return InstanceFile(role, path, place, source, certain, fact)
         reading = judge(fact, process.started, process.exact, self.last_sweep)
@@ -187,9 +194,14 @@ class _Look:
         try:
             self.contents[role] = self.host.read(place, _JUDGED[role])
         except OSError as error:
-            problem = _reason(error)
+            problem = self._reason(error)
         digest = hashlib.sha256(self.contents[role]).hexdigest() if role == "policy" and not problem else None
         return InstanceFile(role, path, place, source, certain, fact, problem, reading, digest)
+
+    def _reason(self, error: OSError) -> str:
+        if isinstance(error, PermissionError):
+            return f"may not be read by this user; {self.as_root}"
+        return f"cannot be read: {error.strerror or error}"
 
     def _parent(self, place: Path) -> FileFact | None:
         try:
@@ -297,14 +309,14 @@ def _policy(look: _Look, options: Options, named: Named) -> InstanceFile:
 def _named_by(look: _Look, role: Role, options: Options, name: str) -> InstanceFile:
     setting = options.setting(name)
     if setting.source == "not known":
-        why = "the options file or the environment that says so cannot be read; run as root"
+        why = f"the options file or the environment that says so cannot be read; {look.as_root}"
         return InstanceFile(role, None, None, "not known", False, problem=why)
     return look.file(role, str(setting.value or ""), setting.source, setting.is_certain)
 
 
 def _cache_file(look: _Look, role: Role, name: str = "") -> InstanceFile:
     if not look.process.cache_known:
-        why = "the environment that names its directory cannot be read; run as root"
+        why = f"the environment that names its directory cannot be read; {look.as_root}"
         return InstanceFile(role, None, None, "not known", False, problem=why)
     named = (look.process.environment or {}).get("OSM_CACHE_DIR")
     folder = Path(named or opensm_host.OPENSM_CACHE)
@@ -315,9 +327,9 @@ def _output(look: _Look) -> InstanceFile:
     """Where standard output goes: keys are printed there."""
     output = look.process.output
     if output is None:
-        return InstanceFile("output", None, None, "not known", False, problem="cannot be read; run as root")
+        return InstanceFile("output", None, None, "not known", False, problem=f"cannot be read; {look.as_root}")
     if not output.startswith("/") or _is_device(Path(output)):
-        return InstanceFile("output", None, None, "process", True, problem=f"goes to {output}")
+        return InstanceFile("output", None, None, "process", True, problem=f"goes to {output}", lack="no-file")
     return look.file("output", output, "process", True)
 
 
@@ -335,9 +347,3 @@ def _last_sweep(look: _Look, dumps: InstanceFile) -> float | None:
         return None
     started = look.process.started
     return written if written is not None and started is not None and written > started else None
-
-
-def _reason(error: OSError) -> str:
-    if isinstance(error, PermissionError):
-        return "may not be read by this user; run as root"
-    return f"cannot be read: {error.strerror or error}"

@@ -79,7 +79,7 @@ def look_at_host(host: HostFiles, named: Named = NOTHING_NAMED, socket: str = ""
             for each in (one, other)
         }
         instances = (describe(process, host, named, process.pid in shared) for process in meant)
-        return in_words_of(HostReport(host.name, tuple(instances) if shared else report.instances, host_ports(host)))
+        return HostReport(host.name, tuple(instances) if shared else report.instances, host_ports(host))
     except HostNotReached as error:
         return not_reached(error)
     except (OSError, ValueError, ArithmeticError):
@@ -90,21 +90,7 @@ def look_at_host(host: HostFiles, named: Named = NOTHING_NAMED, socket: str = ""
 
 def not_reached(error: HostNotReached) -> HostReport:
     """Return the report of a host that does not answer. The error names the host again, which the report does not."""
-    return HostReport(error.host, error=str(error).removeprefix(f"host {error.host}: "))
-
-
-def in_words_of(report: HostReport) -> HostReport:
-    """Return a report whose advice is right for its host: to be root here helps nothing over there."""
-    if not report.name:
-        return report
-    instances = []
-    for each in report.instances:
-        files = {
-            role: replace(file, problem=file.problem.replace("run as root", "--sudo, or root@HOST"))
-            for role, file in each.files.items()
-        }
-        instances.append(replace(each, files=files))
-    return replace(report, instances=tuple(instances))
+    return HostReport(error.host, error=error.why)
 
 
 def _is_named(process: OpensmProcess, named: Named) -> bool:

@@ -76,7 +76,7 @@ def _policy_missing(instance: Instance) -> Iterator[str]:
     file = instance.files["policy"]
     if file.is_there is False:
         yield f"its policy {file.path} is not there"
-    elif file.path is None and file.problem == "none is named":
+    elif file.lack == "unnamed":
         yield "it has no policy file"
 
 

@@ -128,7 +128,8 @@ class Conversation(Closing):
         """End the conversation. Raises HostNotReached with the last line from the host."""
         self._is_over = True
         said = clean(self.channel.last_words())[:_MOST_WORDS] if hasattr(self, "channel") else ""
-        raise HostNotReached(f"host {self.name}: {what}{f': {said}' if said else ''}", self.name) from None
+        why = f"{what}{f': {said}' if said else ''}"
+        raise HostNotReached(f"host {self.name}: {why}", self.name, why) from None
 
 
 def path_in_question(path: os.PathLike[str]) -> bytes:
