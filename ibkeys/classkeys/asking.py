@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.classkeys.reading import ClassKeyReading, ClassKeyState
+from ibkeys.classkeys.reading import NO_KEY_KNOWN, ClassKeyReading, ClassKeyState, NotAsked
 from ibkeys.client.gmp import GmpPath, gmp_path
 from ibkeys.client.smp import SmpClient, Task
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply, Unreachable
@@ -30,9 +30,6 @@ FREE_WITHOUT_KEY: Final = frozenset({"b"})
 ASKED_FIRST: Final = frozenset({"vs", "n2n"})
 """The classes in which ClassPortInfo comes before KeyInfo. In the others KeyInfo comes first: one MAD is less to count,
 and ClassPortInfo only tells zeros of a port with the class from those of a port without it (ibsim's switches)."""
-NO_KEY_KNOWN: Final = "not queried: no key of this class is known here, and what a query without one costs is not known"
-WITHHELD: Final = "not queried, because its key is not sent there"
-"""Begins why a port with a known key was not asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,7 @@ class Question:
     port: Port
     of: KeyClass
     key: ClassKey = NO_CLASS_KEY
-    why_not: str = ""
+    why_not: NotAsked | None = None
 
     @property
     def may_cost(self) -> bool:
@@ -70,9 +67,9 @@ def questions_for(
             continue
         for of in wanted:
             key = keys.get(of.name, {}).get(port.guid, NO_CLASS_KEY)
-            why_not = ""
+            why_not = None
             if not key.is_zero and port in not_to_be_trusted:
-                key, why_not = NO_CLASS_KEY, f"{WITHHELD}: {not_to_be_trusted[port]}"
+                key, why_not = NO_CLASS_KEY, NotAsked("withheld", not_to_be_trusted[port])
             elif key.is_zero and of.name not in FREE_WITHOUT_KEY and not ask_unkeyed:
                 why_not = NO_KEY_KNOWN
             questions.append(Question(port, of, key, why_not))
@@ -117,7 +114,7 @@ def way_to(local: LocalPort, port: Port, pkey_index: int | None = None) -> GmpPa
 def _ask(client: SmpClient, local: LocalPort, question: Question, pkey_index: int | None) -> Task:
     port, of = question.port, question.of
     if question.why_not:
-        return ClassKeyReading(port, of.name, "not-asked", question.why_not)
+        return ClassKeyReading(port, of.name, "not-asked", str(question.why_not), not_asked=question.why_not)
     if not port.lid:
         return ClassKeyReading(port, of.name, "not-asked", "not queried: it has no LID, and these MADs need one")
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.classkeys.asking import Question
-from ibkeys.classkeys.reading import ClassKeyReading
+from ibkeys.classkeys.reading import ClassKeyReading, NotAsked
 from ibkeys.client.address import AddressLike, as_address
 from ibkeys.closing import Closing
 from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError
@@ -90,7 +90,8 @@ class RecordedFabric(Closing):
         self, ports: Iterable[Port], classes: Iterable[KeyClass], *, ask_unkeyed: bool = False
     ) -> list[Question]:
         """Return one question for each end port and class, of which none is asked."""
-        why_not = f"a snapshot has no more than was read when it was taken ({self.snapshot.about.started})"
+        taken = self.snapshot.about.started
+        why_not = NotAsked("other", f"a snapshot has no more than was read when it was taken ({taken})")
         wanted = list(classes)
         return [Question(port, of, why_not=why_not) for port in ports if port.is_end_port for of in wanted]
 
@@ -98,7 +99,8 @@ class RecordedFabric(Closing):
         """Return what was recorded; what was not is ``not-asked``."""
         known = {(each.port, each.of): each for each in self.snapshot.class_keys or ()}
         return [
-            known.get((each.port, each.of.name)) or ClassKeyReading(each.port, each.of.name, "not-asked", each.why_not)
+            known.get((each.port, each.of.name))
+            or ClassKeyReading(each.port, each.of.name, "not-asked", str(each.why_not))
             for each in questions
         ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, get_args
 
-from ibkeys.classkeys.reading import STATES, ClassKeyReading, ClassKeyState
+from ibkeys.classkeys.reading import STATES, ClassKeyReading, ClassKeyState, NotAsked
 from ibkeys.keys.classkey import ClassKey
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.mad.classes.gmp import ClassName
@@ -56,9 +56,8 @@ def readings_of(rows: Sequence[Row], ports: Mapping[int, Port]) -> list[ClassKey
             info = KeySettings(_sized(info)).replace(key=shown).raw
         is_known = None if known is None else bool(known)
         whole = None if info is None else _sized(info)
-        found.append(
-            ClassKeyReading(ports[port], _CLASSES[of], _STATES[state], detail, whole, bool(with_key), is_known)
-        )
+        learned = (ports[port], _CLASSES[of], _STATES[state], detail, whole, bool(with_key), is_known)
+        found.append(ClassKeyReading(*learned, NotAsked.said(detail)))
     return found or None
 
 

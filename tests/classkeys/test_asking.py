@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ibkeys.classkeys.asking import NO_KEY_KNOWN, Question
-from ibkeys.classkeys.reading import ClassKeyReading
+from ibkeys.classkeys.asking import Question
+from ibkeys.classkeys.reading import NO_KEY_KNOWN, ClassKeyReading
 from ibkeys.keys.classkey import ClassKey
 from ibkeys.mad.classes.gmp import KEY_CLASS_OF, KEY_CLASSES, ClassName
 from ibkeys.mad.classes.key_info import KeySettings
@@ -87,7 +87,7 @@ def test_without_a_key_nothing_is_sent_unless_it_is_wanted(net: Subnet, name: Cl
         fabric.sweep(p_keys=True)
         sent = spy(fabric)
         reading = read(fabric, name, ask_unkeyed=False)
-        assert (reading.state, reading.detail) == ("not-asked", NO_KEY_KNOWN)
+        assert (reading.state, reading.not_asked) == ("not-asked", NO_KEY_KNOWN)
         assert sent == []
     assert violations(agent) == 0
     assert agent.deadline is None

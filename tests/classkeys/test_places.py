@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from ibkeys.classkeys.asking import WITHHELD
-from ibkeys.classkeys.reading import ClassKeyReading
+from ibkeys.classkeys.reading import ClassKeyReading, NotAsked
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.keys.classkey import ClassKey
 from ibkeys.mad.classes.gmp import KEY_CLASS_OF, KEY_CLASSES
@@ -82,7 +81,9 @@ def refusal(net: Subnet, ring: KeyRing) -> str:
     assert reached == []
     (reading,) = readings.values()
     assert reading.state == "not-asked"
-    assert reading.detail.startswith(f"{WITHHELD}: ")
+    assert reading.not_asked is not None
+    assert reading.not_asked.kind == "withheld"
+    assert reading.detail == f"not queried, because its key is not sent there: {reading.not_asked.why}"
     return reading.detail
 
 
@@ -181,9 +182,8 @@ def test_of_two_ports_with_one_guid_neither_gets_the_key(net: Subnet, host: Port
     net.port(OTHER, 1).guid = host.guid
     readings, reached = look(net, ring)
     assert reached == []
-    assert [each.detail for each in readings.values()] == [
-        f"{WITHHELD}: another node also has port GUID 0x{host.guid:016x}"
-    ] * 2
+    why = f"another node also has port GUID 0x{host.guid:016x}"
+    assert [each.not_asked for each in readings.values()] == [NotAsked("withheld", why)] * 2
 
 
 def test_a_lid_that_two_ports_have_gets_no_key(net: Subnet, host: Port) -> None:
@@ -248,7 +248,8 @@ def test_behind_a_switch_whose_guid_is_not_believed_no_place_is_known(net: Subne
         found.doubtful[port.peer.end_port] = "it moved"
         (question,) = fabric.class_key_questions([port], [OF])
     assert question.key.is_zero
-    assert question.why_not.endswith("before it, is not trusted: it moved")
+    assert question.why_not is not None
+    assert question.why_not.why.endswith("before it, is not trusted: it moved")
 
 
 @pytest.mark.parametrize("with_sm", [False, True], ids=["counters", "sa"])

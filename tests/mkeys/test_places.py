@@ -253,7 +253,7 @@ class ClassKeyed:
         with self.site.open() as fabric:
             found = fabric.sweep(p_keys=True)
             ports = [port for port in found.end_ports() if port.guid == self.host.guid]
-            return [each.why_not for each in fabric.class_key_questions(ports, [KEY_CLASSES["cc"]])]
+            return [str(each.why_not or "") for each in fabric.class_key_questions(ports, [KEY_CLASSES["cc"]])]
 
 
 @pytest.mark.parametrize("others", [True, False], ids=["others-protected", "no-m-key"])

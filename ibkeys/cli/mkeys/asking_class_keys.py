@@ -63,10 +63,8 @@ def say_cost(questions: Iterable[Question]) -> None:
 
 def say_not_asked(readings: Iterable[ClassKeyReading]) -> None:
     """Say of which ports nothing is known because they were not asked, and why."""
-    from ibkeys.classkeys.asking import NO_KEY_KNOWN, WITHHELD
-
-    readings = list(readings)
-    left = {(reading.port, reading.of) for reading in readings if reading.detail == NO_KEY_KNOWN}
+    why = {(each.port, each.of): each.not_asked for each in readings if each.not_asked is not None}
+    left = {of_port for of_port, each in why.items() if each.kind == "no-key"}
     if left:
         names = ", ".join(name for name in KEY_CLASSES if any(of == name for _, of in left))
         ports = len({port for port, _ in left})
@@ -75,11 +73,10 @@ def say_not_asked(readings: Iterable[ClassKeyReading]) -> None:
             "without one costs is not known (--ask-unkeyed queries once)",
             "note",
         )
-    withheld = {reading.port: reading.detail for reading in readings if reading.detail.startswith(WITHHELD)}
+    withheld = {port: each.why for (port, _), each in why.items() if each.kind == "withheld"}
     if withheld:
-        port, why = next(iter(withheld.items()))
+        port, reason = next(iter(withheld.items()))
         exits.warn(
-            f"{counted(len(withheld), 'port')} not queried, although a key is known; "
-            f"{port}: {why.removeprefix(WITHHELD + ': ')}",
+            f"{counted(len(withheld), 'port')} not queried, although a key is known; {port}: {reason}",
             "note",
         )

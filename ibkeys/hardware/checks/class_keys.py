@@ -35,7 +35,7 @@ def _asked(of: KeyClass, look: Look) -> Answer:
     }
     if not said:
         why = questions[0].why_not if questions else "no port to ask was found"
-        return not_checked(why or "no port could be asked")
+        return not_checked(str(why or "no port could be asked"))
     return seen(", ".join(f"{who}: {text}" for who, text in said.items()), states=said)
 
 
