@@ -7,7 +7,7 @@ true one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.topology.nodes import Port
@@ -73,6 +73,9 @@ class End:
         }
 
 
+_NOT_IN_POLICY: Final = "no partition of the policy has this P_Key"
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something that happened once, or with ``count`` above 1 several times since ``since``.
@@ -81,7 +84,8 @@ class Event:
     ``at``: the port that refused, counted or reports. ``sender``, ``receiver``: the ends of the packet; of a wrong
     M_Key ``sender`` is who sent the SMP. ``partition_name``, ``policy_line``: of the partition of ``p_key``, where a
     policy is given that has it. ``method`` to ``modifier``: of the SMP with a wrong M_Key. ``value``: what the counter
-    says now. ``detail``: what else there is to say. ``doubtful``: what of it is not certain, and why.
+    says now. ``detail``: what else there is to say. ``not_in_policy``: no partition of the policy has ``p_key``.
+    ``doubtful``: what of it is not certain, and why.
     """
 
     time: str
@@ -103,6 +107,7 @@ class Event:
     doubtful: tuple[str, ...] = ()
     count: int = 1
     since: str = ""
+    not_in_policy: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the event as ``ibkeys watch -f json`` has it, without its schema."""
@@ -126,7 +131,7 @@ class Event:
             "attribute": self.attribute,
             "attribute_modifier": self.modifier,
             "value": self.value,
-            "detail": self.detail,
+            "detail": "; ".join(filter(None, (self.detail, _NOT_IN_POLICY * self.not_in_policy))),
             "doubtful": list(self.doubtful),
         }
 

@@ -11,8 +11,6 @@ from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import read_policy
 from ibkeys.watch.event import Event
 
-NOT_IN_POLICY = "no partition of the policy has this P_Key"
-
 
 class Partitions:
     """The names and lines of a policy's partitions."""
@@ -56,7 +54,7 @@ class Partitions:
         if known is None and self._leaves_open(event.p_key):
             return event
         if known is None:
-            return replace(event, detail="; ".join(filter(None, (event.detail, NOT_IN_POLICY))))
+            return replace(event, not_in_policy=True)
         return replace(event, partition_name=known[0], policy_line=known[1])
 
 

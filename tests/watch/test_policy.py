@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ibkeys.partitions.reader import read_policy
 from ibkeys.watch.event import End, Event
-from ibkeys.watch.policy import NOT_IN_POLICY, Partitions
+from ibkeys.watch.policy import Partitions
 
 EVENT = Event("2026-11-22T09:30:00Z", "report", "bad-p_key", 257, End(lid=3), p_key=0x8012)
 
@@ -43,4 +43,4 @@ def test_a_p_key_that_is_in_no_partition_is_said_to_be(tmp_path: Path) -> None:
     path = tmp_path / "partitions.conf"
     path.write_text("Red=0x13 : ALL=full ;\n")
     named = Partitions(read_policy(path)).named(EVENT)
-    assert (named.partition_name, named.detail) == (None, NOT_IN_POLICY)
+    assert (named.partition_name, named.not_in_policy) == (None, True)

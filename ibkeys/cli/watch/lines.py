@@ -8,7 +8,6 @@ from typing import Final
 from ibkeys.cli.exits import clean
 from ibkeys.cli.render import UNREADABLE
 from ibkeys.watch.event import End, Event, Kind
-from ibkeys.watch.policy import NOT_IN_POLICY
 
 LONGEST_NAME: Final = 20
 _PLAIN: Final = re.compile(r"(?!LID [0-9]|0x)\w[\w ./;:+-]*")
@@ -43,7 +42,7 @@ class Lines:
 
 def _what(event: Event, since: str) -> str:
     kind = event.kind
-    rest = f"; {event.detail}" if event.detail and event.detail != NOT_IN_POLICY else ""
+    rest = f"; {event.detail}" if event.detail else ""
     if kind in _COUNTERS:
         rose = f" +{event.count}{since}" if event.count else ""
         return f"{_COUNTERS[kind]}{rose}, now {event.value}, at {_name(event.at)}{rest}"
@@ -69,7 +68,7 @@ def _key(event: Event) -> str:
 def _policy(event: Event) -> str:
     if event.partition_name is not None:
         return f" [{event.partition_name}, line {event.policy_line}]"
-    return " [not in policy]" if event.detail == NOT_IN_POLICY else ""
+    return " [not in policy]" if event.not_in_policy else ""
 
 
 def _since(event: Event, day: str) -> str:
