@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -29,8 +30,10 @@ def loads(data: bytes, name: str = "") -> Any:
         raise FileFormatError("is nested too deeply", name) from None
     except MemoryError:
         raise FileFormatError("does not fit into memory", name) from None
-    except ValueError as error:  # a name that stands twice; a number of thousands of digits
-        raise FileFormatError(str(error).partition(";")[0], name) from None
+    except FileFormatError as error:  # a name that stands twice
+        raise FileFormatError(error.fault, name) from None
+    except ValueError:
+        raise FileFormatError(f"a number has more than {sys.get_int_max_str_digits()} digits", name) from None
 
 
 def dumps(document: Mapping[str, Any]) -> str:

@@ -20,7 +20,7 @@ from ibkeys.errors import FileFormatError
         (b"[" * 1_000_000, "f: is nested too deeply"),
         (b'{"a":' * 1_000_000, "f: is nested too deeply"),
         (b"[" + b"0," * jsonfile.MOST_VALUES + b"0]", "f: more than 16000000 values, the limit for such a file"),
-        (b"9" * 5000, "f: Exceeds the limit"),
+        (b"9" * 5000, "f: a number has more than 4300 digits"),
         (b"\xff", "f: is not UTF-8 text (byte 0)"),
         (b"NaN", "f: NaN is not a number of JSON"),
         (b'{"a":1,"b":2,"a":3}', "f: the name 'a' appears twice in one object"),

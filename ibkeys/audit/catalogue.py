@@ -40,9 +40,14 @@ CATALOGUE: Final[tuple[Rule, ...]] = tuple(
 _BY_ID: Final = {rule.id: rule for rule in CATALOGUE}
 
 
+def find_rule(text: str) -> Rule | None:
+    """Return a rule by its id, in any case; None if there is none."""
+    return _BY_ID.get(text.strip().upper())
+
+
 def rule_named(text: str) -> Rule:
     """Return a rule by its id, in any case. Raises UsageError with the ids that there are."""
-    rule = _BY_ID.get(text.strip().upper())
+    rule = find_rule(text)
     if rule is None:
         near = did_you_mean(text, _BY_ID) or f"; choose from {', '.join(_BY_ID)}"
         raise UsageError(f"there is no rule {text!r}{near}")

@@ -32,9 +32,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from ibkeys import files
-from ibkeys.audit.catalogue import rule_named
+from ibkeys.audit.catalogue import find_rule
 from ibkeys.audit.rule import Draft
-from ibkeys.errors import FileFormatError, UsageError
+from ibkeys.errors import FileFormatError
 from ibkeys.keys.guid import is_spelled_as_guid, parse_guid
 from ibkeys.store.private_files import os_error
 from ibkeys.topology.nodes import Port
@@ -199,12 +199,11 @@ def _waiver(entry: Any) -> Waiver:
         raise ValueError('ports = must be a list of texts, pairs = a list of ["A", "B"]')
     if not ports and not pairs:
         raise ValueError('it names neither ports nor pairs (ports = ["*"] is every port)')
-    try:
-        ids = frozenset(rule_named(name).id for name in names)
-    except UsageError as error:
-        raise ValueError(str(error).partition(";")[0]) from None
+    rules = {name: find_rule(name) for name in names}
+    if missing := [name for name, rule in rules.items() if rule is None]:
+        raise ValueError(f"there is no rule {missing[0]!r}")
     return Waiver(
-        ids,
+        frozenset(rule.id for rule in rules.values() if rule is not None),
         [Pattern.parse(text) for text in ports],
         [(Pattern.parse(a), Pattern.parse(b)) for a, b in pairs],
         " ".join(reason.split()),

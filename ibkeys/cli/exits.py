@@ -35,7 +35,6 @@ NOT_COMPLETED: Final = 3
 REFUSED: Final = 4
 INTERRUPTED: Final = 130
 
-_INTERNAL: Final = "internal error"
 _HINT: Final = "; -v says more"
 _TOO_LONG: Final = re.compile(r"\S{4097,}")
 """Longer than any path: what a damaged file has in the place of a word."""
@@ -48,6 +47,11 @@ _USAGE: Final = (AddressError, UsageError, EncodeError, FileFormatError, Malform
 
 class StdoutFailed(Exception):
     """Standard output could not be written, and not because its reader has gone: that is not an error."""
+
+
+_OF_CLICK: Final = (click.exceptions.Exit, click.ClickException, click.Abort)
+_EXPECTED: Final = (*_OF_CLICK, KeyboardInterrupt, StdoutFailed, IbkeysError, MemoryError)
+"""What a command may end with; anything else is a bug, but for an error of the operating system."""
 
 
 def exit_code(error: BaseException) -> int:
@@ -74,7 +78,7 @@ def message_of(error: BaseException) -> str | None:
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        return f"interrupted {error}".rstrip()
+        return " ".join(filter(None, ("interrupted", str(error))))
     if isinstance(error, IbkeysError):
         return str(error)
     if isinstance(error, MemoryError):
@@ -82,7 +86,8 @@ def message_of(error: BaseException) -> str | None:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     # The text of an unexpected error may quote anything, a key included: it is not shown.
-    return f"{_INTERNAL} ({type(error).__name__} at {_place(error)}): a bug in ibkeys, please report it; -d shows more"
+    where = f"{type(error).__name__} at {_place(error)}"
+    return f"internal error ({where}): a bug in ibkeys, please report it; -d shows more"
 
 
 def run(command: Callable[[], int]) -> int:
@@ -125,7 +130,7 @@ def _run(command: Callable[[], int]) -> int:
         warn(text, "error", failure.more if isinstance(failure, IbkeysError) else "")
     if isinstance(failure, Refused):
         show_details(failure.details)
-    if _frames_wanted and text and text.startswith(_INTERNAL):
+    if _frames_wanted and _is_internal(failure):
         _print_frames(failure)
     return exit_code(failure)
 
@@ -237,6 +242,10 @@ def show_details(text: str) -> None:
 def _where_to_read(error: click.UsageError) -> str:
     path = error.ctx.command_path if error.ctx is not None else "ibkeys"
     return f" (see {path} --help)"
+
+
+def _is_internal(error: BaseException) -> bool:
+    return not isinstance(error, _EXPECTED) and not (isinstance(error, OSError) and error.strerror)
 
 
 def _place(error: BaseException) -> str:

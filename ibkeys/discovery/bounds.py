@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
@@ -43,13 +42,11 @@ class Bounds:
 
 def limit_notes(fabric: Topology, limits: Limits) -> list[str]:
     """Return a note for each limit that a sweep reached: how much was left out for it, and of which nodes."""
-    texts = {limits.reached(each.name): each.name for each in dataclasses.fields(limits)}
     struck: dict[str, list[Trouble]] = {}
     for trouble in fabric.troubles:
-        for text in texts:
-            if trouble.reading == "not-asked" and trouble.error.endswith(text):
-                struck.setdefault(text, []).append(trouble)
-    return [f"a limit was reached, {_left_out(troubles)}: {text}" for text, troubles in struck.items()]
+        if trouble.limit:
+            struck.setdefault(trouble.limit, []).append(trouble)
+    return [f"a limit was reached, {_left_out(them)}: {limits.reached(name)}" for name, them in struck.items()]
 
 
 def _left_out(troubles: Sequence[Trouble]) -> str:

@@ -318,7 +318,7 @@ class Sweep:
     def _leave_out(self, near: Port, limit: str) -> None:
         """Note that nothing behind *near* was read, because *limit* was reached."""
         text = self.bounds.left_out("what is behind it was not read", limit)
-        self.found.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
+        self.found.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked", limit))
 
     # --- what is read of a node and its ports --------------------------------------------------------------------
 
@@ -357,7 +357,7 @@ class Sweep:
                 node.port(num)
                 for rest in (num, *nums):
                     if rest in node.ports:  # the others are not made: they would be too many
-                        self.found.troubles.append(Trouble(node.ports[rest], text, PortInfo.name, "not-asked"))
+                        self.found.troubles.append(Trouble(node.ports[rest], text, PortInfo.name, "not-asked", limit))
                 break
             ports.append(node.port(num))
         return ports

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Self
 
-from ibkeys.errors import IbkeysError, NoReply
+from ibkeys.errors import IbkeysError, LimitReached, NoReply
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.topology.nodes import LinkEnd, Node, Port, Reading
 
@@ -18,14 +18,15 @@ class Trouble:
     """Something that should have been read and was not: at which port, and why.
 
     ``attribute``: what was asked, or the field whose value no port can have (`ibkeys.topology.plausible`). ``reading``:
-    ``refused``, ``silent`` or ``not-asked``. NodeInfo is asked of the far end of a link, so its trouble is that of the
-    port before it: whoever is behind that port did not answer.
+    ``refused``, ``silent`` or ``not-asked``. ``limit``: the name of that which was reached. NodeInfo is asked of the
+    far end of a link, so its trouble is that of the port before it: whoever is behind that port did not answer.
     """
 
     port: Port
     error: str
     attribute: str = ""
     reading: Reading = "refused"
+    limit: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, port: Port, attribute: str, error: IbkeysError, text: str | None = None) -> Self:
@@ -33,7 +34,8 @@ class Trouble:
         reading: Reading = "refused"
         if isinstance(error, NoReply):
             reading = "silent" if error.attempts else "not-asked"
-        return cls(port, text or str(error), attribute, reading)
+        limit = error.limit if isinstance(error, LimitReached) else ""
+        return cls(port, text or str(error), attribute, reading, limit)
 
     @property
     def is_behind(self) -> bool:

@@ -48,8 +48,9 @@ def binding() -> Binding:
         import ibkeys.umad._libibumad as extension
     except ImportError:
         raise LibraryMissing(
-            f"ibkeys was built without its extension over libibumad, so --backend umad does not work: {BUILD_ADVICE}",
+            "ibkeys was built without its extension over libibumad, so --backend umad does not work",
             errno.ENOSYS,
+            BUILD_ADVICE,
         ).explained(
             "Wheels and packages for a processor have the extension; the wheel that ends in -none-any.whl has not."
         ) from None
@@ -57,7 +58,7 @@ def binding() -> Binding:
     reason = found.lib.ibkeys_load()
     if reason:
         said = found.ffi.string(reason).decode("utf-8", "replace")
-        raise LibraryMissing(f"libibumad cannot be loaded ({said}): {LIBRARY_ADVICE}", errno.ENOSYS).explained(
+        raise LibraryMissing(f"libibumad cannot be loaded ({said})", errno.ENOSYS, LIBRARY_ADVICE).explained(
             "The library is searched for in the folders of LD_LIBRARY_PATH, then in those that ldconfig -p lists. A"
             " file named libibumad.so.3 without a function of version IBUMAD_1.0 is not the libibumad of rdma-core."
         )

@@ -59,8 +59,7 @@ def _library(binding: Callable[[], object]) -> Check:
     try:
         binding()
     except LibraryMissing as error:
-        said, _, advice = str(error).partition(": apt-get ")
-        return Check("libibumad", False, said, f"apt-get {advice}" if advice else "")
+        return Check("libibumad", False, error.reason, error.cure)
     return Check("libibumad", True, "ibkeys' extension is built and libibumad is loaded")
 
 

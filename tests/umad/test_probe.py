@@ -84,7 +84,7 @@ def test_ports_that_are_not_ready(host: Path, changes: dict[str, object], ok: bo
 
 def test_without_the_extension(host: Path) -> None:
     def missing() -> None:
-        raise LibraryMissing("ibkeys was built without libibumad: apt-get install gcc", errno.ENOSYS)
+        raise LibraryMissing("ibkeys was built without libibumad", errno.ENOSYS, "apt-get install gcc")
 
     checks = {check.name: check for check in probe(host, missing, lambda: pytest.fail("asked"))}
     assert checks["libibumad"] == Check("libibumad", False, "ibkeys was built without libibumad", "apt-get install gcc")

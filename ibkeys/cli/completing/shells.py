@@ -49,10 +49,12 @@ class Bash(BashComplete):
 
 
 def _quote_is_open(line: str) -> bool:
+    words = shlex.shlex(line, posix=True)
+    words.whitespace_split, words.commenters = True, ""
     try:
-        shlex.split(line)
-    except ValueError as error:
-        return "quotation" in str(error)
+        list(words)
+    except ValueError:  # it ends within a quote, or after a backslash
+        return getattr(words, "state", None) in tuple(words.quotes)
     return False
 
 

@@ -6,7 +6,6 @@ names of fields that differ are kept. No key is given to them.
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -47,7 +46,7 @@ def ask(look: Look, command: Sequence[str], read: Callable[[Path, int], _T], *, 
             return read(path, files.LARGE)
         except FileFormatError as error:
             # its path would be that of the folder, which is gone
-            raise FileFormatError(str(error.args[0]).replace(f"{folder}{os.sep}", "")) from None
+            raise FileFormatError(error.fault, program, error.line, error.column) from None
 
 
 def _why_not(look: Look, asks_fabric: bool) -> str:

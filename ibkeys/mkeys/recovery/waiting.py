@@ -159,7 +159,7 @@ class WaitingPorts:
         limit = self.sweep.bounds.refuses_node(len(self.found.nodes) + len(self.silent), 0)
         if limit and near is not None:
             text = self.sweep.bounds.left_out("what is behind it is silent and is not waited for", limit)
-            self.found.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
+            self.found.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked", limit))
             return
         asked_at = self.now - self.sweep.client.timing.timeout
         since = self.leases_behind_started.get(near.node.guid, asked_at) if near is not None else asked_at
