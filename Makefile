@@ -50,8 +50,9 @@ fuzz: setup ## give readers and decoders INPUTS=1000000 random and mutated input
 	  echo '$(FUZZER) does not install here: Hypothesis makes the inputs' >&2
 	@$(TEST_ENV) $(BIN)/python -m tests.fuzz --inputs $(INPUTS) $(ARGS)
 
-lint: setup docs ## run ruff, mypy --strict, import-linter, which holds the order of the rooms, and build the site
-	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy && $(BIN)/lint-imports --no-logo
+lint: setup docs ## run ruff, mypy --strict, the checks of rooms and of texts that nothing may decide by; build the site
+	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy && $(BIN)/lint-imports --no-logo \
+	  && $(BIN)/python -m tests.typed
 
 # All of it each time (-E): a page that was built with a warning must not pass when it is built again.
 docs: .venv/.docs-done ## build the documentation site into build/site
