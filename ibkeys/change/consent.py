@@ -31,6 +31,7 @@ INTERLOCKS: Final = {
     "default-sa-key": "an M_Key through an OpenSM whose SA_Key is the default, with which anyone can read the M_Key",
     "unknown-sm": "a change through an SM with options that OpenSM 3.3 does not have",
     "lost-keys": "replacing a key store, journal or backup that has keys or operations which the new one lacks",
+    "stale-lock": "a change on the host of an OpenSM where the command of another administrator was cut off",
     "sm-prints-keys": "a key for an OpenSM that prints it where users other than root can read it",
 }
 """Name → what the interlock refuses."""

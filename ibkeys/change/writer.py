@@ -6,9 +6,11 @@ known about the subnet manager. The plan says what changes; the engine reads, se
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property
+from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
@@ -18,6 +20,7 @@ from ibkeys.errors import IbkeysError, NoReply, Refused
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import Fabric
 from ibkeys.fabric.subnet_manager import find_subnet_manager
+from ibkeys.host.lock_holder import LockHolder
 from ibkeys.printable import counted
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
@@ -66,7 +69,8 @@ class Writer:
 
     With *dry_run* nothing is locked or created, and only Gets are sent. ``sends_keys``: the change puts an M_Key on a
     port, so its links are checked again although no key is known yet. ``subnet_manager``: the master SM, once it was
-    asked for. *options*: what the journal says was asked for; no key. Raises StoreLocked when another command is
+    asked for. ``host_locks``: the files of OpenSMs beside which it holds a lock, each with its host. *options*: what
+    the journal says was asked for; no key. Raises StoreLocked when another command is
     changing.
     """
 
@@ -86,6 +90,7 @@ class Writer:
         self.master_sm_lids: list[int] = []
         self.sends_keys = False
         self.subnet_manager: SubnetManager | None = None
+        self.host_locks: set[tuple[str, Path]] = set()
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -98,7 +103,7 @@ class Writer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.close()
+        self._stack.__exit__(kind, error, trace)
 
     def enter(self, context: AbstractContextManager[Entered]) -> Entered:
         """Keep *context* open until this writer is closed."""
@@ -108,6 +113,14 @@ class Writer:
     def origin(self) -> Origin:
         """Who makes this change, and what is overridden, for the journal."""
         return this_process(self.consent.overridden, self.options)
+
+    @cached_property
+    def lock_holder(self) -> LockHolder:
+        """What a lock on an OpenSM's host says of this command. Raises StoreError."""
+        origin = self.origin
+        with Journal(self.fabric.stores.journal) as journal:
+            identity, now = journal.identity(), journal.now()
+        return LockHolder(origin.user, origin.host, self.command, now, os.getpid(), identity)
 
     def ask_subnet_manager(self, own_answers: bool = True, retries: int | None = None) -> SubnetManager:
         """Ask who the master SM is, of the local port and those that are to be changed; asked once in a command.

@@ -7,7 +7,7 @@ again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -74,6 +74,12 @@ class Running:
             ).explained("It is in a container, or has its own mount namespace.")
         return file.path, file.place
 
+    def lock_places(self) -> Iterator[Path]:
+        """Yield the files beside which a lock may stand, the first that can be used: the options file, the policy."""
+        for role in _LOCKED:
+            with suppress(UsageError, FileError):  # the next one; who needs this file says why it is not to be reached
+                yield self.place_of(role)[0]
+
     def _is_the_hosts_own(self, file: InstanceFile) -> bool:
         """Whether the file is the same by the name that its host has for it: a service may have mounts of its own."""
         assert file.path is not None
@@ -118,6 +124,7 @@ class Running:
             raise stale(f"{file.path}, the options file of {self.instance.name}, was changed in the meantime")
 
 
+_LOCKED: Final[tuple[Role, ...]] = ("options", "policy")
 _WORDS: Final[Mapping[Role, str]] = {
     "options": "the options file",
     "policy": "the policy",

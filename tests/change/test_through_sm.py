@@ -33,7 +33,8 @@ def ask(monkeypatch: pytest.MonkeyPatch, *files: str, overrides: tuple[str, ...]
     monkeypatch.setattr(through_sm, "find_master", lambda *given: SimpleNamespace(report="report"))
     monkeypatch.setattr(through_sm, "look_around", lambda *given: "report")
     monkeypatch.setattr(through_sm, "taking_part", lambda report, reached: [*running, (None, None)])
-    writer = SimpleNamespace(fabric=SimpleNamespace(own_guid=1), consent=Consent(False, frozenset(overrides)))
+    consent = Consent(False, frozenset(overrides))
+    writer = SimpleNamespace(fabric=SimpleNamespace(own_guid=1), consent=consent, dry_run=True)
     return master_for(cast(Any, writer), [], []), all_sms_for(cast(Any, writer), [], [])
 
 
@@ -51,6 +52,29 @@ def test_one_with_others_is_refused_and_names_them_and_no_key(monkeypatch: pytes
     assert f"/etc/opensm.{place}, the options file of OpenSM {place}," in str(refused.value)
     assert "1122" not in str(refused.value)
     ask(monkeypatch, *files, overrides=("unknown-sm",))
+
+
+def test_who_had_to_be_locked_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was seen before the lock was taken may be older than what its last holder wrote."""
+    looks: list[str] = []
+    locked: list[int] = []
+
+    def lock(writer: object, opensms: list[object]) -> bool:
+        locked.append(len(looks))
+        return len(locked) < 3
+
+    monkeypatch.setattr(through_sm, "take_host_locks", lock)
+    monkeypatch.setattr(through_sm, "taking_part", lambda report, reached: [])
+    writer: Any = SimpleNamespace(fabric=SimpleNamespace(own_guid=1), consent=Consent())
+    for name, ask_again, report in (
+        ("find_master", master_for, SimpleNamespace(report="report")),
+        ("look_around", all_sms_for, "report"),
+    ):
+        looks.clear()
+        locked.clear()
+        monkeypatch.setattr(through_sm, name, lambda *given, report=report: looks.append("look") or report)
+        assert ask_again(writer, [], []) == report
+        assert locked == [1, 2, 3]
 
 
 def test_there_is_no_other_way_to_the_master() -> None:

@@ -7,6 +7,7 @@ import re
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,7 @@ from tests.matrix.ways_out import until_done, way_out
 THROUGH: Final = ("--via", "opensm")
 MOMENTS: Final = ("before the first file", "before the first signal", "before its record is closed")
 """Where an operation dies: crash_driver.py has them."""
+TAKE_OVER: Final = ("--override", "stale-lock")
 NOTHING: Final = "nothing to change"
 USAGE, INCOMPLETE, REFUSED = 2, 3, 4
 AWAY: Final = "0x0002c903000a1050"
@@ -146,6 +148,8 @@ class MatrixSite:
             plan_for(self.served, live if "Green" in live else live.replace("Red=0x10", "Green=0x11"))
             return self.yes(stores, *_APPLY)
         code, text = self.type(stores, *words, *(() if "--yes" in words else ("--yes",)), "-v")
+        if "interlock stale-lock" in text and self.since == "journal lost" and TAKE_OVER[1] not in words:
+            return self.yes(stores, *words, *TAKE_OVER)  # what identifies its own lock is lost too
         if code == INCOMPLETE and self.is_away:
             self.be_away(False)
             return self.yes(stores, *words)
@@ -244,7 +248,13 @@ class MatrixSite:
         else:
             plan_for(self.served, self.opensm.running.policy.read_text() + HAND)
         before = self.facts()
-        code, _ = self.yes(self.bert, *words)
+        code, text = self.yes(self.bert, *words)
+        assert code == REFUSED, self.told()
+        assert "refused by interlock stale-lock" in text, self.told()
+        command, since = re.findall(r"by `(\S+)` since (\S+ \S+) UTC, process \d+, was cut off", text)[0]
+        assert (command, self.facts()) == (self.kind.words[0], before), self.told()
+        assert since <= f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
+        code, _ = self.yes(self.bert, *words, *TAKE_OVER)
         assert code == 0 or (code == REFUSED and self.facts() == before), self.told()
         if self.kind.is_of_policy:
             plan_for(self.served, GREEN)

@@ -6,6 +6,7 @@ becomes a second master after its polling time, as OpenSM does.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
@@ -20,6 +21,7 @@ from ibkeys.change.consent import Consent
 from ibkeys.change.writer import Writer
 from ibkeys.errors import HostNotReached
 from ibkeys.host.file_access import FileFact
+from ibkeys.host.host_lock import FoundLock, LockHere
 from ibkeys.host.opensm_command_line import read_command_line
 from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
@@ -33,6 +35,7 @@ from ibkeys.sm import site
 from ibkeys.sm.elsewhere.ssh import SshHost
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import describe
+from ibkeys.sm.machines.machine import TakenLock
 from ibkeys.sm.machines.this_host import THIS
 from ibkeys.sm.report import HostReport
 from ibkeys.sm.site import Reached
@@ -182,6 +185,11 @@ class Host:
         self.note("close")
         return THIS.set_mode(path, seen, mode)
 
+    def take_lock(self, path: Path, text: bytes, over: bytes | None = None) -> TakenLock | FoundLock | None:
+        self.note("lock")
+        lock = THIS.take_lock(path, text, over)
+        return NotedLock(self, lock) if isinstance(lock, LockHere) else lock
+
     def clean_up(self, entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS) -> LeftOvers:
         own = (entry for entry in entries if entry.image.host == self.name)
         here = [copy(entry) for entry in own]
@@ -191,6 +199,19 @@ class Host:
 
     def _named(self, operation: Operation) -> Any:
         return NamedOperation(operation, self.name)
+
+
+class NotedLock:
+    """A lock that is lost with the connection to its host."""
+
+    def __init__(self, host: Host, lock: LockHere) -> None:
+        self._host, self._lock = host, lock
+
+    def release(self) -> None:
+        if self._host.is_cut:
+            os.close(self._lock.descriptor)
+            raise HostNotReached(f"host {self._host.name}: the connection is closed", self._host.name)
+        self._lock.release()
 
 
 class NotedStaged:

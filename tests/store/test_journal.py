@@ -395,6 +395,21 @@ def test_the_nodes_have_the_names_that_were_recorded_last() -> None:
         assert journal.nodes() == {1: ("new", "ca"), 2: ("other", "switch")}
 
 
+def test_a_journal_has_an_identity_that_stays(tmp_path: Path) -> None:
+    found = set()
+    for name in ("a", "b"):
+        with Journal(tmp_path / name) as journal:
+            found.add(journal.identity())
+        with Journal.read(tmp_path / name) as journal:
+            assert journal.identity() in found
+    assert len(found) == 2
+    with sqlite3.connect(tmp_path / "a") as connection:
+        connection.execute("DELETE FROM identities")
+    connection.close()
+    with Journal(tmp_path / "a") as journal, pytest.raises(StoreError, match="no identity"):
+        journal.identity()
+
+
 def test_an_earlier_journal_keeps_the_numbers_of_its_keys(tmp_path: Path) -> None:
     """They lead only to rows that the key store had when it was upgraded: see tests/host/conf/test_references.py."""
     path = tmp_path / "journal.db"
@@ -413,8 +428,11 @@ def test_an_earlier_journal_keeps_the_numbers_of_its_keys(tmp_path: Path) -> Non
     earlier.execute(f"PRAGMA user_version = {len(steps)}")
     earlier.commit()
     earlier.close()
+    identities = set()
     for _ in range(2):  # read as it is, then upgraded
         with Journal.read(path) as journal:
             assert [entry.image.key_name for entry in journal.entries(1)] == ["41", None]
         with Journal(path) as journal:
             assert [entry.status for entry in journal.entries(1)] == ["done", "done"]
+            identities.add(journal.identity())
+    assert len(identities) == 1

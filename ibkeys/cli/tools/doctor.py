@@ -194,6 +194,7 @@ def _host(where: Where, folders: list[Path]) -> Iterator[Check]:
     from ibkeys.host.facts import host_facts, key_files_in
     from ibkeys.host.host_files import THIS_HOST
     from ibkeys.host.opensm_here import own_socket
+    from ibkeys.sm.lock_checks import check_locks
     from ibkeys.sm.policy_checks import check_policies
     from ibkeys.sm.report import look_at_host
     from ibkeys.store.opensm import MKEY_FILE
@@ -205,6 +206,7 @@ def _host(where: Where, folders: list[Path]) -> Iterator[Check]:
     yield from check_host(facts)
     here = look_at_host(THIS_HOST, socket=own_socket())
     yield from check_policies(here)
+    yield from check_locks(here)
     yield from _managers_elsewhere(where, here)
     folders[:] = [file.file.path.parent for file in facts.key_files if file.kind == MKEY_FILE]
 

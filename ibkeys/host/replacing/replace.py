@@ -103,6 +103,11 @@ def clean_up(entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS, li
     )
 
 
+def remove_unfinished(place: Path) -> None:
+    """Remove what runs that were interrupted left beside *place* before it was complete. Raises FileError."""
+    _clean_up_beside(place, (), 0)
+
+
 def _record_and_put(
     operation: Operation, seen: SeenFile, data: bytes | None, metadata: Metadata, contents: Contents, limit: int
 ) -> FileEntry:

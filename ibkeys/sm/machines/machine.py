@@ -13,6 +13,7 @@ from typing import Protocol
 
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import HostFiles
+from ibkeys.host.host_lock import FoundLock
 from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
 from ibkeys.host.replacing.replace import LeftOvers
@@ -59,6 +60,13 @@ class RemoteGuard(Protocol):
 
     def confirm(self) -> bool:
         """End it: what was written stays. False when it is rolling back already, or has: then it was too late."""
+
+
+class TakenLock(Protocol):
+    """The lock beside a file, held by this process, or by the program of its connection to another host."""
+
+    def release(self) -> None:
+        """Remove the file, if it is still this one, and free the lock. Raises FileError, HostNotReached."""
 
 
 class Machine(Protocol):
@@ -148,6 +156,14 @@ class Machine(Protocol):
 
         All of them are files with these *contents*. Of one whose bytes the journal does not keep only what was not
         complete is removed. Raises FileError when a folder cannot be read or a left-over not be removed.
+        """
+
+    def take_lock(self, path: Path, text: bytes, over: bytes | None = None) -> TakenLock | FoundLock | None:
+        """Take the lock beside the file *path*, with *text* in it, a line of `LockHolder`; return one that somebody
+        else has instead. The kernel frees it when this process ends, or the connection; the file is stale then.
+
+        *over*: the text of a stale one that may be taken over. None where there is no such folder, or this user may
+        make no file in it. Raises FileError for what is not a regular file, and when something fails.
         """
 
     def may_signal(self, process: OpensmProcess) -> str | None:

@@ -21,6 +21,7 @@ from ibkeys import files
 from ibkeys.errors import FileError, HostNotReached
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import HostFiles
+from ibkeys.host.host_lock import FoundLock
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
 from ibkeys.host.replacing.images import image_of, known_bytes
 from ibkeys.host.replacing.names import new_name, unfinished
@@ -31,6 +32,7 @@ from ibkeys.host.replacing.staging import Staged
 from ibkeys.sm.elsewhere.channel import Channel
 from ibkeys.sm.elsewhere.remote import RemoteFiles
 from ibkeys.sm.machines.ground import FolderFacts, hindrance_of, read_folder_facts
+from ibkeys.sm.machines.lock_there import LockThere, take_lock
 from ibkeys.sm.machines.looking_there import LookingThere, marks
 from ibkeys.sm.machines.processes_there import ProcessesThere
 from ibkeys.sm.machines.remote_guard import OtherGuard, confirm_guard
@@ -209,6 +211,10 @@ class OtherHost(ProcessControl):
             except WriterRefused as no:
                 raise FileError(f"{self._at(place.parent)}: cannot be cleaned up: {no.reason}") from None
         return LeftOvers(tuple(removed), tuple(foreign))
+
+    def take_lock(self, path: Path, text: bytes, over: bytes | None = None) -> LockThere | FoundLock | None:
+        """Take the lock beside a file. Raises FileError, HostNotReached."""
+        return take_lock(self.name, self.writer, path, text, over)
 
     # --- OpenSM -------------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import THIS_HOST, HostFiles
+from ibkeys.host.host_lock import FoundLock, LockHere, take_lock
 from ibkeys.host.replacing import replace as replacing
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
 from ibkeys.host.replacing.hindrances import hindrance
@@ -93,6 +94,10 @@ class ThisHost(ProcessControl):
     def clean_up(self, entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS) -> LeftOvers:
         """Remove what runs that were interrupted left beside the files of this host. Raises FileError."""
         return replacing.clean_up((entry for entry in entries if not entry.image.host), contents)
+
+    def take_lock(self, path: Path, text: bytes, over: bytes | None = None) -> LockHere | FoundLock | None:
+        """Take the lock beside a file. Raises FileError."""
+        return take_lock(path, text, over)
 
     def guard(self, seconds: float) -> RemoteGuard | None:
         """None: who rolls back on this host is `ibkeys.change.confirming.guardian`."""

@@ -131,6 +131,13 @@ class Journal(Store):
         """Open a journal to be read: it is neither made nor changed, and one of an earlier version stays as it is."""
         return cls(path, create=False, upgrade=False)
 
+    def identity(self) -> str:
+        """Return the random name of this journal: 32 hexadecimal digits, the same in its copies and backups."""
+        rows = self.database.query("SELECT identity FROM identities", of="identities")
+        if len(rows) != 1:
+            raise StoreError("the journal is damaged: it has no identity, or several")
+        return cast(str, rows[0][0])
+
     def operation(self, command: str, origin: Origin | None = None) -> Operation:
         """Return a new operation, to be used in a ``with`` statement. *command* is a name without arguments.
 

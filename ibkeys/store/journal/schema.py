@@ -62,6 +62,7 @@ _COLUMNS: Final[dict[str, dict[str, Column]]] = {
         "overrides": columns.text(),
         "options": columns.text(),
     },
+    "identities": {"identity": columns.row_name()},
 }
 
 JOURNAL_SCHEMA: Final = Schema(
@@ -155,6 +156,11 @@ JOURNAL_SCHEMA: Final = Schema(
             """INSERT INTO entries SELECT operation, sequence, node_guid, port_guid, node_desc, node_type, port, lid,
                 attribute, attribute_modifier, before, after, CAST(key_ref AS TEXT), status FROM entries_before""",
             "DROP TABLE entries_before",
+        ),
+        (
+            # By it a lock on an OpenSM's host is known as one of this journal's commands.
+            "CREATE TABLE identities (identity TEXT NOT NULL)",
+            "INSERT INTO identities VALUES (lower(hex(randomblob(16))))",
         ),
     ),
     columns=_COLUMNS,

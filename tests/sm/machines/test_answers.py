@@ -21,6 +21,9 @@ from tests.sm.machines.there import ENVIRONMENT, opensm
 LISTEN = f'echo {READY.decode()}; while IFS= read -r line && [ "$line" != done ]; do :; done; read -r question'
 
 
+LOCKS = (".\n", " mine\n.\n", " taken\n taken\n.\n", " held\n xx\n.\n", " stale\n" + " 00" * 4097 + "\n.\n")
+
+
 @pytest.mark.parametrize(
     ("answer", "ask"),
     [
@@ -35,6 +38,7 @@ LISTEN = f'echo {READY.decode()}; while IFS= read -r line && [ "$line" != done ]
         (" ../../x\n.\n", lambda host: host.clean_up([ENTRY])),
         (f" 1-{'a' * 16}.part/../x {'0' * 64}\n.\n", lambda host: host.clean_up([ENTRY])),
         (f" 1-{'a' * 16} -\n.\n", lambda host: host.clean_up([ENTRY])),
+        *((answer, lambda host: host.take_lock(Path("/etc/x"), b"me\n")) for answer in LOCKS),
     ],
 )
 def test_an_answer_that_makes_no_sense_ends_the_conversation(answer: str, ask: Callable[[OtherHost], object]) -> None:

@@ -1,6 +1,6 @@
 # Changes on this host what it is asked to, one question on each line of standard input, until that ends: it puts one
 # file in the place of another, takes rights away from a file or folder, sends an OpenSM a SIGHUP, stops it, starts a
-# unit of systemd, and leaves a guard behind that gives a file back.
+# unit of systemd, holds the lock beside a file, and leaves a guard behind that gives a file back.
 #
 # A question is a word, four words more ("-" where one is not needed) and an absolute path. An answer is lines that begin
 # with a blank, then "." or, where it failed, "!", a word, and what a command said. Bytes of files arrive in base64, so
@@ -12,7 +12,7 @@
 LC_ALL=C TZ=UTC PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export LC_ALL TZ PATH
 ROOMS=/tmp QUIET=900
-DONE=0 FAILED=1 CHANGED=3 UNSYNCED=4 REFUSED=5 GONE=6
+DONE=0 FAILED=1 CHANGED=3 UNSYNCED=4 REFUSED=5 GONE=6 FREE=7
 umask 077
 set -f
 cd /
@@ -20,7 +20,11 @@ trap '' PIPE HUP
 
 run() { # COMMAND...: its output is the answer; its status, and what it says on standard error, how it ended
     { said=$("$@" 2>&1 >&3); } 3>&1
-    case $? in
+    end $?
+}
+
+end() { # STATUS: how it ended, and why: said
+    case $1 in
     "$DONE") echo . ;;
     "$CHANGED") echo '! changed' ;;
     "$UNSYNCED") echo "! unsynced $(first "$said")" ;;

@@ -115,6 +115,7 @@ clear() { # what is beside and is not to take any place
 ended() { # the program ends: a signal does not stop it before nothing is left beside
     trap '' INT TERM
     clear
+    [ -z "$draft" ] || rm -f -- "$draft"
 }
 
 or_clear() { # COMMAND...: nothing is left beside

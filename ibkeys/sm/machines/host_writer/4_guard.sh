@@ -28,7 +28,7 @@ watch() { # TOKEN SECONDS PID+TICKS+UNIT SUM PATH: starts the guard; in this she
     [ "$(sum "$room/former")" = "$4" ] || no "$FAILED" 'what arrived is not what was sent' || return
     exec 9<>"$room/cut"
     setsid /bin/sh "$room/program" guard "$room" "$2" "$3" "$4" "$5" \
-        9>&- 8<"$room/cut" </dev/null >/dev/null 2>&1 &
+        4>&- 5>&- 6>&- 9>&- 8<"$room/cut" </dev/null >/dev/null 2>&1 &
     read -r guard <"$room/hello" && echo " $guard"
 }
 

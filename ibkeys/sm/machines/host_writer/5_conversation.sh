@@ -1,6 +1,6 @@
 # --- the conversation -------------------------------------------------------------------------------------------------
 
-part= guard= token= data=
+part= draft= guard= token= data=
 trap ended EXIT
 trap 'ended; exit 1' INT TERM
 echo ibkeys-host-writer-1
@@ -13,7 +13,7 @@ while IFS= read -r line; do
     split "${rest#* }"
     case $question in
     begin) part=$folder/.$base.ibkeys-$$-$a.part ;;
-    fill | keep) data=$(head -c "$a") ;;
+    fill | keep | take_lock) data=$(head -c "$a") ;;
     esac
     case $question in
     over | waiting) ;;
@@ -31,6 +31,8 @@ while IFS= read -r line; do
     remove) run remove "$path" "$a" "$b" ;;
     set_mode) run set_mode "$path" "$a" "$b" ;;
     drop) run drop "$a" ;;
+    take_lock) take_lock "$b" "$c" ;;
+    drop_lock) drop_lock ;;
     may_hup) run may_hup "$a" "$b" ;;
     hup | stop | has_unit) run "$question" "$a" "$b" "$c" ;;
     start) run start "$a" ;;

@@ -1,0 +1,109 @@
+"""The lock on the host of an OpenSM: of two administrators with two stores only one changes something there.
+
+It stands beside the options file of each OpenSM that takes part, so after a failover it is on both hosts; where no file
+can be made there, beside the policy. Where none can be made at all, nothing can be replaced either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from ibkeys.change.clock import REAL_TIME, Clock, ProgressTimeout
+from ibkeys.change.consent import Objection
+from ibkeys.change.writer import Writer
+from ibkeys.errors import FileError, HostNotReached, Refused
+from ibkeys.host.host_lock import FoundLock, lock_file
+from ibkeys.host.lock_holder import LockHolder, holder_in_words
+from ibkeys.sm.machines.machine import Machine, TakenLock
+from ibkeys.sm.site import Running
+
+HELD: Final = "host-lock"
+"""What `Refused.interlock` is where somebody works on that host; nothing overrides that."""
+STALE: Final = "stale-lock"
+OWN_SECONDS: Final = 15.0
+"""So long the connection of an own command that was killed may take to end."""
+
+
+def take_host_locks(writer: Writer, opensms: Iterable[Running], clock: Clock = REAL_TIME) -> bool:
+    """Take the lock of each of *opensms*, the master's first, until *writer* is closed; a dry run takes none. Return
+    whether there was one that it did not hold before.
+
+    A lock that a command of the same journal left is taken over: this command holds the lock of the journal, so that
+    one has ended. Raises Refused where somebody else works there, or (``stale-lock``) was cut off there and the user
+    has not overridden that; FileError, StoreError, HostNotReached.
+    """
+    if writer.dry_run:
+        return False
+    in_order = sorted(opensms, key=lambda each: each.manager is None or not each.manager.is_master)
+    taken = [_lock(writer, each, clock) for each in in_order]
+    return any(taken)
+
+
+def _lock(writer: Writer, running: Running, clock: Clock) -> bool:
+    for path in running.lock_places():
+        place = running.machine.name, path
+        if place in writer.host_locks:
+            return False
+        lock = _take(writer, running.machine, path, clock)
+        if lock is not None:
+            writer.enter(_released(lock))
+            writer.host_locks.add(place)
+            return True
+    return False
+
+
+@contextmanager
+def _released(lock: TakenLock) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        with suppress(FileError, HostNotReached):  # the user must see the first error; the next command takes it over
+            lock.release()
+        raise
+    lock.release()
+
+
+def _take(writer: Writer, machine: Machine, path: Path, clock: Clock) -> TakenLock | None:
+    over: bytes | None = None
+    waiting = ProgressTimeout(clock, OWN_SECONDS)
+    while True:
+        found = machine.take_lock(path, writer.lock_holder.line(), over)
+        if not isinstance(found, FoundLock):
+            return found
+        holder = LockHolder.read(found.text)
+        is_own = holder is not None and holder.journal == writer.lock_holder.journal
+        if found.is_held:
+            if not (is_own and waiting.lasts(0)):
+                raise _held(machine, path, found)
+        elif is_own or writer.consent.covers(STALE):
+            over = found.text
+        else:
+            raise _stale(machine, path, found).refusal()
+
+
+def _held(machine: Machine, path: Path, found: FoundLock) -> Refused:
+    return Refused(
+        f"{_at(machine, path)}: {holder_in_words(found.text)}, is changing something through this OpenSM",
+        HELD,
+    ).unchanged(
+        "wait until that has ended, or ask them",
+        "The lock is free as soon as that process ends, or its connection.",
+        f"Which process holds it: fuser -v {lock_file(path)}, as root on that host.",
+    )
+
+
+def _stale(machine: Machine, path: Path, found: FoundLock) -> Objection:
+    return Objection(
+        STALE,
+        f"{_at(machine, path)}: {holder_in_words(found.text)}, was cut off while changing something through this "
+        "OpenSM, and it may be half done; let them finish it or go back first, from there (--resume, --abort, undo)",
+        "Their journal knows what was there before. Override this where that administrator, or that journal, is gone.",
+    )
+
+
+def _at(machine: Machine, path: Path) -> str:
+    file = lock_file(path)
+    return f"{machine.name}: {file}" if machine.name else str(file)

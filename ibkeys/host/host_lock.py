@@ -1,0 +1,172 @@
+"""A lock beside a file of an OpenSM of this host, which tells a second administrator who changes something there.
+
+The file is locked by flock(2) before it has its name, and says who holds it, so nobody ever sees one that is empty or
+not locked yet. The kernel frees it when its process ends; the file stays then, and is stale. A file that is there is
+read and removed, but never written: whoever may write the folder may have made it a link, a FIFO or another's file.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ibkeys import files
+from ibkeys.errors import FileError
+from ibkeys.host.replacing import new_file
+from ibkeys.host.replacing.names import new_name, unfinished
+from ibkeys.host.replacing.replace import remove_unfinished
+from ibkeys.host.replacing.seen import Metadata
+
+LONGEST: Final = 4 * files.KIB
+"""Bytes of a lock file that are read."""
+TRIES: Final = 5
+"""How often it is tried again when others take or release the lock just then."""
+_MODE: Final = 0o644
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+_CLOSED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLock:
+    """A lock file of somebody. ``text``: how it begins; ``is_held``: whether a running process holds it."""
+
+    text: bytes
+    is_held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LockHere:
+    """A lock that this process holds, by a descriptor."""
+
+    file: Path
+    descriptor: int
+
+    def release(self) -> None:
+        """Remove the file, if it is still this one, and free the lock. Raises FileError."""
+        try:
+            if _is_at(self.file, self.descriptor):
+                os.unlink(self.file)
+        except OSError as error:
+            raise _not(self.file, "removed", error) from None
+        finally:
+            os.close(self.descriptor)
+
+
+def lock_file(path: Path) -> Path:
+    """Return the lock file of *path*, beside it. No file that replaces another one has such a name."""
+    return path.with_name(f".{path.name}.ibkeys-lock")
+
+
+def take_lock(path: Path, text: bytes, over: bytes | None = None) -> LockHere | FoundLock | None:
+    """Take the lock beside *path*, with *text* in it; return one that somebody else has instead.
+
+    *over*: the text of a lock that nobody holds, and that may be taken over. None where there is no such folder, or
+    this user may make no file in it. Raises FileError for what is not a regular file, and when something fails.
+    """
+    file = lock_file(path)
+    for _ in range(TRIES):
+        try:
+            found = _look(file, over)
+            if found is not None:
+                return found
+            taken = _make(file, text)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, *_CLOSED) and not os.path.lexists(file):
+                return None
+            raise _not(file, "taken", error) from None
+        if taken is not None:
+            try:
+                remove_unfinished(file)
+            except BaseException:
+                taken.release()
+                raise
+            return taken
+    raise FileError(f"{file}: cannot be taken: others take and release it all the time; try again")
+
+
+def find_lock(path: Path) -> FoundLock | None:
+    """Return the lock that lies beside *path*, None for none. Raises FileError."""
+    file = lock_file(path)
+    try:
+        return _look(file, None)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            return None
+        raise _not(file, "read", error) from None
+
+
+def _look(file: Path, over: bytes | None) -> FoundLock | None:
+    """Return the lock that is there; None where there is none, or where it was removed because it may be taken over.
+
+    Raises OSError, FileError."""
+    with ExitStack() as stack:
+        for _ in range(TRIES):
+            try:
+                files.refuse_mode(os.lstat(file).st_mode)  # before it is opened: opening alone makes some devices act
+                descriptor = os.open(file, _READ)
+            except FileNotFoundError:
+                return None
+            stack.callback(os.close, descriptor)
+            files.refuse_mode(os.fstat(descriptor).st_mode)
+            is_held = _is_held(descriptor)
+            if _is_at(file, descriptor):
+                break
+        else:
+            raise FileError(f"{file}: cannot be read: others take and release it all the time; try again")
+        text = os.pread(descriptor, LONGEST, 0)
+        if is_held or text != over:
+            return FoundLock(text, is_held)
+        os.unlink(file)  # still locked: of several who take it over one succeeds
+        return None
+
+
+def _make(file: Path, text: bytes) -> LockHere | None:
+    """Return a new lock; None where somebody else was faster, or took it for a left-over. Raises OSError."""
+    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    beside = unfinished(new_name(file.name))
+    try:
+        descriptor = new_file.create(folder, beside)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            new_file.fill(descriptor, text, Metadata(_MODE))
+            os.link(beside, file.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+            os.fsync(folder)
+        except (FileExistsError, FileNotFoundError, BlockingIOError):
+            os.close(descriptor)
+            return None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(beside, dir_fd=folder)
+        return LockHere(file, descriptor)
+    finally:
+        os.close(folder)
+
+
+def _is_held(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _is_at(file: Path, descriptor: int) -> bool:
+    """Whether the name is still that of the open file."""
+    try:
+        return os.path.samestat(os.lstat(file), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _not(file: Path, what: str, error: OSError) -> FileError:
+    if isinstance(error, files.NoRegularFile):
+        return FileError(f"{file}: {error.strerror}, so it is no lock of ibkeys: look who put it there, and remove it")
+    return FileError(f"{file}: the lock cannot be {what}: {error.strerror or error}")

@@ -1,0 +1,54 @@
+"""Who holds the lock beside an OpenSM's options file: one line of text, without a key."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Self
+
+from ibkeys.printable import clean, shortened
+
+_MOST: Final = 64
+"""Characters of a name in the line."""
+_LINE: Final = re.compile(r"([^\t]+)\t([^\t]+)\t([^\t]+)\t([0-9TZ:-]{20})\t([0-9]{1,10})\t([0-9a-f]{32})\n?")
+
+
+@dataclass(frozen=True, slots=True)
+class LockHolder:
+    """A command that changes something through OpenSM. ``since``: ISO 8601 in UTC, to the second. ``journal``: the
+    identity of the journal that it writes, by which a later command of the same administrator knows its own lock.
+    """
+
+    user: str
+    host: str
+    command: str
+    since: str
+    process: int
+    journal: str
+
+    def line(self) -> bytes:
+        """Return the text of the lock file."""
+        names = [clean(each)[:_MOST] or "?" for each in (self.user, self.host, self.command)]
+        return ("\t".join([*names, self.since, str(self.process), self.journal]) + "\n").encode()
+
+    @classmethod
+    def read(cls, text: bytes) -> Self | None:
+        """Return who a lock file names; None where its text is not one that `line` makes: anybody may have put it
+        there who may write that folder."""
+        try:
+            found = _LINE.fullmatch(text.decode())
+        except UnicodeDecodeError:
+            return None
+        if found is None or not all(map(str.isprintable, found.groups())):
+            return None
+        user, host, command, since, process, journal = found.groups()
+        return cls(user[:_MOST], host[:_MOST], command[:_MOST], since, int(process), journal)
+
+
+def holder_in_words(text: bytes) -> str:
+    """Return what a lock file says: who, on which host, by which command, since when."""
+    holder = LockHolder.read(text)
+    if holder is None:
+        return f"somebody, for it does not say who ({shortened(clean(text.decode('utf-8', 'replace')))})"
+    since = holder.since.replace("T", " ").replace("Z", " UTC")
+    return f"{holder.user} at {holder.host}, by `{holder.command}` since {since}, process {holder.process}"

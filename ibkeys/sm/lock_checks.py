@@ -1,0 +1,37 @@
+"""The locks that lie beside the files of this host's OpenSMs, for ``doctor``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ibkeys.errors import FileError
+from ibkeys.host.host_lock import find_lock, lock_file
+from ibkeys.host.lock_holder import holder_in_words
+from ibkeys.sm.machines.this_host import THIS
+from ibkeys.sm.report import HostReport
+from ibkeys.sm.site import Running
+from ibkeys.umad.probe import Check
+
+NAME: Final = "OpenSM lock"
+_ADVICE: Final = (
+    "finish or undo that change where it was begun (ibkeys journal there names it); where that is not possible, the "
+    "next change needs --override stale-lock"
+)
+
+
+def check_locks(host: HostReport) -> Iterator[Check]:
+    """Yield a check for each lock on this host: who works through OpenSM, or was cut off in it."""
+    places = {path for each in host.instances for path in Running(each, THIS, None).lock_places()}
+    for path in sorted(places):
+        try:
+            found = find_lock(path)
+        except FileError as error:
+            yield Check(NAME, False, str(error))
+            continue
+        if found is not None:
+            who = f"{lock_file(path)}: {holder_in_words(found.text)}"
+            if found.is_held:
+                yield Check(NAME, None, f"{who}, is changing something")
+            else:
+                yield Check(NAME, False, f"{who}, was cut off", _ADVICE)

@@ -1,0 +1,241 @@
+"""Two administrators with two stores: who comes second is told who works on an OpenSM's host, and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from ibkeys.change.clock import Clock
+from ibkeys.change.consent import Consent
+from ibkeys.change.host_locks import HELD, OWN_SECONDS, STALE, take_host_locks
+from ibkeys.change.writer import Writer
+from ibkeys.errors import FileError, HostNotReached, Refused, UsageError
+from ibkeys.host.host_lock import FoundLock, find_lock, lock_file
+from ibkeys.host.lock_holder import LockHolder
+from ibkeys.sm.machines.machine import Machine
+from ibkeys.sm.machines.this_host import THIS
+from ibkeys.sm.site import Running
+from ibkeys.store.journal import Journal
+from tests.fabricsim import subnet, tool
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    path = tmp_path / "etc" / "opensm.conf"
+    path.parent.mkdir()
+    path.write_text("sm_priority 3\n")
+    return path
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Callable[..., AbstractContextManager[Writer]]:
+    """Make a changing command of an administrator, whose stores are in a folder of his name."""
+
+    def make(name: str, *overrides: str, dry_run: bool = False) -> Writer:
+        (tmp_path / name).mkdir(exist_ok=True)
+        stores: Any = {"keystore": tmp_path / name / "keys.db", "journal": tmp_path / name / "journal.db"}
+        fabric = tool(subnet("two-switch"), "node03 mlx4_0", **stores)
+        return Writer(fabric, "mkey-rotate", Consent(overrides=frozenset(overrides)), dry_run)
+
+    return make
+
+
+def running(conf: Path | None, policy: Path | None = None, machine: Machine = THIS, is_master: bool = True) -> Running:
+    """Return an OpenSM with these files."""
+    paths = {"options": conf, "policy": policy}
+    files = {
+        role: SimpleNamespace(role=role, path=path, place=path, problem="is not known", fact=None)
+        for role, path in paths.items()
+    }
+    instance: Any = SimpleNamespace(name="OpenSM", files=files)
+    return Running(instance, machine, cast(Any, SimpleNamespace(is_master=is_master)))
+
+
+class Noting:
+    """A host that notes which locks are taken."""
+
+    def __init__(self, name: str, order: list[str], ends: Exception | None = None) -> None:
+        self.name, self.order, self.ends = name, order, ends
+
+    def take_lock(self, path: Path, text: bytes, over: bytes | None = None) -> Any:
+        self.order.append(f"take {self.name}")
+        return self
+
+    def release(self) -> None:
+        self.order.append(f"release {self.name}")
+        if self.ends is not None:
+            raise self.ends
+
+
+def lock_and_fail(writer: Writer, opensms: list[Running], error: BaseException) -> None:
+    with writer:
+        take_host_locks(writer, opensms)
+        raise error
+
+
+def test_it_is_held_until_the_writer_is_closed(writer: Any, conf: Path) -> None:
+    with writer("anna") as anna:
+        assert take_host_locks(anna, [running(conf)])
+        assert not take_host_locks(anna, [running(conf)]), "it is held already"
+        found = find_lock(conf)
+        assert found is not None
+        assert found.is_held
+        holder = LockHolder.read(found.text)
+        assert holder == anna.lock_holder
+        assert holder.command == "mkey-rotate"
+        assert datetime.fromisoformat(holder.since).tzinfo is not None
+        with Journal(anna.fabric.stores.journal) as journal:
+            assert holder.journal == journal.identity()
+    assert find_lock(conf) is None
+
+
+def test_an_error_and_an_interrupt_release_it(writer: Any, conf: Path) -> None:
+    for error in (UsageError("no"), KeyboardInterrupt()):
+        with pytest.raises(type(error)):
+            lock_and_fail(writer("anna"), [running(conf)], error)
+        assert find_lock(conf) is None
+
+
+def test_a_second_administrator_is_told_who_works_there(writer: Any, conf: Path) -> None:
+    with writer("anna") as anna, writer("bert", STALE) as bert:
+        take_host_locks(anna, [running(conf)])
+        with pytest.raises(Refused) as refused:
+            take_host_locks(bert, [running(conf)])
+        assert refused.value.interlock == HELD
+        holder = anna.lock_holder
+        text = str(refused.value)
+        for words in (
+            str(lock_file(conf)),
+            f"{holder.user} at {holder.host}, by `mkey-rotate` since {holder.since[:10]} {holder.since[11:19]} UTC",
+            f"process {holder.process}",
+            "wait until that has ended, or ask them",
+        ):
+            assert words in text
+        assert "--override" not in text
+        assert find_lock(conf) == FoundLock(holder.line(), True)
+    with writer("bert") as bert:
+        assert take_host_locks(bert, [running(conf)])
+
+
+def test_a_stale_one_of_somebody_else_needs_the_override(writer: Any, conf: Path) -> None:
+    with writer("anna") as anna:
+        lock_file(conf).write_bytes(anna.lock_holder.line())
+    with writer("bert") as bert, pytest.raises(Refused, match=r"by `mkey-rotate` since .*cut off.*--resume") as refused:
+        take_host_locks(bert, [running(conf)])
+    assert refused.value.interlock == STALE
+    assert "to do it anyway: --override stale-lock" in str(refused.value)
+    assert lock_file(conf).read_bytes() == anna.lock_holder.line()
+    with writer("bert", STALE) as bert:
+        assert take_host_locks(bert, [running(conf)])
+        assert lock_file(conf).read_bytes() == bert.lock_holder.line()
+    assert find_lock(conf) is None
+
+
+def test_one_that_the_same_journal_left_is_taken_over(writer: Any, conf: Path) -> None:
+    with writer("anna") as anna:
+        lock_file(conf).write_bytes(anna.lock_holder.line())
+    with writer("anna") as anna:
+        assert take_host_locks(anna, [running(conf)])
+    assert find_lock(conf) is None
+
+
+@pytest.mark.parametrize("text", [b"", b"\x1b[31mroot\n", b"a\tb\n", b"x" * 9000])
+def test_one_that_says_nothing_is_stale_too(writer: Any, conf: Path, text: bytes) -> None:
+    lock_file(conf).write_bytes(text)
+    with writer("bert") as bert, pytest.raises(Refused, match="somebody, for it does not say who") as refused:
+        take_host_locks(bert, [running(conf)])
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 600
+    with writer("bert", STALE) as bert:
+        assert take_host_locks(bert, [running(conf)])
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_connection_of_an_own_command_that_was_killed_is_waited_for(writer: Any, conf: Path, ends: bool) -> None:
+    """The program on the other host ends when the network says that its connection has."""
+    now = 0.0
+    asked: list[bytes | None] = []
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    with writer("anna") as anna:
+        text = anna.lock_holder.line()
+
+        class Host(Noting):
+            def take_lock(self, path: Path, line: bytes, over: bytes | None = None) -> Any:
+                asked.append(over)
+                is_held = not ends or now < 3
+                return self if over == text and not is_held else FoundLock(text, is_held)
+
+        host: Any = Host("sm2", [])
+        opensm, clock = [running(conf, machine=host)], Clock(lambda: now, sleep)
+        if ends:
+            assert take_host_locks(anna, opensm, clock)
+            assert asked[-1] == text
+        else:
+            with pytest.raises(Refused) as refused:
+                take_host_locks(anna, opensm, clock)
+            assert refused.value.interlock == HELD
+            assert str(refused.value).startswith(f"sm2: {lock_file(conf)}: ")
+            assert now >= OWN_SECONDS
+
+
+def test_a_dry_run_takes_none_and_is_not_refused(writer: Any, conf: Path) -> None:
+    with writer("bert") as bert:
+        take_host_locks(bert, [running(conf)])
+        with writer("anna", dry_run=True) as anna:
+            assert not take_host_locks(anna, [running(conf)])
+        assert lock_file(conf).read_bytes() == bert.lock_holder.line()
+
+
+def test_every_host_is_locked_the_masters_first(writer: Any, conf: Path) -> None:
+    order: list[str] = []
+    standby, master = cast(Any, Noting("sm1", order)), cast(Any, Noting("sm2", order))
+    with writer("anna") as anna:
+        assert take_host_locks(
+            anna, [running(conf, machine=standby, is_master=False), running(conf, machine=master), running(conf)]
+        )
+        assert order == ["take sm2", "take sm1"]
+        assert find_lock(conf) is not None
+    assert order == ["take sm2", "take sm1", "release sm1", "release sm2"]
+    assert find_lock(conf) is None
+
+
+def test_a_refusal_on_one_host_releases_the_other(writer: Any, conf: Path, tmp_path: Path) -> None:
+    other = tmp_path / "opensm.conf"
+    lock_file(other).write_bytes(b"theirs")
+    with pytest.raises(Refused), writer("anna") as anna:
+        take_host_locks(anna, [running(conf), running(other, is_master=False)])
+    assert find_lock(conf) is None
+
+
+def test_where_the_options_file_has_no_folder_it_is_beside_the_policy(writer: Any, conf: Path) -> None:
+    policy = conf.with_name("partitions.conf")
+    for options in (None, conf.parent / "no" / "opensm.conf"):
+        with writer("anna") as anna:
+            assert take_host_locks(anna, [running(options, policy)])
+            assert not take_host_locks(anna, [running(options, policy)])
+            assert find_lock(policy) is not None
+        assert find_lock(policy) is None
+    with writer("anna") as anna:
+        assert not take_host_locks(anna, [running(None, None)])
+
+
+@pytest.mark.parametrize("error", [HostNotReached("host sm2: it ended", "sm2"), FileError("no")])
+def test_a_lock_that_cannot_be_released_is_told_unless_something_else_went_wrong(
+    writer: Any, conf: Path, error: Exception
+) -> None:
+    host: Any = Noting("sm2", [], error)
+    with pytest.raises(type(error)), writer("anna") as anna:
+        take_host_locks(anna, [running(conf, machine=host)])
+    with pytest.raises(UsageError, match="first"):
+        lock_and_fail(writer("anna"), [running(conf, machine=host)], UsageError("first"))
+    assert host.order == ["take sm2", "release sm2"] * 2
