@@ -18,6 +18,7 @@ from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.container_layer import objections_to_layers
 from ibkeys.change.interlocks.file_owners import objections_to_owners
 from ibkeys.change.interlocks.overtaken import OVERTAKEN, changed_file
+from ibkeys.change.interlocks.unread_policy import objections_to_unread_policy
 from ibkeys.change.target import Target
 from ibkeys.change.through_sm import master_for
 from ibkeys.change.writer import Writer
@@ -99,6 +100,7 @@ def plan_enforcement(writer: Writer, asked: Asked, wanted: str) -> EnforcementPl
         plan.objections += [
             *_of_drift(site, survey, wanted),
             *objections_to_strangers(seen),
+            *objections_to_unread_policy(seen.master.instance),
             *objections_to_owners(each.conf for each in plan.files if each.differs),
         ]
     return plan

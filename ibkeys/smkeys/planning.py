@@ -15,6 +15,7 @@ from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.container_layer import objections_to_layers
 from ibkeys.change.interlocks.file_owners import objections_to_owners
 from ibkeys.change.interlocks.printed_keys import objections_to_listeners
+from ibkeys.change.interlocks.unread_policy import objections_to_unread_policy
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import Wanted
@@ -161,6 +162,8 @@ def plan_change(
         settings=settings,
     )
     change.objections += [*_unread_edits(change), *objections_to_listeners(managers.opensms)]
+    masters = [each for each in managers.opensms if each.manager is not None and each.manager.is_master]
+    change.objections += [each for master in masters for each in objections_to_unread_policy(master.instance)]
     change.objections += objections_to_owners([file.conf for file in managers.files], _FORMER_AGAIN)
     if not pending:
         change.objections += objections_to_layers([file.conf for file in managers.files], _FORMER_AGAIN)

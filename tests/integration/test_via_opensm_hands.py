@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,6 +94,23 @@ def test_an_edit_between_plan_and_apply_that_opensm_has_read_is_shown_and_stays(
         plan_for(served, GREEN)
         done = via(served)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_plan_of_an_edit_that_nobody_has_read_is_refused_with_the_way_to_let_it_be_read(served: Hosted) -> None:
+    """The ports drift from such a policy: that is not the first thing to be said."""
+    with opensm(served, TENANTS) as running:
+        edited = TENANTS + "Hand=0x70 : 0x2c903000a1061=full ;\n"
+        running.policy.write_text(edited)
+        os.utime(running.policy, (time.time() + 60,) * 2)
+        plan_for(served, edited)
+        refused = via(served, served.folder / "plan.json")
+        assert refused.returncode == 4
+        assert f"refused by interlock stale: {running.policy}: changed after the last heavy sweep" in refused.stderr
+        assert "`ibkeys policy-check`" in refused.stderr
+        os.utime(running.policy)
+        running.sweep()
+        done = via(served, served.folder / "plan.json")
+        assert done.returncode == 0, done.stderr
 
 
 def replace(policy: Path, text: str) -> None:

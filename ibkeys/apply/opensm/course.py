@@ -128,7 +128,8 @@ class Planning:
         images = former.files if former is not None else []
         ours = {image.after for image in images}
         is_ours = site.policy is not None and site.policy.data in ours
-        course.objections += objections_to_edits(site, prediction, is_ours)
+        # First of all: what drifts from a policy that nobody has read is as it should be.
+        course.objections[:0] = objections_to_edits(site, prediction, is_ours)
         if former is None:
             course.objections += objections_to_later_policy(self.files[-1], plan)
         else:

@@ -22,6 +22,7 @@ from ibkeys.change.interlocks.m_keys import (
 )
 from ibkeys.change.interlocks.printed_keys import objections_to_listeners
 from ibkeys.change.plan import StepNote
+from ibkeys.change.interlocks.unread_policy import objections_to_unread_policy
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import Incomplete, Refused, UsageError
@@ -325,6 +326,7 @@ def _describe(writer: Writer, run: PlannedRun, way: OpensmMethod) -> None:
     plan.objections += objections_to_owners(
         [each.conf for each in managers.all], "the M_Key would be removed from every port"
     )
+    plan.objections += objections_to_unread_policy(managers.master.running.instance)
     left, whole = record.steps[record.at :], len(record.steps)
     steps = range(record.at, whole)
     plan.notes += [StepNote(f"step {number + 1} of {whole}: {record.words(number)}") for number in steps]

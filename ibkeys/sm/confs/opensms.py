@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from ibkeys.errors import Refused
 from ibkeys.printable import named
 from ibkeys.sm.confs.conf_file import ConfFile
+from ibkeys.sm.instance import HOW_TO_MEND, Instance
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.report import HostReport
 from ibkeys.sm.site import Running
@@ -26,11 +27,13 @@ that."""
 def options_file(running: Running, kind: type[Conf], interlock: str) -> tuple[Conf, list[str]]:
     """Return the options file of an OpenSM that is to be changed, and notes on what is not certain.
 
-    Raises Refused (*interlock*) for a file that is not there, and (``file``, ``signal``) where it cannot be replaced or
-    the OpenSM not be signalled; UsageError if it is not known which file that is, FileError if it is not to be reached,
-    and HostNotReached.
+    Raises Refused (*interlock*) for a file that is not there, and where its policy is one that it would refuse: the
+    signal makes it read that too; Refused (``file``, ``signal``) where the file cannot be replaced or the OpenSM not be
+    signalled; UsageError if it is not known which file that is, FileError if it is not to be reached, and
+    HostNotReached.
     """
     instance, machine = running.instance, running.machine
+    _refuse_faulty_policy(instance, interlock)
     if instance.files["options"].is_there is False:
         raise Refused(_no_options_file(running), interlock).unchanged()
     path, _ = running.place_of("options")
@@ -43,6 +46,18 @@ def options_file(running: Running, kind: type[Conf], interlock: str) -> tuple[Co
             raise Refused(f"{instance.name}: {reason}", name).unchanged()
     doubt = instance.files["options"].doubt
     return conf, [f"{conf.name}: {doubt}"] if doubt else []
+
+
+def _refuse_faulty_policy(instance: Instance, interlock: str) -> None:
+    """Raise Refused if the signal to read the options file would open the fabric: it makes OpenSM read its policy too.
+    Source: opensm osm_state_mgr.c (do_sweep), osm_prtn.c.
+    """
+    if instance.faulty_policy and instance.files["policy"].reading != "as-at-start":
+        raise Refused(
+            f"{instance.name}: {instance.faulty_policy}; the signal for this change would make it read that file: "
+            f"{HOW_TO_MEND}; nothing was changed",
+            interlock,
+        )
 
 
 def _no_options_file(running: Running) -> str:

@@ -134,7 +134,13 @@ class MadeUpOpensm:
     def managers(self, port: Any) -> KeyManagers:
         """Return it as the one master. *port*: of its node, as a sweep found it."""
         process = OpensmProcess(7, Path("/c"), True, None, ticks=1)
-        paths: dict[Role, Path | None] = {"options": self.conf, "cache": self.folder, "log": None, "output": None}
+        paths: dict[Role, Path | None] = {
+            "options": self.conf,
+            "cache": self.folder,
+            "log": None,
+            "output": None,
+            "policy": None,
+        }
         files = {role: InstanceFile(role, path, path, "default", True) for role, path in paths.items()}
         options = self._options()
         instance = Instance("", process, files, options, options.file, None, None, port.guid)

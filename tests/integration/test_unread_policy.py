@@ -1,0 +1,60 @@
+"""A change of keys signals OpenSM, which reads its policy then too: one that waits unread is not brought into force."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.corpus import DATA
+from tests.integration.keyed_opensm import CLOSED, POLICY, KeyedOpensm, keyed
+
+CHANGES = {
+    "mkey-deploy": ("mkey-deploy", *CLOSED),
+    "smkey-rotate": ("smkey-rotate",),
+    "harden": ("harden", "--policy", "partitions.conf"),
+}
+FAULTY = POLICY + "Gr een=zz : foo=full ;\n"
+EDITED = POLICY + "Red=0x10 : ALL=full ;\n"
+
+
+@pytest.fixture
+def opensm() -> Iterator[KeyedOpensm]:
+    with keyed(DATA / "fabrics" / "two-switch.net") as running:
+        yield running
+
+
+def edit(policy: Path, text: str) -> None:
+    """Write a policy that is newer than any sweep, however close that was."""
+    policy.write_text(text)
+    os.utime(policy, (time.time() + 60,) * 2)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_policy_that_opensm_would_refuse_is_not_read(opensm: KeyedOpensm, change: str) -> None:
+    words, wire, conf = CHANGES[change], opensm.served.wire(), opensm.conf.read_bytes()
+    (opensm.served.folder / "wanted.conf").write_text(POLICY)
+    words = tuple(word.replace("partitions.conf", "wanted.conf") for word in words)
+    edit(opensm.running.policy, FAULTY)
+    sweeps = opensm.running.heavy_sweeps
+    code, said = opensm.ibkeys(*words, "--override", "stale")
+    assert code == 4, said
+    assert f"{opensm.running.policy}:2:8: error: 'zz' is not a P_Key" in said
+    assert "SIGHUP" not in said.partition("error: OpenSM")[2]
+    assert (opensm.served.wire(), opensm.conf.read_bytes(), opensm.running.heavy_sweeps) == (wire, conf, sweeps)
+
+
+@pytest.mark.parametrize("change", ["mkey-deploy", "smkey-rotate"])
+def test_an_edit_that_nobody_has_read_is_an_interlock(opensm: KeyedOpensm, change: str) -> None:
+    wire = opensm.served.wire()
+    edit(opensm.running.policy, EDITED)
+    code, said = opensm.ibkeys(*CHANGES[change])
+    assert code == 4, said
+    assert f"stale: {opensm.running.policy}: changed after the last heavy sweep" in said
+    assert opensm.served.wire() == wire
+    code, said = opensm.ibkeys(*CHANGES[change], "--override", "stale")
+    assert code == 0, said
+    assert opensm.served.wire() != wire
