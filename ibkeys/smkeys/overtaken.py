@@ -1,7 +1,8 @@
 """Whether the options files hold what an interrupted change of sm_key and sa_key found or wrote, and nothing else.
 
 A change keeps the keys that it finds in the key store before the new ones. A key that the store did not know when the
-change began is of somebody else. OpenSM's default is public and not kept: a file that has it may be changed.
+change began is of somebody else. OpenSM's default is public and not kept: a file that has it may be changed, unless an
+earlier change has proven another key on all hosts.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 
 from ibkeys.change.interlocks.overtaken import changed_file, overtaken
 from ibkeys.change.writer import Writer
+from ibkeys.keys.smkey import NO_SM_KEY
 from ibkeys.smkeys.managers import DEFAULT, KINDS, KeyFile
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import Journal
@@ -32,11 +34,11 @@ def refuse_changed_files(files: Sequence[KeyFile], rows: Sequence[StoredSmKey]) 
     pending = [row for row in rows if row.state == "pending" and row.kind in KINDS]
     began = max(row.since for row in pending)
     known = {(row.kind, row.sm_key) for row in rows if row.since <= began}
+    proven = {row.kind for row in rows if row.since <= began and row.state == "current"}
+    known |= {(kind, key) for kind in KINDS if kind not in proven for key in (DEFAULT, NO_SM_KEY)}
     found = []
     for file in files:
-        others = [
-            kind for kind, key in file.keys.items() if (kind, key) not in known and key != DEFAULT and not key.is_zero
-        ]
+        others = [kind for kind, key in file.keys.items() if (kind, key) not in known]
         found += [changed_file(file.conf, f"another {' and '.join(others)}")] if others else []
     if found:
         raise overtaken(f"the change of sm_key and sa_key begun {began}", found, CLOSES)

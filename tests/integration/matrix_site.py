@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import signal
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,8 +28,13 @@ MOMENTS: Final = ("before the first file", "before the first signal", "before it
 """Where an operation dies: crash_driver.py has them."""
 TAKE_OVER: Final = ("--override", "stale-lock")
 NOTHING: Final = "nothing to change"
-USAGE, INCOMPLETE, REFUSED = 2, 3, 4
+FINDINGS, USAGE, INCOMPLETE, REFUSED = 1, 2, 3, 4
 AWAY: Final = "0x0002c903000a1050"
+MOVED: Final = {
+    "0x0002c903000a1030[1]": "0x0002c90200401040[3]",
+    "0x0002c903000a1060[1]": "0x0002c90200401000[3]",
+}
+"""Two hosts, and the switch ports to which their cables go then."""
 THEIRS: Final = 0x5D1C93B7A2E4F608
 """An M_Key, sm_key and sa_key that somebody writes by hand."""
 PUBLIC: Final = (1, 0x5E11A7C0FFEE)
@@ -56,11 +63,13 @@ _ROTATE: Final = ("mkey-rotate", *THROUGH)
 _REMOVE: Final = ("mkey-remove", "--leave-open", *THROUGH)
 _APPLY: Final = ("apply", "plan.json", *THROUGH, "--allow-removals", *BLUNT)
 _UNDO: Final = ("undo", *BLUNT)
+_HARDEN: Final = ("harden", *THROUGH)
 KINDS: Final = {
     "deploy": Kind((), _DEPLOY, ("mkey-deploy", "--resume"), ("mkey-deploy", "--abort"), _DEPLOY),
     "rotate": Kind(_DEPLOY, _ROTATE, ("mkey-rotate", "--resume"), ("mkey-rotate", "--abort"), _ROTATE),
     "remove": Kind(_DEPLOY, _REMOVE, ("mkey-remove", "--resume"), ("mkey-remove", "--abort"), _ROTATE),
     "smkey-rotate": Kind((), ("smkey-rotate",), ("smkey-rotate",), None, ("smkey-rotate",)),
+    "harden": Kind((), _HARDEN, _HARDEN, None, _DEPLOY),
     "apply": Kind((), _APPLY, ("apply", "--resume", *BLUNT), _UNDO, _APPLY, True),
     "undo": Kind(_APPLY, _UNDO, _UNDO, None, _APPLY, True),
 }
@@ -141,6 +150,7 @@ class MatrixSite:
         if words[0] == "mkey-import":
             return self.import_keys(stores)
         if words[0] == "policy-check":
+            os.utime(self.opensm.running.policy)
             self.opensm.running.sweep()  # as it advises: it is right, so OpenSM reads it
             return 0, ""
         if words[0] == "plan":
@@ -153,6 +163,12 @@ class MatrixSite:
         if code == INCOMPLETE and self.is_away:
             self.be_away(False)
             return self.yes(stores, *words)
+        if words[0] == "harden" and code in (FINDINGS, INCOMPLETE) and "--dry-run" not in words:
+            if "ibkeys: error:" not in text:
+                return 0, text  # done; what is left is not in its power
+            if code == INCOMPLETE and "ibkeys mkey-import" in text:
+                self.import_keys(stores)
+                return self.type(stores, *words, "--yes", "-v")
         return code, text
 
     def must(self, stores: Path, *words: str) -> None:
@@ -240,6 +256,16 @@ class MatrixSite:
         if on != self.is_away:
             self.served.steer(f"silent {AWAY} {'on' if on else 'off'}")
             self.is_away = on
+            if not on:
+                self.opensm.running.sweep()  # before that nothing says who is there
+
+    def move(self) -> None:
+        """Two hosts change their places at the switches, and OpenSM finds them there."""
+        for host in MOVED:
+            self.served.steer(f"link {host} down")
+        for host, switch_port in MOVED.items():
+            self.served.steer(f"link {host} {switch_port}")
+        self.opensm.running.sweep()
 
     def another_works(self, *words: str) -> None:
         """Bert, who has imported OpenSM's keys, does something; he is refused while a file is unread."""
@@ -263,15 +289,21 @@ class MatrixSite:
         """Somebody edits the file that the operation changes."""
         self.by_hand.add(THEIRS)
         if self.kind.is_of_policy:
-            policy = self.opensm.running.policy
-            policy.write_text(policy.read_text() + HAND)
+            self.edit_policy()
         else:
             text = self.opensm.conf.read_text()
             for name in ("sm_key", "sa_key") if self.kind_name == "smkey-rotate" else ("m_key",):
                 text = re.sub(rf"^{name} .*\n", "", text, flags=re.MULTILINE) + f"{name} {THEIRS:#x}\n"
             self.opensm.conf.write_text(text)
         if is_read:
+            os.utime(self.opensm.running.policy)
             self.opensm.running.sweep()
+
+    def edit_policy(self) -> None:
+        """Somebody edits the policy, after OpenSM's last sweep."""
+        policy = self.opensm.running.policy
+        policy.write_text(policy.read_text() + HAND)
+        os.utime(policy, (time.time() + 60,) * 2)
 
     def restart(self) -> None:
         self.opensm.running.kill()
@@ -297,9 +329,11 @@ SINCE: Final[dict[str, Callable[[MatrixSite], None]]] = {
     "another operation": lambda site: site.another_works(*site.kind.another),
     "hand edit, read": lambda site: site.edit(True),
     "hand edit, unread": lambda site: site.edit(False),
+    "policy edited, unread": MatrixSite.edit_policy,
     "OpenSM restarted": MatrixSite.restart,
     "ports gone": lambda site: site.be_away(True),
     "ports back": lambda site: site.be_away(False),
+    "ports moved": MatrixSite.move,
     "key store lost": lambda site: site.lose("keys.db"),
     "journal lost": lambda site: site.lose("journal.db"),
 }
@@ -311,5 +345,7 @@ def cells() -> Iterator[str]:
     """Return the names of all cells."""
     for name, moment, since in itertools.product(KINDS, MOMENTS, SINCE):
         kind = KINDS[name]
+        if kind.is_of_policy and since == "policy edited, unread":
+            continue  # that is the hand edit
         ways = {"on": kind.on, "back": kind.back, "new": kind.words if kind.words != kind.on else None}
         yield from (f"{name}/{moment}/{since}/{way}" for way, words in ways.items() if words)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 SHOWING = ("sm-show", "mkey-show", "doctor", "journal", "host-show", "policy-diff", "audit")
 """Commands that only show something: nobody is further by them alone."""
-FIRST = ("--overtaken", "--settle", "mkey-import", "mkey-recover", "--resume", "undo", "mkey-deploy", "--abort")
+FIRST = ("policy-check", "--overtaken", "--settle", "mkey-import", "mkey-recover", "--resume", "undo", "mkey-deploy", "--abort")
 """Which one is taken where a message names several: the first of these that is in one of them."""
 HELPING = ("policy-check", "mkey-import", "mkey-recover", "mkey-list")
 """Commands after which the refused one is typed again."""
@@ -45,15 +45,16 @@ def until_done(run: Run, words: list[str]) -> list[list[str]]:
     Raises AssertionError where a message names no way, or none leads there.
     """
     taken: list[list[str]] = [words]
+    refused = words
     while len(taken) <= MOST:
         code, text = run(words)
         if code == 0 and words[0] not in HELPING:
             return taken
         if code == 0:
-            words = taken[0]
+            words = refused
             continue
         if code not in CODES:
             raise AssertionError(f"{words} ended with {code}: {text}")
-        words = way_out(text, taken)
+        refused, words = words, way_out(text, taken)
         taken.append(words)
     raise AssertionError(f"not done after {taken}: {text}")

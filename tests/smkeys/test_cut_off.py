@@ -116,3 +116,15 @@ def test_keys_that_somebody_else_set_since_stay_and_the_record_can_end(
     assert {row.sm_key for row in three.stored()} == ours
     three.run(monkeypatch)
     assert_done(three)
+
+
+def test_a_default_that_somebody_put_back_after_a_proven_change_stays(three: MadeUpSite, monkeypatch: Patch) -> None:
+    three.run(monkeypatch)
+    kill_at(three, monkeypatch, "stage node01")
+    conf = three.hosts[0].conf
+    conf.write_text(conf.read_text().replace("sm_key", "# sm_key"))
+    theirs = three.confs()
+    with pytest.raises(Refused) as caught:
+        three.run(monkeypatch)
+    assert caught.value.interlock == "overtaken"
+    assert three.confs() == theirs

@@ -14,6 +14,7 @@ from ibkeys.keys.pkey import PKey
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.printable import named
+from ibkeys.topology.enforcement import leaf_of
 from ibkeys.topology.port_id import PortKey
 
 
@@ -67,9 +68,10 @@ def foreign_ports(former: Former, survey: Survey) -> Iterator[str]:
 
     An SM may put a P_Key at another index, so the P_Keys of a block count, not where they stand.
     """
+    moved_to = leaves_of_others(former, survey)
     for key in former.ports_of_tables:
         target = survey.targets.get(key)
-        if target is None:
+        if target is None or key in moved_to:
             continue
         for number, seen in former.tables[key].blocks_seen.items():
             first = number * P_KEYS_PER_BLOCK
@@ -78,6 +80,20 @@ def foreign_ports(former: Former, survey: Survey) -> Iterator[str]:
                 listed = named(sorted(map(PKey, now))) or "no P_Key"
                 yield f"{target.id} (it has {listed}, which the operation neither found nor wrote)"
                 break
+
+
+def leaves_of_others(former: Former, survey: Survey) -> set[PortKey]:
+    """Return the leaf ports of an operation that have the P_Keys of an end port that it was not at: the SM gave them a
+    copy when that one came there. Whom it was at is judged where it is now."""
+    found = set()
+    for key, end in survey.targets.items():
+        leaf = leaf_of(end.port)
+        place = (leaf.node.guid, leaf.num) if leaf is not None else key
+        if place not in former.tables or place not in survey.targets or key in former.tables:
+            continue
+        if {*survey.targets[place].table.values()} == {*end.table.values()}:
+            found.add(place)
+    return found
 
 
 def former_enforcement(former: Former, survey: Survey) -> Iterator[EnforcementChange]:

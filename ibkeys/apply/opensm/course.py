@@ -12,7 +12,14 @@ from ibkeys.apply.by_sm.breaks import breaks_of
 from ibkeys.apply.by_sm.settings import Settings
 from ibkeys.apply.by_sm.stepped_run import stale
 from ibkeys.apply.by_sm.steps import PolicyStep, Prediction, partitions_in, unused_partition
-from ibkeys.apply.by_sm.wanted import enforcement_of, foreign_ports, former_enforcement, goal_of, tables_to
+from ibkeys.apply.by_sm.wanted import (
+    enforcement_of,
+    foreign_ports,
+    former_enforcement,
+    goal_of,
+    leaves_of_others,
+    tables_to,
+)
 from ibkeys.apply.former import Former
 from ibkeys.apply.opensm.interlocks import (
     drift_of,
@@ -276,10 +283,11 @@ class Planning:
         """Yield the ports that have other P_Keys in the *end* than before the operation; of those that it was not at:
         other ones than now. A port that OpenSM gave the P_Keys of the present policy, because it came or came back
         after the operation, loses them as it should."""
+        moved_to = leaves_of_others(former, self.prediction.survey)
         for key, target in self.prediction.survey.targets.items():
             had, gets, when = {*target.table.values()}, {*end[key].values()}, "it has"
             table = former.tables.get(key)
-            if table is not None and table.blocks_before:
+            if table is not None and table.blocks_before and key not in moved_to:
                 had = {PKey(value) for value in table.before.values() if value & PARTITION_MASK}
                 when = "before the operation it had"
             elif self._is_given(target, former):
