@@ -16,7 +16,9 @@ SAMPLE = (
     "rotate/before its record is closed/another operation/back",
     "remove/before the first signal/hand edit, unread/back",
     "rotate/before the first file/journal lost/on",
+    "rotate/before the first signal/policy edited, unread/back",
     "apply/before the first signal/nothing/back",
+    "undo/before the first signal/ports moved/on",
 )
 
 

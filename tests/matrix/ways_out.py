@@ -7,7 +7,17 @@ from collections.abc import Callable
 
 SHOWING = ("sm-show", "mkey-show", "doctor", "journal", "host-show", "policy-diff", "audit")
 """Commands that only show something: nobody is further by them alone."""
-FIRST = ("policy-check", "--overtaken", "--settle", "mkey-import", "mkey-recover", "--resume", "undo", "mkey-deploy", "--abort")
+FIRST = (
+    "policy-check",
+    "--overtaken",
+    "--settle",
+    "mkey-import",
+    "mkey-recover",
+    "--resume",
+    "undo",
+    "mkey-deploy",
+    "--abort",
+)
 """Which one is taken where a message names several: the first of these that is in one of them."""
 HELPING = ("policy-check", "mkey-import", "mkey-recover", "mkey-list")
 """Commands after which the refused one is typed again."""
