@@ -292,7 +292,7 @@ class MatrixSite:
             self.edit_policy()
         else:
             text = self.opensm.conf.read_text()
-            for name in ("sm_key", "sa_key") if self.kind_name == "smkey-rotate" else ("m_key",):
+            for name in ("sm_key", "sa_key") if self.kind_name in ("smkey-rotate", "harden") else ("m_key",):
                 text = re.sub(rf"^{name} .*\n", "", text, flags=re.MULTILINE) + f"{name} {THEIRS:#x}\n"
             self.opensm.conf.write_text(text)
         if is_read:

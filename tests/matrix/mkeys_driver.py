@@ -193,6 +193,15 @@ class Cell(Site):
         code, text = self.type(self.bert, *words, "--yes")
         assert code in (0, 3), f"{words} ended with {code}: {text}"  # 3: the copy has one key for each port
 
+    def bert_sets_levels(self) -> None:
+        """Bert takes the keys of Anna, and sets another level and lease on two ports that have one."""
+        self.copy_keys(self.anna, self.bert)
+        for port in (self.net.port(name, 1) for name in ("node03 mlx4_0", "node04 mlx4_0")):
+            if port.m_key:
+                words = ("mkey-set", "-G", f"{port.guid:#x}", "--protect", "2", "--lease", "500", "--yes")
+                code, text = self.type(self.bert, *words)
+                assert code in (0, 3), f"{words} ended with {code}: {text}"  # 3: the copy has the former key
+
     def move(self) -> None:
         """Let two hosts change their places at the switches, and an SM bring their links up."""
         first, second = (self.net.port(name, 1) for name in ("node03 mlx4_0", "node06 mlx4_0"))
@@ -214,6 +223,7 @@ SINCE: Final[dict[str, Callable[[Cell], None]]] = {
     "nothing": lambda cell: None,
     "another deploys": lambda cell: cell.bert_works("mkey-deploy", "--per-port", "--protect", "0"),
     "another rotates": lambda cell: cell.bert_works("mkey-rotate", "--per-port"),
+    "another sets a level": lambda cell: cell.bert_sets_levels(),
     "another removes": lambda cell: cell.bert_works("mkey-remove", "--leave-open"),
     "ports gone": lambda cell: cell.be_away(True),
     "ports back": lambda cell: cell.be_away(False),

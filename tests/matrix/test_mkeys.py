@@ -15,6 +15,8 @@ SAMPLE = (
     "deploy/between Sets/another rotates/back",
     "deploy/between Sets/another deploys/on",
     "rotate/before the first Set/another removes/on",
+    "rotate/between Sets/another sets a level/on",
+    "deploy/after the last Set/another sets a level/back",
     "rotate/between Sets/another rotates/new",
     "rotate/after the last Set/journal lost/back",
     "rotate/before the first Set/ports moved/on",

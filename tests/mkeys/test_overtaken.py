@@ -66,7 +66,7 @@ def test_where_every_port_has_another_key_it_is_refused_and_its_record_can_end(s
     with KeyStore(site.stores["keystore"]) as store:
         for each in Runs(store).ports(1)[:3]:
             Runs(store).mark(1, each.sequence, "sent")
-    with pytest.raises(Refused, match=r"have an M_Key that this run neither found nor set.*nothing was written"):
+    with pytest.raises(Refused, match=r"level or lease that this run neither found nor set.*nothing was written"):
         site.run(plan)
     assert site.keys() == theirs
     with tool(site.net, **site.stores) as fabric, writer(fabric) as w:

@@ -134,7 +134,21 @@ def known_job(
         run.skipped.append(PortResult(port.identity(), "skipped", text, unread=True))
         run.overtaken.append(port)
         return None
+    if not (old.key.is_zero or _goes_through_sm(run) or _knows_level(run, kept, old)):
+        text = (
+            f"it has level {old.protect}, lease {old.lease} s, neither its old nor its new ones: somebody else set them"
+        )
+        run.skipped.append(PortResult(port.identity(), "skipped", text, unread=True))
+        run.overtaken.append(port)
+        return None
     return Job(Target(writer.fabric.handle(port), old.key), info, old, meant(old), sequence=kept.sequence)
+
+
+def _knows_level(run: PlannedRun, kept: RunPort, now: KeySetting) -> bool:
+    """Whether a port has the level and lease that a run found or sets. At level 0 its lease may have run out. What a
+    port had that the run has not begun is not known; it keeps them, unless the run sets them."""
+    levels, leases = (kept.old_protect_bits, run.options.protect, 0), (kept.old_lease_period, run.options.lease)
+    return not kept.has_found or (now.protect in levels and now.lease in leases)
 
 
 def _reset(run: PlannedRun) -> str:
@@ -156,7 +170,10 @@ def refuse_overtaken(run: PlannedRun) -> None:
     if run.overtaken and (last.via is not None or not (run.jobs or run.already_set)):
         ports = named([str(port) for port in run.overtaken])
         has = "has" if len(run.overtaken) == 1 else "have"
-        what = f"{counted(len(run.overtaken), 'port')} {has} an M_Key that this run neither found nor set ({ports})"
+        what = (
+            f"{counted(len(run.overtaken), 'port')} {has} an M_Key, level or lease that this run neither found nor set"
+        )
+        what += f" ({ports})"
         if any(has_now(port.port_info).key.is_zero for port in run.overtaken if port.port_info is not None):
             what += ", or none any more"
         raise overtaken(name_of(last), [what], command_that_closes(last))
