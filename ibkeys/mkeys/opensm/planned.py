@@ -21,8 +21,8 @@ from ibkeys.change.interlocks.m_keys import (
     objections_to_lease,
 )
 from ibkeys.change.interlocks.printed_keys import objections_to_listeners
-from ibkeys.change.plan import StepNote
 from ibkeys.change.interlocks.unread_policy import objections_to_unread_policy
+from ibkeys.change.plan import StepNote
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import Incomplete, Refused, UsageError
