@@ -55,7 +55,8 @@ class LinkCheck:
         """
         ways = {port: tuple(self._links_to(port)) for port in ports if (port.node.guid, port.node.path) in self._routes}
         for depth in range(max(map(len, ways.values()), default=0)):
-            due = {way[depth] for way in ways.values() if len(way) > depth and not self._reason(way[:depth])}
+            found = (way[depth] for way in ways.values() if len(way) > depth and not self._reason(way[:depth]))
+            due = dict.fromkeys(found)  # each once, in the order of *ports*
             self._client.run([self._at(near) for near in due if not max_age or self._age(near) >= max_age])
         return {port: why for port, way in ways.items() if (why := self._reason(way))}
 
