@@ -1,0 +1,183 @@
+"""Plans that OpenSM or UFM applies: in its steps, stopped, confirmed or not, and undone."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.recordings.recorder import Command, Scenario, Stop
+from tests.recordings.scenarios.beginning import OTHER_PLAN, PLAN, SWAPPED_PLAN, opensm, with_ufm
+from tests.recordings.world import World
+
+_WAY: Final = "--via opensm --allow-removals --yes --wait 5"
+_APPLY: Final = f"apply {{dir}}/plan.json {_WAY}"
+_AFTER: Final = f"apply {{dir}}/other.json {_WAY}"
+_RESUME: Final = "apply --resume --yes --allow-removals --allow-break --wait 5"
+_UFM: Final = "--ufm-token @{dir}/ufm.token"
+_BY_UFM: Final = f"--via {{ufm}} {_UFM} --allow-removals --yes --wait 5"
+_UFM_PLAN: Final = Command("plan --policy {dir}/new.conf --full --out {dir}/plan.json", is_recorded=False)
+_OTHER_UFM_PLAN: Final = Command("plan --policy {dir}/other.conf --full --out {dir}/other.json", is_recorded=False)
+
+
+def _deaf(world: World) -> None:
+    world.opensms[0].is_deaf = True
+
+
+def _hears(world: World) -> None:
+    world.opensms[0].is_deaf = False
+
+
+def _somebody_edits(world: World) -> None:
+    with world.opensms[0].policy.open("a") as policy:
+        policy.write("more=0x0055 : ALL=limited ;\n")
+
+
+def _ufm_fails(world: World) -> None:
+    assert world.ufm is not None
+    world.ufm.fails_from = world.ufm.changes
+
+
+def _ufm_works(world: World) -> None:
+    assert world.ufm is not None
+    world.ufm.fails_from = None
+
+
+SCENARIOS: Final = [
+    Scenario(
+        "apply-by-opensm",
+        [
+            PLAN,
+            Command(f"{_APPLY} --dry-run"),
+            Command(_APPLY),
+            OTHER_PLAN,
+            Command(_AFTER),
+            Command("undo --yes --wait 5"),
+            Command("undo --yes --at-once --wait 5"),
+            Command("journal"),
+        ],
+        begin=opensm(),
+    ),
+    Scenario(
+        "apply-by-opensm-with-breaks",
+        [
+            PLAN,
+            Command(_APPLY, is_recorded=False),
+            SWAPPED_PLAN,
+            Command(f"apply {{dir}}/swapped.json {_WAY}"),
+            Command(f"apply {{dir}}/swapped.json {_WAY} --allow-break"),
+            Command("undo --yes --wait 5"),
+            Command("undo --yes --allow-break --wait 5"),
+        ],
+        begin=opensm(),
+    ),
+    Scenario(
+        "apply-by-opensm-of-dual-home",
+        [PLAN, Command(_APPLY), OTHER_PLAN, Command(_AFTER), Command("undo --yes --allow-break --wait 5")],
+        fabric="dual-home",
+        begin=opensm(fabric="dual-home"),
+    ),
+    *[
+        Scenario(
+            f"apply-by-opensm-{how}-before-{kind}-{number}",
+            [
+                PLAN,
+                Command(_APPLY),
+                OTHER_PLAN,
+                Command(_AFTER, Stop(kind, number, how)),
+                Command("journal"),
+                *([Command(_RESUME)] if number == 1 else []),
+                Command("undo --yes --wait 5", Stop(kind, number, how)),
+                Command("undo --yes --wait 5"),
+                Command("journal"),
+            ],
+            begin=opensm(),
+        )
+        for how, kind, number in (
+            ("interrupted", "signal", 1),
+            ("interrupted", "signal", 2),
+            ("interrupted", "sleep", 1),
+            ("killed", "signal", 1),
+            ("killed", "signal", 2),
+            ("killed", "sleep", 1),
+        )
+    ],
+    Scenario(
+        "apply-by-a-deaf-opensm",
+        [
+            PLAN,
+            Command(_APPLY, before=_deaf),
+            Command(_RESUME),
+            Command(_RESUME, before=_hears),
+            Command("undo --yes --wait 5", before=_somebody_edits),
+        ],
+        begin=opensm(),
+    ),
+    Scenario(
+        "apply-by-opensm-confirm-within",
+        [
+            PLAN,
+            Command(f"{_APPLY} --confirm-within 60"),
+            PLAN,
+            Command(f"{_APPLY} --confirm-within 60", Stop("sleep", 5, "killed")),
+            Command("journal"),
+            Command("apply --confirm 3", has_json=False),
+            Command("undo --yes --wait 5"),
+            PLAN,
+            Command(f"{_APPLY} --confirm-within 60", Stop("sleep", 5, "killed")),
+            Command("undo --yes --force --at-once --allow-break --wait 5 5"),
+        ],
+        begin=opensm(),
+    ),
+    Scenario(
+        "apply-by-two-opensms",
+        [
+            PLAN,
+            Command(f"{_APPLY} --confirm-within 60"),
+            Command(f"{_APPLY} --sm-host sm2 --confirm-within 60"),
+            PLAN,
+            Command(f"{_APPLY} --sm-host sm2"),
+            Command("undo --yes --wait 5"),
+        ],
+        begin=opensm(standby=True),
+    ),
+    Scenario(
+        "apply-by-ufm",
+        [
+            _UFM_PLAN,
+            Command(f"apply {{dir}}/plan.json {_BY_UFM}"),
+            _OTHER_UFM_PLAN,
+            Command(f"apply {{dir}}/other.json {_BY_UFM} --allow-break"),
+            Command(f"undo --yes --wait 5 {_UFM}"),
+            Command(f"undo --yes --wait 5 --allow-break {_UFM}"),
+            Command("journal"),
+        ],
+        begin=with_ufm,
+    ),
+    *[
+        Scenario(
+            f"apply-by-ufm-{how}",
+            [
+                _UFM_PLAN,
+                Command(f"apply {{dir}}/plan.json {_BY_UFM}", Stop("rest", 2, how)),
+                Command("journal"),
+                Command(f"apply --resume --yes --allow-removals --wait 5 {_UFM}"),
+                Command(f"undo --yes --wait 5 {_UFM}", Stop("rest", 2, how)),
+                Command(f"undo --yes --wait 5 {_UFM}"),
+            ],
+            begin=with_ufm,
+        )
+        for how in ("interrupted", "killed")
+    ],
+    Scenario(
+        "apply-by-a-failing-ufm",
+        [
+            _UFM_PLAN,
+            Command(f"apply {{dir}}/plan.json {_BY_UFM}", before=_ufm_fails),
+            Command(f"apply --resume --yes --allow-removals --wait 5 {_UFM}", before=_ufm_works),
+            Command(f"apply {{dir}}/plan.json {_BY_UFM} --confirm-within 60"),
+            Command(f"undo --yes --wait 5 {_UFM}"),
+            _UFM_PLAN,
+            Command(f"apply {{dir}}/plan.json {_BY_UFM} --confirm-within 60"),
+        ],
+        begin=with_ufm,
+    ),
+]
