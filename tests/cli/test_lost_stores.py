@@ -38,13 +38,13 @@ def test_after_a_loss_an_import_leaves_a_working_tool(
         (tmp_path / f"fabric.{name}").rename(tmp_path / f"{name}.gone")
     assert cli("mkey-import", tmp_path / "cache").code == 0
     assert shown(cli) == {("set", 2, 60)}
-    for how in (("mkey-rotate", "--resume"), ("mkey-deploy", "--abort", "--dry-run")):
+    for how in (("mkey-rotate", "--resume"), ("mkey-rotate", "--abort", "--dry-run")):
         went = cli(*how, "--yes")
         assert says in went.err
         assert went.code == code or (code == 0 and went.code == 1 and "--dry-run" in how), went.err
     if code == 3:
         assert "`ibkeys mkey-rotate` begins a new run" in went.err
-    for words in (("mkey-rotate", "--same"), ("mkey-deploy", "--abort"), ("mkey-rotate", "--same")):
+    for words in (("mkey-rotate", "--same"), ("mkey-rotate", "--abort"), ("mkey-rotate", "--same")):
         went = cli(*words, "--yes")
         assert went.code == 0, went.err
     assert shown(cli) == {("set", 2, 60)}

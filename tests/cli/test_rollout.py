@@ -138,6 +138,20 @@ def test_the_first_then_the_others_then_back(cli: Cli) -> None:
     assert shown(cli) == {("zero", 0, 0)}
 
 
+def test_abort_of_another_command_does_not_take_back_a_later_run(cli: Cli, tmp_path: Path) -> None:
+    def on_the_ports() -> list[int]:
+        with between_commands(tmp_path) as net:
+            return [port.m_key for node in net.nodes for port in node.ports]
+
+    assert cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes").code == 0
+    assert cli("mkey-rotate", "--per-port", "--yes").code == 0
+    before = on_the_ports()
+    refused = cli("mkey-deploy", "--abort", "--yes")
+    assert refused.code == 2
+    assert "was started by mkey-rotate; to continue it: ibkeys mkey-rotate --abort" in refused.error
+    assert on_the_ports() == before
+
+
 def test_nothing_to_do(cli: Cli) -> None:
     result = cli("mkey-rotate", "--per-port", "--yes")
     assert result.code == 0

@@ -50,9 +50,10 @@ def options_file(running: Running, kind: type[Conf], interlock: str) -> tuple[Co
 
 def _refuse_faulty_policy(instance: Instance, interlock: str) -> None:
     """Raise Refused if the signal to read the options file would open the fabric: it makes OpenSM read its policy too.
+    A faulty policy that it has read already is in force as it is, and read again that changes nothing.
     Source: opensm osm_state_mgr.c (do_sweep), osm_prtn.c.
     """
-    if instance.faulty_policy and instance.files["policy"].reading != "as-at-start":
+    if instance.faulty_policy and instance.files["policy"].reading in ("not-read", "changed"):
         raise Refused(
             f"{instance.name}: {instance.faulty_policy}; the signal for this change would make it read that file: "
             f"{HOW_TO_MEND}; nothing was changed",
