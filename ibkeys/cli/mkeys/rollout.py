@@ -288,8 +288,8 @@ def _carry_out(asked: _Asked, plan_new: NewRun, plan_new_via: NewRunVia) -> int:
                 )
             run = make_plan(writer, progress)
         begun = run.plan.command
-        # A user who wants to set keys must not remove them by finishing that run, nor the other way round; and who wants
-        # to take one run back must not take back a later one.
+        # A user who wants to set keys must not remove them by finishing that run, nor the other way round; and to take
+        # one run back must not take back a later one.
         if command != begun and (course.abort or "mkey-remove" in {command, begun}):
             raise UsageError(f"the last run was started by {begun}; to continue it: ibkeys {begun} {course.ways[0]}")
         return ShownRun(writer, run, asked.consent, asked.format, where, awaits).carry_out()
