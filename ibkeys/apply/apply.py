@@ -26,7 +26,7 @@ from ibkeys.printable import counted, named
 from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
 from ibkeys.topology.port_id import PortKey
 
-NEW_PLAN: Final = "make a new plan"
+NEW_PLAN: Final = "make a new plan (`ibkeys plan`)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,7 +228,7 @@ def test_hidden_m_keys_are_refused_before_anything_is_sent(lab: Lab, stores: Sto
         lab.host(number).m_key, lab.host(number).protect_bits = 0xABC, 1
     plan = lab.plan({number: entries(0xFFFF, 0x8001) for number in (3, 4, 5)})
     with opened(lab, stores) as fabric, writer(fabric) as w:
-        with pytest.raises(MKeyNeeded, match=r"hides its M_Key.* \(and 1 more ports\); nothing was changed"):
+        with pytest.raises(MKeyNeeded, match=r"hides its M_Key.* \(and 1 more port\); nothing was changed"):
             plan_apply(w, plan, ALL)
         assert 0x8001 not in lab.host(3).p_keys
 

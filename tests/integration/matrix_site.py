@@ -269,12 +269,16 @@ class MatrixSite:
 
     def another_works(self, *words: str) -> None:
         """Bert, who has imported OpenSM's keys, does something; he is refused while a file is unread."""
+        plan = self.served.folder / "plan.json"
+        annas = plan.read_bytes() if plan.exists() else b""
         if not self.kind.is_of_policy:
             self.import_keys(self.bert)
         else:
             plan_for(self.served, self.opensm.running.policy.read_text() + HAND)
         before = self.facts()
         code, text = self.yes(self.bert, *words)
+        if code == 0 and self.facts() == before and not self.kind.is_of_policy:
+            return  # all is as he wants it: he takes no lock, and changes nothing
         assert code == REFUSED, self.told()
         assert "refused by interlock stale-lock" in text, self.told()
         command, since = re.findall(r"by `(\S+)` since (\S+ \S+) UTC, process \d+, was cut off", text)[0]
@@ -283,7 +287,7 @@ class MatrixSite:
         code, _ = self.yes(self.bert, *words, *TAKE_OVER)
         assert code == 0 or (code == REFUSED and self.facts() == before), self.told()
         if self.kind.is_of_policy:
-            plan_for(self.served, GREEN)
+            plan.write_bytes(annas)
 
     def edit(self, is_read: bool) -> None:
         """Somebody edits the file that the operation changes."""

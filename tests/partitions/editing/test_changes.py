@@ -149,7 +149,7 @@ def test_ports_are_removed_and_no_semicolon_stays_alone(before: str, after: str)
 def test_what_a_keyword_makes_a_member_cannot_be_left_out() -> None:
     with pytest.raises(
         UsageError,
-        match=r"0x0000000000000001 \(stage1 mlx5_0\) \(and 1 more ports\) is a member of .* by ALL in line 2",
+        match=r"0x0000000000000001 \(stage1 mlx5_0\) \(and 1 more port\) is a member of .* by ALL in line 2",
     ):
         removed("X=5 : 0x1=full,\nALL=limited ;\n", 1, 2)
 
