@@ -399,7 +399,7 @@ def test_enforcement_of_an_end_port_is_refused() -> None:
         ("[" * 100_000, "p: is nested too deeply"),
         ('{"schema": 1, "schema": 2}', "p: the name 'schema' appears twice in one object"),
         ('{"schema": NaN}', "p: NaN is not a number of JSON"),
-        ('{"schema": ' + "9" * 5000 + "}", "p: Exceeds the limit"),
+        ('{"schema": ' + "9" * 5000 + "}", "p: a number has more than"),
         ("[]", "p: the document: [] is not an object"),
     ],
 )
