@@ -95,7 +95,20 @@ def remaining_of(plan: PartitionPlan, survey: Survey, former: Former | None = No
     for change in plan.enforcement:
         if change.before != change.after:
             _add_enforcement(remaining, change, survey, former)
+    _note_moved_links(remaining, plan, survey)
     return remaining
+
+
+def _note_moved_links(remaining: Remaining, plan: PartitionPlan, survey: Survey) -> None:
+    """Note as foreign each port that is linked to another port than when the plan was made: a leaf port would enforce
+    what is meant for a host that is elsewhere. A link that is down leads nowhere, and cuts nobody."""
+    peers = {table.port.key: table.peer for table in plan.tables} | {
+        change.port.key: change.peer for change in plan.enforcement
+    }
+    for key in ports_of(plan):
+        target = survey.targets.get(key)
+        if target is not None and None not in (peers[key], target.peer) and target.peer != peers[key]:
+            remaining.foreign.append(f"{target.id} (it is linked to {target.port.peer} now)")
 
 
 def _add_table(remaining: Remaining, table: TableChange, survey: Survey, former: Former | None) -> None:

@@ -17,9 +17,9 @@ from ibkeys.mad.const import AttributeID, Method
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
-from tests.apply.applying import MORE, apply, opened, resume, state_of, undo
+from tests.apply.applying import MORE, apply, interrupted_at, opened, resume, state_of, undo
 from tests.apply.lab import ALL, Lab
-from tests.fabricsim import interlocks, tool, writer
+from tests.fabricsim import interlocks, swap_cables, tool, writer
 from tests.plan.plans import entries, tables
 from tests.spy import at_sets, sets, spy
 
@@ -145,6 +145,33 @@ def test_a_port_that_is_gone_is_stale_and_left_out_when_that_is_overridden(lab: 
         resume(fabric)
     assert lab.host(3).p_keys[2] == 0x8002
     assert state_of(stores) == "done"
+
+
+def test_a_host_that_was_plugged_in_elsewhere_is_stale(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan({2: entries(0xFFFF, 0x8001)}, {2: "io"})
+    leaf = lab.leaf(2)
+    swap_cables(lab.host(2), lab.host(6), lab.net)
+    before = lab.image()
+    linked = r"stale: 2 ports changed .*port 2 \(it is linked to 'node06 mlx4_0'.* now\)"
+    with opened(lab, stores) as fabric:
+        with pytest.raises(Refused, match=linked):
+            apply(fabric, plan)
+        assert lab.image() == before
+        apply(fabric, plan, "stale")
+    assert leaf.outbound_enforcement == 1
+
+
+def test_resume_is_refused_where_a_host_was_plugged_in_elsewhere_since(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan({2: entries(0xFFFF, 0x8001)}, {2: "io"})
+    before = lab.image()
+    with opened(lab, stores) as fabric:
+        with pytest.raises(KeyboardInterrupt):
+            apply(fabric, plan, check=interrupted_at(2))
+        swap_cables(lab.host(2), lab.host(6), lab.net)
+        with pytest.raises(Refused, match=r"it is linked to .* now.*roll back: `ibkeys undo 1`"):
+            resume(fabric)
+        undo(fabric)
+    assert lab.image() == before
 
 
 @pytest.mark.parametrize(
