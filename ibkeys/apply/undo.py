@@ -35,13 +35,13 @@ def plan_undo(
     or only cleared counters, Refused for breaks that are not permitted.
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
-        if operation is None:
-            records = journal.list_operations()
+        records = journal.list_operations()
+        if operation is None or not records:
             found = [record.id for record in records if record.state != "undone" and record.undoes is None]
             if not found:
+                which = "that can still be undone" if operation is None else f"{operation}, nor any other"
                 raise StoreError(
-                    "nothing to undo: the journal has no operation that can still be undone; `ibkeys plan` makes "
-                    "a new plan"
+                    f"nothing to undo: the journal has no operation {which}; `ibkeys plan` makes a new plan"
                 )
             operation = found[-1]
         record = journal.find(operation)

@@ -91,7 +91,7 @@ def test_nothing_to_resume_and_nothing_to_undo_say_so(lab: Lab, stores: StorePat
             plan_resume(w)
         with pytest.raises(StoreError, match="nothing to undo"):
             plan_undo(w)
-        with pytest.raises(StoreError, match="has no operation 7"):
+        with pytest.raises(StoreError, match="has no operation 7, nor any other; `ibkeys plan` makes"):
             plan_undo(w, 7)
 
 
