@@ -8,22 +8,18 @@ A cell is OPERATION/MOMENT/SINCE/WAY (see the tables below).
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import signal
 import sys
-import traceback
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
-from ibkeys.mad.const import Method, PortState
-from ibkeys.sim.deliveries import Outcome
-from ibkeys.sim.nodes import Port
+from ibkeys.mad.const import PortState
 from tests.fabricsim import swap_cables
+from tests.matrix.dying import DyingSite, main
 from tests.matrix.ways_out import until_done, way_out
-from tests.mkeys.two_admins_driver import NOTHING, Admin, Operation, Site, import_all
+from tests.mkeys.two_admins_driver import NOTHING, Admin, Operation
 
 OPERATIONS: Final[dict[str, tuple[str, ...]]] = {
     "deploy": ("mkey-deploy", "--per-port", "--protect", "1", "--lease", "60"),
@@ -45,37 +41,15 @@ UNKNOWN: Final = (3, 4)
 USAGE: Final = 2
 
 
-class Cell(Site):
+class Cell(DyingSite):
     """A subnet, an operation of Anna that dies, and Bert."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        super().__init__(folder, 1)
+        super().__init__(folder)
         self.operation, self.moment, self.since, self.way = name.split("/")
         self.anna, self.bert = self.admins
         self.words = OPERATIONS[self.operation]
-        self.sets: int | None = None
-        """After how many Sets the next command dies."""
         self.is_away = False
-
-    def _is_the_fabric(self) -> AbstractContextManager[object]:
-        if self.sets is not None:
-            self._die_after(self.sets)
-        return super()._is_the_fabric()
-
-    def _die_after(self, sets: int) -> None:
-        """Let this process die when *sets* Sets have been answered."""
-        inner, counter = self.net.send, itertools.count(1)
-
-        def send(mad: bytes, origin: Port, dlid: int = 0xFFFF) -> Outcome:
-            is_set = mad[3] == Method.SET
-            if is_set and sets == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            outcome = inner(mad, origin, dlid)
-            if is_set and next(counter) == sets:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return outcome
-
-        self.net.send = send  # type: ignore[method-assign]
 
     def type(self, admin: Admin, *words: str) -> tuple[int, str]:
         """Run a command of *admin* that is not killed; no key may be lost by it, and "nothing to change" is true."""
@@ -108,12 +82,12 @@ class Cell(Site):
     def interrupted(self) -> Operation:
         """Let the operation die at its moment; return what it found and wrote."""
         before = self.facts()
-        self.sets = MOMENTS[self.moment]
-        if self.sets == LAST:
-            self.sets = sum(1 for key in before if key[0] == "m_key" and not self._is_away(key[1]))
+        self.dies_at, self.dies_before = MOMENTS[self.moment] or 1, not MOMENTS[self.moment]
+        if self.dies_at == LAST:
+            self.dies_at = sum(1 for key in before if key[0] == "m_key" and not self._is_away(key[1]))
         code, text = self.run(self.anna, *self.words, "--yes", may_die=False)
         assert code == -signal.SIGKILL, f"{self.words} ended with {code}: {text}"
-        self.sets = None
+        self.dies_at = None
         operation = Operation(before)
         operation.note(before, self.facts())
         if self.operation == "remove":
@@ -245,24 +219,5 @@ def cells() -> Iterator[str]:
             yield name
 
 
-def main(directory: str, *names: str) -> None:
-    import_all()
-    failed = 0
-    for number, name in enumerate(names):
-        folder = Path(directory) / str(number)
-        cell = Cell(folder, name)
-        try:
-            cell.prove()
-        except AssertionError as error:
-            failed += 1
-            if os.environ.get("HISTORY"):
-                traceback.print_exc()
-                print("\n".join(cell.history), file=sys.stderr)
-            print(f"{name}: {error}", file=sys.stderr)
-        shutil.rmtree(folder)
-    if failed:
-        raise SystemExit(f"{failed} of {len(names)} cells")
-
-
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(Cell, *sys.argv[1:])
