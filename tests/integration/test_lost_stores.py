@@ -33,7 +33,7 @@ def test_after_a_loss_every_command_goes_on(lost: tuple[str, ...]) -> None:
         code, said = opensm.ibkeys("mkey-rotate", "--resume")
         assert code == {LOST[0]: 3, LOST[1]: 0, LOST[2]: 2}[lost], said
         assert ("`ibkeys mkey-rotate --via opensm` begins a new run" in said) == (code == 3)
-        for words in (("mkey-rotate",), ("mkey-deploy", "--abort"), ("mkey-remove", "--leave-open")):
+        for words in (("mkey-rotate",), ("mkey-rotate", "--abort"), ("mkey-remove", "--leave-open")):
             code, said = opensm.ibkeys(*words)
             assert code == 0, said
         assert opensm.keys() == {(0, 0, 0)}
