@@ -8,6 +8,7 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +21,8 @@ from ibkeys.store.keys.sm_keys import SmKeys
 from tests.integration.crashes import run_to_a_point
 from tests.integration.hosted import BLUNT, plan_for
 from tests.integration.keyed_opensm import CLOSED, KeyedOpensm, stored_keys
+from tests.integration.opensms import NodesOpensm
+from tests.integration.strangers import NODES
 from tests.integration.tenants import GREEN, TENANTS
 from tests.matrix.ways_out import until_done, way_out
 
@@ -87,6 +90,8 @@ class MatrixSite:
         self.by_hand: set[int] = set()
         self.lost_stores: list[Path] = []
         self.is_away = False
+        self.stack = ExitStack()
+        self.other: NodesOpensm | None = None
 
     # --- what there is ----------------------------------------------------------------------------------------------
 
@@ -99,6 +104,8 @@ class MatrixSite:
             for key, (table, _) in self.served.wire().items():
                 facts["table", *key] = tuple(sorted(table.values()))
             facts["policy",] = self.opensm.running.policy.read_bytes()
+        if self.other is not None:
+            facts["policy of the other",] = self.other.policy.read_bytes()
         text = self.opensm.conf.read_text()
         for name in LINES:
             facts["conf", name] = tuple(re.findall(rf"^{name} (\S+)$", text, re.MULTILINE))
@@ -194,10 +201,11 @@ class MatrixSite:
         code, _ = self.type(self.anna, *self.kind.words, "--yes", mode="kill", point=self.moment)
         assert code == -signal.SIGKILL, self.told()
         ours.append(self.facts())
-        SINCE[self.since](self)
-        if self.since not in OF_OTHERS:
-            ours.append(self.facts())
-        self.go(ours)
+        with self.stack:
+            SINCE[self.since](self)
+            if self.since not in OF_OTHERS:
+                ours.append(self.facts())
+            self.go(ours)
         self.be_whole()
 
     def go(self, ours: list[Facts]) -> None:
@@ -216,6 +224,7 @@ class MatrixSite:
             code, text = self.yes(self.anna, *way_out(text, []))
             assert code == 0, self.told()
         elif code != 0:
+            self.end_other()
             self.until_done(list(words))
 
     def assert_ours(self, ours: list[Facts], before: Facts) -> None:
@@ -313,6 +322,29 @@ class MatrixSite:
         self.opensm.running.kill()
         self.opensm.running.start()
 
+    def be_managed_by_another(self, *, is_first_gone: bool) -> None:
+        """An SM of another port takes over, with a policy that the operation knows nothing of."""
+        first = self.opensm.running
+        if is_first_gone:
+            first.kill()
+            self.stack.callback(first.start)
+            self.stack.callback(self.served.wait_until_no_sm)
+        else:
+            self.stack.callback(lambda: first.log.wait("SUBNET UP", first.log.place("ENTERING SM MASTER STATE", since)))
+        node = "node05 mlx4_0"
+        self.other = NodesOpensm(self.served, node, 15, self.stack, TENANTS + HAND, NODES[node])
+        self.stack.callback(setattr, self, "other", None)
+        self.other.log.wait("SUBNET UP", self.other.place("ENTERING SM MASTER STATE"))
+        since = len(first.log.lines)
+
+    def end_other(self) -> None:
+        """The first SM is master again, as before the other one came: that ends the cause of a refusal."""
+        if self.other is not None:
+            before = self.other.policy.read_bytes()
+            assert before == (TENANTS + HAND).encode(), self.told()
+            self.stack.close()
+            self.opensm.running.sweep()
+
     def lose(self, name: str) -> None:
         lost = self.served.folder / "lost"
         lost.mkdir()
@@ -335,13 +367,15 @@ SINCE: Final[dict[str, Callable[[MatrixSite], None]]] = {
     "hand edit, unread": lambda site: site.edit(False),
     "policy edited, unread": MatrixSite.edit_policy,
     "OpenSM restarted": MatrixSite.restart,
+    "manager replaced": lambda site: site.be_managed_by_another(is_first_gone=True),
+    "manager returned": lambda site: site.be_managed_by_another(is_first_gone=False),
     "ports gone": lambda site: site.be_away(True),
     "ports back": lambda site: site.be_away(False),
     "ports moved": MatrixSite.move,
     "key store lost": lambda site: site.lose("keys.db"),
     "journal lost": lambda site: site.lose("journal.db"),
 }
-OF_OTHERS: Final = ("another operation", "hand edit, read", "hand edit, unread")
+OF_OTHERS: Final = ("another operation", "hand edit, read", "hand edit, unread", "manager replaced", "manager returned")
 LOST: Final = ("key store lost", "journal lost")
 
 
@@ -351,5 +385,7 @@ def cells() -> Iterator[str]:
         kind = KINDS[name]
         if kind.is_of_policy and since == "policy edited, unread":
             continue  # that is the hand edit
+        if since.startswith("manager") and not kind.is_of_policy:
+            continue  # test_keys_via_opensm_lost_sm.py and test_two_opensms.py have them for keys
         ways = {"on": kind.on, "back": kind.back, "new": kind.words if kind.words != kind.on else None}
         yield from (f"{name}/{moment}/{since}/{way}" for way, words in ways.items() if words)

@@ -18,6 +18,7 @@ SAMPLE = (
     "rotate/before the first file/journal lost/on",
     "rotate/before the first signal/policy edited, unread/back",
     "apply/before the first signal/nothing/back",
+    "apply/before the first signal/manager replaced/on",
     "undo/before the first signal/ports moved/on",
 )
 
