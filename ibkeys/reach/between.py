@@ -1,5 +1,7 @@
-"""What switch ports on links between switches stop. Which of them a packet passes depends on its route, and routes are
-not read: so a packet between two switches gets through for sure, perhaps, or on no route (`ibkeys.reach.routes`).
+"""Switch ports that enforce partitions on links between switches, and the packets that they stop.
+
+Which of them a packet passes depends on its route, and routes are not read. So a packet gets from one switch to another
+on every route, on some, or on none (`ibkeys.reach.routes`).
 
 On its way from switch to switch a packet passes a port that checks outbound and then one that checks inbound. What a
 port lets pass goes by its own table, as at the ports that face the end ports (`ibkeys.reach.forms`).
@@ -14,7 +16,7 @@ from typing import Final, NamedTuple
 
 from ibkeys.keys.pkey import PARTITION_MASK, InboundCheck, PKey
 from ibkeys.reach.forms import FULL, LIMITED, form, forms_in, passing
-from ibkeys.reach.routes import Edge, Routes, SwitchGraph, places
+from ibkeys.reach.routes import Edge, Routes, SwitchGraph, numbers_in
 from ibkeys.topology.enforcement import INBOUND, OUTBOUND, Direction, enforced, is_unread
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Node, Port
@@ -23,7 +25,7 @@ _BITS: Final[dict[Direction, int]] = {"inbound": INBOUND, "outbound": OUTBOUND}
 
 
 @dataclass(frozen=True, slots=True)
-class _Checking:
+class _CheckingPort:
     """A switch port that checks in a direction. ``forms``: what its table holds, by partition; None: not read."""
 
     port: Port
@@ -31,8 +33,8 @@ class _Checking:
     forms: dict[int, int] | None
 
 
-Link = tuple[_Checking, ...]
-"""What checks packets in one direction of a cable."""
+LinkChecks = tuple[_CheckingPort, ...]
+"""The ports that check packets in one direction of one cable; empty where neither end checks them."""
 
 
 class Crossing(NamedTuple):
@@ -48,18 +50,20 @@ _PASSES: Final = Crossing(True)
 
 
 class SwitchLinks:
-    """The links between the switches of a fabric, and those of their ports that check packets."""
+    """The links between the switches of a fabric, and which of their ports check packets."""
 
     def __init__(self, fabric: Topology) -> None:
         self._switches = [node for node in fabric.nodes if node.is_switch]
-        self.checking: dict[Edge, list[Link]] = {}
-        """The links that check; of each pair of switches, with its other links as empty ones."""
-        self.checks: list[_Checking] = []
-        """All that check, by number."""
+        self.checking: dict[Edge, list[LinkChecks]] = {}
+        """By pair of switches, if any link between them checks: the checks of each of its links."""
+        self.checks: list[_CheckingPort] = []
+        """Every check of ``checking``; its number is its index here."""
         self.numbered: dict[Edge, list[tuple[int, ...]]] = {}
-        """The links that check, by the numbers of what checks there."""
+        """As ``checking``, with the numbers of the checks."""
         self._holding: dict[int, list[tuple[int, int]]] = {}
-        self._known = b""
+        """By partition: the checks whose tables hold its P_Keys, by number, and which forms."""
+        self._read_checks = b""
+        """For each check 1 if its table was read, else 0."""
         ports = [port for node in self._switches for port in node.ports.values()]
         between = [port for port in ports if _is_between(port)]
         self.is_open = not any(is_unread(port) or enforced(port) for port in between)
@@ -68,7 +72,7 @@ class SwitchLinks:
             self._read(between)
 
     def _read(self, between: Sequence[Port]) -> None:
-        links: dict[Edge, list[Link]] = {}
+        links: dict[Edge, list[LinkChecks]] = {}
         for port in between:
             peer = port.peer
             assert peer is not None
@@ -94,15 +98,15 @@ class SwitchLinks:
         for number, each in enumerate(self.checks):
             for partition, forms in (each.forms or {}).items():
                 self._holding.setdefault(partition, []).append((number, forms))
-        self._known = bytes(each.forms is not None for each in self.checks)
+        self._read_checks = bytes(each.forms is not None for each in self.checks)
 
     def stopped(self, partition: int, key_form: int, check: InboundCheck) -> bytes:
         """Return which of ``checks`` stop packets with a form of a partition's P_Key: 1 for each that does, 0 for each
         that does not or was not read."""
-        found = bytearray(self._known)
+        found = bytearray(self._read_checks)
         for number, forms in self._holding.get(partition, ()):
-            by = check if self.checks[number].direction == "inbound" else "membership"
-            if passing(forms, by) & key_form:
+            reading = check if self.checks[number].direction == "inbound" else "membership"
+            if passing(forms, reading) & key_form:
                 found[number] = 0
         return bytes(found)
 
@@ -122,7 +126,7 @@ class SwitchLinks:
 
     @cached_property
     def beyond(self) -> list[Edge]:
-        """The links of which one end is not known."""
+        """The links with one end that was not read: out of the known switches, and back in."""
         return [edge for edge in self._edges if not self.is_known(edge)]
 
     @cached_property
@@ -190,13 +194,15 @@ class Between:
             return _PASSES
         may = routes.may(start)
         if may >> end & 1:
-            return Crossing(None, *self._who(edges, key))
+            return Crossing(None, *self._stopping_on(edges, key))
+        # no route is left: the links on the edge of what packets may reach are those that stop them
         frontier = [edge for edge in edges if edge in routes.closed and may >> edge[0] & 1 and not may >> edge[1] & 1]
-        return Crossing(False, *self._who(frontier, key))
+        return Crossing(False, *self._stopping_on(frontier, key))
 
     def reached_by_limited(self, port: Port, partition: int) -> tuple[int, int] | None:
         """Return the switches that packets of an end port with the limited P_Key of a partition get to, for sure and
-        perhaps, as sets; None: all, for sure. A full one passes by either reading of the inbound check, or by neither.
+        perhaps, as sets; None: all, for sure. Only the limited one is asked about: both readings of the inbound check
+        treat a full one alike.
         """
         start = self._links.number_of(port) if not self._links.is_open else None
         routes = self._routes_of(partition, LIMITED) if start is not None else None
@@ -229,6 +235,7 @@ class Between:
         return self._links.unread
 
     def _stopped_by(self, key: PKey) -> bytes:
+        """Return what `SwitchLinks.stopped` does, kept."""
         return self._stopped(key & PARTITION_MASK, form(key))
 
     def _stopped(self, partition: int, key_form: int) -> bytes:
@@ -238,7 +245,10 @@ class Between:
             found = self._stopped_by_key[kind] = self._links.stopped(partition, key_form, self.inbound_check)
         return found
 
-    def _who(self, edges: Iterable[Edge], key: PKey) -> tuple[tuple[tuple[Port, Direction], ...], tuple[Port, ...]]:
+    def _stopping_on(
+        self, edges: Iterable[Edge], key: PKey
+    ) -> tuple[tuple[tuple[Port, Direction], ...], tuple[Port, ...]]:
+        """Return the ports on *edges* that stop packets with *key*, and those that were not read."""
         stopped = self._stopped_by(key)
         known = (edge for edge in edges if self._links.is_known(edge))
         numbers = [number for edge in known for link in self._links.numbered[edge] for number in link]
@@ -266,8 +276,8 @@ class Between:
 
 
 class Places:
-    """How the packets of some partitions get from switch to switch. Switches that this does not tell apart are one
-    place; places are numbered from 1, and 0 is that of end ports on no switch."""
+    """How the packets of some partitions get from switch to switch. Switches that get to the same switches, and are
+    reached from the same ones, are one place. Places are numbered from 1; 0 is for end ports on no switch."""
 
     def __init__(self, links: SwitchLinks, limited: Routes, full: Routes | None) -> None:
         self._links = links
@@ -307,7 +317,9 @@ class Places:
         """Return the places that a set of switches is, with that of the end ports on no switch."""
         row = self._row.get(switches)
         if row is None:
-            row = self._row[switches] = 1 | sum(1 << self._place[switch] for switch in places(switches & self._firsts))
+            row = self._row[switches] = 1 | sum(
+                1 << self._place[switch] for switch in numbers_in(switches & self._firsts)
+            )
         return row
 
 
@@ -315,11 +327,11 @@ def _is_between(port: Port) -> bool:
     return port.is_external and port.peer is not None and port.peer.is_external
 
 
-def _checks_of(port: Port, direction: Direction) -> Link:
+def _checks_of(port: Port, direction: Direction) -> LinkChecks:
     bit = _BITS[direction]
     if is_unread(port, bit):
-        return (_Checking(port, direction, None),)
-    return (_Checking(port, direction, forms_in(port)),) if enforced(port) & bit else ()
+        return (_CheckingPort(port, direction, None),)
+    return (_CheckingPort(port, direction, forms_in(port)),) if enforced(port) & bit else ()
 
 
 def _leading_beyond(node: Node) -> Iterator[Port]:

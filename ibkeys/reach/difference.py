@@ -8,7 +8,7 @@ from typing import Literal
 
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, InboundCheck
 from ibkeys.reach.reach import Profile, Reach
-from ibkeys.reach.routes import places
+from ibkeys.reach.routes import numbers_in
 from ibkeys.topology.matching import MatchKey, match_key, unseen_end_ports
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
@@ -117,7 +117,7 @@ def _gains(change: Change, members: list[Port], own: int, found: int, ports: lis
     """Yield what the ports *members*, as a set *own*, gained or lost: among themselves, and with others."""
     if found & own and len(members) > 1:
         yield Gain(change, members, members, len(members) * (len(members) - 1) // 2)
-    others = [ports[at] for at in places(found & ~own)]
+    others = [ports[at] for at in numbers_in(found & ~own)]
     if others:
         yield Gain(change, members, others, len(members) * len(others))
 

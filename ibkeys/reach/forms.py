@@ -1,4 +1,4 @@
-"""What decides for one port in one partition: which forms of the P_Key leave it, and which arrive and are taken.
+"""The forms of a P_Key, limited and full: which leave a port in one partition, and which arrive there and are taken.
 
 A partition has two forms of P_Key, the limited and the full one, so what a table holds of it is a set of two bits. By
 IBA 10.9.3 a limited entry takes packets with the full form only, a full entry takes both. Whoever lets the limited form

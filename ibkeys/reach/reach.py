@@ -30,8 +30,8 @@ from ibkeys.keys.pkey import (
 )
 from ibkeys.reach.between import Between, SwitchLinks
 from ibkeys.reach.forms import LIMITED, Standing, Traffic, forms_in, keys_of, traffic
-from ibkeys.reach.routes import places
-from ibkeys.reach.sets import Found, PartitionSets, Way
+from ibkeys.reach.routes import numbers_in
+from ibkeys.reach.sets import Found, PartitionSets, ReachedField
 from ibkeys.reach.why import Check, Match, Verdict, find_matches, keys_held, prove
 from ibkeys.topology.enforcement import INBOUND, OUTBOUND, Direction, enforced, leaf_of, unread_for
 from ibkeys.topology.model import Topology
@@ -176,10 +176,10 @@ class Reach:
     def _found(self, partition: int, standing: Standing) -> Found:
         return self._partitions[partition].reached_by(traffic(standing, self.inbound_check), standing.place)
 
-    def meeting(self, profile: Profile, ports: int, way: Way = "both") -> list[int]:
-        """Return the partitions in which a port of *profile* has some of the set *ports* in that field of `Reached`, by
-        number."""
-        return sorted(partition for partition, standing in profile if self._found(partition, standing).of(way) & ports)
+    def meeting(self, profile: Profile, ports: int, name: ReachedField = "both") -> list[int]:
+        """Return the partitions in which a port of *profile* has some of the set *ports* in the field *name* of
+        `Reached`, lowest first."""
+        return sorted(partition for partition, standing in profile if self._found(partition, standing).of(name) & ports)
 
     def count(self, within: Collection[int] = (), having: Collection[Port] | None = None) -> PairCounts:
         """Return how many pairs there are of different end ports; *within*: by these partitions only, *having*: those
@@ -211,14 +211,14 @@ class Reach:
         be very many."""
         for number, port in enumerate(self.ports):
             later = self.reached(self._profiles[port], within).both >> (number + 1)
-            for other in places(later):
+            for other in numbers_in(later):
                 yield port, self.ports[number + 1 + other]
 
     def one_way_pairs(self, within: Collection[int] = ()) -> Iterator[tuple[Port, Port]]:
         """Yield every (sender, receiver) of which packets get through that way, and the two cannot talk (*within*: in
         these partitions)."""
         for port in self.ports:
-            for other in places(self.reached(self._profiles[port], within).to):
+            for other in numbers_in(self.reached(self._profiles[port], within).to):
                 yield port, self.ports[other]
 
     def unknown_pairs(self, within: Collection[int] = ()) -> Iterator[tuple[Port, Port]]:
@@ -226,7 +226,7 @@ class Reach:
         partitions), each once."""
         for number, port in enumerate(self.ports):
             later = self.reached(self._profiles[port], within).unknown >> (number + 1)
-            for other in places(later):
+            for other in numbers_in(later):
                 yield port, self.ports[number + 1 + other]
 
     def depending_on_inbound_check(self) -> list[Port]:
@@ -323,12 +323,12 @@ def _profile(port: Port, between: Between) -> Profile:
     inbound, outbound = _leaf_tables(port)
     found = []
     for partition, holds in forms_in(port).items():
-        where = between.places(partition)
+        places = between.places(partition)
         standing = Standing(
             holds,
             None if inbound is None else inbound.get(partition, 0),
             None if outbound is None else outbound.get(partition, 0),
-            0 if where is None else where.place(port),
+            0 if places is None else places.place(port),
         )
         found.append((partition, standing))
     return frozenset(found)

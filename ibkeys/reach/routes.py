@@ -20,8 +20,8 @@ Edge = tuple[int, int]
 """From one switch to another, by their numbers."""
 
 
-def places(members: int) -> Iterator[int]:
-    """Yield the numbers in a set that is written as bits."""
+def numbers_in(members: int) -> Iterator[int]:
+    """Yield the numbers in a set, whose bits say which they are; the lowest first."""
     while members:
         lowest = members & -members
         yield lowest.bit_length() - 1
@@ -69,7 +69,7 @@ class SwitchGraph:
 
     @cached_property
     def elsewhere(self) -> list[int]:
-        """The switches to which no known link leads from each one, as a set."""
+        """For each switch the set of those to which no chain of known links leads from it."""
         every = (1 << len(self.beside)) - 1
         found = [0] * len(self.beside)
         for start in range(len(self.beside)):
@@ -107,10 +107,12 @@ class SwitchGraph:
 
 
 class Routes:
-    """Where packets of one kind get on the links of *graph*. ``closed``: links that do not pass them. ``doubtful``:
-    those and such of which it is not known. A set of switches is a number with the bit of each one's number in it.
+    """Where packets of one kind get on the links of *graph*. ``closed``: links that stop them. *doubtful*: links that
+    may stop them: the closed ones, pairs of switches of which some parallel link stops them, and links that were not
+    read. A set of switches is a number in which the bit of each switch's number is set.
 
-    *beyond*: links that lead to what is not known, and from there: they make more possible, and nothing doubtful.
+    *beyond*: links that lead out of the known switches, or back in. By them packets may get further, but no route
+    becomes doubtful.
     """
 
     def __init__(
@@ -135,7 +137,7 @@ class Routes:
     def may(self, start: int) -> int:
         """Return the switches that packets from *start* may get to, itself among them, and those to which no link is
         known."""
-        return self._reached[self._place[start]] | self._graph.elsewhere[start]
+        return self._reached[self._group_of[start]] | self._graph.elsewhere[start]
 
     def sure(self, start: int) -> int:
         """Return the switches that packets from *start* get to on every route, itself among them."""
@@ -192,21 +194,21 @@ class Routes:
         return found
 
     @cached_property
-    def _place(self) -> list[int]:
-        """The group of each switch; packets get from each switch of a group to each other one."""
+    def _group_of(self) -> list[int]:
+        """The number of each switch's group; packets may get from each switch of a group to each other one."""
         return self._groups[0]
 
     @cached_property
     def _reached(self) -> list[int]:
-        """What each group reaches."""
+        """The switches that each group may reach, as a set."""
         return self._groups[1]
 
     @cached_property
     def _groups(self) -> tuple[list[int], list[int]]:
-        """Return the group of each switch, and what each group reaches (Tarjan, 1972: groups that others lead to come
-        first)."""
+        """Return the group of each switch, and what each group reaches: strongly connected components (Tarjan, 1972),
+        those that others lead to first."""
         beside = self._open
-        place = [-1] * len(beside)
+        group_of = [-1] * len(beside)
         reached: list[int] = []
         depth: dict[int, int] = {}
         low: dict[int, int] = {}
@@ -225,7 +227,7 @@ class Routes:
                         kept.append(other)
                         path.append((other, iter(beside[other])))
                         break
-                    if place[other] < 0:
+                    if group_of[other] < 0:
                         low[at] = min(low[at], low[other])
                 else:
                     path.pop()
@@ -235,10 +237,10 @@ class Routes:
                         cut = kept.index(at)
                         bits = 0
                         for switch in kept[cut:]:
-                            place[switch] = len(reached)
+                            group_of[switch] = len(reached)
                             bits |= 1 << switch
-                        for group in {place[other] for switch in kept[cut:] for other in beside[switch]}:
+                        for group in {group_of[other] for switch in kept[cut:] for other in beside[switch]}:
                             bits |= reached[group] if group < len(reached) else 0
                         reached.append(bits)
                         del kept[cut:]
-        return place, reached
+        return group_of, reached

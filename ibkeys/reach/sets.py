@@ -7,14 +7,15 @@ from typing import Literal, NamedTuple
 
 from ibkeys.reach.between import Places
 from ibkeys.reach.forms import Traffic
-from ibkeys.reach.routes import places
+from ibkeys.reach.routes import numbers_in
 
-Way = Literal["both", "to", "by", "unknown"]
-"""The fields of `ibkeys.reach.reach.Reached`."""
+ReachedField = Literal["both", "to", "by", "unknown"]
+"""A field of `ibkeys.reach.reach.Reached`."""
 
 
 class Found(NamedTuple):
-    """What a port reaches in one partition (see `ibkeys.reach.reach.Reached`). ``may_``: what it reaches perhaps."""
+    """What a port reaches in one partition (see `ibkeys.reach.reach.Reached`). ``may_both``, ``may_to``, ``may_by``:
+    what it may reach besides, as the route or a port that was not read decides."""
 
     both: int
     to: int
@@ -23,19 +24,20 @@ class Found(NamedTuple):
     may_to: int = 0
     may_by: int = 0
 
-    def of(self, way: Way) -> int:
+    def of(self, name: ReachedField) -> int:
         """Return the ports in a field of `ibkeys.reach.reach.Reached`."""
-        if way == "unknown":
+        if name == "unknown":
             return self.may_to | self.may_by
-        return {"both": self.both, "to": self.to, "by": self.by}[way]
+        return {"both": self.both, "to": self.to, "by": self.by}[name]
 
 
 @dataclass(slots=True)
 class PartitionSets:
-    """The ports of one partition as sets, by what gets out of them and in, and by their places where ports between
-    switches check. What each kind reaches is kept."""
+    """The ports of one partition as sets. ``places``: how its packets get from switch to switch, None where nothing
+    between switches stops any; ``members``: the ports by their traffic; ``at``: by the place of their switch. The
+    answers are kept: ``reached``, and in ``ports`` those at a set of places."""
 
-    where: Places | None
+    places: Places | None
     members: dict[Traffic, int] = field(default_factory=dict)
     at: dict[int, int] = field(default_factory=dict)
     reached: dict[tuple[Traffic, int], Found] = field(default_factory=dict)
@@ -45,7 +47,7 @@ class PartitionSets:
         """Return what a port of this traffic reaches, whose switch is at *place*."""
         found = self.reached.get((mine, place))
         if found is None:
-            found = self._on_any_route(mine) if self.where is None else self._by_routes(self.where, mine, place)
+            found = self._on_any_route(mine) if self.places is None else self._by_routes(self.places, mine, place)
             self.reached[mine, place] = found
         return found
 
@@ -61,13 +63,13 @@ class PartitionSets:
                     by |= ports
         return Found(both, to, by)
 
-    def _by_routes(self, where: Places, mine: Traffic, place: int) -> Found:
+    def _by_routes(self, places: Places, mine: Traffic, place: int) -> Found:
         to = may_to = by = may_by = 0
         for other, ports in self.members.items():
             for forms, is_back in ((mine.leaves & other.arrives, False), (other.leaves & mine.arrives, True)):
                 if not forms:
                     continue
-                rows = where.reached(place, forms, is_back)
+                rows = places.reached(place, forms, is_back)
                 sure, may = (ports, ports) if rows is None else (ports & self._ports_at(row) for row in rows)
                 if is_back:
                     by, may_by = by | sure, may_by | may
@@ -81,7 +83,7 @@ class PartitionSets:
         found = self.ports.get(row)
         if found is None:
             found = 0
-            for place in places(row):
+            for place in numbers_in(row):
                 found |= self.at.get(place, 0)
             self.ports[row] = found
         return found

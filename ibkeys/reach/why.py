@@ -50,7 +50,7 @@ class OnSomeRoutes(NamedTuple):
     unread: tuple[Port, ...] = ()
 
 
-_NONE: Final = OnSomeRoutes()
+_ON_NO_ROUTE: Final = OnSomeRoutes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ class Match:
     b_pkey: PKey
     a_to_b: tuple[Check, ...]
     b_to_a: tuple[Check, ...]
-    a_to_b_may: OnSomeRoutes = _NONE
-    b_to_a_may: OnSomeRoutes = _NONE
+    a_to_b_may: OnSomeRoutes = _ON_NO_ROUTE
+    b_to_a_may: OnSomeRoutes = _ON_NO_ROUTE
 
     @property
     def stops(self) -> tuple[Check, ...]:
@@ -104,9 +104,9 @@ class Ways(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What two end ports can do, and why: ``ways`` by the reading ``inbound_check`` of a switch's inbound check,
-    ``otherwise`` by the other one. ``unread`` names the ports whose values were not read, ``virtualized`` those of the
-    two with virtual ports, whose P_Keys cannot be read."""
+    """Whether two end ports can talk, and why: ``ways`` if a switch's inbound check is as ``inbound_check`` says,
+    ``otherwise`` if it is the other one. ``unread`` names the ports whose values were not read, ``virtualized`` those
+    of the two with virtual ports, whose P_Keys cannot be read."""
 
     ways: Ways
     matches: tuple[Match, ...]
@@ -165,8 +165,8 @@ def find_matches(a: Port, b: Port, between: Between) -> tuple[Match, ...]:
 
 
 def _checks(source: Port, destination: Port, key: PKey, between: Between) -> tuple[tuple[Check, ...], OnSomeRoutes]:
-    """Return what checks packets with *key* from one port to another, on every route and on some; of what was not read
-    only that on some routes."""
+    """Return what checks packets with *key* from one port to another: on every route, and on some routes only. Ports
+    that were not read are only in the second; those that face the end ports are in `unread_for`."""
     found = []
     behind, before = leaf_of(source), leaf_of(destination)
     if behind is not None and enforced(behind) & INBOUND and behind.p_keys is not None:
@@ -177,7 +177,7 @@ def _checks(source: Port, destination: Port, key: PKey, between: Between) -> tup
         found += stops
     if before is not None and enforced(before) & OUTBOUND and before.p_keys is not None:
         found.append(Check(before, "outbound", key, match_in_table(key, before.p_keys)))
-    return tuple(found), OnSomeRoutes(stops, crossing.unread) if crossing.passes is None else _NONE
+    return tuple(found), OnSomeRoutes(stops, crossing.unread) if crossing.passes is None else _ON_NO_ROUTE
 
 
 def _ways(a: Port, b: Port, matches: Sequence[Match]) -> Ways:

@@ -12,7 +12,7 @@ from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.model import Options
 from ibkeys.plan.planner import make_plan
 from ibkeys.reach.reach import Reach
-from ibkeys.reach.routes import places
+from ibkeys.reach.routes import numbers_in
 from ibkeys.reach.why import Ways
 from ibkeys.sim import nodes
 from ibkeys.topology.model import Topology
@@ -68,7 +68,7 @@ def assert_sets_are_as_pairs(reach: Reach, said: dict[tuple[Port, Port], Ways]) 
     for at, port in enumerate(reach.ports):
         profile = reach.profile(port)
         assert profile is not None
-        found = {way: set(places(ports)) - {at} for way, ports in reach.reached(profile)._asdict().items()}
+        found = {way: set(numbers_in(ports)) - {at} for way, ports in reach.reached(profile)._asdict().items()}
         wanted: dict[str, set[int]] = {way: set() for way in found}
         for number, other in enumerate(reach.ports):
             if other is port:

@@ -12,7 +12,7 @@ from ibkeys.keys.pkey import INBOUND_CHECKS, InboundCheck, may_talk
 from ibkeys.reach.difference import compare_reach
 from ibkeys.reach.forms import Standing, traffic
 from ibkeys.reach.reach import Reach
-from ibkeys.reach.routes import places
+from ibkeys.reach.routes import numbers_in
 from ibkeys.reach.why import Ways
 from ibkeys.sim.notices import Packet
 from ibkeys.sim.subnet import Subnet
@@ -87,7 +87,7 @@ def test_every_ordered_pair_is_as_single_packets_show(net: Subnet, data: st.Data
             ("to", [b for b in others if seen[port, b].a_to_b and not seen[port, b].can_talk]),
             ("by", [b for b in others if seen[port, b].b_to_a and not seen[port, b].can_talk]),
         ):
-            assert [reach.ports[n] for n in places(getattr(found, field)) if n != at[port]] == wanted
+            assert [reach.ports[n] for n in numbers_in(getattr(found, field)) if n != at[port]] == wanted
     one_way = [pair for pair, ways in seen.items() if ways.a_to_b and not ways.can_talk]
     assert sorted(map(repr, reach.one_way_pairs())) == sorted(map(repr, one_way))
     assert list(reach.talking_pairs()) == [pair for pair in combinations(reach.ports, 2) if seen[pair].can_talk]

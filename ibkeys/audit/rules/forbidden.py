@@ -17,7 +17,7 @@ from ibkeys.audit.inputs import AuditInput
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 from ibkeys.reach.forms import keys_of
 from ibkeys.reach.reach import Profile, Reached
-from ibkeys.reach.routes import places
+from ibkeys.reach.routes import numbers_in
 from ibkeys.topology.nodes import Port
 
 _NOTHING: Final[frozenset[int]] = frozenset()
@@ -32,7 +32,7 @@ class Partners:
     places: int
 
     def __iter__(self) -> Iterator[Port]:
-        return (self.of[at] for at in places(self.places))
+        return (self.of[at] for at in numbers_in(self.places))
 
     def __len__(self) -> int:
         return self.places.bit_count()

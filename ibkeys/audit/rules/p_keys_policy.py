@@ -11,8 +11,8 @@ from ibkeys.audit.rule import VIRTUAL_TABLES, Verdict, p_keys, rule
 from ibkeys.audit.rules.forbidden import Deviating, Partners, deviating_classes
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 from ibkeys.partitions.model import DEFAULT_PARTITION
-from ibkeys.reach.routes import places
-from ibkeys.reach.sets import Way
+from ibkeys.reach.routes import numbers_in
+from ibkeys.reach.sets import ReachedField
 from ibkeys.topology.nodes import Port
 
 NO_POLICY: Final = "no policy to compare with (--policy)"
@@ -20,7 +20,7 @@ LISTED_PAIRS: Final = 1000
 """Up to so many forbidden pairs are named one by one; of more, each port with those that it can talk to."""
 NAMED_PARTNERS: Final = 4
 _NAMED_PARTITIONS: Final = 8
-WAYS: Final[tuple[Way, ...]] = get_args(Way)
+WAYS: Final[tuple[ReachedField, ...]] = get_args(ReachedField)
 NO_TENANT: Final = "-"
 """The owner, in a registry, of a partition that belongs to no tenant."""
 _UNLESS_SM: Final = "; it depends on where the SM runs, and no master SM was found"
@@ -200,12 +200,12 @@ def forbidden(data: AuditInput) -> Verdict:
             partners = Partners(data.reach.ports, getattr(each.found, way)).without(at)
             _say(verdict, each, data.reach.ports[at], partners, way)
     unknown = {*data.reach.unread, *data.reach.virtualized}
-    seen = {data.reach.ports[at] for at in places(concerned)} | unknown
+    seen = {data.reach.ports[at] for at in numbers_in(concerned)} | unknown
     verdict.passed = sum(port not in seen for port in data.end_ports)
     return verdict
 
 
-def _by_port(found: Iterable[Deviating]) -> Iterator[tuple[Deviating, int, Way]]:
+def _by_port(found: Iterable[Deviating]) -> Iterator[tuple[Deviating, int, ReachedField]]:
     """Yield the places of the accused with each way in which they have partners."""
     for each in found:
         for at in each.ports:
@@ -216,13 +216,13 @@ def _say_pairs(verdict: Verdict, found: Sequence[Deviating], accused: int) -> No
     """Say each pair by itself, once: where both ports are accused by the first of them, one way by the sender."""
     reach = verdict.data.reach
     for each, at, way in _by_port(found):
-        for other in places(getattr(each.found, way) & ~(1 << at)):
+        for other in numbers_in(getattr(each.found, way) & ~(1 << at)):
             by_the_other = accused >> other & 1 and (way == "by" or (way != "to" and other < at))
             if not by_the_other:
                 _say(verdict, each, reach.ports[at], Partners(reach.ports, 1 << other), way)
 
 
-def _say(verdict: Verdict, each: Deviating, port: Port, partners: Partners, way: Way) -> None:
+def _say(verdict: Verdict, each: Deviating, port: Port, partners: Partners, way: ReachedField) -> None:
     """Say that *port*, of the class *each*, reaches *partners* that way, and in which partitions."""
     data = verdict.data
     bases = data.reach.meeting(each.profile, partners.places, way)

@@ -20,7 +20,7 @@ from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.client.address import Address
-    from ibkeys.keys.pkey import InboundCheck
+    from ibkeys.keys.pkey import InboundCheck, PKey
     from ibkeys.reach.reach import Reach
     from ibkeys.reach.why import Check, Match, Verdict, Ways
     from ibkeys.topology.model import Topology
@@ -229,8 +229,8 @@ def _write_other_traffic(one: Port, other: Port, verdict: Verdict, names: tuple[
     else:
         for way, source, destination in ways:
             drops = " and ".join(f"{each.port} ({each.field})" for each in way.dropped_by)
-            said = f"dropped by {drops}" if drops else "pass" if way.passes else "not known"
-            write(exits.clean(f"  raw packets, {source} to {destination}: {said}"))
+            outcome = f"dropped by {drops}" if drops else "pass" if way.passes else "not known"
+            write(exits.clean(f"  raw packets, {source} to {destination}: {outcome}"))
     write(f"  RD (reliable datagram): {datagrams}")
 
 
@@ -268,13 +268,14 @@ def _fits(check: Check, inbound_check: InboundCheck) -> str:
 
 
 def _stop_in_words(check: Check, inbound_check: InboundCheck) -> str:
-    whence = "that come from" if check.direction == "inbound" else "on their way to"
+    where = "that come from" if check.direction == "inbound" else "on their way to"
     peer = short_name(check.port.peer) if check.port.peer is not None else "its link"
     return (
-        f"{check.port} drops packets with {check.p_key} {whence} {peer} "
+        f"{check.port} drops packets with {check.p_key} {where} {peer} "
         f"({check.direction} enforcement: no entry of its P_Key table {_fits(check, inbound_check)})"
     )
 
 
-def _limited_pairs(one: Port, other: Port) -> list[tuple[Any, Any]]:
+def _limited_pairs(one: Port, other: Port) -> list[tuple[PKey, PKey]]:
+    """Return the P_Keys of one partition that two ports have. Where none of them match, all are limited."""
     return [(a, b) for _, a in one.occupied or () for _, b in other.occupied or () if a.partition == b.partition]
