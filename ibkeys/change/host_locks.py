@@ -24,12 +24,12 @@ HELD: Final = "host-lock"
 """What `Refused.interlock` is where somebody works on that host; nothing overrides that."""
 STALE: Final = "stale-lock"
 OWN_SECONDS: Final = 15.0
-"""So long the connection of an own command that was killed may take to end."""
+"""How long a killed command of the same journal may hold a lock yet, until its connection to the host ends."""
 
 
 def take_host_locks(writer: Writer, opensms: Iterable[Running], clock: Clock = REAL_TIME) -> bool:
     """Take the lock of each of *opensms*, the master's first, until *writer* is closed; a dry run takes none. Return
-    whether there was one that it did not hold before.
+    whether one was taken that *writer* did not hold yet.
 
     A lock that a command of the same journal left is taken over: this command holds the lock of the journal, so that
     one has ended. Raises Refused where somebody else works there, or (``stale-lock``) was cut off there and the user
@@ -67,10 +67,10 @@ def _released(lock: TakenLock) -> Iterator[None]:
 
 
 def _take(writer: Writer, machine: Machine, path: Path, clock: Clock) -> TakenLock | None:
-    over: bytes | None = None
+    stale: bytes | None = None
     waiting = ProgressTimeout(clock, OWN_SECONDS)
     while True:
-        found = machine.take_lock(path, writer.lock_holder.line(), over)
+        found = machine.take_lock(path, writer.lock_holder.line(), stale)
         if not isinstance(found, FoundLock):
             return found
         holder = LockHolder.read(found.text)
@@ -79,7 +79,7 @@ def _take(writer: Writer, machine: Machine, path: Path, clock: Clock) -> TakenLo
             if not (is_own and waiting.lasts(0)):
                 raise _held(machine, path, found)
         elif is_own or writer.consent.covers(STALE):
-            over = found.text
+            stale = found.text
         else:
             raise _stale(machine, path, found).refusal()
 

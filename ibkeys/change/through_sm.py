@@ -1,8 +1,8 @@
 """The one way to the OpenSM that a change goes through: apply, undo, the M_Keys, the SM_Keys and harden.
 
 Here is the gate for an SM that is not the one that ibkeys was made with, the interlock ``unknown-sm``; and here the
-locks on the hosts are taken, before anything is written there. What was seen before a lock was taken may be older than
-what its last holder wrote, so all is looked at again.
+locks on the hosts are taken, before anything is written there. What was read before a lock was taken may be older than
+what its last holder wrote. So after each new lock everything is read again, until a round takes no lock.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def master_for(writer: Writer, managers: Sequence[Manager], reached: Sequence[Re
     """
     while True:
         seen = find_master(managers, reached, writer.fabric.own_guid)
-        if not _took_locks(writer, seen.report, reached):
+        if not _admit(writer, seen.report, reached):
             return seen
 
 
@@ -35,20 +35,17 @@ def all_sms_for(writer: Writer, managers: Sequence[Manager], reached: Sequence[R
     """Return what `look_around` finds, where there may be several masters. Locks and raises as `master_for`."""
     while True:
         report = look_around(managers, reached, writer.fabric.own_guid)
-        if not _took_locks(writer, report, reached):
+        if not _admit(writer, report, reached):
             return report
 
 
-def _took_locks(writer: Writer, report: Report, reached: Sequence[Reached]) -> bool:
-    _refuse_unknown(writer, report, reached)
-    return take_host_locks(writer, [each for _, each in taking_part(report, reached) if each is not None])
-
-
-def _refuse_unknown(writer: Writer, report: Report, reached: Sequence[Reached]) -> None:
-    running = [each.instance for _, each in taking_part(report, reached) if each is not None]
-    objections = [each for each in _objections(running) if not writer.consent.covers(each.interlock)]
-    if objections:
-        raise objections[0].refusal()
+def _admit(writer: Writer, report: Report, reached: Sequence[Reached]) -> bool:
+    """Refuse an SM of an unknown kind, and lock the hosts. Return whether a lock is new: *report* may be older then."""
+    running = [each for _, each in taking_part(report, reached) if each is not None]
+    for objection in _objections([each.instance for each in running]):
+        if not writer.consent.covers(objection.interlock):
+            raise objection.refusal()
+    return take_host_locks(writer, running)
 
 
 def _objections(instances: Sequence[Instance]) -> Iterator[Objection]:

@@ -25,10 +25,10 @@ from ibkeys.host.replacing.seen import Metadata
 LONGEST: Final = 4 * files.KIB
 """Bytes of a lock file that are read."""
 TRIES: Final = 5
-"""How often it is tried again when others take or release the lock just then."""
+"""How often it is tried, as others may take or release the lock just then."""
 _MODE: Final = 0o644
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
-_CLOSED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+_NOT_PERMITTED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class LockHere:
             if _is_at(self.file, self.descriptor):
                 os.unlink(self.file)
         except OSError as error:
-            raise _not(self.file, "removed", error) from None
+            raise _lock_error(self.file, "removed", error) from None
         finally:
             os.close(self.descriptor)
 
@@ -62,23 +62,23 @@ def lock_file(path: Path) -> Path:
     return path.with_name(f".{path.name}.ibkeys-lock")
 
 
-def take_lock(path: Path, text: bytes, over: bytes | None = None) -> LockHere | FoundLock | None:
+def take_lock(path: Path, text: bytes, stale: bytes | None = None) -> LockHere | FoundLock | None:
     """Take the lock beside *path*, with *text* in it; return one that somebody else has instead.
 
-    *over*: the text of a lock that nobody holds, and that may be taken over. None where there is no such folder, or
+    *stale*: the text of a lock that nobody holds, and that may be taken over. None where there is no such folder, or
     this user may make no file in it. Raises FileError for what is not a regular file, and when something fails.
     """
     file = lock_file(path)
     for _ in range(TRIES):
         try:
-            found = _look(file, over)
+            found = _look(file, stale)
             if found is not None:
                 return found
             taken = _make(file, text)
         except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR, *_CLOSED) and not os.path.lexists(file):
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, *_NOT_PERMITTED) and not os.path.lexists(file):
                 return None
-            raise _not(file, "taken", error) from None
+            raise _lock_error(file, "taken", error) from None
         if taken is not None:
             try:
                 remove_unfinished(file)
@@ -97,10 +97,10 @@ def find_lock(path: Path) -> FoundLock | None:
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             return None
-        raise _not(file, "read", error) from None
+        raise _lock_error(file, "read", error) from None
 
 
-def _look(file: Path, over: bytes | None) -> FoundLock | None:
+def _look(file: Path, stale: bytes | None) -> FoundLock | None:
     """Return the lock that is there; None where there is none, or where it was removed because it may be taken over.
 
     Raises OSError, FileError."""
@@ -119,7 +119,7 @@ def _look(file: Path, over: bytes | None) -> FoundLock | None:
         else:
             raise FileError(f"{file}: cannot be read: others take and release it all the time; try again")
         text = os.pread(descriptor, LONGEST, 0)
-        if is_held or text != over:
+        if is_held or text != stale:
             return FoundLock(text, is_held)
         os.unlink(file)  # still locked: of several who take it over one succeeds
         return None
@@ -128,13 +128,13 @@ def _look(file: Path, over: bytes | None) -> FoundLock | None:
 def _make(file: Path, text: bytes) -> LockHere | None:
     """Return a new lock; None where somebody else was faster, or took it for a left-over. Raises OSError."""
     folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    beside = unfinished(new_name(file.name))
+    draft = unfinished(new_name(file.name))
     try:
-        descriptor = new_file.create(folder, beside)
+        descriptor = new_file.create(folder, draft)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             new_file.fill(descriptor, text, Metadata(_MODE))
-            os.link(beside, file.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+            os.link(draft, file.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
             os.fsync(folder)
         except (FileExistsError, FileNotFoundError, BlockingIOError):
             os.close(descriptor)
@@ -144,7 +144,7 @@ def _make(file: Path, text: bytes) -> LockHere | None:
             raise
         finally:
             with suppress(FileNotFoundError):
-                os.unlink(beside, dir_fd=folder)
+                os.unlink(draft, dir_fd=folder)
         return LockHere(file, descriptor)
     finally:
         os.close(folder)
@@ -166,7 +166,7 @@ def _is_at(file: Path, descriptor: int) -> bool:
         return False
 
 
-def _not(file: Path, what: str, error: OSError) -> FileError:
+def _lock_error(file: Path, attempt: str, error: OSError) -> FileError:
     if isinstance(error, files.NoRegularFile):
         return FileError(f"{file}: {error.strerror}, so it is no lock of ibkeys: look who put it there, and remove it")
-    return FileError(f"{file}: the lock cannot be {what}: {error.strerror or error}")
+    return FileError(f"{file}: the lock cannot be {attempt}: {error.strerror or error}")

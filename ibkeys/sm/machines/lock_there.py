@@ -27,21 +27,21 @@ class LockThere:
         """Remove the file, if it is still the one that is held, and free the lock. Raises FileError, HostNotReached."""
         try:
             self.writer.ask("drop_lock", path=self.path)
-        except WriterRefused as no:
-            raise _not(self.name, self.path, "removed", no) from None
+        except WriterRefused as refusal:
+            raise _lock_error(self.name, self.path, "removed", refusal) from None
 
 
-def take_lock(name: str, writer: Writer, path: Path, text: bytes, over: bytes | None) -> LockThere | FoundLock | None:
+def take_lock(name: str, writer: Writer, path: Path, text: bytes, stale: bytes | None) -> LockThere | FoundLock | None:
     """As `ibkeys.host.host_lock.take_lock`, on the host *name*. Raises FileError, HostNotReached."""
     data = base64.b64encode(text)
-    for left in reversed(range(TRIES)):
-        words = str(len(data)), secrets.token_hex(8), sum_of(over)
+    for tries_left in reversed(range(TRIES)):
+        words = str(len(data)), secrets.token_hex(8), sum_of(stale)
         try:
             lines = writer.ask("take_lock", *words, path=path, more=data)
-        except WriterRefused as no:
-            if no.kind == "changed" and left:  # somebody took or released it just then
+        except WriterRefused as refusal:
+            if refusal.kind == "changed" and tries_left:  # somebody took or released it just then
                 continue
-            raise _not(name, path, "taken", no) from None
+            raise _lock_error(name, path, "taken", refusal) from None
         match lines:
             case ["taken"]:
                 return LockThere(name, path, writer)
@@ -55,5 +55,5 @@ def take_lock(name: str, writer: Writer, path: Path, text: bytes, over: bytes | 
     raise AssertionError("the last try returns or raises")
 
 
-def _not(name: str, path: Path, what: str, no: WriterRefused) -> FileError:
-    return FileError(f"{name}: {lock_file(path)}: the lock cannot be {what}: {no.reason or no.kind}")
+def _lock_error(name: str, path: Path, attempt: str, refusal: WriterRefused) -> FileError:
+    return FileError(f"{name}: {lock_file(path)}: the lock cannot be {attempt}: {refusal.reason or refusal.kind}")

@@ -158,11 +158,11 @@ class Machine(Protocol):
         complete is removed. Raises FileError when a folder cannot be read or a left-over not be removed.
         """
 
-    def take_lock(self, path: Path, text: bytes, over: bytes | None = None) -> TakenLock | FoundLock | None:
+    def take_lock(self, path: Path, text: bytes, stale: bytes | None = None) -> TakenLock | FoundLock | None:
         """Take the lock beside the file *path*, with *text* in it, a line of `LockHolder`; return one that somebody
         else has instead. The kernel frees it when this process ends, or the connection; the file is stale then.
 
-        *over*: the text of a stale one that may be taken over. None where there is no such folder, or this user may
+        *stale*: the text of a stale one that may be taken over. None where there is no such folder, or this user may
         make no file in it. Raises FileError for what is not a regular file, and when something fails.
         """
 

@@ -212,9 +212,9 @@ class OtherHost(ProcessControl):
                 raise FileError(f"{self._at(place.parent)}: cannot be cleaned up: {no.reason}") from None
         return LeftOvers(tuple(removed), tuple(foreign))
 
-    def take_lock(self, path: Path, text: bytes, over: bytes | None = None) -> LockThere | FoundLock | None:
+    def take_lock(self, path: Path, text: bytes, stale: bytes | None = None) -> LockThere | FoundLock | None:
         """Take the lock beside a file. Raises FileError, HostNotReached."""
-        return take_lock(self.name, self.writer, path, text, over)
+        return take_lock(self.name, self.writer, path, text, stale)
 
     # --- OpenSM -------------------------------------------------------------------------------------------------------
 

@@ -95,9 +95,9 @@ class ThisHost(ProcessControl):
         """Remove what runs that were interrupted left beside the files of this host. Raises FileError."""
         return replacing.clean_up((entry for entry in entries if not entry.image.host), contents)
 
-    def take_lock(self, path: Path, text: bytes, over: bytes | None = None) -> LockHere | FoundLock | None:
+    def take_lock(self, path: Path, text: bytes, stale: bytes | None = None) -> LockHere | FoundLock | None:
         """Take the lock beside a file. Raises FileError."""
-        return take_lock(path, text, over)
+        return take_lock(path, text, stale)
 
     def guard(self, seconds: float) -> RemoteGuard | None:
         """None: who rolls back on this host is `ibkeys.change.confirming.guardian`."""
