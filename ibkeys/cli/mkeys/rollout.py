@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What the command line asks of a run, besides its keys."""
+class _RunRequest:
+    """The command line of a run, without its keys."""
 
     command: str
     where: Where
@@ -61,7 +61,7 @@ class _Asked:
     opensm_conf: Path | None = None
 
     def is_through_opensm(self, writer: Writer) -> bool:
-        """Whether the run goes through OpenSM: as asked, else as it began."""
+        """Whether the run goes through OpenSM: as the user says, else as it began."""
         from ibkeys.mkeys.opensm.earlier import goes_through_opensm
 
         if self.way.via is not None or not self.course.is_of_an_earlier_run:
@@ -69,7 +69,7 @@ class _Asked:
         return goes_through_opensm(writer)
 
     def through(self, awaits: Awaiting | None = None) -> Through:
-        """Return what is asked of the way through OpenSM. *awaits*: who lets the run be confirmed."""
+        """Return the options for a run through OpenSM. *awaits*: it is told when the run begins."""
         from ibkeys.mkeys.opensm.planned import Through
         from ibkeys.mkeys.opensm.way import RunListener
 
@@ -83,7 +83,7 @@ class _Asked:
         )
 
     def awaits(self, stack: ExitStack) -> Awaiting | None:
-        """Leave the child of --confirm-within until *stack* is closed; None if no run is to be confirmed."""
+        """Start the child of --confirm-within, and let *stack* take leave of it; None if no run is to be confirmed."""
         seconds = self.confirming.confirm_within
         if seconds is None or self.consent.dry_run or self.way.via == "direct":
             return None
@@ -119,7 +119,7 @@ def mkey_deploy(
     OpenSM gets one key and sets it on all ports.
     """
     conf = keys.opensm_conf
-    return _give_keys(keys, _Asked("mkey-deploy", where, course, way, sm_hosts, confirming, consent, format, conf))
+    return _give_keys(keys, _RunRequest("mkey-deploy", where, course, way, sm_hosts, confirming, consent, format, conf))
 
 
 @command("mkey-rotate")
@@ -149,7 +149,7 @@ def mkey_rotate(
     they are. If an OpenSM is master, use --via opensm: OpenSM gets one key and sets it on all ports.
     """
     conf = keys.opensm_conf
-    return _give_keys(keys, _Asked("mkey-rotate", where, course, way, sm_hosts, confirming, consent, format, conf))
+    return _give_keys(keys, _RunRequest("mkey-rotate", where, course, way, sm_hosts, confirming, consent, format, conf))
 
 
 @command("mkey-remove")
@@ -199,20 +199,20 @@ def mkey_remove(
 
         return plan_removal(writer, through, progress, leaves_open=leave_open)
 
-    asked = _Asked("mkey-remove", where, course, way, sm_hosts, confirming, consent, format)
-    return _carry_out(asked, plan, plan_via)
+    request = _RunRequest("mkey-remove", where, course, way, sm_hosts, confirming, consent, format)
+    return _carry_out(request, plan, plan_via)
 
 
-def _give_keys(keys: KeyOptions, asked: _Asked) -> int:
-    course, is_through_opensm = asked.course, asked.way.is_opensm
-    asked.confirming.check(course, keys.given())
-    if not asked.confirming.is_of_a_run:
+def _give_keys(keys: KeyOptions, request: _RunRequest) -> int:
+    course, is_through_opensm = request.course, request.way.is_opensm
+    request.confirming.check(course, keys.given())
+    if not request.confirming.is_of_a_run:
         keys.check(course, is_through_opensm)
     key = read_m_key(keys.new_m_key, "--new-m-key", confirm=True) if keys.new_m_key is not None else None
     if keys.opensm_conf is not None:
         from ibkeys.host.opensm_conf import read_conf
 
-        read_conf(keys.opensm_conf)  # a file that cannot be read is said before the fabric is
+        read_conf(keys.opensm_conf)  # an unreadable file ends the command before the fabric is opened
 
     def options_of(same: bool) -> RunOptions:
         from ibkeys.store.keys.runs import RunOptions
@@ -225,22 +225,22 @@ def _give_keys(keys: KeyOptions, asked: _Asked) -> int:
 
         file = keys.new_m_key[1:] if keys.new_m_key is not None and keys.new_m_key.startswith("@") else ""
         order = course.order or "farthest"
-        command: Command = "mkey-deploy" if asked.command == "mkey-deploy" else "mkey-rotate"
+        command: Command = "mkey-deploy" if request.command == "mkey-deploy" else "mkey-rotate"
         return plan_run(writer, command, options_of(keys.same), key, order, file, progress, keys.opensm_conf)
 
     def plan_via(writer: Writer, progress: OnFound | None, through: Through) -> PlannedRun:
         from ibkeys.mkeys.opensm.planned import plan_keys
 
-        return plan_keys(writer, asked.command, options_of(same=True), through, key, progress)
+        return plan_keys(writer, request.command, options_of(same=True), through, key, progress)
 
-    return _carry_out(asked, plan, plan_via)
+    return _carry_out(request, plan, plan_via)
 
 
-def _carry_out(asked: _Asked, plan_new: NewRun, plan_new_via: NewRunVia) -> int:
+def _carry_out(request: _RunRequest, plan_new: NewRun, plan_new_via: NewRunVia) -> int:
     """Plan a new run, or take the last one up again, and carry out what was planned; or say how a run ends."""
-    if asked.confirming.is_of_a_run:
-        return _end(asked)
-    command, course, where = asked.command, asked.course, asked.where
+    if request.confirming.is_of_a_run:
+        return _end(request)
+    command, course, where = request.command, request.course, request.where
     stack = ExitStack()
 
     def plan(writer: Writer, progress: OnFound | None) -> PlannedRun:
@@ -253,13 +253,13 @@ def _carry_out(asked: _Asked, plan_new: NewRun, plan_new_via: NewRunVia) -> int:
                 return run
         if course.go_on or course.resume or course.overtaken:
             how: GoOn = "continue" if course.go_on else "resume"
-            return plan_rest(writer, how, course.at_once, course.max_failures, progress, asked.opensm_conf)
+            return plan_rest(writer, how, course.at_once, course.max_failures, progress, request.opensm_conf)
         return plan_new(writer, progress)
 
     def plan_via(writer: Writer, progress: OnFound | None) -> PlannedRun:
         from ibkeys.mkeys.opensm import planned
 
-        through = asked.through(awaits)
+        through = request.through(awaits)
         if course.abort or course.overtaken:
             run = planned.plan_return(writer, through, progress)
             if not course.overtaken:
@@ -269,22 +269,22 @@ def _carry_out(asked: _Asked, plan_new: NewRun, plan_new_via: NewRunVia) -> int:
         return plan_new_via(writer, progress, through)
 
     with stack:
-        awaits = asked.awaits(stack)
+        awaits = request.awaits(stack)
         fabric = stack.enter_context(open_fabric(where, changing=True))
-        writer = stack.enter_context(writer_of(fabric, command, asked.consent))
+        writer = stack.enter_context(writer_of(fabric, command, request.consent))
         if awaits is not None:
             awaits.keep_key(where, fabric)
         with progress_bar(where) as progress:
-            is_through_opensm = asked.is_through_opensm(writer)
+            is_through_opensm = request.is_through_opensm(writer)
             if not is_through_opensm:
-                asked.way.check_direct()
+                request.way.check_direct()
             make_plan = plan_via if is_through_opensm else plan
             if course.overtaken:
                 from ibkeys.mkeys.rollout.closing import close_overtaken
 
                 going_on = "the last run: --resume finishes it, --abort rolls it back"
                 return end_overtaken(
-                    asked.consent, partial(make_plan, writer, progress), partial(close_overtaken, writer), going_on
+                    request.consent, partial(make_plan, writer, progress), partial(close_overtaken, writer), going_on
                 )
             run = make_plan(writer, progress)
         begun = run.plan.command
@@ -292,16 +292,16 @@ def _carry_out(asked: _Asked, plan_new: NewRun, plan_new_via: NewRunVia) -> int:
         # one run back must not take back a later one.
         if command != begun and (course.abort or "mkey-remove" in {command, begun}):
             raise UsageError(f"the last run was started by {begun}; to continue it: ibkeys {begun} {course.ways[0]}")
-        return ShownRun(writer, run, asked.consent, asked.format, where, awaits).carry_out()
+        return ShownRun(writer, run, request.consent, request.format, where, awaits).carry_out()
 
 
-def _end(asked: _Asked) -> int:
+def _end(request: _RunRequest) -> int:
     """Confirm a run that was made before, or lower its level."""
-    where, command, confirming = asked.where, asked.command, asked.confirming
-    if asked.consent.dry_run:
+    where, command, confirming = request.where, request.command, request.confirming
+    if request.consent.dry_run:
         raise UsageError("--confirm and --unconfirmed have no dry run: omit --dry-run")
     if confirming.confirm is not None:
         return confirm(where, command, confirming.confirm)
     assert confirming.unconfirmed is not None
-    with open_fabric(where, changing=True) as fabric, writer_of(fabric, command, asked.consent) as writer:
-        return lower(writer, asked.through(), confirming.unconfirmed)
+    with open_fabric(where, changing=True) as fabric, writer_of(fabric, command, request.consent) as writer:
+        return lower(writer, request.through(), confirming.unconfirmed)

@@ -67,7 +67,7 @@ class KeyRun:
     step before the key changed, and why: they may have the former key at level 2 or 3, and are asked no more."""
 
     record: RunRecord
-    around: RunContext
+    context: RunContext
     last: Seen = field(default_factory=Seen)
     _running: list[KeyManager] = field(default_factory=list)
     _behind: dict[int, IbkeysError] = field(default_factory=dict)
@@ -75,18 +75,18 @@ class KeyRun:
     def make(self, until: int | None = None) -> None:
         """Make the steps that are left, those before number *until* only where that is given: then nobody starts a
         standby at the end. Raises what stops it; the record says how to go on."""
-        around, record = self.around, self.record
+        context, record = self.context, self.record
         end = len(record.steps) if until is None else until
-        self._running = list(around.managers.standbys)
-        self._take_stock()
+        self._running = list(context.managers.standbys)
+        self._note_stopped()
         self._clean_up()
-        for manager in around.managers.all:
+        for manager in context.managers.all:
             close(manager)
         self._behind |= self._not_there_yet()
         for number in range(record.at, end):
-            around.check()
+            context.check()
             record.at, record.has_written = number, True
-            around.note(record)
+            context.note(record)
             if any(step.standbys for step in record.steps[number:]):
                 self._stop_standbys()
             self._make_step(number)
@@ -95,7 +95,7 @@ class KeyRun:
         if record.stopped and until is None:  # a way back from before the key changed
             self._start_standbys(end - 1)
         record.at = end
-        around.note(record)
+        context.note(record)
 
     def tell_again(self) -> Seen:
         """Tell OpenSM to sweep again, and return how the ports end up: some were away when the steps were made.
@@ -104,27 +104,27 @@ class KeyRun:
         has set it; the others are ``wrong``.
         """
         number = len(self.record.steps) - 1
-        self._tell()
-        late = self._wait_for_key_file(self._setting(number).key, self.around.ports)
-        seen = self._watch(number, set(self.around.ports) - late)
+        self._signal()
+        late = self._wait_for_key_file(self._setting(number).key, self.context.ports)
+        seen = self._watch(number, set(self.context.ports) - late)
         seen.wrong |= dict.fromkeys(late, "OpenSM has not given it the M_Key")
         return seen
 
     def _clean_up(self) -> None:
         """Remove what runs that were killed left beside the files; what stays is reported."""
-        around = self.around
-        for text in remove_left_overs(around.operation.journal, self._files(), around.writer.keystore):
-            around.say(text)
+        context = self.context
+        for text in remove_left_overs(context.operation.journal, self._files(), context.writer.keystore):
+            context.say(text)
 
     # --- one step ----------------------------------------------------------------------------------------------------
 
     def _make_step(self, number: int) -> None:
         asked = self._asked()
-        entries = self._give(number)
-        self._tell()
+        entries = self._write_files(number)
+        self._signal()
         seen = self._watch(number, asked)
         if seen.wrong:
-            self._tell()
+            self._signal()
             seen = self._watch(number, asked)
         self._note_seen(number, seen)
         setting = self._setting(number)
@@ -135,23 +135,23 @@ class KeyRun:
                 "continue with --resume later"
             )
         if seen.infos:
-            self.around.proven(seen, setting)
+            self.context.proven(seen, setting)
         if seen.wrong:
             raise self._not_made(number, seen, entries)
         for guid in seen.infos:
-            self.around.writer.fabric.ring.learn(guid, setting.key)
+            self.context.writer.fabric.ring.learn(guid, setting.key)
         if self.record.steps[number].kind == "key" and (left := self._wait_for_key_file(setting.key, seen.infos)):
             raise self._not_in_key_file(left)
         for entry in entries:
             entry.done()
         members = {each.guid for each in self.record.members}
         refuse_newcomers(
-            self.around.managers, members, [self.around.ports[guid].port for guid in seen.infos], seen.infos
+            self.context.managers, members, [self.context.ports[guid].port for guid in seen.infos], seen.infos
         )
 
     def _asked(self) -> set[int]:
         """Return the ports that the next step asks."""
-        return {guid for guid in self.around.ports if guid not in self._behind}
+        return {guid for guid in self.context.ports if guid not in self._behind}
 
     def _note_seen(self, number: int, seen: Seen) -> None:
         """Note who is behind when the key changes next: who was silent, and may be at level 2 or 3 still."""
@@ -170,7 +170,7 @@ class KeyRun:
         text = "it was offline and still has its former M_Key: OpenSM needs time to set the new one; --resume checks"
         return {
             guid: Unreachable(text)
-            for guid, port in self.around.ports.items()
+            for guid, port in self.context.ports.items()
             if (info := port.port.port_info) is not None
             and info.m_key_protect_bits >= 2
             and MKey(info.m_key) not in (asked, NO_MKEY)  # without a key a level has no effect
@@ -182,66 +182,66 @@ class KeyRun:
     def _setting(self, number: int) -> KeySetting:
         return self.record.keys.setting(self.record.steps[number])
 
-    def _give(self, number: int) -> list[FileEntry]:
+    def _write_files(self, number: int) -> list[FileEntry]:
         """Write the step into every options file, the master's last."""
-        around, setting = self.around, self._setting(number)
+        context, setting = self.context, self._setting(number)
         self._verify()
-        entries = [each.put(setting, around.operation, around.writer.keystore) for each in self._files()]
+        entries = [each.put(setting, context.operation, context.writer.keystore) for each in self._files()]
         return [entry for entry in entries if entry is not None]
 
     def _files(self) -> list[KeyConf]:
         """Return the options files, also those of standbys that are stopped; that of the master last."""
-        reached = self.around.reached
+        reached = self.context.reached
         stopped = [KeyConf.at(each.machine_among(reached), each.conf, each.user) for each in self.record.stopped]
-        return [*stopped, *(each.conf for each in self._running), self.around.managers.master.conf]
+        return [*stopped, *(each.conf for each in self._running), self.context.managers.master.conf]
 
-    def _tell(self) -> None:
+    def _signal(self) -> None:
         """Send SIGHUP to every OpenSM that runs, the master last, while the files are as they were left."""
         self._verify()
-        for manager in [*self._running, self.around.managers.master]:
+        for manager in [*self._running, self.context.managers.master]:
             manager.conf.verify("OpenSM was not signalled to read it")
             manager.machine.signal(manager.running.instance.process)
 
     def _verify(self) -> None:
-        managers, writer = self.around.managers, self.around.writer
+        managers, writer = self.context.managers, self.context.writer
         managers.master.verify_process()
         managers.master.conf.verify("nothing more was done")
         verify_master(writer.fabric, managers.seen.manager, writer.master_sm_lids)
 
     def _watch(self, number: int, guids: Collection[int]) -> Seen:
-        around, wanted = self.around, self._setting(number)
+        context, wanted = self.context, self._setting(number)
         words = self.record.words(number)
         watch = KeyWatch(
-            around.writer,
-            {guid: port for guid, port in around.ports.items() if guid in guids},
-            around.clock,
-            self._look_around,
-            lambda done, whole: around.progress(words, done, whole),
+            context.writer,
+            {guid: port for guid, port in context.ports.items() if guid in guids},
+            context.clock,
+            self._check_on_master,
+            lambda done, whole: context.progress(words, done, whole),
         )
-        return watch.until(wanted, key_to_ask_with(wanted, self._before(number)), around.wait)
+        return watch.until(wanted, key_to_ask_with(wanted, self._before(number)), context.wait)
 
-    def _look_around(self) -> None:
+    def _check_on_master(self) -> None:
         """Raise when the user asked to stop, or when no OpenSM is left that could make progress."""
-        self.around.check()
-        self.around.managers.master.verify_process()
+        self.context.check()
+        self.context.managers.master.verify_process()
 
     def _wait_for_key_file(self, key: MKey, guids: Collection[int]) -> set[int]:
         """Wait until OpenSM's guid2mkey, which it would start with, has the key of these ports; return those left."""
-        around = self.around
-        waiting = ProgressTimeout(around.clock, around.wait)
-        while left := not_in_key_file(around.managers.master, key, guids):
-            self._look_around()
-            around.progress("guid2mkey", len(guids) - len(left), len(guids))
+        context = self.context
+        waiting = ProgressTimeout(context.clock, context.wait)
+        while left := not_in_key_file(context.managers.master, key, guids):
+            self._check_on_master()
+            context.progress("guid2mkey", len(guids) - len(left), len(guids))
             if not waiting.lasts(len(left)):
                 break
         return left
 
     def _not_in_key_file(self, left: Collection[int]) -> NotStored:
-        master = self.around.managers.master
+        master = self.context.managers.master
         return NotStored(
             f"{master.cache}/guid2mkey has another key or none for {counted(len(left), 'port')} "
-            f"({named([f'0x{guid:016x}' for guid in sorted(left)])}) after {self.around.wait:g} s: check OpenSM's log, "
-            "then continue with --resume"
+            f"({named([f'0x{guid:016x}' for guid in sorted(left)])}) after {self.context.wait:g} s: check OpenSM's "
+            "log, then continue with --resume"
         ).explained(f"Every port shows the new key, so a restart of {master.name} now would lose these ports.")
 
     def _not_made(self, number: int, seen: Seen, entries: list[FileEntry]) -> NotStored:
@@ -250,18 +250,18 @@ class KeyRun:
         stays in the file: a later sweep may apply it, and the step before the raising one may be below the former
         level.
         """
-        around, words, master = self.around, self.record.words(number), self.around.managers.master
-        ports = named([f"{around.ports[guid]}: {why}" for guid, why in seen.wrong.items()])
+        context, words, master = self.context, self.record.words(number), self.context.managers.master
+        ports = named([f"{context.ports[guid]}: {why}" for guid, why in seen.wrong.items()])
         for entry in entries:
             entry.failed()
         former, is_lowered = self._before(number), self.record.steps[number].kind == "lowered"
         if len(seen.wrong) == len(seen.infos) and former != self._setting(number) and not is_lowered:
             for file in self._files():
-                if (back := file.put(former, around.operation, around.writer.keystore)) is not None:
+                if (back := file.put(former, context.operation, context.writer.keystore)) is not None:
                     back.done()
             return NotStored(
                 f"{words}: {master.name} was signalled twice, but no further port changed for "
-                f"{around.wait:g} s (--wait): continue with --resume and a longer --wait"
+                f"{context.wait:g} s (--wait): continue with --resume and a longer --wait"
             ).explained(
                 f"The ports: {ports}.",
                 f"Either it does not read {master.conf.name}, which has its former values again: OpenSM never "
@@ -269,39 +269,39 @@ class KeyRun:
                 "Or OpenSM's sweep takes longer, and OpenSM may still set the key.",
             )
         return NotStored(
-            f"{words}: {counted(len(seen.wrong), 'port')} did not change within {around.wait:g} s, although OpenSM "
+            f"{words}: {counted(len(seen.wrong), 'port')} did not change within {context.wait:g} s, although OpenSM "
             f"was signalled twice: {ports}; check OpenSM's log, then continue with --resume"
         )
 
     # --- standbys ----------------------------------------------------------------------------------------------------
 
-    def _take_stock(self) -> None:
+    def _note_stopped(self) -> None:
         """Count every OpenSM that was seen before and is not seen now as stopped."""
-        around = self.around
-        there = [Standby.of(each) for each in around.managers.all]
-        for standby in self.record.take_stock(there, {each.machine.name for each in around.reached}):
-            around.say(f"before you start {standby.name} again: copy the options file and key files of the master")
-        around.note(self.record)
+        context = self.context
+        there = [Standby.of(each) for each in context.managers.all]
+        for standby in self.record.take_stock(there, {each.machine.name for each in context.reached}):
+            context.say(f"before you start {standby.name} again: copy the options file and key files of the master")
+        context.note(self.record)
 
     def _stop_standbys(self) -> None:
         """Stop each standby that runs; what starts it again is in the key store before."""
         helper = self._standbys()
         for manager in list(self._running):
             self.record.stopped.append(Standby.of(manager))
-            self.around.note(self.record)
+            self.context.note(self.record)
             helper.stop(manager)
             self._running.remove(manager)
 
     def _start_standbys(self, number: int) -> None:
         """Start the standbys one by one after step *number*, each with the master's key files, and each only when the
         last is a standby."""
-        around, helper = self.around, self._standbys()
-        master = around.managers.master
+        context, helper = self.context, self._standbys()
+        master = context.managers.master
         for standby in self.record.stopped:
-            machine = standby.machine_among(around.reached)
-            around.progress(f"starting {standby.name}", 0, 1)
-            helper.start_anew(standby, machine, partial(copy_key_files, master, standby, machine, around.operation))
-            around.progress(f"starting {standby.name}", 1, 1)
+            machine = standby.machine_among(context.reached)
+            context.progress(f"starting {standby.name}", 0, 1)
+            helper.start_anew(standby, machine, partial(copy_key_files, master, standby, machine, context.operation))
+            context.progress(f"starting {standby.name}", 1, 1)
         if self.record.stopped:
             made = (
                 f"{number + 1} of {len(self.record.steps)} steps are done and the standbys started: --resume continues"
@@ -312,30 +312,30 @@ class KeyRun:
                 error.after(made)
                 raise
             self.record.stopped.clear()
-            around.note(self.record)
+            context.note(self.record)
 
     def _look_again(self, started: Collection[int], setting: KeySetting) -> None:
         """Find the OpenSMs again: the standbys *started* are other processes now, whose options have to say *setting*.
         The master has to be the same one.
         """
-        around, former = self.around, self.around.managers
+        context, former = self.context, self.context.managers
         former.master.conf.verify("the standbys are started")
         guids = [*(each.guid for each in former.seen.report.managers or ()), *started]
-        managers = ask_managers(around.writer, around.ports, dict.fromkeys(guids))
-        found = find_key_managers(around.writer, around.reached, managers, self.record.keys.wanted)
+        managers = ask_managers(context.writer, context.ports, dict.fromkeys(guids))
+        found = find_key_managers(context.writer, context.reached, managers, self.record.keys.wanted)
         former.verify_same_master(found)
         refuse_other_settings(found.standbys, setting)
-        around.managers, self._running = found, list(found.standbys)
+        context.managers, self._running = found, list(found.standbys)
 
     def _standbys(self) -> Standbys:
-        around = self.around
+        context = self.context
         return Standbys(
-            around.writer,
-            around.ports,
-            around.clock,
-            around.wait,
-            around.steady,
-            self._look_around,
-            around.say,
-            around.standby_wait,
+            context.writer,
+            context.ports,
+            context.clock,
+            context.wait,
+            context.steady,
+            self._check_on_master,
+            context.say,
+            context.standby_wait,
         )

@@ -46,9 +46,7 @@ AFTER_REPAIR: Final = "that prints how to start it; when it is master again, con
 """Advice that follows sm-repair."""
 MIXED: Final = "mixed-keys"
 """What `Refused.interlock` is where ports have different keys; nothing overrides that."""
-
-
-_WOULD: Final = "an SM that keeps the former M_Key becomes a second master, or is lost"
+_IF_ONE_IS_LEFT_OUT: Final = "an SM that keeps the former M_Key becomes a second master, or is lost"
 
 
 @dataclass(slots=True)
@@ -119,14 +117,14 @@ class KeyManagers:
 def find_key_managers(
     writer: Writer, reached: Sequence[Reached], found: Sequence[Manager], wanted: KeySetting
 ) -> KeyManagers:
-    """Return the OpenSMs of the fabric's managers. *wanted*: what all ports should have.
+    """Return the OpenSMs of the fabric's managers, with the locks on their hosts. *wanted*: what all ports should have.
 
     Raises Refused (``master``, ``unknown-sm``, `REFUSAL`) if there is no one master, if an SM is on no host that was
     reached, or an OpenSM is of an unknown kind, or would lose ports or not read its file; UsageError if an option is
     not known, FileError if a file is not to be reached, and HostNotReached.
     """
     seen = master_for(writer, found, reached)
-    refuse_strangers(seen.others(), seen.report.hosts, _WOULD)
+    refuse_strangers(seen.others(), seen.report.hosts, _IF_ONE_IS_LEFT_OUT)
     others = [running for _, running in seen.others() if running is not None]
     managers, notes = [], list[str]()
     for running in [*others, seen.master]:

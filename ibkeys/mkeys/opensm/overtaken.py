@@ -1,7 +1,8 @@
-"""Whether the files and ports of an earlier run through OpenSM hold what that run found or wrote, and nothing else.
+"""Whether the options files of an earlier run through OpenSM hold what that run found or wrote, and nothing else.
 
-The options files are looked at before any port is asked: where another key is in force, a sweep with the keys of this
-key store would only count violations.
+They are read twice. The first time is before any port is asked: if another key is in force, a sweep with the keys of
+this key store would only count violations. The second is under the locks on the hosts, before the run goes on. The
+ports are compared in `ibkeys.mkeys.rollout.earlier_run`.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from ibkeys.sm.site import Reached
 
 
 def refuse_changed_files(writer: Writer, record: RunRecord, confs: Iterable[KeyConf]) -> None:
-    """Raise Refused (``overtaken``) if one of these options files says what the last run, whose *record* it is, neither
-    found nor wrote."""
+    """Raise Refused (``overtaken``) if one of these options files has a setting that the last run neither found nor
+    wrote. *record*: that of the last run."""
     by_name = {conf.name: conf for conf in confs}
     found = [
         changed_file(conf, _in_words(setting, record))
@@ -37,7 +38,7 @@ def refuse_changed_files(writer: Writer, record: RunRecord, confs: Iterable[KeyC
 
 
 def setting_in(data: bytes) -> KeySetting:
-    """Return the M_Key, level and lease of which an options file tells OpenSM."""
+    """Return the M_Key, level and lease that OpenSM takes from an options file."""
     options = read_options(data)
     key, level, lease = (options.value(name) for name in KEY_LINES)
     assert isinstance(key, MKey)
@@ -47,15 +48,15 @@ def setting_in(data: bytes) -> KeySetting:
 
 
 def files_of_absent(record: RunRecord, there: Iterable[KeyConf], reached: Sequence[Reached]) -> list[KeyConf]:
-    """Return the options files of OpenSMs that the run knows and that are not *there* now, as far as they can be
-    read: the run writes them too."""
+    """Return the options files of OpenSMs that the run knows and that do not run now, as far as they can be read: the
+    run writes them too. *there*: the files of those that run."""
     known = {conf.key for conf in there}
     found = []
     for each in [*record.members, *record.stopped]:
         try:
             conf = KeyConf.at(each.machine_among(reached), each.conf, each.user)
         except (FileError, HostNotReached):
-            continue  # that it is missing is said where it would be written
+            continue  # the error is raised where the file would be written
         found += [conf] if conf.key not in known else []
     return found
 

@@ -62,14 +62,14 @@ from ibkeys.topology.model import Topology
 
 READING: Final = Wanted(link_downed=True, sm_info=True)
 """What a sweep reads: links, as for every run of keys, and who is a subnet manager."""
-_OTHER_KEY: Final = "its OpenSM has another M_Key than the ports, and may lose all of them"
+_IF_LAYER_IS_GONE: Final = "its OpenSM has another M_Key than the ports, and may lose all of them"
 
 
 @dataclass(frozen=True, slots=True)
 class Through:
-    """Options for a run through OpenSM. ``hosts``: this one first; ``wait``: seconds without progress; ``open``: the
-    key changes at level 0; ``confirm``: the run is to be confirmed; ``standby_wait``:
-    seconds that a user has to start a standby.
+    """Options for a run through OpenSM. ``hosts``: this one first; ``wait``: seconds without progress after which
+    OpenSM is signalled again; ``open``: the key changes at level 0; ``confirm``: the run is to be confirmed;
+    ``standby_wait``: seconds that a user has to start a standby.
     """
 
     hosts: Sequence[SmHost]
@@ -133,7 +133,7 @@ def _plan_new(
     )
     _in_one_stage(run)
     refuse_hidden_keys(writer, run, key_files)
-    now = _what_all_have(run)
+    now = _common_setting(run)
     if now is None:
         return run
     managers = find_key_managers(writer, reached, managers_of(run.found), wanted(now))
@@ -142,7 +142,7 @@ def _plan_new(
     note_awaited(record, through.confirm)
     run.way = OpensmMethod(reached, managers, record, through.wait, through.telling, standby_wait=through.standby_wait)
     _describe(writer, run, run.way)
-    run.plan.objections += objections_to_layers([each.conf for each in managers.all], _OTHER_KEY)
+    run.plan.objections += objections_to_layers([each.conf for each in managers.all], _IF_LAYER_IS_GONE)
     return run
 
 
@@ -174,8 +174,8 @@ def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None)
 def plan_return(writer: Writer, through: Through, progress: OnFound | None = None) -> PlannedRun:
     """Plan to give all ports what they had before the last run, by the same kind of steps.
 
-    Raises Refused (`MIXED`) while some ports have one key and some the other: then only forward. Raises UsageError and
-    what `plan_keys` raises.
+    Raises Refused (``overtaken``) if somebody else has changed files or ports since, and (`MIXED`) while some ports
+    have one key and some the other: such a run can only be resumed. Raises UsageError and what `plan_keys` raises.
     """
     record, reached = reach_again(writer, through)
     run = return_of_last_run(writer, progress=progress, reading=READING)
@@ -196,7 +196,7 @@ def plan_return(writer: Writer, through: Through, progress: OnFound | None = Non
     return run
 
 
-# --- what is there ----------------------------------------------------------------------------------------------------
+# --- hosts, files and settings ----------------------------------------------------------------------------------------
 
 
 def _reach(writer: Writer, hosts: Sequence[SmHost]) -> tuple[list[Reached], list[KeyFile]]:
@@ -224,7 +224,7 @@ def _in_one_stage(run: PlannedRun) -> None:
     run.stages = [run.jobs] if run.jobs else []
 
 
-def _what_all_have(run: PlannedRun) -> KeySetting | None:
+def _common_setting(run: PlannedRun) -> KeySetting | None:
     """Return what every port of a new run has; None if no port is to be changed. Raises Refused (`MIXED`)."""
     if not run.jobs:
         return None
@@ -245,11 +245,11 @@ def _what_all_have(run: PlannedRun) -> KeySetting | None:
 
 def _refuse_other_options(managers: KeyManagers, now: KeySetting) -> None:
     """Raise Refused if the master's options file does not say what the ports have."""
-    said = managers.master.setting
-    if said != now and not (said.key.is_zero and now.key.is_zero):
-        what = "another M_Key" if said.key != now.key else f"level {said.protect}, lease {said.lease} s"
+    in_file = managers.master.setting
+    if in_file != now and not (in_file.key.is_zero and now.key.is_zero):
+        found = "another M_Key" if in_file.key != now.key else f"level {in_file.protect}, lease {in_file.lease} s"
         raise Refused(
-            f"{managers.master.conf.name} says {what}, but the ports have "
+            f"{managers.master.conf.name} says {found}, but the ports have "
             f"{'none' if now.key.is_zero else f'level {now.protect}, lease {now.lease} s'}",
             MIXED,
         ).unchanged(
@@ -262,8 +262,9 @@ def _refuse_other_options(managers: KeyManagers, now: KeySetting) -> None:
 
 
 def reach_again(writer: Writer, through: Through) -> tuple[RunRecord, list[Reached]]:
-    """Return the last run, with its hosts reached, or those that the user names now. Raises what `plan_keys` raises,
-    UsageError where no run went through OpenSM, and Refused (``overtaken``) where somebody else changed its files."""
+    """Return the record of the last run, and its hosts, or those that the user names now. Raises what `plan_keys`
+    raises, UsageError if that run did not go through OpenSM, and Refused (``overtaken``) if somebody else changed its
+    options files: a sweep with the keys of this key store would only count violations then."""
     record = record_of_last_run(writer)
     this_host, *others = through.hosts or [SmHost()]
     reached = _reach_hosts(writer, [this_host, *(others or hosts_in({"sm_hosts": record.hosts}))])
@@ -280,8 +281,8 @@ def way_again(
     through: Through,
     goal: KeySetting,
 ) -> OpensmMethod:
-    """Return the way of an earlier run through the OpenSMs that are there now. *found*: a sweep that has `READING`;
-    *goal*: what all ports should have. Raises what `find_key_managers` raises.
+    """Return the method of an earlier run, through the OpenSMs that are there now. *found*: a sweep that has `READING`;
+    *goal*: what all ports should have. Raises what `find_key_managers` raises, and Refused (``overtaken``).
     """
     try:
         managers = find_key_managers(writer, reached, managers_of(found), goal)
@@ -291,6 +292,7 @@ def way_again(
             error.going_on(f"{where}: {AFTER_REPAIR}")
         raise
     there = [each.conf for each in managers.all]
+    # again, now under the locks on the hosts, which were taken with the managers
     refuse_changed_files(writer, record, [*there, *files_of_absent(record, there, reached)])
     return OpensmMethod(reached, managers, record, through.wait, through.telling, standby_wait=through.standby_wait)
 
@@ -307,11 +309,11 @@ def _refuse_without_ports(run: PlannedRun, record: RunRecord) -> None:
     )
 
 
-# --- what is said about it --------------------------------------------------------------------------------------------
+# --- the plan in words ------------------------------------------------------------------------------------------------
 
 
 def _describe(writer: Writer, run: PlannedRun, way: OpensmMethod) -> None:
-    """Fill in the plan: changes, notes and interlocks."""
+    """Fill in the plan: changes, objections and notes."""
     plan, record, managers = run.plan, way.record, way.managers
     jobs = [*run.jobs, *run.already_set]
     plan.changes = [change for job in run.jobs for change in changes_of(job.port, job.old, job.wanted)]

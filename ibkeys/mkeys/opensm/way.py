@@ -79,10 +79,10 @@ class OpensmMethod:
     ) -> None:
         """Make the steps that are left, then look after ports that were away. Every key is in the store before it is in
         any file. Raises what stops it: --resume goes on."""
-        work = _Work(self, writer, operation, number, run, report, stop)
-        work.keep_keys()
+        in_progress = _RunInProgress(self, writer, operation, number, run, report, stop)
+        in_progress.keep_keys()
         self.telling.began(number)
-        work.make()
+        in_progress.make()
 
     def run_context(
         self,
@@ -112,8 +112,8 @@ class OpensmMethod:
         )
 
 
-class _Work:
-    """One run being made. Its jobs by port GUID."""
+class _RunInProgress:
+    """A run while its steps are made."""
 
     def __init__(
         self,
@@ -146,10 +146,10 @@ class _Work:
             self._settle(Seen())
             return
         ports = {guid: job.target.handle for guid, job in self._jobs.items()}
-        around = self._way.run_context(
+        context = self._way.run_context(
             self._writer, self._operation, ports, self._note, self._note_proven, self._stop.check
         )
-        key_run = KeyRun(self._way.record, around)
+        key_run = KeyRun(self._way.record, context)
         if self._way.record.at < len(self._way.record.steps):
             key_run.make()
             self._settle(key_run.last)

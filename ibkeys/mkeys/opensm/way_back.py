@@ -34,12 +34,12 @@ def refuse_mixed_keys(record: RunRecord, settings: Collection[KeySetting]) -> No
 
 
 def turn_back(
-    record: RunRecord, settings: Collection[KeySetting], said: KeySetting, open_while_rotating: bool = False
+    record: RunRecord, settings: Collection[KeySetting], in_file: KeySetting, open_while_rotating: bool = False
 ) -> None:
     """Let a run be rolled back from now on; one that is rolled back already stays as it is.
 
-    *settings*: what its ports have now, one key; *said*: what the options file of the master says. OpenSM may be
-    raising the level to that at this moment. So that is waited for before a key changes.
+    *settings*: what its ports have now, one key; *in_file*: what the options file of the master says. OpenSM may be
+    raising the level to that at this moment, so that level is waited for before a key changes.
     """
     if record.goes_back:
         return
@@ -50,15 +50,15 @@ def turn_back(
         return
     now = min(settings, key=lambda each: (each.protect, each.lease), default=target)
     first = []
-    if said.key == now.key and said.protect > now.protect:
-        first = [KeyStep("level", "former", said.protect, said.lease)]
-    steps = first + course(said if first else now, target, open_while_rotating)
-    # The options files may say more than any port has seen: then they are written all the same.
+    if in_file.key == now.key and in_file.protect > now.protect:
+        first = [KeyStep("level", "former", in_file.protect, in_file.lease)]
+    steps = first + course(in_file if first else now, target, open_while_rotating)
+    # Without a step no options file would be written, and one of them may be ahead of the ports.
     record.steps = steps or [KeyStep("level", "wanted", now.protect, now.lease)]
     record.keys = Keys(now, target)
 
 
-# --- what goes back where nobody confirms -----------------------------------------------------------------------------
+# --- the rollback of a run that nobody confirms -----------------------------------------------------------------------
 
 
 def level_to_fall_to(record: RunRecord) -> int:

@@ -115,8 +115,8 @@ def known_job(
     reachable: dict[int, tuple[Port, str]],
     meant: Callable[[KeySetting], KeySetting],
 ) -> Job | None:
-    """Return the job for a port of an earlier run that the sweep found; None, and an entry among the skipped ones,
-    where there is none."""
+    """Return the job for a port of an earlier run that the sweep found; None if it is left alone: then *run* has it as
+    skipped, and as overtaken if somebody else changed it. *meant*: from what it has to what it should have."""
     port, reason = reachable[kept.port_guid]
     info = port.port_info
     if reason or info is None:
@@ -124,22 +124,18 @@ def known_job(
         return None
     old = has_now(info)
     known = {store.get(ref).m_key for ref in (kept.key_ref, kept.old_ref) if ref is not None}
+    is_overtaken = True
     if old.key.is_zero and kept.old_ref is not None and NO_MKEY not in known and not meant(old).key.is_zero:
-        run.skipped.append(PortResult(port.identity(), "skipped", _reset(run), unread=True))
-        if not _goes_through_sm(run):
-            run.overtaken.append(port)
-        return None
-    if not old.key.is_zero and kept.has_found and old.key not in known:
-        text = "it has an M_Key that is neither its old nor its new one: somebody else changed it"
-        run.skipped.append(PortResult(port.identity(), "skipped", text, unread=True))
-        run.overtaken.append(port)
-        return None
-    if not (old.key.is_zero or _goes_through_sm(run) or _knows_level(run, kept, old)):
-        text = (
+        reason, is_overtaken = _reset(run), not _goes_through_sm(run)
+    elif not old.key.is_zero and kept.has_found and old.key not in known:
+        reason = "it has an M_Key that is neither its old nor its new one: somebody else changed it"
+    elif not (old.key.is_zero or _goes_through_sm(run) or _knows_level(run, kept, old)):
+        reason = (
             f"it has level {old.protect}, lease {old.lease} s, neither its old nor its new ones: somebody else set them"
         )
-        run.skipped.append(PortResult(port.identity(), "skipped", text, unread=True))
-        run.overtaken.append(port)
+    if reason:
+        run.skipped.append(PortResult(port.identity(), "skipped", reason, unread=True))
+        run.overtaken += [port] if is_overtaken else []
         return None
     return Job(Target(writer.fabric.handle(port), old.key), info, old, meant(old), sequence=kept.sequence)
 
@@ -170,13 +166,13 @@ def refuse_overtaken(run: PlannedRun) -> None:
     if run.overtaken and (last.via is not None or not (run.jobs or run.already_set)):
         ports = named([str(port) for port in run.overtaken])
         has = "has" if len(run.overtaken) == 1 else "have"
-        what = (
+        found = (
             f"{counted(len(run.overtaken), 'port')} {has} an M_Key, level or lease that this run neither found nor set"
         )
-        what += f" ({ports})"
+        found += f" ({ports})"
         if any(has_now(port.port_info).key.is_zero for port in run.overtaken if port.port_info is not None):
-            what += ", or none any more"
-        raise overtaken(name_of(last), [what], command_that_closes(last))
+            found += ", or none any more"
+        raise overtaken(name_of(last), [found], command_that_closes(last))
 
 
 def name_not_found(writer: Writer, run: PlannedRun, ports: Sequence[RunPort]) -> None:
