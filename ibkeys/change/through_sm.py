@@ -1,8 +1,8 @@
-"""The one way to the OpenSM that a change goes through: apply, undo, the M_Keys, the SM_Keys and harden.
+"""Finding the OpenSM that a change goes through: apply, undo, the M_Keys, the SM_Keys and harden all begin here.
 
-Here is the gate for an SM that is not the one that ibkeys was made with, the interlock ``unknown-sm``; and here the
-locks on the hosts are taken, before anything is written there. What was read before a lock was taken may be older than
-what its last holder wrote. So after each new lock everything is read again, until a round takes no lock.
+An SM of another kind than the one that ibkeys was made with is refused, by the interlock ``unknown-sm``. The locks on
+the hosts are taken, before anything is written there. What was read before a lock was taken may be older than what its
+last holder wrote. So after each new lock everything is read again, until a round takes no lock.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is done through OpenSM, worked out before anything is written: policies, files, the tables after each."""
+"""The course of a change through OpenSM, worked out before anything is written: policies, files, tables after each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done through UFM, worked out before anything is sent: whose membership changes, in which steps.
+"""The course of a change through UFM, worked out before anything is sent: whose membership changes, in which steps.
 
 The states on the way are those of `ibkeys.plan.steps`, as through OpenSM: nobody is cut and nobody is joined. UFM
 takes one partition at a time, so each state is made in two steps, first all that lets more talk, then all that lets

@@ -40,7 +40,8 @@ class FolderFacts:
 
 
 def read_folder_facts(writer: Writer, path: Path) -> FolderFacts:
-    """Return what the host says about *path* and its folder. Raises No, FileError, HostNotReached."""
+    """Return what the host says about *path* and its folder. Raises WriterRefused, FileError,
+    HostNotReached."""
     said: dict[str, str] = {}
     for line in writer.ask("ground", path=path):
         word, _, rest = line.partition(" ")
