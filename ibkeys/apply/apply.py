@@ -137,8 +137,9 @@ def plan_resume(
     with Journal.read(writer.fabric.stores.journal) as journal:
         found = unfinished(journal)
         if not found:
+            place = writer.fabric.stores.journal or "the journal"
             raise StoreError(
-                "nothing to resume: the journal has no unfinished apply; see `ibkeys journal`, or make a new plan "
+                f"nothing to resume: {place} has no unfinished apply; see `ibkeys journal`, or make a new plan "
                 "(`ibkeys plan`)"
             )
         operation = found[-1].id

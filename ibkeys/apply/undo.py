@@ -40,9 +40,8 @@ def plan_undo(
             found = [record.id for record in records if record.state != "undone" and record.undoes is None]
             if not found:
                 which = "that can still be undone" if operation is None else f"{operation}, nor any other"
-                raise StoreError(
-                    f"nothing to undo: the journal has no operation {which}; `ibkeys plan` makes a new plan"
-                )
+                place = writer.fabric.stores.journal or "the journal"
+                raise StoreError(f"nothing to undo: {place} has no operation {which}; `ibkeys plan` makes a new plan")
             operation = found[-1]
         record = journal.find(operation)
         if record.state == "undone":

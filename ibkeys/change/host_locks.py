@@ -7,7 +7,7 @@ can be made there, beside the policy. Where none can be made at all, nothing can
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +29,8 @@ OWN_SECONDS: Final = 15.0
 
 def take_host_locks(writer: Writer, opensms: Iterable[Running], clock: Clock = REAL_TIME) -> bool:
     """Take the lock of each of *opensms*, the master's first, until *writer* is closed; a dry run takes none. Return
-    whether one was taken that *writer* did not hold yet.
+    whether one was taken that *writer* did not hold yet. One that cannot be removed at the end is among the warnings of
+    its fabric.
 
     A lock that a command of the same journal left is taken over: this command holds the lock of the journal, so that
     one has ended. Raises Refused where somebody else works there, or (``stale-lock``) was cut off there and the user
@@ -49,21 +50,25 @@ def _lock(writer: Writer, running: Running, clock: Clock) -> bool:
             return False
         lock = _take(writer, running.machine, path, clock)
         if lock is not None:
-            writer.enter(_released(lock))
+            writer.enter(_released(lock, writer.fabric.warnings, _at(running.machine, path)))
             writer.host_locks.add(place)
             return True
     return False
 
 
 @contextmanager
-def _released(lock: TakenLock) -> Iterator[None]:
+def _released(lock: TakenLock, warnings: list[str], place: str) -> Iterator[None]:
+    """Release *lock* at the end. Where that fails the change is as it is, done or not: *warnings* then tell of it."""
     try:
         yield
-    except BaseException:
-        with suppress(FileError, HostNotReached):  # the user must see the first error; the next command takes it over
+    finally:
+        try:
             lock.release()
-        raise
-    lock.release()
+        except (FileError, HostNotReached) as error:
+            warnings.append(
+                f"{place}: the lock of this command could not be removed ({error}); the next change with this journal "
+                "removes it; until then others are told that this one was cut off"
+            )
 
 
 def _take(writer: Writer, machine: Machine, path: Path, clock: Clock) -> TakenLock | None:

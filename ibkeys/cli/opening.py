@@ -70,6 +70,7 @@ def open_fabric(
             exits.warn("--sa-keys: any host that has this SM_Key can read every M_Key from the SA too", "note")
         for warning in fabric.warnings:
             exits.warn(warning)
+        told = len(fabric.warnings)
         if not fabric.is_simulated:
             _know_more(where, fabric)
         try:
@@ -78,6 +79,8 @@ def open_fabric(
             exits.know_more(None if fabric.is_simulated else lambda: _what_host_knows(where))
             raise
         finally:
+            for warning in fabric.warnings[told:]:
+                exits.warn(warning)
             _keep_names(where, fabric)
             if where.verbose:
                 _say_statistics(fabric)

@@ -53,8 +53,8 @@ class Fabric(OpenPort):
     """A subnet as seen from one open local port. Use it as a context manager; not thread-safe.
 
     ``stores``: the files that changing commands use (in memory unless `ibkeys.open` says otherwise). ``warnings``: what
-    the user should know about the files that were read. ``is_simulated``: no real device is used. ``reload_keys``:
-    reads the key store and key files again.
+    the user should know about the files that were read, and of a lock that a change could not remove.
+    ``is_simulated``: no real device is used. ``reload_keys``: reads the key store and key files again.
     """
 
     holds_m_keys = True

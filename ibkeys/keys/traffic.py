@@ -1,4 +1,4 @@
-"""For which packets a P_Key counts, and which entry of a table then decides (facts/pkey.md 2; IBA 9.6.1, 10.9.8)."""
+"""For which packets a P_Key counts, and which entry of a table then decides (IBA 9.6.1, 10.9.8)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Whether raw packets get from one end port to another: they carry no P_Key; only filters of switch ports drop them.
 
-Source: facts/pkey.md 2 and 4 (FilterRawInbound, FilterRawOutbound of PortInfo; their capabilities in SwitchInfo). Only
+Source: IBA 14.2.5.4 and 14.2.5.6 (FilterRawInbound and -Outbound of PortInfo; their capabilities in SwitchInfo). Only
 the switch ports that the two ports are linked to are looked at, as with enforcement.
 """
 

@@ -28,7 +28,7 @@ class HostPort:
 def host_ports(host: HostFiles, sysfs: Path = SYSFS) -> tuple[HostPort, ...]:
     """Return the InfiniBand ports of *host*; ports that cannot be read are left out. Raises HostNotReached.
 
-    Source: facts/host.md 1 (link_layer, cap_mask, gids).
+    Source: Linux Documentation/ABI/stable/sysfs-class-infiniband (link_layer, cap_mask, gids).
     """
     found = []
     for device in _names(host, sysfs):

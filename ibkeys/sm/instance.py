@@ -223,7 +223,7 @@ def describe(
     """Return what can be seen of one OpenSM. *host*: where it runs. *shares_dumps*: another OpenSM writes into its dump
     directory too, so that nothing there tells of its own sweeps. Raises HostNotReached.
 
-    Source: facts/opensm-live.md 1.
+    Source: opensm main.c, osm_subnet.c.
     """
     look = _Look(host, process)
     first = _options_file(look, named)  # names the dump directory, which tells when a sweep last ended

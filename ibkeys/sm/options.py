@@ -2,7 +2,7 @@
 
 The command line wins over the options file, and that over the defaults. A running OpenSM takes a value of the file over
 only when it differs from the file's last one, so a value of the command line holds until the file's value changes.
-Source: opensm main.c, osm_subnet.c (osm_subn_rescan_conf_files); facts/opensm-live.md 1 and 2.
+Source: opensm main.c, osm_subnet.c (osm_subn_rescan_conf_files).
 """
 
 from __future__ import annotations

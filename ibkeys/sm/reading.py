@@ -3,7 +3,7 @@
 OpenSM reads its options file and its policy when it starts and again in every heavy sweep. At the end of a heavy sweep
 without errors it writes opensm-subnet.lst. A sweep with errors reads too and leaves no such trace, and a standby reads
 its options on SIGHUP. So a file that changed since the start can seldom be said to be in force.
-Source: opensm osm_state_mgr.c (do_sweep), osm_dump.c; facts/opensm-live.md 2 and 5.
+Source: opensm osm_state_mgr.c (do_sweep), osm_dump.c.
 """
 
 from __future__ import annotations

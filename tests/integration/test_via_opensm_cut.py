@@ -22,6 +22,7 @@ from tests.integration.subnet import Subnet
 from tests.integration.tenants import GREEN, SM, TENANTS, tables
 
 ALL = 60
+LOCK = ".opensm.conf.ibkeys-lock"
 SAMPLE = {READER: (0.3,), WRITER: (0.8,)}
 """Points of each connection under make soak, more or less, and under make test as shares of the whole."""
 
@@ -77,13 +78,15 @@ def test_a_cut_at_every_point_is_finished_or_goes_back(cut: Cut, which: int, eve
         cut.relay.arm(which, point)
         done = cut.run("apply", cut.plan, "--via", "opensm", "--allow-removals")
         cut.relay.arm(NOBODY, 0)
-        if done.returncode == 0:  # the cut came when all was done
+        may_stay = []
+        if done.returncode == 0:  # the cut came when all was done, at most the lock was not removed
             assert cut.run("undo").returncode == 0
             if every and point > cut.counts[which] / 2:
                 break
         elif not cut.open_operations():
             assert done.returncode == 3, done.stderr
             assert "host smhost" in done.stderr
+            may_stay = [[LOCK]]  # nobody could remove it; the next command takes it over
         elif mended % 2:
             mended += 1
             done = cut.run("undo")
@@ -100,7 +103,7 @@ def test_a_cut_at_every_point_is_finished_or_goes_back(cut: Cut, which: int, eve
         assert cut.running.policy.read_bytes() == TENANTS.encode(), point
         assert tables(cut.served) == before, point
         assert not cut.open_operations()
-        assert left_over(cut.running.policy) == []
+        assert left_over(cut.running.policy) in [[], *may_stay]
     else:
         assert not every, "the last cut came before the end"
     assert mended or not every

@@ -2,7 +2,7 @@
 
 Nothing of `ibkeys.reach`, `ibkeys.keys` or `ibkeys.sim.packets` has a part in it: the simulated nodes only say which
 cables there are, which entries the tables have, and which ports check. A route passes no switch twice; the one there
-and the one back have nothing to do with each other (IBA 10.9.3; facts/routes.md).
+and the one back have nothing to do with each other (IBA 10.9.3).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Whether a device is a virtual function, and what the virtual functions of an mlx4 device see of its P_Key table.
 
-Source: facts/host.md 7, facts/umad.md (a virtual function has no QP0, which its CapabilityMask says). An mlx5 virtual
+Source: Linux mlx4 and mlx5 (a virtual function has no QP0, which its CapabilityMask says). An mlx5 virtual
 function is a virtual port of its own with a P_Key table that the subnet manager writes; its host shows no file of it.
 """
 

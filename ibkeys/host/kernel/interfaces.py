@@ -1,7 +1,8 @@
 """IPoIB interfaces of this host with their P_Keys, parents first of all from sysfs, else from netlink.
 
-Source: facts/host.md 3. A child that ``ip link add type ipoib`` made has no pkey, parent or mode file: its P_Key is in
-netlink, and, in a copy of /sys, in bytes 8 and 9 of its broadcast address.
+Source: Linux drivers/infiniband/ulp/ipoib (vlan.c, netlink.c). A child that ``ip link add type
+ipoib`` made has no pkey, parent or mode file: its P_Key is in netlink, and, in a copy of /sys, in bytes 8 and 9 of its
+broadcast address.
 """
 
 from __future__ import annotations

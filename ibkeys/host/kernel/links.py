@@ -1,7 +1,6 @@
 """What netlink tells of IPoIB interfaces: the P_Key and parent of children that sysfs has no file for.
 
-The netlink dialect is pyroute2's. Source: Linux if_link.h (IFLA_IPOIB_PKEY, IFLA_IPOIB_MODE, IFLA_IPOIB_UMCAST);
-facts/host.md 3.
+The netlink dialect is pyroute2's. Source: Linux if_link.h (IFLA_IPOIB_PKEY, IFLA_IPOIB_MODE, IFLA_IPOIB_UMCAST).
 """
 
 from __future__ import annotations

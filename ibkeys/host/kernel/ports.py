@@ -1,6 +1,6 @@
 """The ports of this host's RDMA devices as sysfs shows them: P_Key tables by index, states, two counters.
 
-Source: facts/host.md 1 (Linux, Documentation/ABI/stable/sysfs-class-infiniband). M_Keys are nowhere in sysfs.
+Source: Linux Documentation/ABI/stable/sysfs-class-infiniband. M_Keys are nowhere in sysfs.
 """
 
 from __future__ import annotations

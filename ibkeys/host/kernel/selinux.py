@@ -1,7 +1,7 @@
 """Whether SELinux decides on this host who uses which P_Key and who sends SMPs.
 
-Source: facts/host.md 5. Whether a given user may use a given P_Key depends on labels that only root can list
-(``semanage ibpkey -l``), so that is not said here.
+Source: Linux security/selinux (infiniband_pkey, infiniband_endport). Whether a given user may use a given
+P_Key depends on labels that only root can list (``semanage ibpkey -l``), so that is not said here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The violation counters of a port that verbs show to every user, as ibv_devinfo prints them.
 
-Source: facts/host.md 2 (bad_pkey_cntr and qkey_viol_cntr of ibv_query_port are PKeyViolations and QKeyViolations of
+Source: libibverbs verbs.h (bad_pkey_cntr and qkey_viol_cntr of ibv_query_port are PKeyViolations and QKeyViolations of
 PortInfo; the device flags BAD_PKEY_CNTR and BAD_QKEY_CNTR say who counts, and a zero of others proves nothing).
 """
 

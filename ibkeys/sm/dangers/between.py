@@ -1,4 +1,7 @@
-"""Dangers between several OpenSMs, and between OpenSMs and the fabric. Source: facts/opensm-live.md 1, 7 and 8."""
+"""Dangers between several OpenSMs, and between OpenSMs and the fabric.
+
+Source: opensm osm_sminfo_rcv.c, osm_subnet.c.
+"""
 
 from __future__ import annotations
 

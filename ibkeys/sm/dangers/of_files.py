@@ -1,6 +1,6 @@
 """Dangers of the files of one OpenSM: who can read or write them, keys that show, changes that wait to be read.
 
-Source: facts/opensm-live.md 0, 1, 2 and 3.
+Source: opensm osm_subnet.c, osm_prtn_config.c, osm_db_files.c.
 """
 
 from __future__ import annotations

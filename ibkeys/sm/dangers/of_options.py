@@ -1,6 +1,6 @@
 """Dangers of the options of one OpenSM, and of the lines of its options file.
 
-Source: facts/opensm-live.md 0, 1, 2 and 8.
+Source: opensm osm_subnet.c, main.c.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Writer:
         self.conversation = conversation
 
     def ask(self, question: str, *words: str, path: Path = Path("/"), more: bytes = b"") -> list[str]:
-        """Return the lines of an answer. Raises No; FileError for a path that cannot be asked for."""
+        """Return the lines of an answer. Raises WriterRefused; FileError for a path that cannot be asked for."""
         try:
             text = path_in_question(path)
         except OSError as error:
@@ -74,21 +74,21 @@ class Writer:
         raise WriterRefused(found[1], clean((found[2] or "").strip())[:_MOST_REASON])
 
     def one(self, question: str, *words: str, path: Path = Path("/")) -> str:
-        """Return an answer that is one line. Raises No, FileError."""
+        """Return an answer that is one line. Raises WriterRefused, FileError."""
         lines = self.ask(question, *words, path=path)
         if len(lines) != 1:
             self.conversation.end(f"its answer is invalid ({question})")
         return lines[0]
 
     def name(self, question: str, path: Path) -> Path:
-        """Return an answer that is a name. Raises No, FileError."""
+        """Return an answer that is a name. Raises WriterRefused, FileError."""
         data = self.conversation.hex(self.ask(question, path=path))
         if not data or b"\0" in data:
             self.conversation.end(f"its answer is invalid ({question})")
         return Path(os.fsdecode(data))
 
     def send(self, question: str, data: bytes, *words: str, path: Path = Path("/")) -> None:
-        """Send all of *data* with as many questions as that needs. Raises No, FileError."""
+        """Send all of *data* with as many questions as that needs. Raises WriterRefused, FileError."""
         for part in chunks(data):
             text = base64.b64encode(part)
             self.ask(question, str(len(text)), *words, path=path, more=text)
