@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ibkeys.host.host_lock import lock_file
 from tests.corpus import DATA
 from tests.integration.hosted import left_over, opensm
 from tests.integration.other_host import OtherHost
@@ -22,7 +23,7 @@ from tests.integration.subnet import Subnet
 from tests.integration.tenants import GREEN, SM, TENANTS, tables
 
 ALL = 60
-LOCK = ".opensm.conf.ibkeys-lock"
+LOCK = lock_file(Path("opensm.conf")).name
 SAMPLE = {READER: (0.3,), WRITER: (0.8,)}
 """Points of each connection under make soak, more or less, and under make test as shares of the whole."""
 
