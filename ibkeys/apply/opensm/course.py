@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -98,11 +98,12 @@ class Planning:
     def forth(self, plan: PartitionPlan, former: Former | None) -> Course:
         """Return the course of a plan; *former*: what an earlier run of it wrote.
 
-        Raises UsageError, FileFormatError.
+        Raises UsageError, FileFormatError, Refused.
         """
         site, prediction = self.site, self.prediction
         course = Course(dict(prediction.now), files=self.files)
         new = policy_for(plan, site)
+        self._refuse_another_manager(plan, new)
         goal = goal_of(plan, prediction, course.remaining, is_resumed=former is not None)
         old = site.policy
         rewrite = None
@@ -150,6 +151,26 @@ class Planning:
         if former is None:
             course.objections += objections_to_layers(self.files, "its OpenSM would undo this change")
         return course
+
+    def _refuse_another_manager(self, plan: PartitionPlan, new: Policy) -> None:
+        """Raise Refused where the SM of another port is master than when *plan* was made, and its policy gives ports
+        other P_Keys from there: SELF is the port of the master (opensm osm_prtn_config.c)."""
+        manager, made_for = self.site.manager, plan.fabric.sm_guid
+        if made_for in (None, manager.guid):
+            return
+        here = self.prediction.memberships(new)
+        there = replace(self.prediction, sm_port_guid=made_for).memberships(new)
+        differing = [str(port) for port in self.prediction.end_ports if here[port.guid] != there[port.guid]]
+        if differing:
+            raise Refused(
+                f"refused by interlock stale, which cannot be overridden: the SM at {manager.port} is master now, and "
+                f"the plan was made while that at the port GUID 0x{made_for:016x} was; SELF in its policy is another "
+                "port now",
+                "stale",
+            ).unchanged(
+                "let the former SM be master again, or make a new plan (`ibkeys plan`)",
+                f"Other P_Keys than planned would go to: {named(differing)}.",
+            )
 
     def _refuse_another_outcome(self, plan: PartitionPlan, found: SmPolicies) -> None:
         """Raise UsageError where a table is too small, and OpenSM leaves out other P_Keys than the plan does."""

@@ -14,7 +14,7 @@ from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
 from ibkeys.apply.confirm import confirm_or_go_back
 from ibkeys.apply.opensm.course import Planning
 from ibkeys.errors import HostRefused, Incomplete, Refused, UsageError
-from ibkeys.plan.model import PolicySource
+from ibkeys.plan.model import PartitionPlan, PolicySource
 from tests.apply.opensm.bench import ALL, GREEN, MORE, OLD, Bench
 from tests.apply.opensm.madeup import put
 from tests.fabricsim import tool
@@ -169,3 +169,24 @@ def test_an_unconfirmed_run_goes_back_where_opensm_has_made_everybody_a_full_mem
     bench.apply(MORE, hooks=ApplyHooks(ended=open_to_all))
     assert not bench.done.failed
     assert bench.tables() == before
+
+
+def _plan_for_another_sm(bench: Bench, policy: str) -> PartitionPlan:
+    with tool(bench.opensm.net, "node03 mlx4_0") as fabric:
+        plan = bench.opensm.plan(fabric, policy)
+    bench.opensm.host.log.clear()
+    return replace(plan, fabric=replace(plan.fabric, sm_guid=0x2C903000A1021))
+
+
+def test_a_plan_made_while_the_sm_of_another_port_was_master_is_stale_where_it_uses_self(bench: Bench) -> None:
+    plan = _plan_for_another_sm(bench, GREEN)
+    with pytest.raises(Refused, match=r"that at the port GUID 0x0002c903000a1021 was.*`ibkeys plan`") as refused:
+        bench.run(lambda changing, carrier: plan_apply(changing, plan, ALL, None, carrier))
+    assert refused.value.interlock == "stale"
+    assert "signal" not in bench.opensm.host.log
+
+
+def test_it_is_applied_where_it_means_the_same_through_any_sm(bench: Bench) -> None:
+    plan = _plan_for_another_sm(bench, GREEN.replace("ALL=limited, SELF=full", "ALL=full"))
+    bench.run(lambda changing, carrier: plan_apply(changing, plan, ALL, None, carrier))
+    assert "signal" in bench.opensm.host.log
