@@ -89,17 +89,21 @@ def objections_to_standbys(
 
     *ours*: what an earlier run of this change found in the files, or wrote: where it stopped, they differ.
     """
-    texts = list(site.out_of_reach)
     *standbys, master = files
-    texts += [
+    differing = [
         f"{each.name}, on a standby, differs from the master's and would be replaced"
         for each in standbys
         if each.seen.data != master.seen.data and each.seen.data not in ours
     ]
-    if texts:
+    remedies = []
+    if site.out_of_reach:
+        remedies.append("start it if it is stopped, and reach it with --sm-host: it then gets the new policy too")
+    if differing:
+        remedies.append("`ibkeys sm-show` compares the policies; put into that of the plan what shall stay")
+    if remedies:
         yield Objection(
             "standby-differs",
-            f"{named(texts)}; start it if it is stopped, and reach it with --sm-host: it then gets the new policy too",
+            f"{named([*site.out_of_reach, *differing])}; {'; '.join(remedies)}",
             "When another SM takes over, it applies its own policy to every table.",
         )
 

@@ -24,6 +24,12 @@ def test_a_standby_that_came_meanwhile_is_told_from_one_that_the_change_has_been
     assert list(objections_to_standbys(site, files, {b"before", b"after"})) == []
     (objection,) = objections_to_standbys(site, [file(b"theirs"), *files], {b"before", b"after"})
     assert objection.interlock == "standby-differs"
+    assert "`ibkeys sm-show`" in objection.message
+    assert "start it" not in objection.message, "it was reached, so it runs"
+    site.out_of_reach = ("the SM at node05",)
+    (objection,) = objections_to_standbys(site, files, {b"before", b"after"})
+    assert "start it if it is stopped, and reach it with --sm-host" in objection.message
+    assert "sm-show" not in objection.message
 
 
 def test_a_policy_that_two_hosts_have_from_one_server_is_one_file() -> None:
