@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +43,21 @@ class ProgressTimeout:
         self._clock.sleep(min(self._pause, max(0.0, self._last + self._seconds - self._clock.now())))
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
         return True
+
+
+def look_until(
+    look: Callable[[], Found],
+    left: Callable[[Found], int],
+    clock: Clock,
+    patience: float,
+    check: Callable[[], object] = lambda: None,
+) -> Found:
+    """Call *look* until nothing is *left* of what it found, or nothing came nearer for *patience* seconds; return what
+    it found last. *check* is called before each look; what either raises ends it."""
+    waiting = ProgressTimeout(clock, patience)
+    while True:
+        check()
+        found = look()
+        far = left(found)
+        if not far or not waiting.lasts(far):
+            return found

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ibkeys.apply.survey import read_again
-from ibkeys.change.clock import REAL_TIME, Clock, ProgressTimeout
+from ibkeys.change.clock import REAL_TIME, Clock, look_until
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.plan import Plan
 from ibkeys.change.target import Target
@@ -130,14 +130,15 @@ class EnforcementPlan(Plan):
             each.conf.verify("OpenSM was not signalled to read it")
         for opensm in [opensm for each in self.files for opensm in each.opensms]:
             opensm.machine.signal(opensm.instance.process)
-        waiting = ProgressTimeout(self.clock, self.wait)
-        while True:
+
+        def look() -> Sequence[str]:
             interrupts.check()
             self.seen.master.verify_process()
             wrong = self._look(writer)
             self.progress("leaf ports enforce", len(self.leaves) - len(wrong), len(self.leaves))
-            if not wrong or not waiting.lasts(len(wrong)):
-                return wrong
+            return wrong
+
+        return look_until(look, len, self.clock, self.wait)
 
     def _look(self, writer: Writer) -> list[str]:
         """Read all ports again, and return those that are wrong. What is silent is not waited for."""

@@ -12,7 +12,7 @@ from ibkeys.apply.by_sm.settings import Settings
 from ibkeys.apply.carriers import Via, carrier_of, options_of
 from ibkeys.apply.opensm.carrier import OpensmCarrier
 from ibkeys.apply.opensm.site import Site, find_site
-from ibkeys.change.clock import REAL_TIME, ProgressTimeout
+from ibkeys.change.clock import REAL_TIME, look_until
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import Wanted
@@ -86,10 +86,12 @@ PARTITIONS: Final = PartitionStep()
 def _site(writer: Writer, asked: Asked, found: Topology) -> Site:
     """Return the master OpenSM, when the sweep in which it read what a step before wrote to its options has ended."""
     reached = reach(writer.enter, asked.hosts)
-    site, waiting = find_site(writer, reached, found), ProgressTimeout(REAL_TIME, asked.wait)
-    while not writer.dry_run and site.unread_edit("options") and waiting.lasts(1):
-        site = find_site(writer, reached, found)
-    return site
+    return look_until(
+        lambda: find_site(writer, reached, found),
+        lambda site: not writer.dry_run and bool(site.unread_edit("options")),
+        REAL_TIME,
+        asked.wait,
+    )
 
 
 def _was_cut_off(writer: Writer) -> bool:

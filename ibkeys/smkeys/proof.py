@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.change.clock import LONGEST_PAUSE, Clock, ProgressTimeout
+from ibkeys.change.clock import LONGEST_PAUSE, Clock, ProgressTimeout, look_until
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply
@@ -43,13 +43,9 @@ class Proof:
 
     def until_trusted(self, key: SMKey) -> bool:
         """Return whether the SA of the master answers requests with *key* before the timeout."""
-        waiting = ProgressTimeout(self.clock, self.wait)
-        while True:
-            self.check()
-            if self.is_trusted(key):
-                return True
-            if not waiting.lasts(1):
-                return False
+        return look_until(
+            lambda: self.is_trusted(key), lambda is_trusted: not is_trusted, self.clock, self.wait, self.check
+        )
 
     def is_trusted(self, key: SMKey) -> bool:
         """Return whether the SA answers a question with *key*, whatever it answers: silence is how OpenSM says no."""
@@ -75,16 +71,14 @@ class Proof:
         which SMs do, in words. An SM shows it to a requester that knows its M_Key, and to everybody where that is 0; 0
         shows nothing.
         """
-        waiting = ProgressTimeout(self.clock, self.wait)
-        while True:
-            self.check()
-            others = [str(each.port) for each in self.managers if self._shows_another(each, key)]
-            if not others:
-                return ""
-            if not waiting.lasts(len(others)):
-                return (
-                    f"the SM at {named(others)} has not read the new sm_key (was its options file there at its start?)"
-                )
+
+        def others_shown() -> list[str]:
+            return [str(each.port) for each in self.managers if self._shows_another(each, key)]
+
+        others = look_until(others_shown, len, self.clock, self.wait, self.check)
+        if not others:
+            return ""
+        return f"the SM at {named(others)} has not read the new sm_key (was its options file there at its start?)"
 
     def _shows_another(self, manager: Manager, key: SMKey) -> bool:
         info = self._info(manager)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ibkeys.apply.survey import read_again
-from ibkeys.change.clock import Clock, ProgressTimeout
+from ibkeys.change.clock import Clock, look_until
 from ibkeys.change.target import Target
 from ibkeys.change.wanted import Entries
 from ibkeys.change.writer import Writer
@@ -100,22 +100,20 @@ class Watch:
         """Return when the ports *changing*, and then all ports, are as *expected*, or nothing came nearer for
         *patience* seconds. What is silent is not waited for."""
         left = [key for key in changing if key in self.targets]
-        waiting = ProgressTimeout(self.clock, patience)
-        while True:
-            self.check()
+
+        def look() -> Watched:
+            nonlocal left
             seen = self.look(expected, left)
             self.report(len(left) - len(seen.wrong) - len(seen.silent), len(left))
-            if not seen.wrong:
-                whole = self.look(expected, list(self.targets))
-                if not whole.wrong or whole.fell_back:
-                    return whole
-                seen, left = whole, list(self.targets)
-            elif any(self._became_full(key, expected) for key in seen.wrong):
-                whole = self.look(expected, list(self.targets))
-                if whole.fell_back:
-                    return whole
-            if not waiting.lasts(len(seen.wrong)):
+            if seen.wrong and not any(self._became_full(key, expected) for key in seen.wrong):
                 return seen
+            whole = self.look(expected, list(self.targets))
+            if seen.wrong:
+                return whole if whole.fell_back else seen
+            left = list(self.targets)
+            return whole
+
+        return look_until(look, lambda seen: 0 if seen.fell_back else len(seen.wrong), self.clock, patience, self.check)
 
     def look(self, expected: Mapping[PortKey, Expected], keys: Sequence[PortKey]) -> Watched:
         """Read *keys* once and compare them."""

@@ -10,7 +10,7 @@ from ibkeys.apply.by_sm.steps import expectations
 from ibkeys.apply.by_sm.watch import Watch, Watched
 from ibkeys.apply.ufm.course import UfmCourse
 from ibkeys.apply.ufm.stored import Stored, Words, differing
-from ibkeys.change.clock import ProgressTimeout
+from ibkeys.change.clock import look_until
 from ibkeys.change.writer import Writer
 from ibkeys.errors import NotStored, Refused, UfmRefused
 from ibkeys.plan.order import Phase
@@ -106,31 +106,31 @@ class Run(SteppedRun):
             raise
         if job is None:
             return
-        patience = ProgressTimeout(self.clock, self.wait)
-        while True:
-            self.assignment.check()
-            found = self.ufm.job(job)
-            if found.state == "done":
-                return
-            if found.state == "failed":
-                raise UfmRefused(f"{self.ufm.url}{call.path}: job {job} of UFM failed: {found.summary}", 202)
-            if not patience.lasts(1):
-                raise UfmRefused(
-                    f"{self.ufm.url}{call.path}: job {job} of UFM has not ended after {self.wait:g} s", 202
-                )
+        found = look_until(
+            lambda: self.ufm.job(job),
+            lambda found: found.state not in ("done", "failed"),
+            self.clock,
+            self.wait,
+            self.assignment.check,
+        )
+        if found.state != "done":
+            ended = f"failed: {found.summary}" if found.state == "failed" else f"has not ended after {self.wait:g} s"
+            raise UfmRefused(f"{self.ufm.url}{call.path}: job {job} of UFM {ended}", 202)
 
     def _read_back(self, base: int, words: Words) -> tuple[UfmPartition | None, dict[PortKey | None, str]]:
         """Return what UFM has, and what it has not stored of *words*, by port: None for what is no port of the fabric.
 
         It is read again for a while: clients of UFM have seen it show a change a moment after its answer.
         """
-        patience = ProgressTimeout(self.clock, min(self.wait, _SHOWS_WITHIN))
-        while True:
+
+        def look() -> tuple[UfmPartition | None, dict[PortKey | None, str]]:
             entry = self.ufm.partition(base)
             lost = self._lost(base, words, entry)
-            if not lost or not patience.lasts(1):
-                return entry, lost
-            self.assignment.check()
+            if lost:
+                self.assignment.check()
+            return entry, lost
+
+        return look_until(look, lambda seen: bool(seen[1]), self.clock, min(self.wait, _SHOWS_WITHIN))
 
     def _note_lost_settings(self, stored: Stored, entry: UfmPartition | None) -> None:
         """Tell what UFM lost of a partition besides its members: no call carries all of it."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ibkeys.change.clock import Clock, ProgressTimeout
+from ibkeys.change.clock import Clock, look_until
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, NotStored, Unreachable
 from ibkeys.fabric.handle import PortHandle
@@ -228,13 +228,15 @@ class KeyRun:
     def _wait_for_key_file(self, key: MKey, guids: Collection[int]) -> set[int]:
         """Wait until OpenSM's guid2mkey, which it would start with, has the key of these ports; return those left."""
         context = self.context
-        waiting = ProgressTimeout(context.clock, context.wait)
-        while left := not_in_key_file(context.managers.master, key, guids):
-            self._check_on_master()
-            context.progress("guid2mkey", len(guids) - len(left), len(guids))
-            if not waiting.lasts(len(left)):
-                break
-        return left
+
+        def look() -> set[int]:
+            left = not_in_key_file(context.managers.master, key, guids)
+            if left:
+                self._check_on_master()
+                context.progress("guid2mkey", len(guids) - len(left), len(guids))
+            return left
+
+        return look_until(look, len, context.clock, context.wait)
 
     def _not_in_key_file(self, left: Collection[int]) -> NotStored:
         master = self.context.managers.master

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ibkeys.change.clock import LONGEST_PAUSE, Clock, ProgressTimeout
+from ibkeys.change.clock import LONGEST_PAUSE, Clock, look_until
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
 from ibkeys.errors import HostNotReached, HostRefused, IbkeysError, StoreError
@@ -130,16 +130,13 @@ class Standbys:
         self._end(manager.machine, manager.running.instance.process, manager.name)
 
     def _end(self, machine: Machine, process: OpensmProcess, name: str) -> None:
-        waiting = ProgressTimeout(self.clock, self.wait)
         machine.stop(process)
-        while machine.is_running(process):
-            self.check()
-            if not waiting.lasts(1):
-                raise HostRefused(
-                    f"{name} was asked to stop and has not stopped within {self.wait:g} s: end it, and continue with "
-                    "--resume",
-                    machine.name,
-                )
+        if look_until(lambda: machine.is_running(process), int, self.clock, self.wait, self.check):
+            raise HostRefused(
+                f"{name} was asked to stop and has not stopped within {self.wait:g} s: end it, and continue with "
+                "--resume",
+                machine.name,
+            )
 
     def start_anew(self, standby: Standby, machine: Machine, give_key_files: Callable[[], None]) -> None:
         """Start a standby that has been given the master's key files, and return when it has been one for ``steady``
@@ -175,16 +172,14 @@ class Standbys:
             where = f" on {standby.host}" if standby.host else " on this host"
             when = "once more: it was started before its key files were there" if again else "now"
             self.say(f"start {standby.name} {when}, within {wait:g} s; type{where}: {standby.command}")
-        waiting = ProgressTimeout(self.clock, wait)
-        while (state := self.state_of(standby)) != STANDBY:
-            self.check()
-            if not waiting.lasts(1):
-                raise HostRefused(
-                    f"{standby.name} was to be started, and after {wait:g} s it "
-                    f"{'does not answer' if state is None else f'is {state}'}: start it ({standby.command}), then "
-                    "continue with --resume",
-                    standby.host,
-                ).explained("The M_Key was set, but the level was not raised.")
+        state = look_until(lambda: self.state_of(standby), lambda state: state != STANDBY, self.clock, wait, self.check)
+        if state != STANDBY:
+            raise HostRefused(
+                f"{standby.name} was to be started, and after {wait:g} s it "
+                f"{'does not answer' if state is None else f'is {state}'}: start it ({standby.command}), then "
+                "continue with --resume",
+                standby.host,
+            ).explained("The M_Key was set, but the level was not raised.")
         self._watch(standby)
 
     def _watch(self, standby: Standby) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from ibkeys.change.clock import Clock, ProgressTimeout
+from ibkeys.change.clock import Clock, look_until
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
 from ibkeys.errors import IbkeysError, Unreachable
@@ -49,16 +49,18 @@ class KeyWatch:
     def until(self, wanted: KeySetting, key: MKey, patience: float) -> Seen:
         """Return when every port shows *wanted*, or nothing came nearer for *patience* seconds. What is silent is not
         waited for longer than the others. *key*: asked with."""
-        waiting, left, infos = ProgressTimeout(self.clock, patience), list(self.ports), dict[int, PortInfo]()
-        while True:
-            self.check()
+        left, infos = list(self.ports), dict[int, PortInfo]()
+
+        def look() -> Seen:
+            nonlocal left
             seen = self.look(wanted, key, left)
-            infos |= seen.infos
+            infos.update(seen.infos)
             left = [*seen.wrong, *seen.silent]
             self.report(len(self.ports) - len(left), len(self.ports))
             seen.infos = infos
-            if not seen.wrong or not waiting.lasts(len(left)):
-                return seen
+            return seen
+
+        return look_until(look, lambda seen: len(left) if seen.wrong else 0, self.clock, patience, self.check)
 
     def look(self, wanted: KeySetting, key: MKey, guids: Collection[int]) -> Seen:
         """Get PortInfo of these ports once, with *key*, and compare it. SMPs: one for each port."""
