@@ -16,6 +16,7 @@ from ibkeys.sm.dangers.catalogue import all_dangers
 from ibkeys.sm.document import to_json
 from ibkeys.sm.elsewhere.remote import RemoteFiles
 from ibkeys.sm.report import HostReport, join, look_at_host
+from tests import documents
 from tests.sm.answering import Answering
 from tests.sm.hosts import MadeUpHost
 
@@ -52,7 +53,8 @@ def whole(lies: dict[int, Sequence[bytes]]) -> HostReport:
     """The report of a host that lies, after all that is made of it."""
     report = join(None, [look_at_host(made_up()), look(lies), look_at_host(made_up("sm3"))])
     dangers = list(all_dangers(report))
-    document = json.loads(json.dumps(to_json(report, dangers)))
+    document = to_json(report, dangers)
+    documents.check(json.dumps({"schema": "ibkeys.sm-show/2", **document, "errors": [], "unreached": 0}))
     assert [[each["pid"] for each in document["hosts"][at]["instances"]] for at in (0, 2)] == [[7], [7]]
     with redirect_stdout(io.StringIO()):
         write_words(report, dangers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from ibkeys.sm.host_ports import HostPort, host_ports
 from ibkeys.sm.instance import Named
 from ibkeys.sm.managers import Manager, managers_of
 from ibkeys.sm.report import Report, join, look_at_host
+from tests import documents
 from tests.corpus import DATA
 from tests.sm.hosts import BOOTED, KEY, STARTED, MadeUpHost
 from tests.sm.named_hosts import CONF, ONE, TWO, add_port, sm_host
@@ -189,3 +191,12 @@ def test_the_document_has_every_key_always(managers: tuple[Manager, ...]) -> Non
     [bare] = to_json(unknown, [])["hosts"][0]["instances"]
     assert (set(bare), bare["cwd"], bare["environment"]) == (set(instance), None, None)
     assert to_json(unknown, [])["managers"] is None
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_the_document_of_a_process_of_another_user_is_as_its_schema_says(is_ours: bool) -> None:
+    host = sm_host("", ONE)
+    host.opensm(8, "-g", "2", environment={"POSIXLY_CORRECT": "1"}, is_ours=is_ours)
+    found = report(None, host)
+    document = {"schema": "ibkeys.sm-show/2", **to_json(found, all_dangers(found)), "errors": [], "unreached": 0}
+    documents.check(json.dumps(document))
