@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import configparser
-import shutil
+import grp
+import os
+import pwd
 import subprocess
 import sys
 from pathlib import Path
@@ -89,7 +91,10 @@ def test_each_command_that_a_unit_starts_is_there_or_comes_with_this_version() -
 
 def test_logrotate_takes_its_file(tmp_path: Path) -> None:
     file = tmp_path / "ibkeys"
-    shutil.copy(CONTRIB / "logrotate" / "ibkeys", file)
+    text = (CONTRIB / "logrotate" / "ibkeys").read_text()
+    assert text.count("su root root\n") == 1
+    own = f"su {pwd.getpwuid(os.getuid()).pw_name} {grp.getgrgid(os.getgid()).gr_name}\n"
+    file.write_text(text.replace("su root root\n", own))
     file.chmod(0o644)
     state = tmp_path / "state"
     command = [program("logrotate", "logrotate"), "--debug", "--state", str(state), str(file)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -269,7 +270,8 @@ def test_refused_where_the_file_has_keys_that_the_store_has_not(lab: Lab) -> Non
 
 
 def test_refused_for_the_folder_of_another_user(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: lab.cache.stat().st_uid + 1)
+    another = SimpleNamespace(geteuid=lambda: lab.cache.stat().st_uid + 1)  # for this question alone
+    monkeypatch.setattr("ibkeys.mkeys.repair.repair.os", another)
     said = is_refused(lab, "foreign-folder")
     assert "belongs to another user" in said
     assert f"`chown -R {lab.cache.stat().st_uid} FOLDER`" in said
