@@ -80,8 +80,8 @@ NO_PROGRAM: Final = "its program could not be examined: only its name is opensm"
 CHECK_FIRST: Final = "check the policy (`ibkeys policy-check`)"
 """What comes before every signal to OpenSM: one heavy sweep reads policy and options."""
 HOW_TO_MEND: Final = (
-    "correct it, or put the former file back, before anything starts a heavy sweep; ibkeys policy-check names every "
-    "mistake"
+    "correct it, or put the former file back, before anything starts a heavy sweep; `ibkeys policy-check FILE` names "
+    "every mistake"
 )
 """What to do about a policy that OpenSM would refuse: any heavy sweep reads it, also one that a trap starts."""
 

@@ -20,7 +20,7 @@ from ibkeys.store.keys.runs import Runs
 from ibkeys.store.keys.sm_keys import SmKeys
 from tests.integration.crashes import run_to_a_point
 from tests.integration.hosted import BLUNT, plan_for
-from tests.integration.keyed_opensm import CLOSED, KeyedOpensm, stored_keys
+from tests.integration.keyed_opensm import CLOSED, CONF, KeyedOpensm, stored_keys
 from tests.integration.opensms import NodesOpensm
 from tests.integration.strangers import NODES
 from tests.integration.tenants import GREEN, TENANTS
@@ -44,6 +44,8 @@ PUBLIC: Final = (1, 0x5E11A7C0FFEE)
 """OpenSM's default of sm_key and sa_key, and the sa_key that the options file has at first."""
 HAND: Final = "Hand=0x70 : 0x2c903000a1061=full ;\n"
 """A partition that somebody writes by hand."""
+FAULTY: Final = "Gr een=zz : foo=full ;\n"
+"""A line for which OpenSM would refuse the whole policy, and open the fabric."""
 LINES: Final = ("m_key", "m_key_protection_level", "m_key_lease_period", "sm_key", "sa_key", "part_enforce")
 Facts = dict[tuple[object, ...], object]
 
@@ -51,7 +53,8 @@ Facts = dict[tuple[object, ...], object]
 @dataclass(frozen=True)
 class Kind:
     """A kind of operation. ``before``: what is made first; ``words``: how it begins; ``on`` and ``back``: how it goes
-    on and back, None where there is no such way; ``another``: what an administrator with another store does."""
+    on and back, None where there is no such way; ``another``: what an administrator with another store does;
+    ``by_hand``: the options that somebody edits, with their value; ``conf``: the options file at first."""
 
     before: tuple[str, ...]
     words: tuple[str, ...]
@@ -59,6 +62,8 @@ class Kind:
     back: tuple[str, ...] | None
     another: tuple[str, ...]
     is_of_policy: bool = False
+    by_hand: tuple[str, ...] = (f"m_key {THEIRS:#x}",)
+    conf: str = CONF
 
 
 _DEPLOY: Final = ("mkey-deploy", *CLOSED, *THROUGH)
@@ -67,12 +72,15 @@ _REMOVE: Final = ("mkey-remove", "--leave-open", *THROUGH)
 _APPLY: Final = ("apply", "plan.json", *THROUGH, "--allow-removals", *BLUNT)
 _UNDO: Final = ("undo", *BLUNT)
 _HARDEN: Final = ("harden", *THROUGH)
+_ABORT: Final = (*_HARDEN, "--abort")
+_SECRETS: Final = (f"sm_key {THEIRS:#x}", f"sa_key {THEIRS:#x}")
+_OPEN: Final = f"{CONF}part_enforce off\n"
 KINDS: Final = {
     "deploy": Kind((), _DEPLOY, ("mkey-deploy", "--resume"), ("mkey-deploy", "--abort"), _DEPLOY),
     "rotate": Kind(_DEPLOY, _ROTATE, ("mkey-rotate", "--resume"), ("mkey-rotate", "--abort"), _ROTATE),
     "remove": Kind(_DEPLOY, _REMOVE, ("mkey-remove", "--resume"), ("mkey-remove", "--abort"), _ROTATE),
-    "smkey-rotate": Kind((), ("smkey-rotate",), ("smkey-rotate",), None, ("smkey-rotate",)),
-    "harden": Kind((), _HARDEN, _HARDEN, None, _DEPLOY),
+    "smkey-rotate": Kind((), ("smkey-rotate",), ("smkey-rotate",), None, ("smkey-rotate",), by_hand=_SECRETS),
+    "harden": Kind((), _HARDEN, _HARDEN, None, _DEPLOY, by_hand=_SECRETS),
     "apply": Kind((), _APPLY, ("apply", "--resume", *BLUNT), _UNDO, _APPLY, True),
     "undo": Kind(_APPLY, _UNDO, _UNDO, None, _APPLY, True),
 }
@@ -100,6 +108,9 @@ class MatrixSite:
         facts: Facts = {}
         for port in self.opensm.end_ports():
             facts["key", port.guid] = (port.m_key, port.protect_bits, port.lease_period)
+        if self.kind.conf != CONF:
+            for key, (_, bits) in self.served.wire().items():
+                facts["enforced", *key] = bits
         if self.kind.is_of_policy:
             for key, (table, _) in self.served.wire().items():
                 facts["table", *key] = tuple(sorted(table.values()))
@@ -157,10 +168,12 @@ class MatrixSite:
         if words[0] == "mkey-import":
             return self.import_keys(stores)
         if words[0] == "policy-check":
+            self.mend_policy()
             os.utime(self.opensm.running.policy)
             self.opensm.running.sweep()  # as it advises: it is right, so OpenSM reads it
             return 0, ""
         if words[0] == "plan":
+            self.mend_policy()
             live = self.opensm.running.policy.read_text()
             plan_for(self.served, live if "Green" in live else live.replace("Red=0x10", "Green=0x11"))
             return self.yes(stores, *_APPLY)
@@ -177,6 +190,18 @@ class MatrixSite:
                 self.import_keys(stores)
                 return self.type(stores, *words, "--yes", "-v")
         return code, text
+
+    def mend_policy(self) -> None:
+        """Take the line away that policy-check names, if it names one."""
+        policy = self.opensm.running.policy
+        if self.is_faulty():
+            code, text = self.type(self.anna, "policy-check", str(policy))
+            number = policy.read_text().count("\n")
+            assert (code, f"{policy}:{number}:" in text) == (FINDINGS, True), self.told()
+            policy.write_text(policy.read_text().replace(FAULTY, ""))
+
+    def is_faulty(self) -> bool:
+        return FAULTY in self.opensm.running.policy.read_text()
 
     def must(self, stores: Path, *words: str) -> None:
         code, _ = self.yes(stores, *words)
@@ -212,11 +237,12 @@ class MatrixSite:
         """Take the way: a dry run, and then in earnest. *ours*: all states that the operation found or made."""
         words = {"on": self.kind.on, "back": self.kind.back, "new": self.kind.words}[self.way]
         assert words is not None
-        before = self.facts()
+        before, sweeps = self.facts(), self.opensm.running.heavy_sweeps
         _, said = self.type(self.anna, *words, "--dry-run")
         assert self.facts() == before, f"a dry run changed something\n{self.told()}"
         code, text = self.yes(self.anna, *words)
         self.assert_ours(ours, before)
+        assert not self.is_faulty() or self.opensm.running.heavy_sweeps == sweeps, f"it was read\n{self.told()}"
         changed = self.facts() != before
         assert not (NOTHING in said and changed), self.told()
         assert not (code == REFUSED and changed), f"refused with a change\n{self.told()}"
@@ -236,6 +262,8 @@ class MatrixSite:
             if value == before[fact]:
                 continue
             known = settings if fact[0] == "key" else {each[fact] for each in ours}
+            if fact[0] == "enforced":
+                known |= {0}  # as the file of the operation says: anybody's signal brings it into force
             assert before[fact] in known, f"{fact} was overwritten, which was {before[fact]}\n{self.told()}"
 
     def until_done(self, words: list[str]) -> None:
@@ -290,8 +318,9 @@ class MatrixSite:
             return  # all is as he wants it: he takes no lock, and changes nothing
         assert code == REFUSED, self.told()
         assert "refused by interlock stale-lock" in text, self.told()
-        command, since = re.findall(r"by `(\S+)` since (\S+ \S+) UTC, process \d+, was cut off", text)[0]
-        assert (command, self.facts()) == (self.kind.words[0], before), self.told()
+        command, since = re.findall(r"by `([^`]+)` since (\S+ \S+) UTC, process \d+, was cut off", text)[0]
+        named = self.kind_name if self.kind.words == _ABORT else self.kind.words[0]
+        assert (command, self.facts()) == (named, before), self.told()
         assert since <= f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
         code, _ = self.yes(self.bert, *words, *TAKE_OVER)
         assert code == 0 or (code == REFUSED and self.facts() == before), self.told()
@@ -305,17 +334,17 @@ class MatrixSite:
             self.edit_policy()
         else:
             text = self.opensm.conf.read_text()
-            for name in ("sm_key", "sa_key") if self.kind_name in ("smkey-rotate", "harden") else ("m_key",):
-                text = re.sub(rf"^{name} .*\n", "", text, flags=re.MULTILINE) + f"{name} {THEIRS:#x}\n"
+            for line in self.kind.by_hand:
+                text = re.sub(rf"^{line.split()[0]} .*\n", "", text, flags=re.MULTILINE) + f"{line}\n"
             self.opensm.conf.write_text(text)
         if is_read:
             os.utime(self.opensm.running.policy)
             self.opensm.running.sweep()
 
-    def edit_policy(self) -> None:
+    def edit_policy(self, more: str = HAND) -> None:
         """Somebody edits the policy, after OpenSM's last sweep."""
         policy = self.opensm.running.policy
-        policy.write_text(policy.read_text() + HAND)
+        policy.write_text(policy.read_text() + more)
         os.utime(policy, (time.time() + 60,) * 2)
 
     def restart(self) -> None:
@@ -366,6 +395,7 @@ SINCE: Final[dict[str, Callable[[MatrixSite], None]]] = {
     "hand edit, read": lambda site: site.edit(True),
     "hand edit, unread": lambda site: site.edit(False),
     "policy edited, unread": MatrixSite.edit_policy,
+    "faulty policy, unread": lambda site: site.edit_policy(FAULTY),
     "OpenSM restarted": MatrixSite.restart,
     "manager replaced": lambda site: site.be_managed_by_another(is_first_gone=True),
     "manager returned": lambda site: site.be_managed_by_another(is_first_gone=False),
@@ -375,7 +405,14 @@ SINCE: Final[dict[str, Callable[[MatrixSite], None]]] = {
     "key store lost": lambda site: site.lose("keys.db"),
     "journal lost": lambda site: site.lose("journal.db"),
 }
-OF_OTHERS: Final = ("another operation", "hand edit, read", "hand edit, unread", "manager replaced", "manager returned")
+OF_OTHERS: Final = (
+    "another operation",
+    "hand edit, read",
+    "hand edit, unread",
+    "faulty policy, unread",
+    "manager replaced",
+    "manager returned",
+)
 LOST: Final = ("key store lost", "journal lost")
 
 

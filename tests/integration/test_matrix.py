@@ -7,7 +7,7 @@ import pytest
 
 from tests.corpus import DATA
 from tests.integration.keyed_opensm import keyed
-from tests.integration.matrix_site import MatrixSite, cells
+from tests.integration.matrix_site import KINDS, MatrixSite, cells
 from tests.integration.tenants import TENANTS
 from tests.sample import sampled
 
@@ -17,6 +17,8 @@ SAMPLE = (
     "remove/before the first signal/hand edit, unread/back",
     "rotate/before the first file/journal lost/on",
     "rotate/before the first signal/policy edited, unread/back",
+    "deploy/before the first signal/faulty policy, unread/on",
+    "apply/before the first signal/faulty policy, unread/back",
     "apply/before the first signal/nothing/back",
     "apply/before the first signal/manager replaced/on",
     "undo/before the first signal/ports moved/on",
@@ -25,7 +27,7 @@ SAMPLE = (
 
 @pytest.mark.parametrize("name", sampled(cells(), SAMPLE))
 def test_a_cell(name: str, preloaded: str) -> None:
-    with keyed(DATA / "fabrics" / "two-switch.net") as opensm:
+    with keyed(DATA / "fabrics" / "two-switch.net", KINDS[name.partition("/")[0]].conf) as opensm:
         site = MatrixSite(opensm, preloaded, name)
         if site.kind.is_of_policy:
             opensm.running.give(TENANTS.encode())
