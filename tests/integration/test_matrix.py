@@ -22,6 +22,8 @@ SAMPLE = (
     "apply/before the first signal/nothing/back",
     "apply/before the first signal/manager replaced/on",
     "undo/before the first signal/ports moved/on",
+    "harden --abort/before the first signal/another operation/back",
+    "harden --abort/before the first signal/faulty policy, unread/on",
 )
 
 
