@@ -17,14 +17,14 @@ from ibkeys.apply.survey import Survey, look_at_all
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.container_layer import objections_to_layers
 from ibkeys.change.interlocks.file_owners import objections_to_owners
-from ibkeys.change.interlocks.overtaken import OVERTAKEN, changed_file
 from ibkeys.change.interlocks.unread_policy import objections_to_unread_policy
 from ibkeys.change.target import Target
 from ibkeys.change.through_sm import master_for
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, UsageError
-from ibkeys.harden.enforcement_run import COMMAND, EnforcementPlan, LeafPort, OptionsChange
+from ibkeys.harden.enforcement_run import COMMAND, COMMANDS, ENFORCE, EnforcementPlan, LeafPort, OptionsChange
 from ibkeys.harden.findings import StepName
+from ibkeys.harden.overtaken import file_images, not_ended, refuse_changed_files
 from ibkeys.harden.step import Asked, Draft, Step
 from ibkeys.host.conf.edit import NewValue, with_options
 from ibkeys.host.opensm_options import read_options
@@ -36,11 +36,9 @@ from ibkeys.sm.confs.opensms import options_file, where_it_may_be
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.options import Setting
 from ibkeys.sm.site import Running, Seen, reach
-from ibkeys.store.journal import FileImage, Journal
 from ibkeys.topology.enforcement import Enforcement, leaf_of
 
 WAY_BACK: Final = "ibkeys harden --via opensm --abort"
-ENFORCE: Final = "part_enforce"
 NO_ENFORCEMENT: Final = "no_partition_enforcement"
 _OPTIONS: Final = (ENFORCE, NO_ENFORCEMENT)
 _REFUSAL: Final = "opensm-options"
@@ -58,15 +56,20 @@ class EnforcementStep(Step):
     lifts: frozenset[str] = frozenset()
 
     def is_due(self, writer: Writer, asked: Asked) -> bool:
-        """Whether it was begun, and cut off."""
-        return _cut_off(writer) is not None
+        """Whether it, or its way back, was begun and has not ended."""
+        return bool(not_ended(writer))
 
     def draft(self, writer: Writer, asked: Asked) -> Draft | None:
         """Return the change of the options files, None if they say so already and every leaf port enforces.
 
-        Raises what `plan_enforcement` raises.
+        Raises what `plan_enforcement` raises; Refused (``overtaken``) where one was cut off and a file that it wrote
+        was changed since.
         """
         plan = plan_enforcement(writer, asked, "both")
+        if left := not_ended(writer):
+            images = file_images(writer, COMMANDS)
+            written = {(image.host, image.path) for image in images}
+            refuse_changed_files([each for each in plan.files if each.conf.key in written], images, left)
         if not plan.pending:
             return None
         files = [each.conf for each in plan.files if each.differs]
@@ -94,7 +97,9 @@ def plan_enforcement(writer: Writer, asked: Asked, wanted: str) -> EnforcementPl
     )
     plan.files = _files(seen, wanted, plan.notes)
     plan.leaves = list(_leaves(survey, Enforcement(wanted in ("both", "in"), wanted in ("both", "out"))))
-    plan.cut_off = _cut_off(writer)
+    left = not_ended(writer)
+    plan.cut_off = next((each.id for each in reversed(left) if each.command == writer.command), None)
+    plan.reverts = next((each.command for each in left if each.command != writer.command), "")
     plan.words = _in_words(plan, wanted)
     if plan.pending:
         plan.objections += [
@@ -108,43 +113,22 @@ def plan_enforcement(writer: Writer, asked: Asked, wanted: str) -> EnforcementPl
 
 def plan_abort(writer: Writer, asked: Asked) -> EnforcementPlan:
     """Plan to restore the value of part_enforce that the last hardening which changed it found at the master. Raises
-    UsageError if none did, and what `plan_enforcement` raises.
+    UsageError if none did, what `plan_enforcement` raises, and Refused (``overtaken``) for a file with another value.
     """
-    with Journal.read(writer.fabric.stores.journal) as journal:
-        images = [
-            entry.image
-            for record in journal.list_operations()
-            if record.command == COMMAND
-            for entry in journal.files(record.id)
-        ]
+    images = file_images(writer, (COMMAND,))
     if not images or images[-1].before is None:
         raise UsageError("no hardening in the journal has changed part_enforce, so there is nothing to restore")
     plan = plan_enforcement(writer, asked, str(read_options(images[-1].before).value(ENFORCE)))
-    _refuse_changed(plan.files, images)
+    refuse_changed_files(plan.files, images, not_ended(writer))
     return plan
 
 
-def _refuse_changed(files: Sequence[OptionsChange], images: Sequence[FileImage]) -> None:
-    """Raise Refused (``overtaken``) if an options file says what no hardening found or wrote there."""
-    found = []
-    for each in files:
-        of_file = [image for image in images if (image.host, image.path) == each.conf.key]
-        known = {read_options(data).value(ENFORCE) for image in of_file for data in (image.before, image.after) if data}
-        if each.differs and (value := read_options(each.conf.data).value(ENFORCE)) not in known:
-            found.append(changed_file(each.conf, f"{ENFORCE} {value}"))
-    if found:
-        raise Refused(
-            f"harden does not restore {ENFORCE}, because somebody else has changed it since: {named(found)}; nothing "
-            "was written, and no OpenSM was signalled",
-            OVERTAKEN,
-        ).explained(f"`ibkeys sm-show` shows what is in force; to change it, set {ENFORCE} there by hand.")
-
-
-def _cut_off(writer: Writer) -> int | None:
-    """Return the last operation of this command where it has not ended well."""
-    with Journal.read(writer.fabric.stores.journal) as journal:
-        last = [record for record in journal.list_operations() if record.command == writer.command][-1:]
-    return next((record.id for record in last if record.state in ("open", "failed")), None)
+def refuse_overtaken(writer: Writer, asked: Asked) -> None:
+    """Raise what refuses a change of part_enforce that has not ended, forth or back; UsageError if all have ended."""
+    if not not_ended(writer):
+        raise UsageError(f"--overtaken: every change of {ENFORCE} in the journal has ended")
+    ENFORCEMENT.draft(writer, asked)
+    plan_abort(writer, asked)
 
 
 def _make(writer: Writer, plan: EnforcementPlan) -> Sequence[str]:
@@ -199,7 +183,8 @@ def _in_words(plan: EnforcementPlan, wanted: str) -> list[str]:
         if each.differs
     ]
     changing = sum(leaf.difference() != "" for leaf in plan.leaves)
-    return [*words, f"{counted(changing, 'leaf port')} of {len(plan.leaves)} will enforce {wanted}"]
+    ends = [f"the {plan.reverts} that did not end is closed in the journal"] if plan.reverts else []
+    return [*words, f"{counted(changing, 'leaf port')} of {len(plan.leaves)} will enforce {wanted}", *ends]
 
 
 # --- the leaf ports ---------------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ COMMAND: Final = "harden"
 ABORT: Final = "harden --abort"
 COMMANDS: Final = (COMMAND, ABORT)
 """The commands of the journal, forth and back."""
+ENFORCE: Final = "part_enforce"
 
 
 @dataclass(slots=True)
@@ -70,7 +71,8 @@ class EnforcementPlan(Plan):
     """A change of part_enforce. ``files``: those of all OpenSMs, that of the master last; ``leaves``: the switch ports;
     ``wait``: seconds without progress after which OpenSM is signalled again, and then given up; ``say``: told what lies
     beside a file and is none of ours; ``silent``: leaf ports that did not answer at the end; ``cut_off``: the operation
-    of the journal that this one goes on with.
+    of the journal that this one goes on with; ``reverts``: the command of the other way where one of it has not ended,
+    which ends with this one, or "".
     """
 
     seen: Seen
@@ -83,11 +85,12 @@ class EnforcementPlan(Plan):
     silent: list[str] = field(default_factory=list)
     clock: Clock = REAL_TIME
     cut_off: int | None = None
+    reverts: str = ""
 
     @property
     def pending(self) -> bool:
         """Whether a file is to be written, a switch port is not as wanted, or whether all are was not proven."""
-        is_open = self.cut_off is not None
+        is_open = self.cut_off is not None or self.reverts != ""
         return is_open or any(each.differs for each in self.files) or any(leaf.difference() for leaf in self.leaves)
 
     def begin(self, journal: Journal, origin: Origin) -> Operation | None:

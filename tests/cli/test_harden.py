@@ -15,6 +15,8 @@ from tests.cli.conftest import TWO_SWITCH, run
         (("--profile", "none"), "'none' is not one of"),
         (("--via", "direct"), "'direct' is not 'opensm'"),
         (("--lease", "0"), "--lease"),
+        (("--abort", "--overtaken"), "--abort and --overtaken exclude each other"),
+        (("--overtaken",), "a simulated subnet has no OpenSM on any host"),
     ],
 )
 def test_what_it_cannot_mean_is_wrong_usage(words: tuple[str, ...], said: str) -> None:

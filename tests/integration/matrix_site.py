@@ -417,14 +417,6 @@ OF_OTHERS: Final = (
 LOST: Final = ("key store lost", "journal lost")
 
 
-def is_left_out(name: str) -> bool:
-    """Whether a cell shows what `harden` lacks: its refusal of a part_enforce that somebody else set names no command,
-    and where it has nothing to do, a `harden --abort` that was cut off stays open in the journal."""
-    kind, moment, since, way = name.split("/")
-    nothing_to_do = (moment, way) == ("before the first file", "back")
-    return kind == "harden --abort" and (since.startswith("hand edit") or nothing_to_do)
-
-
 def cells() -> Iterator[str]:
     """Return the names of all cells."""
     for name, moment, since in itertools.product(KINDS, MOMENTS, SINCE):
@@ -434,5 +426,4 @@ def cells() -> Iterator[str]:
         if since.startswith("manager") and not kind.is_of_policy:
             continue  # test_keys_via_opensm_lost_sm.py and test_two_opensms.py have them for keys
         ways = {"on": kind.on, "back": kind.back, "new": kind.words if kind.words != kind.on else None}
-        names = [f"{name}/{moment}/{since}/{way}" for way, words in ways.items() if words]
-        yield from (each for each in names if not is_left_out(each))
+        yield from (f"{name}/{moment}/{since}/{way}" for way, words in ways.items() if words)

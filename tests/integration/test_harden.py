@@ -4,6 +4,7 @@ own, and who may talk before and after is never cut."""
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +15,9 @@ from typing import Any
 import pytest
 
 from ibkeys.sim.server.outbox import Seen
+from ibkeys.store.journal import Journal
 from tests.corpus import DATA
+from tests.integration.crashes import run_to_a_point
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import KeyedOpensm, keyed
@@ -289,7 +292,25 @@ def test_abort_leaves_an_enforcement_that_somebody_else_set_since(opensm: KeyedO
     harden(opensm, "--yes")
     text = opensm.conf.read_text().replace("part_enforce both", "part_enforce out")
     opensm.conf.write_text(text)
-    done = opensm.served.ibkeys("harden", "--via", "opensm", "--abort", "--yes")
+    done = opensm.served.ibkeys("harden", "--via", "opensm", "--abort", "--yes", "-v")
     assert done.returncode == 4, done.stderr
     assert "somebody else has changed it since" in done.stderr
+    assert "`ibkeys harden --via opensm`" in done.stderr
     assert opensm.conf.read_text() == text
+
+
+@pytest.mark.soak
+def test_abort_closes_a_hardening_that_was_cut_off_before_it_wrote(opensm: KeyedOpensm, preloaded: str) -> None:
+    stores = opensm.served.folder / "stores"
+    for words in ((), ("--abort",)):  # only part_enforce is left to do then
+        run_to_a_point(opensm.served, preloaded, stores, ("harden", "--via", "opensm", *words, "--yes"), "off")
+    text = opensm.conf.read_text()
+    assert "\npart_enforce off\n" in text
+    words = ("harden", "--via", "opensm", "--yes")
+    done, _ = run_to_a_point(opensm.served, preloaded, stores, words, "kill", "before the first file")
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    done, _ = run_to_a_point(opensm.served, preloaded, stores, (*words, "--abort"), "off")
+    assert (done.returncode, "nothing to change" in done.stdout) == (0, False), done.stderr
+    assert opensm.conf.read_text() == text
+    with Journal(stores / "journal.db", create=False) as journal:
+        assert [each for each in journal.list_operations() if each.is_unfinished] == []

@@ -24,6 +24,8 @@ SAMPLE = (
     "undo/before the first signal/ports moved/on",
     "harden --abort/before the first signal/another operation/back",
     "harden --abort/before the first signal/faulty policy, unread/on",
+    "harden --abort/before the first file/nothing/back",
+    "harden --abort/before the first signal/hand edit, unread/back",
 )
 
 

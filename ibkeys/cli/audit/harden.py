@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.audit.goal import Goal, GoalAudit, goal
-from ibkeys.cli.changing import ShownChange, writer_of
+from ibkeys.cli.changing import ShownChange, end_overtaken, writer_of
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.given import given_options
 from ibkeys.cli.help.command import command
@@ -44,13 +45,26 @@ _COLUMNS: Final = ("rule", "title", "severity", "result", "in_power", "to_do")
 @options.option(
     "--abort", env=False, is_flag=True, help="Restore part_enforce; the plan names how to roll back the other steps."
 )
+@options.option(
+    "--overtaken",
+    env=False,
+    is_flag=True,
+    help="End the record of an interrupted run where somebody else has changed part_enforce since: no file is written.",
+)
 @options.wait_for_sm
 @options.sm_hosts
 @options.changing
 @options.format
 @options.fabric
 def harden(
-    where: Where, wanted: Goal, consent: Changing, sm_hosts: SmHosts, sm_wait: int, format: str, abort: bool
+    where: Where,
+    wanted: Goal,
+    consent: Changing,
+    sm_hosts: SmHosts,
+    sm_wait: int,
+    format: str,
+    abort: bool,
+    overtaken: bool,
 ) -> int:
     """Fix what an audit finds, through OpenSM while it runs.
 
@@ -60,12 +74,16 @@ def harden(
     remaining findings are listed with their remedies. Exit status 1: findings at the severity of --fail-on or worse
     remain.
     """
+    if abort and overtaken:
+        raise UsageError("--abort and --overtaken exclude each other")
     if is_simulated(where):
         raise UsageError("a simulated subnet has no OpenSM on any host")
     _require_file(wanted.policy)
     audit = GoalAudit(where, wanted)
     if abort:
         return _abort(where, consent, _asked(where, wanted, sm_hosts, sm_wait, audit), format)
+    if overtaken:
+        return _end(where, consent, _asked(where, wanted, sm_hosts, sm_wait, audit))
     with open_fabric(where, changing=True) as fabric:
         from ibkeys.harden.hardening import plan_hardening
 
@@ -98,6 +116,20 @@ def _abort(where: Where, consent: Changing, asked: Asked, format: str) -> int:
 
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, ABORT, consent) as writer:
         return _ShownAbort(writer, plan_abort(writer, asked), consent, format).carry_out()
+
+
+def _end(where: Where, consent: Changing, asked: Asked) -> int:
+    from ibkeys.harden.enforcement import refuse_overtaken
+    from ibkeys.harden.enforcement_run import COMMAND
+    from ibkeys.harden.overtaken import close_overtaken
+
+    with open_fabric(where, changing=True) as fabric, writer_of(fabric, COMMAND, consent) as writer:
+        return end_overtaken(
+            consent,
+            partial(refuse_overtaken, writer, asked),
+            partial(close_overtaken, writer),
+            "the interrupted run: the same command without --overtaken goes on, --abort restores part_enforce",
+        )
 
 
 class _ShownAbort(ShownChange):
