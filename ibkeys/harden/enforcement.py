@@ -103,9 +103,9 @@ def plan_enforcement(writer: Writer, asked: Asked, wanted: str) -> EnforcementPl
     plan.words = _in_words(plan, wanted)
     if plan.pending:
         plan.objections += [
+            *objections_to_unread_policy(seen.master.instance),  # first: drift from that one ends when it is read
             *_of_drift(site, survey, wanted),
             *objections_to_strangers(seen),
-            *objections_to_unread_policy(seen.master.instance),
             *objections_to_owners(each.conf for each in plan.files if each.differs),
         ]
     return plan

@@ -25,6 +25,7 @@ SAMPLE = (
     "harden --abort/before the first signal/another operation/back",
     "harden --abort/before the first signal/faulty policy, unread/on",
     "harden --abort/before the first file/nothing/back",
+    "harden --abort/before the first signal/policy edited, unread/back",
     "harden --abort/before the first signal/hand edit, unread/back",
 )
 
