@@ -117,7 +117,11 @@ def plan_abort(writer: Writer, asked: Asked) -> EnforcementPlan:
     """
     images = file_images(writer, (COMMAND,))
     if not images or images[-1].before is None:
-        raise UsageError("no hardening in the journal has changed part_enforce, so there is nothing to restore")
+        raise UsageError(
+            f"no hardening in the journal has changed {ENFORCE}, so there is nothing to restore"
+        ).explained(
+            f"If that journal was lost, `ibkeys harden --via opensm` sets {ENFORCE} both; another value is set by hand."
+        )
     plan = plan_enforcement(writer, asked, str(read_options(images[-1].before).value(ENFORCE)))
     refuse_changed_files(plan.files, images, not_ended(writer))
     return plan

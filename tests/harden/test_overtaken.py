@@ -61,12 +61,13 @@ def test_the_record_of_both_ways_ends(tmp_path: Path) -> None:
         assert [each.state for each in journal.list_operations()] == ["undone", "undone", "open"]
 
 
-def test_without_a_record_there_is_nothing_to_restore_or_to_end() -> None:
+def test_without_a_record_there_is_nothing_to_restore_and_a_command_leads_on() -> None:
     with tool(subnet("two-switch")) as fabric, Writer(fabric, ABORT, dry_run=True) as writer:
-        with pytest.raises(UsageError, match="nothing to restore"):
+        with pytest.raises(UsageError, match="nothing to restore") as caught:
             plan_abort(writer, Asked(()))
         with pytest.raises(UsageError, match="has ended"):
             refuse_overtaken(writer, Asked(()))
+    assert "`ibkeys harden --via opensm`" in caught.value.more
 
 
 @pytest.mark.parametrize(("reverts", "pending"), [(ABORT, True), ("", False)])
