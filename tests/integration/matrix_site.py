@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ from tests.integration.hosted import BLUNT, plan_for
 from tests.integration.keyed_opensm import CLOSED, KeyedOpensm, stored_keys
 from tests.integration.opensms import NodesOpensm
 from tests.integration.strangers import NODES
-from tests.integration.tenants import GREEN, TENANTS
+from tests.integration.tenants import BY_GUID, BY_GUID_GREEN, GREEN, TENANTS
 from tests.matrix.ways_out import until_done, way_out
 
 THROUGH: Final = ("--via", "opensm")
@@ -45,6 +46,10 @@ PUBLIC: Final = (1, 0x5E11A7C0FFEE)
 HAND: Final = "Hand=0x70 : 0x2c903000a1061=full ;\n"
 """A partition that somebody writes by hand."""
 LINES: Final = ("m_key", "m_key_protection_level", "m_key_lease_period", "sm_key", "sa_key", "part_enforce")
+POLLS: Final = "sminfo_polling_timeout 500\npolling_retry_number 2\n"
+"""Options of an OpenSM that notices soon that the master has gone."""
+OTHER: Final = "node05 mlx4_0"
+"""Where another SM sits."""
 Facts = dict[tuple[object, ...], object]
 
 
@@ -92,6 +97,8 @@ class MatrixSite:
         self.is_away = False
         self.stack = ExitStack()
         self.other: NodesOpensm | None = None
+        self.former_options = self.former_policy = self.others_policy = ""
+        self.tenants, self.green = (BY_GUID, BY_GUID_GREEN) if self.since in OF_MANAGERS else (TENANTS, GREEN)
 
     # --- what there is ----------------------------------------------------------------------------------------------
 
@@ -106,9 +113,10 @@ class MatrixSite:
             facts["policy",] = self.opensm.running.policy.read_bytes()
         if self.other is not None:
             facts["policy of the other",] = self.other.policy.read_bytes()
-        text = self.opensm.conf.read_text()
-        for name in LINES:
-            facts["conf", name] = tuple(re.findall(rf"^{name} (\S+)$", text, re.MULTILINE))
+            for name, values in _lines(self.other.conf).items():
+                facts["conf of the other", name] = values
+        for name, values in _lines(self.opensm.conf).items():
+            facts["conf", name] = values
         return facts
 
     def m_key_in_conf(self) -> int:
@@ -161,9 +169,12 @@ class MatrixSite:
             self.opensm.running.sweep()  # as it advises: it is right, so OpenSM reads it
             return 0, ""
         if words[0] == "plan":
-            live = self.opensm.running.policy.read_text()
+            live = (self.other or self.opensm.running).policy.read_text()
             plan_for(self.served, live if "Green" in live else live.replace("Red=0x10", "Green=0x11"))
-            return self.yes(stores, *_APPLY)
+            code, text = self.yes(stores, *_APPLY)
+            if self.other is not None and "refused by interlock standby-differs" in text:
+                return self.yes(stores, *_APPLY, "--override", "standby-differs")  # the plan has what is the master's
+            return code, text
         code, text = self.type(stores, *words, *(() if "--yes" in words else ("--yes",)), "-v")
         if "interlock stale-lock" in text and self.since == "journal lost" and TAKE_OVER[1] not in words:
             return self.yes(stores, *words, *TAKE_OVER)  # what identifies its own lock is lost too
@@ -191,10 +202,15 @@ class MatrixSite:
     def prove(self) -> None:
         """Make the cell, and look at all that must hold."""
         if self.kind.is_of_policy:
-            plan_for(self.served, GREEN)
+            plan_for(self.served, self.green)
         if self.kind.before:
             self.must(self.anna, *self.kind.before)
         ours = [self.facts()]
+        lines = rf"^(?:{'|'.join(LINES)}) .*\n"
+        self.former_options = "".join(re.findall(lines, self.opensm.conf.read_text(), re.MULTILINE))
+        self.former_policy = self.opensm.running.policy.read_text()
+        if self.since == "manager returned":
+            self.see_another()
         if self.since == "ports back":
             self.be_away(True)
             ours.append(self.facts())
@@ -224,8 +240,14 @@ class MatrixSite:
             code, text = self.yes(self.anna, *way_out(text, []))
             assert code == 0, self.told()
         elif code != 0:
-            self.end_other()
+            if self.other is not None:
+                assert code in (INCOMPLETE, REFUSED), self.told()
+                master = (f"OpenSM (process {self.other.process.pid})", str(self.other.cache), f"{NODES[OTHER]:#018x}")
+                assert any(each in text for each in master), f"does not name the master\n{self.told()}"
             self.until_done(list(words))
+        if self.other is not None:
+            is_kept = (HAND in self.other.policy.read_text()) == (HAND in self.others_policy)
+            assert is_kept, f"the master lost a partition of its own\n{self.told()}"
 
     def assert_ours(self, ours: list[Facts], before: Facts) -> None:
         """Only what held a value that the operation found or wrote has changed."""
@@ -235,7 +257,8 @@ class MatrixSite:
         for fact, value in self.facts().items():
             if value == before[fact]:
                 continue
-            known = settings if fact[0] == "key" else {each[fact] for each in ours}
+            of_first = (str(fact[0]).removesuffix(" of the other"), *fact[1:])
+            known = settings if fact[0] == "key" else {each[of_first] for each in ours if of_first in each}
             assert before[fact] in known, f"{fact} was overwritten, which was {before[fact]}\n{self.told()}"
 
     def until_done(self, words: list[str]) -> None:
@@ -250,7 +273,8 @@ class MatrixSite:
         self.opensm.running.sweep()
         self.assert_nothing_is_open()
         if self.kind.is_of_policy:
-            plan_for(self.served, TENANTS if b"Green" in self.opensm.running.policy.read_bytes() else GREEN)
+            is_green = b"Green" in self.opensm.running.policy.read_bytes()
+            plan_for(self.served, self.tenants if is_green else self.green)
             self.until_done([*_APPLY])
         elif self.kind_name == "smkey-rotate":
             self.until_done(["smkey-rotate"])
@@ -322,8 +346,18 @@ class MatrixSite:
         self.opensm.running.kill()
         self.opensm.running.start()
 
+    def see_another(self) -> None:
+        """Another SM stands by, is seen, and is stopped."""
+        with ExitStack() as stack:
+            standby = NodesOpensm(self.served, OTHER, 0, stack, self.tenants, NODES[OTHER], "sweep_interval 3\n")
+            standby.log.wait("ENTERING SM STANDBY STATE")
+            code, text = self.type(self.anna, "sm-show")
+            assert (code, f"{NODES[OTHER]:#018x}" in text) == (0, True), self.told()
+        shutil.rmtree(standby.cache)
+
     def be_managed_by_another(self, *, is_first_gone: bool) -> None:
-        """An SM of another port takes over, with a policy that the operation knows nothing of."""
+        """An SM of another port takes over, with the files that the first had before the operation, or a policy of its
+        own if the first is still there."""
         first = self.opensm.running
         if is_first_gone:
             first.kill()
@@ -331,19 +365,13 @@ class MatrixSite:
             self.stack.callback(self.served.wait_until_no_sm)
         else:
             self.stack.callback(lambda: first.log.wait("SUBNET UP", first.log.place("ENTERING SM MASTER STATE", since)))
-        node = "node05 mlx4_0"
-        self.other = NodesOpensm(self.served, node, 15, self.stack, TENANTS + HAND, NODES[node])
+        policy = self.former_policy + ("" if is_first_gone or not self.kind.is_of_policy else HAND)
+        self.others_policy = policy
+        options = f"sweep_interval 3\n{self.former_options}"
+        self.other = NodesOpensm(self.served, OTHER, 15, self.stack, policy, NODES[OTHER], options)
         self.stack.callback(setattr, self, "other", None)
         self.other.log.wait("SUBNET UP", self.other.place("ENTERING SM MASTER STATE"))
         since = len(first.log.lines)
-
-    def end_other(self) -> None:
-        """The first SM is master again, as before the other one came: that ends the cause of a refusal."""
-        if self.other is not None:
-            before = self.other.policy.read_bytes()
-            assert before == (TENANTS + HAND).encode(), self.told()
-            self.stack.close()
-            self.opensm.running.sweep()
 
     def lose(self, name: str) -> None:
         lost = self.served.folder / "lost"
@@ -352,6 +380,12 @@ class MatrixSite:
             (self.anna / name).rename(lost / name)
         if (lost / "keys.db").exists():
             self.lost_stores.append(lost)
+
+
+def _lines(conf: Path) -> dict[str, tuple[str, ...]]:
+    """Return the values of LINES in an options file."""
+    text = conf.read_text()
+    return {name: tuple(re.findall(rf"^{name} (\S+)$", text, re.MULTILINE)) for name in LINES}
 
 
 def _sm_keys(folder: Path) -> set[int]:
@@ -375,7 +409,8 @@ SINCE: Final[dict[str, Callable[[MatrixSite], None]]] = {
     "key store lost": lambda site: site.lose("keys.db"),
     "journal lost": lambda site: site.lose("journal.db"),
 }
-OF_OTHERS: Final = ("another operation", "hand edit, read", "hand edit, unread", "manager replaced", "manager returned")
+OF_MANAGERS: Final = ("manager replaced", "manager returned")
+OF_OTHERS: Final = ("another operation", "hand edit, read", "hand edit, unread", *OF_MANAGERS)
 LOST: Final = ("key store lost", "journal lost")
 
 
@@ -385,7 +420,7 @@ def cells() -> Iterator[str]:
         kind = KINDS[name]
         if kind.is_of_policy and since == "policy edited, unread":
             continue  # that is the hand edit
-        if since.startswith("manager") and not kind.is_of_policy:
-            continue  # test_keys_via_opensm_lost_sm.py and test_two_opensms.py have them for keys
+        if since in OF_MANAGERS and not kind.is_of_policy:
+            continue  # of M_Keys test_keys_via_opensm_lost_sm.py has some
         ways = {"on": kind.on, "back": kind.back, "new": kind.words if kind.words != kind.on else None}
         yield from (f"{name}/{moment}/{since}/{way}" for way, words in ways.items() if words)

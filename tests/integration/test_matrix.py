@@ -6,9 +6,8 @@ from __future__ import annotations
 import pytest
 
 from tests.corpus import DATA
-from tests.integration.keyed_opensm import keyed
-from tests.integration.matrix_site import MatrixSite, cells
-from tests.integration.tenants import TENANTS
+from tests.integration.keyed_opensm import CONF, keyed
+from tests.integration.matrix_site import POLLS, MatrixSite, cells
 from tests.sample import sampled
 
 SAMPLE = (
@@ -19,14 +18,15 @@ SAMPLE = (
     "rotate/before the first signal/policy edited, unread/back",
     "apply/before the first signal/nothing/back",
     "apply/before the first signal/manager replaced/on",
+    "apply/before the first signal/manager returned/on",
     "undo/before the first signal/ports moved/on",
 )
 
 
 @pytest.mark.parametrize("name", sampled(cells(), SAMPLE))
 def test_a_cell(name: str, preloaded: str) -> None:
-    with keyed(DATA / "fabrics" / "two-switch.net") as opensm:
+    with keyed(DATA / "fabrics" / "two-switch.net", CONF + POLLS) as opensm:
         site = MatrixSite(opensm, preloaded, name)
         if site.kind.is_of_policy:
-            opensm.running.give(TENANTS.encode())
+            opensm.running.give(site.tenants.encode())
         site.prove()
