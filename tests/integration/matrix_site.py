@@ -15,13 +15,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from ibkeys.mad.const import CapabilityMask
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Runs
 from ibkeys.store.keys.sm_keys import SmKeys
-from tests.integration.crashes import run_to_a_point
+from tests.integration.crashes import crash_command, crash_environment
 from tests.integration.hosted import BLUNT, plan_for
+from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import CLOSED, KeyedOpensm, stored_keys
+from tests.integration.keyed_standbys import KeyedSite
 from tests.integration.opensms import NodesOpensm
 from tests.integration.strangers import NODES
 from tests.integration.tenants import BY_GUID, BY_GUID_GREEN, GREEN, TENANTS
@@ -97,6 +100,9 @@ class MatrixSite:
         self.is_away = False
         self.stack = ExitStack()
         self.other: NodesOpensm | None = None
+        self.user = KeyedSite(self.served, ExitStack(), [], user=self.start_again)
+        self.since_line = 0
+        """Of the first OpenSM's log, when another took over."""
         self.former_options = self.former_policy = self.others_policy = ""
         self.tenants, self.green = (BY_GUID, BY_GUID_GREEN) if self.since in OF_MANAGERS else (TENANTS, GREEN)
 
@@ -119,18 +125,18 @@ class MatrixSite:
             facts["conf", name] = values
         return facts
 
-    def m_key_in_conf(self) -> int:
-        [found] = re.findall(r"^m_key (\S+)$", self.opensm.conf.read_text(), re.MULTILINE) or ["0"]
-        return int(found, 0)
+    def in_confs(self, name: str) -> set[int]:
+        """Return the values of the options *name* in the options files that OpenSMs read."""
+        confs = [self.opensm.conf, *([self.other.conf] if self.other is not None else [])]
+        return {int(value, 0) for conf in confs for value in _lines(conf)[name]}
 
     def assert_no_key_is_lost(self) -> None:
         """Every M_Key of a port or of the options file is in a key store."""
         folders = [each for each in (self.anna, self.bert) if (each / "keys.db").exists()]
         stored = set[int]().union({0}, self.by_hand, *(stored_keys(each) for each in [*folders, *self.lost_stores]))
-        assert {self.m_key_in_conf(), *(port.m_key for port in self.opensm.end_ports())} <= stored, self.told()
-        texts = re.findall(r"^s[ma]_key (\S+)$", self.opensm.conf.read_text(), re.MULTILINE)
+        assert self.in_confs("m_key") | {port.m_key for port in self.opensm.end_ports()} <= stored, self.told()
         known = set[int]().union(self.by_hand, PUBLIC, *(_sm_keys(each) for each in [*folders, *self.lost_stores]))
-        assert {int(each, 0) for each in texts} <= known, self.told()
+        assert self.in_confs("sm_key") | self.in_confs("sa_key") <= known, self.told()
 
     def assert_nothing_is_open(self) -> None:
         with KeyStore(self.anna / "keys.db", create=False) as store:
@@ -152,13 +158,24 @@ class MatrixSite:
     def type(self, stores: Path, *words: str, mode: str = "off", point: int | str = 0) -> tuple[int, str]:
         """Run a command; no key may be lost by it, and "nothing to change" is true."""
         before = self.facts()
-        done, _ = run_to_a_point(self.served, self.preloaded, stores, words, mode, point)
-        text = done.stdout + done.stderr
-        self.history.append(f"{stores.name}: {' '.join(words)} -> {done.returncode} {text[-1500:]}")
+        command = crash_command(self.served, stores, words, mode, point)
+        code, text = self.user.follow(command, crash_environment(self.served, self.preloaded))
+        self.history.append(f"{stores.name}: {' '.join(words)} -> {code} {text[-1500:]}")
         if NOTHING in text:
             assert self.facts() == before, f"{NOTHING!r} was said\n{self.told()}"
         self.assert_no_key_is_lost()
-        return done.returncode, text
+        return code, text
+
+    def start_again(self, guid: int, command: str) -> None:
+        """Start an OpenSM by the command that ibkeys says is to be typed."""
+        known = self.other if guid == NODES[OTHER] else self.opensm.running
+        node = next(node for node, each in NODES.items() if each == guid)
+        process, log = self.user.shell(command, node)
+        self.history.append(f"started {command}")
+        if known is not None:
+            known.process.wait(RUN_TIMEOUT)
+            known.log.close()
+            known.process, known.log, self.since_line = process, log, 0
 
     def yes(self, stores: Path, *words: str) -> tuple[int, str]:
         """Run a command that says yes and explains."""
@@ -194,8 +211,11 @@ class MatrixSite:
         assert code == 0, self.told()
 
     def import_keys(self, stores: Path) -> tuple[int, str]:
-        """Import what OpenSM keeps of M_Keys, as it is advised."""
-        return self.type(stores, "mkey-import", str(self.served.folder), "--opensm-conf", str(self.opensm.conf))
+        """Import what the OpenSMs keep of M_Keys, as it is advised."""
+        result = self.type(stores, "mkey-import", str(self.served.folder), "--opensm-conf", str(self.opensm.conf))
+        if self.other is not None:
+            return self.type(stores, "mkey-import", str(self.other.cache), "--opensm-conf", str(self.other.conf))
+        return result
 
     # --- the cell ---------------------------------------------------------------------------------------------------
 
@@ -217,12 +237,13 @@ class MatrixSite:
         code, _ = self.type(self.anna, *self.kind.words, "--yes", mode="kill", point=self.moment)
         assert code == -signal.SIGKILL, self.told()
         ours.append(self.facts())
-        with self.stack:
-            SINCE[self.since](self)
-            if self.since not in OF_OTHERS:
-                ours.append(self.facts())
-            self.go(ours)
-        self.be_whole()
+        with self.user.stack:
+            with self.stack:
+                SINCE[self.since](self)
+                if self.since not in OF_OTHERS:
+                    ours.append(self.facts())
+                self.go(ours)
+            self.be_whole()
 
     def go(self, ours: list[Facts]) -> None:
         """Take the way: a dry run, and then in earnest. *ours*: all states that the operation found or made."""
@@ -242,8 +263,9 @@ class MatrixSite:
         elif code != 0:
             if self.other is not None:
                 assert code in (INCOMPLETE, REFUSED), self.told()
-                master = (f"OpenSM (process {self.other.process.pid})", str(self.other.cache), f"{NODES[OTHER]:#018x}")
-                assert any(each in text for each in master), f"does not name the master\n{self.told()}"
+                master = (f"OpenSM (process {self.other.process.pid})", self.other.cache.name, f"{NODES[OTHER]:#018x}")
+                is_of_a_run = "is not finished" in text  # before anybody looks who is master
+                assert is_of_a_run or any(each in text for each in master), f"does not name the master\n{self.told()}"
             self.until_done(list(words))
         if self.other is not None:
             is_kept = (HAND in self.other.policy.read_text()) == (HAND in self.others_policy)
@@ -279,7 +301,7 @@ class MatrixSite:
         elif self.kind_name == "smkey-rotate":
             self.until_done(["smkey-rotate"])
         else:
-            self.until_done([*(_ROTATE if self.m_key_in_conf() else _DEPLOY)])
+            self.until_done([*(_ROTATE if self.in_confs("m_key") - {0} else _DEPLOY)])
             assert all(port.m_key for port in self.opensm.end_ports()), self.told()
         self.assert_nothing_is_open()
 
@@ -349,11 +371,21 @@ class MatrixSite:
     def see_another(self) -> None:
         """Another SM stands by, is seen, and is stopped."""
         with ExitStack() as stack:
-            standby = NodesOpensm(self.served, OTHER, 0, stack, self.tenants, NODES[OTHER], "sweep_interval 3\n")
+            standby = self.manager_there(0, self.tenants, stack)
             standby.log.wait("ENTERING SM STANDBY STATE")
             code, text = self.type(self.anna, "sm-show")
             assert (code, f"{NODES[OTHER]:#018x}" in text) == (0, True), self.told()
         shutil.rmtree(standby.cache)
+        [port] = [each for each in self.opensm.end_ports() if each.guid == NODES[OTHER]]
+        deadline = time.monotonic() + RUN_TIMEOUT
+        while port.capability_mask & CapabilityMask.IS_SM:
+            assert time.monotonic() < deadline, self.served.steer("clients")
+
+    def manager_there(self, priority: int, policy: str, stack: ExitStack) -> NodesOpensm:
+        """Start an OpenSM of another port, with the first one's former options and its key files."""
+        options = f"sweep_interval 3\n{self.former_options}"
+        keys = self.opensm.running.folder
+        return NodesOpensm(self.served, OTHER, priority, stack, policy, NODES[OTHER], options, keys)
 
     def be_managed_by_another(self, *, is_first_gone: bool) -> None:
         """An SM of another port takes over, with the files that the first had before the operation, or a policy of its
@@ -361,17 +393,22 @@ class MatrixSite:
         first = self.opensm.running
         if is_first_gone:
             first.kill()
-            self.stack.callback(first.start)
-            self.stack.callback(self.served.wait_until_no_sm)
-        else:
-            self.stack.callback(lambda: first.log.wait("SUBNET UP", first.log.place("ENTERING SM MASTER STATE", since)))
+        self.stack.callback(self.let_first_be_master)
         policy = self.former_policy + ("" if is_first_gone or not self.kind.is_of_policy else HAND)
         self.others_policy = policy
-        options = f"sweep_interval 3\n{self.former_options}"
-        self.other = NodesOpensm(self.served, OTHER, 15, self.stack, policy, NODES[OTHER], options)
+        self.other = self.manager_there(15, policy, self.stack)
         self.stack.callback(setattr, self, "other", None)
         self.other.log.wait("SUBNET UP", self.other.place("ENTERING SM MASTER STATE"))
-        since = len(first.log.lines)
+        self.since_line = len(first.log.lines)
+
+    def let_first_be_master(self) -> None:
+        """Wait until the first SM has taken over from the other, which is gone, or start it if it is gone too."""
+        first = self.opensm.running
+        if first.process.poll() is not None:
+            self.served.wait_until_no_sm()
+            first.start()
+        else:
+            first.log.wait("SUBNET UP", first.log.place("ENTERING SM MASTER STATE", self.since_line))
 
     def lose(self, name: str) -> None:
         lost = self.served.folder / "lost"
@@ -420,7 +457,5 @@ def cells() -> Iterator[str]:
         kind = KINDS[name]
         if kind.is_of_policy and since == "policy edited, unread":
             continue  # that is the hand edit
-        if since in OF_MANAGERS and not kind.is_of_policy:
-            continue  # of M_Keys test_keys_via_opensm_lost_sm.py has some
         ways = {"on": kind.on, "back": kind.back, "new": kind.words if kind.words != kind.on else None}
         yield from (f"{name}/{moment}/{since}/{way}" for way, words in ways.items() if words)

@@ -20,6 +20,9 @@ SAMPLE = (
     "apply/before the first signal/manager replaced/on",
     "apply/before the first signal/manager returned/on",
     "undo/before the first signal/ports moved/on",
+    "deploy/before the first signal/manager returned/back",
+    "rotate/before the first file/manager replaced/back",
+    "smkey-rotate/before the first signal/manager replaced/on",
 )
 
 
