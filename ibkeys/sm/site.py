@@ -254,7 +254,10 @@ def _the_master(report: Report) -> Manager:
     if len(report.masters) > 1:
         ports = named([str(each.port) for each in report.masters])
         text = f"{len(report.masters)} subnet managers say that they are master ({ports}): stop all but one"
-        raise Refused(text, MASTER)
+        raise Refused(text, MASTER).explained(
+            "With different sm_keys they do not recognise each other; where a change of them was interrupted, type "
+            "`ibkeys smkey-rotate --via opensm`: it finishes that, and one steps back."
+        )
     return report.masters[0]
 
 

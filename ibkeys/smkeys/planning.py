@@ -14,6 +14,7 @@ from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.container_layer import objections_to_layers
 from ibkeys.change.interlocks.file_owners import objections_to_owners
+from ibkeys.change.interlocks.overtaken import OVERTAKEN
 from ibkeys.change.interlocks.printed_keys import objections_to_listeners
 from ibkeys.change.interlocks.unread_policy import objections_to_unread_policy
 from ibkeys.change.plan import Plan
@@ -30,7 +31,7 @@ from ibkeys.sm.instance import CHECK_FIRST
 from ibkeys.sm.reading import WORDS
 from ibkeys.sm.site import Reached
 from ibkeys.smkeys.managers import DEFAULT, KINDS, KeyManagers, Kind, find_key_managers
-from ibkeys.smkeys.overtaken import refuse_changed_files
+from ibkeys.smkeys.overtaken import CLOSES, refuse_changed_files
 from ibkeys.smkeys.run import Run
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
@@ -215,19 +216,26 @@ def _new_keys(given: Mapping[Kind, SMKey], pending: Mapping[Kind, SMKey]) -> dic
 
 
 def _refuse_other_files(writer: Writer, managers: KeyManagers) -> None:
-    """Raise UsageError if the change that was interrupted had other options files, and none of these: this is another
-    subnet then, which would get its keys, while nobody could finish it any more.
+    """Raise Refused (``overtaken``) if the change that was interrupted had other options files, and none of these. This
+    is another subnet then, which would get its keys, while nobody could finish it any more; or others have taken the
+    place of its OpenSMs.
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
         last = [record.id for record in journal.list_operations() if record.command == COMMAND][-1:]
         begun = {(entry.image.host, entry.image.path) for number in last for entry in journal.files(number)}
     if begun and not begun & {file.conf.key for file in managers.files}:
         names = named([f"{path} on {host}" if host else path for host, path in sorted(begun)])
-        raise UsageError(
-            f"a change of the keys was interrupted, and it concerns other options files ({names})"
+        here = named([file.conf.name for file in managers.files])
+        raise Refused(
+            f"a change of the keys was interrupted, and it concerns other options files ({names}) than this subnet has "
+            f"({here})",
+            OVERTAKEN,
         ).unchanged(
-            "finish it first",
-            "Finish it on its subnet (-C, -P) and with its hosts (--sm-host), named as they were then.",
+            f"finish it on its own subnet, or, where other OpenSMs have replaced those, type `{CLOSES}`",
+            "Its own subnet is named by -C and -P, and its hosts by --sm-host, as they were then.",
+            "--overtaken only ends the record of that change, and every key stays in the key store.",
+            "A replaced OpenSM may have the new sm_key in its options file, and become a second master: before you "
+            "start it again, put the present keys there.",
         )
 
 

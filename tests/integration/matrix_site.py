@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -14,16 +15,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from ibkeys.mad.const import CapabilityMask
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Runs
 from ibkeys.store.keys.sm_keys import SmKeys
-from tests.integration.crashes import run_to_a_point
+from tests.integration.crashes import crash_command, crash_environment
 from tests.integration.hosted import BLUNT, plan_for
+from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import CLOSED, CONF, KeyedOpensm, stored_keys
+from tests.integration.keyed_standbys import KeyedSite
 from tests.integration.opensms import NodesOpensm
 from tests.integration.strangers import NODES
-from tests.integration.tenants import GREEN, TENANTS
+from tests.integration.tenants import BY_GUID, BY_GUID_GREEN, GREEN, TENANTS
 from tests.matrix.ways_out import until_done, way_out
 
 THROUGH: Final = ("--via", "opensm")
@@ -47,6 +51,10 @@ HAND: Final = "Hand=0x70 : 0x2c903000a1061=full ;\n"
 FAULTY: Final = "Gr een=zz : foo=full ;\n"
 """A line for which OpenSM would refuse the whole policy, and open the fabric."""
 LINES: Final = ("m_key", "m_key_protection_level", "m_key_lease_period", "sm_key", "sa_key", "part_enforce")
+POLLS: Final = "sminfo_polling_timeout 500\npolling_retry_number 2\n"
+"""Options of an OpenSM that notices soon that the master has gone."""
+OTHER: Final = "node05 mlx4_0"
+"""Where another SM sits."""
 Facts = dict[tuple[object, ...], object]
 
 
@@ -101,6 +109,11 @@ class MatrixSite:
         self.is_away = False
         self.stack = ExitStack()
         self.other: NodesOpensm | None = None
+        self.user = KeyedSite(self.served, ExitStack(), [], user=self.start_again)
+        self.since_line = 0
+        """Of the first OpenSM's log, when another took over."""
+        self.former_options = self.former_policy = self.others_policy = ""
+        self.tenants, self.green = (BY_GUID, BY_GUID_GREEN) if self.since in OF_MANAGERS else (TENANTS, GREEN)
 
     # --- what there is ----------------------------------------------------------------------------------------------
 
@@ -118,23 +131,24 @@ class MatrixSite:
             facts["policy",] = self.opensm.running.policy.read_bytes()
         if self.other is not None:
             facts["policy of the other",] = self.other.policy.read_bytes()
-        text = self.opensm.conf.read_text()
-        for name in LINES:
-            facts["conf", name] = tuple(re.findall(rf"^{name} (\S+)$", text, re.MULTILINE))
+            for name, values in _lines(self.other.conf).items():
+                facts["conf of the other", name] = values
+        for name, values in _lines(self.opensm.conf).items():
+            facts["conf", name] = values
         return facts
 
-    def m_key_in_conf(self) -> int:
-        [found] = re.findall(r"^m_key (\S+)$", self.opensm.conf.read_text(), re.MULTILINE) or ["0"]
-        return int(found, 0)
+    def in_confs(self, name: str) -> set[int]:
+        """Return the values of the options *name* in the options files that OpenSMs read."""
+        confs = [self.opensm.conf, *([self.other.conf] if self.other is not None else [])]
+        return {int(value, 0) for conf in confs for value in _lines(conf)[name]}
 
     def assert_no_key_is_lost(self) -> None:
         """Every M_Key of a port or of the options file is in a key store."""
         folders = [each for each in (self.anna, self.bert) if (each / "keys.db").exists()]
         stored = set[int]().union({0}, self.by_hand, *(stored_keys(each) for each in [*folders, *self.lost_stores]))
-        assert {self.m_key_in_conf(), *(port.m_key for port in self.opensm.end_ports())} <= stored, self.told()
-        texts = re.findall(r"^s[ma]_key (\S+)$", self.opensm.conf.read_text(), re.MULTILINE)
+        assert self.in_confs("m_key") | {port.m_key for port in self.opensm.end_ports()} <= stored, self.told()
         known = set[int]().union(self.by_hand, PUBLIC, *(_sm_keys(each) for each in [*folders, *self.lost_stores]))
-        assert {int(each, 0) for each in texts} <= known, self.told()
+        assert self.in_confs("sm_key") | self.in_confs("sa_key") <= known, self.told()
 
     def assert_nothing_is_open(self) -> None:
         with KeyStore(self.anna / "keys.db", create=False) as store:
@@ -156,13 +170,24 @@ class MatrixSite:
     def type(self, stores: Path, *words: str, mode: str = "off", point: int | str = 0) -> tuple[int, str]:
         """Run a command; no key may be lost by it, and "nothing to change" is true."""
         before = self.facts()
-        done, _ = run_to_a_point(self.served, self.preloaded, stores, words, mode, point)
-        text = done.stdout + done.stderr
-        self.history.append(f"{stores.name}: {' '.join(words)} -> {done.returncode} {text[-1500:]}")
+        command = crash_command(self.served, stores, words, mode, point)
+        code, text = self.user.follow(command, crash_environment(self.served, self.preloaded))
+        self.history.append(f"{stores.name}: {' '.join(words)} -> {code} {text[-1500:]}")
         if NOTHING in text:
             assert self.facts() == before, f"{NOTHING!r} was said\n{self.told()}"
         self.assert_no_key_is_lost()
-        return done.returncode, text
+        return code, text
+
+    def start_again(self, guid: int, command: str) -> None:
+        """Start an OpenSM by the command that ibkeys says is to be typed."""
+        known = self.other if guid == NODES[OTHER] else self.opensm.running
+        node = next(node for node, each in NODES.items() if each == guid)
+        process, log = self.user.shell(command, node)
+        self.history.append(f"started {command}")
+        if known is not None:
+            known.process.wait(RUN_TIMEOUT)
+            known.log.close()
+            known.process, known.log, self.since_line = process, log, 0
 
     def yes(self, stores: Path, *words: str) -> tuple[int, str]:
         """Run a command that says yes and explains."""
@@ -175,9 +200,12 @@ class MatrixSite:
             return 0, ""
         if words[0] == "plan":
             self.mend_policy()
-            live = self.opensm.running.policy.read_text()
+            live = (self.other or self.opensm.running).policy.read_text()
             plan_for(self.served, live if "Green" in live else live.replace("Red=0x10", "Green=0x11"))
-            return self.yes(stores, *_APPLY)
+            code, text = self.yes(stores, *_APPLY)
+            if self.other is not None and "refused by interlock standby-differs" in text:
+                return self.yes(stores, *_APPLY, "--override", "standby-differs")  # the plan has what is the master's
+            return code, text
         code, text = self.type(stores, *words, *(() if "--yes" in words else ("--yes",)), "-v")
         if "interlock stale-lock" in text and self.since == "journal lost" and TAKE_OVER[1] not in words:
             return self.yes(stores, *words, *TAKE_OVER)  # what identifies its own lock is lost too
@@ -209,30 +237,39 @@ class MatrixSite:
         assert code == 0, self.told()
 
     def import_keys(self, stores: Path) -> tuple[int, str]:
-        """Import what OpenSM keeps of M_Keys, as it is advised."""
-        return self.type(stores, "mkey-import", str(self.served.folder), "--opensm-conf", str(self.opensm.conf))
+        """Import what the OpenSMs keep of M_Keys, as it is advised."""
+        result = self.type(stores, "mkey-import", str(self.served.folder), "--opensm-conf", str(self.opensm.conf))
+        if self.other is not None:
+            return self.type(stores, "mkey-import", str(self.other.cache), "--opensm-conf", str(self.other.conf))
+        return result
 
     # --- the cell ---------------------------------------------------------------------------------------------------
 
     def prove(self) -> None:
         """Make the cell, and look at all that must hold."""
         if self.kind.is_of_policy:
-            plan_for(self.served, GREEN)
+            plan_for(self.served, self.green)
         if self.kind.before:
             self.must(self.anna, *self.kind.before)
         ours = [self.facts()]
+        lines = rf"^(?:{'|'.join(LINES)}) .*\n"
+        self.former_options = "".join(re.findall(lines, self.opensm.conf.read_text(), re.MULTILINE))
+        self.former_policy = self.opensm.running.policy.read_text()
+        if self.since == "manager returned":
+            self.see_another()
         if self.since == "ports back":
             self.be_away(True)
             ours.append(self.facts())
         code, _ = self.type(self.anna, *self.kind.words, "--yes", mode="kill", point=self.moment)
         assert code == -signal.SIGKILL, self.told()
         ours.append(self.facts())
-        with self.stack:
-            SINCE[self.since](self)
-            if self.since not in OF_OTHERS:
-                ours.append(self.facts())
-            self.go(ours)
-        self.be_whole()
+        with self.user.stack:
+            with self.stack:
+                SINCE[self.since](self)
+                if self.since not in OF_OTHERS:
+                    ours.append(self.facts())
+                self.go(ours)
+            self.be_whole()
 
     def go(self, ours: list[Facts]) -> None:
         """Take the way: a dry run, and then in earnest. *ours*: all states that the operation found or made."""
@@ -251,8 +288,15 @@ class MatrixSite:
             code, text = self.yes(self.anna, *way_out(text, []))
             assert code == 0, self.told()
         elif code != 0:
-            self.end_other()
+            if self.other is not None:
+                assert code in (INCOMPLETE, REFUSED), self.told()
+                master = (f"OpenSM (process {self.other.process.pid})", self.other.cache.name, f"{NODES[OTHER]:#018x}")
+                is_of_a_run = "is not finished" in text  # before anybody looks who is master
+                assert is_of_a_run or any(each in text for each in master), f"does not name the master\n{self.told()}"
             self.until_done(list(words))
+        if self.other is not None:
+            is_kept = (HAND in self.other.policy.read_text()) == (HAND in self.others_policy)
+            assert is_kept, f"the master lost a partition of its own\n{self.told()}"
 
     def assert_ours(self, ours: list[Facts], before: Facts) -> None:
         """Only what held a value that the operation found or wrote has changed."""
@@ -262,7 +306,8 @@ class MatrixSite:
         for fact, value in self.facts().items():
             if value == before[fact]:
                 continue
-            known = settings if fact[0] == "key" else {each[fact] for each in ours}
+            of_first = (str(fact[0]).removesuffix(" of the other"), *fact[1:])
+            known = settings if fact[0] == "key" else {each[of_first] for each in ours if of_first in each}
             if fact[0] == "enforced":
                 known |= {0}  # as the file of the operation says: anybody's signal brings it into force
             assert before[fact] in known, f"{fact} was overwritten, which was {before[fact]}\n{self.told()}"
@@ -279,12 +324,13 @@ class MatrixSite:
         self.opensm.running.sweep()
         self.assert_nothing_is_open()
         if self.kind.is_of_policy:
-            plan_for(self.served, TENANTS if b"Green" in self.opensm.running.policy.read_bytes() else GREEN)
+            is_green = b"Green" in self.opensm.running.policy.read_bytes()
+            plan_for(self.served, self.tenants if is_green else self.green)
             self.until_done([*_APPLY])
         elif self.kind_name == "smkey-rotate":
             self.until_done(["smkey-rotate"])
         else:
-            self.until_done([*(_ROTATE if self.m_key_in_conf() else _DEPLOY)])
+            self.until_done([*(_ROTATE if self.in_confs("m_key") - {0} else _DEPLOY)])
             assert all(port.m_key for port in self.opensm.end_ports()), self.told()
         self.assert_nothing_is_open()
 
@@ -352,28 +398,47 @@ class MatrixSite:
         self.opensm.running.kill()
         self.opensm.running.start()
 
+    def see_another(self) -> None:
+        """Another SM stands by, is seen, and is stopped."""
+        with ExitStack() as stack:
+            standby = self.manager_there(0, self.tenants, stack)
+            standby.log.wait("ENTERING SM STANDBY STATE")
+            code, text = self.type(self.anna, "sm-show")
+            assert (code, f"{NODES[OTHER]:#018x}" in text) == (0, True), self.told()
+        shutil.rmtree(standby.cache)
+        [port] = [each for each in self.opensm.end_ports() if each.guid == NODES[OTHER]]
+        deadline = time.monotonic() + RUN_TIMEOUT
+        while port.capability_mask & CapabilityMask.IS_SM:
+            assert time.monotonic() < deadline, self.served.steer("clients")
+
+    def manager_there(self, priority: int, policy: str, stack: ExitStack) -> NodesOpensm:
+        """Start an OpenSM of another port, with the first one's former options and its key files."""
+        options = f"sweep_interval 3\n{self.former_options}"
+        keys = self.opensm.running.folder
+        return NodesOpensm(self.served, OTHER, priority, stack, policy, NODES[OTHER], options, keys)
+
     def be_managed_by_another(self, *, is_first_gone: bool) -> None:
-        """An SM of another port takes over, with a policy that the operation knows nothing of."""
+        """An SM of another port takes over, with the files that the first had before the operation, or a policy of its
+        own if the first is still there."""
         first = self.opensm.running
         if is_first_gone:
             first.kill()
-            self.stack.callback(first.start)
-            self.stack.callback(self.served.wait_until_no_sm)
-        else:
-            self.stack.callback(lambda: first.log.wait("SUBNET UP", first.log.place("ENTERING SM MASTER STATE", since)))
-        node = "node05 mlx4_0"
-        self.other = NodesOpensm(self.served, node, 15, self.stack, TENANTS + HAND, NODES[node])
+        self.stack.callback(self.let_first_be_master)
+        policy = self.former_policy + ("" if is_first_gone or not self.kind.is_of_policy else HAND)
+        self.others_policy = policy
+        self.other = self.manager_there(15, policy, self.stack)
         self.stack.callback(setattr, self, "other", None)
         self.other.log.wait("SUBNET UP", self.other.place("ENTERING SM MASTER STATE"))
-        since = len(first.log.lines)
+        self.since_line = len(first.log.lines)
 
-    def end_other(self) -> None:
-        """The first SM is master again, as before the other one came: that ends the cause of a refusal."""
-        if self.other is not None:
-            before = self.other.policy.read_bytes()
-            assert before == (TENANTS + HAND).encode(), self.told()
-            self.stack.close()
-            self.opensm.running.sweep()
+    def let_first_be_master(self) -> None:
+        """Wait until the first SM has taken over from the other, which is gone, or start it if it is gone too."""
+        first = self.opensm.running
+        if first.process.poll() is not None:
+            self.served.wait_until_no_sm()
+            first.start()
+        else:
+            first.log.wait("SUBNET UP", first.log.place("ENTERING SM MASTER STATE", self.since_line))
 
     def lose(self, name: str) -> None:
         lost = self.served.folder / "lost"
@@ -382,6 +447,12 @@ class MatrixSite:
             (self.anna / name).rename(lost / name)
         if (lost / "keys.db").exists():
             self.lost_stores.append(lost)
+
+
+def _lines(conf: Path) -> dict[str, tuple[str, ...]]:
+    """Return the values of LINES in an options file."""
+    text = conf.read_text()
+    return {name: tuple(re.findall(rf"^{name} (\S+)$", text, re.MULTILINE)) for name in LINES}
 
 
 def _sm_keys(folder: Path) -> set[int]:
@@ -406,14 +477,8 @@ SINCE: Final[dict[str, Callable[[MatrixSite], None]]] = {
     "key store lost": lambda site: site.lose("keys.db"),
     "journal lost": lambda site: site.lose("journal.db"),
 }
-OF_OTHERS: Final = (
-    "another operation",
-    "hand edit, read",
-    "hand edit, unread",
-    "faulty policy, unread",
-    "manager replaced",
-    "manager returned",
-)
+OF_MANAGERS: Final = ("manager replaced", "manager returned")
+OF_OTHERS: Final = ("another operation", "hand edit, read", "hand edit, unread", "faulty policy, unread", *OF_MANAGERS)
 LOST: Final = ("key store lost", "journal lost")
 
 
@@ -423,7 +488,5 @@ def cells() -> Iterator[str]:
         kind = KINDS[name]
         if kind.is_of_policy and since == "policy edited, unread":
             continue  # that is the hand edit
-        if since.startswith("manager") and not kind.is_of_policy:
-            continue  # test_keys_via_opensm_lost_sm.py and test_two_opensms.py have them for keys
         ways = {"on": kind.on, "back": kind.back, "new": kind.words if kind.words != kind.on else None}
         yield from (f"{name}/{moment}/{since}/{way}" for way, words in ways.items() if words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -131,7 +132,7 @@ class NodesOpensm:
 
     ``log`` is what it says, ``policy`` its policy file, ``conf`` its options file, ``words`` its command line,
     ``cache`` where it keeps its key files. *guid*: the port that it is told to use; *options*: more lines of its
-    options file.
+    options file; *key_files*: the folder of which it gets a copy of the key files.
     """
 
     def __init__(
@@ -143,6 +144,7 @@ class NodesOpensm:
         policy: str = "",
         guid: int | None = None,
         options: str = "",
+        key_files: Path | None = None,
     ) -> None:
         self.cache = folder = served.folder / node.partition(" ")[0]
         folder.mkdir()
@@ -150,6 +152,8 @@ class NodesOpensm:
         self.conf, self._options = folder / "opensm.conf", options
         self.write_priority(priority)
         self.policy.write_text(policy)
+        for path in key_files.glob("guid2mkey") if key_files is not None else ():
+            shutil.copy(path, folder)
         told = ["-g", f"{guid:#x}"] if guid is not None else []
         self.words = ["opensm", "-F", self.conf, "-P", self.policy, *told, "-f", "stdout", "-D", "0x07"]
         self.process, self.log = start(served, self.words, folder, node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from tests.integration.strangers import NODES
 from tests.integration.subnet import Subnet
 
 SM = 0x2C903000A1011
@@ -20,6 +21,13 @@ SWAP = TENANTS.replace("Red=0x10", "X=0x30").replace("Blue=0x20", "Red=0x10").re
 
 
 GREEN = TENANTS.replace("Red=0x10", "Green=0x11")
+
+
+BY_GUID = TENANTS.replace("SELF=full", ", ".join(f"{guid:#x}=full" for guid in NODES.values()))
+"""TENANTS as it means the same through an OpenSM of each of NODES."""
+
+
+BY_GUID_GREEN = BY_GUID.replace("Red=0x10", "Green=0x11")
 
 
 PAIRS = {

@@ -21,12 +21,10 @@ from tests.integration.other_host import OtherHost
 from tests.integration.sshd import Sshd
 from tests.integration.strangers import NODES
 from tests.integration.subnet import Subnet
-from tests.integration.tenants import GREEN, SM, TENANTS
+from tests.integration.tenants import BY_GUID, BY_GUID_GREEN, GREEN, SM, TENANTS
 from tests.integration.waiting import Waiting
 
 NET = DATA / "fabrics" / "two-switch.net"
-BY_GUID = TENANTS.replace("SELF=full", "".join(f"{guid:#x}=full, " for guid in NODES.values()).rstrip(", "))
-BY_GUID_GREEN = BY_GUID.replace("Red=0x10", "Green=0x11")
 WHO = r"\S.* at \S+, by `{}` since \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d UTC, process {}, "
 TAKE_OVER = ("--override", "stale-lock")
 

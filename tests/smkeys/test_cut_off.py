@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from ibkeys.change.interlocks.overtaken import OVERTAKEN
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.smkey import SMKey
-from ibkeys.smkeys.overtaken import close_overtaken
+from ibkeys.smkeys.overtaken import CLOSES, close_overtaken
 from ibkeys.smkeys.planning import COMMAND
 from tests.fabricsim import tool
 from tests.smkeys.madeup import CONF, POLLING, Killed, MadeUpSite
@@ -54,12 +55,31 @@ def test_a_change_that_was_cut_off_on_one_subnet_does_not_go_on_in_another(
     for number, host in enumerate(three.hosts):
         host.conf = host.folder / "of-another-subnet.conf"
         host.conf.write_text(CONF.format(9 - number))
-    with pytest.raises(UsageError, match="interrupted, and it concerns other options files"):
+    with pytest.raises(Refused, match="interrupted, and it concerns other options files") as refused:
         three.run(monkeypatch)
+    assert refused.value.interlock == OVERTAKEN
+    assert all(str(host.conf) in str(refused.value) for host in three.hosts)
     assert three.confs() == [CONF.format(9 - number).encode() for number in range(3)]
     for host, conf in zip(three.hosts, ours, strict=True):
         host.conf = conf
     three.run(monkeypatch)
+    assert_done(three)
+
+
+def test_where_its_opensms_were_replaced_its_record_ends_and_a_new_change_begins(
+    three: MadeUpSite, monkeypatch: Patch
+) -> None:
+    kill_at(three, monkeypatch, "signal node05")
+    for number, host in enumerate(three.hosts):
+        host.conf = host.folder / "replaced.conf"
+        host.conf.write_text(CONF.format(9 - number))
+    with pytest.raises(Refused) as refused:
+        three.run(monkeypatch)
+    assert f"`{CLOSES}`" in str(refused.value)
+    stores: dict[str, Any] = {"keystore": three.folder / "keys.db", "journal": three.folder / "journal.db"}
+    with tool(three.net, **stores) as fabric, Writer(fabric, COMMAND) as writer:
+        close_overtaken(writer, COMMAND)
+    assert not three.run(monkeypatch).goes_on
     assert_done(three)
 
 

@@ -331,7 +331,7 @@ class Planning:
             f"{self.files[-1].name}, which the operation did not write",
             "stale",
         ).unchanged(
-            "make it read the former file first, or make a new plan for that policy",
+            "make it read the former file first, or make a new plan for that policy (`ibkeys plan`)",
             "The file or the master has changed since.",
             f"So the change would stay: {named(others)}.",
         )

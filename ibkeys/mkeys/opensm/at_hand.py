@@ -122,14 +122,16 @@ def take_keys_that_opensm_gave(writer: Writer, key_files: Sequence[KeyFile]) -> 
     """Let the sweep that follows ask each port with the key of the last run that OpenSM has noted for it.
 
     Only the key that this run gives is taken from there: OpenSM notes it when it has set it, while another key in that
-    file may be older than what the key store knows.
+    file may be older than what the key store knows. Where two OpenSMs have different keys for a
+    port, one file is old, and neither is taken.
     """
     if not goes_through_opensm(writer):
         return
     given, ring = record_of_last_run(writer).keys.wanted.key, writer.fabric.ring
     for file in key_files:
         for guid, key in file.keys.items():
-            if key == given and guid in ring.by_guid:
+            is_agreed = all(other.keys.get(guid, key) == key for other in key_files)
+            if key == given and guid in ring.by_guid and is_agreed:
                 ring.by_guid[guid] = key
 
 

@@ -186,7 +186,8 @@ def plan_return(writer: Writer, through: Through, progress: OnFound | None = Non
     refuse_mixed_keys(record, settings)
     goal = record.keys.wanted if record.goes_back else record.keys.former
     run.way = way = way_again(writer, run.found, record, reached, through, goal)
-    turn_back(record, settings, way.managers.master.setting, through.open)
+    in_files = [each.setting for each in way.managers.all]
+    turn_back(record, settings, in_files[-1], in_files[:-1], through.open)
     note_awaited(record, through.confirm)
     if record.takes_nothing_back:
         run.already_set, run.stages = [*run.jobs, *run.already_set], []

@@ -34,12 +34,17 @@ def refuse_mixed_keys(record: RunRecord, settings: Collection[KeySetting]) -> No
 
 
 def turn_back(
-    record: RunRecord, settings: Collection[KeySetting], in_file: KeySetting, open_while_rotating: bool = False
+    record: RunRecord,
+    settings: Collection[KeySetting],
+    in_file: KeySetting,
+    of_standbys: Collection[KeySetting] = (),
+    open_while_rotating: bool = False,
 ) -> None:
     """Let a run be rolled back from now on; one that is rolled back already stays as it is.
 
     *settings*: what its ports have now, one key; *in_file*: what the options file of the master says. OpenSM may be
-    raising the level to that at this moment, so that level is waited for before a key changes.
+    raising the level to that at this moment, so that level is waited for before a key changes. *of_standbys*: what
+    those of the standbys say: one with another key works with that one, and would be lost when it takes over.
     """
     if record.goes_back:
         return
@@ -52,7 +57,10 @@ def turn_back(
     first = []
     if in_file.key == now.key and in_file.protect > now.protect:
         first = [KeyStep("level", "former", in_file.protect, in_file.lease)]
-    steps = first + course(in_file if first else now, target, open_while_rotating)
+    at = in_file if first else now
+    steps = first + course(at, target, open_while_rotating)
+    if at.key == target.key and any(each.key != target.key for each in of_standbys) and not target.key.is_zero:
+        steps.insert(len(first), KeyStep("key", "wanted", at.protect, at.lease, standbys=True))
     # Without a step no options file would be written, and one of them may be ahead of the ports.
     record.steps = steps or [KeyStep("level", "wanted", now.protect, now.lease)]
     record.keys = Keys(now, target)

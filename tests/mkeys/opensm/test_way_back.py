@@ -28,17 +28,22 @@ def stopped(draw: st.DrawFn) -> tuple[RunRecord, KeySetting, KeySetting]:
     former, wanted = draw(st.sampled_from(RUNS))
     keys, steps = Keys(former, wanted), course(former, wanted, draw(st.booleans()))
     at = draw(st.integers(0, len(steps) - 1))
-    return RunRecord(keys, steps, [], at), keys.before(steps, at), keys.setting(steps[at])
+    return RunRecord(keys, steps, [], at, has_written=True), keys.before(steps, at), keys.setting(steps[at])
 
 
 LOWERED = course(CLOSED, OTHER, True)
 """The first step lets the level fall to 0: while it is made some ports are at 2 yet, and the key stays."""
 
 
-@example((RunRecord(Keys(CLOSED, OTHER), LOWERED, [], 0), CLOSED, KeySetting(A, 0, 60)), "between", False)
-@given(stopped(), st.sampled_from(("before", "after", "between")), st.booleans())
+@example(
+    (RunRecord(Keys(CLOSED, OTHER), LOWERED, [], 0, has_written=True), CLOSED, KeySetting(A, 0, 60)),
+    "between",
+    False,
+    (),
+)
+@given(stopped(), st.sampled_from(("before", "after", "between")), st.booleans(), st.sampled_from(((), (OTHER,))))
 def test_it_ends_at_the_former_setting_and_no_port_refuses_what_it_is_asked(
-    case: tuple[RunRecord, KeySetting, KeySetting], where: str, is_told: bool
+    case: tuple[RunRecord, KeySetting, KeySetting], where: str, is_told: bool, of_standbys: tuple[KeySetting, ...]
 ) -> None:
     record, before, after = case
     former = record.keys.former
@@ -49,7 +54,7 @@ def test_it_ends_at_the_former_setting_and_no_port_refuses_what_it_is_asked(
             refuse_mixed_keys(record, settings)
         return
     refuse_mixed_keys(record, settings)
-    turn_back(record, settings, said)
+    turn_back(record, settings, said, of_standbys)
     assert record.goes_back
     assert record.at == 0
     states = [record.keys.former, *(record.keys.setting(step) for step in record.steps)]
@@ -61,6 +66,14 @@ def test_it_ends_at_the_former_setting_and_no_port_refuses_what_it_is_asked(
             verdict = check_m_key(Method.GET, AttributeID.PORT_INFO, has.protect, has.key.reveal(), key)
             assert not verdict.count_violation
         on_ports = {other}
+
+
+def test_a_standby_with_another_key_than_the_ports_have_again_is_started_anew() -> None:
+    """Somebody's OpenSM has set the former key since: to go back nothing is left but that."""
+    record = RunRecord(Keys(CLOSED, OTHER), course(CLOSED, OTHER), [], 1, has_written=True)
+    turn_back(record, [CLOSED], CLOSED, [OTHER])
+    [step] = record.steps
+    assert (record.keys.setting(step), step.standbys) == (CLOSED, True)
 
 
 @given(stopped())
