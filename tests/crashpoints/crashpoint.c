@@ -47,8 +47,12 @@ static int point(const char *call)
     if (mode == OFF)
         return 0;
     if (left > 0 || mode == COUNT) {
-        if (told)
-            told(call);
+        if (told) {
+            void (*whom)(const char *call) = told;
+            told = 0; /* what it does itself, as to end this process, is no point */
+            whom(call);
+            told = whom;
+        }
         left--;
         passed++;
         return 0;
