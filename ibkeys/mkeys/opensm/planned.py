@@ -163,6 +163,7 @@ def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None)
     refuse_overtaken(run)
     _in_one_stage(run)
     refuse_going_back(record)
+    record.rewind({job.old for job in [*run.jobs, *run.already_set]})
     run.is_open = run.is_open or record.stage in GOES_BACK  # the store records that it stays
     note_awaited(record, through.confirm)
     run.way = way_again(writer, run.found, record, reached, through, record.keys.wanted)
@@ -187,6 +188,7 @@ def plan_return(writer: Writer, through: Through, progress: OnFound | None = Non
     goal = record.keys.wanted if record.goes_back else record.keys.former
     run.way = way = way_again(writer, run.found, record, reached, through, goal)
     in_files = [each.setting for each in way.managers.all]
+    record.rewind(settings)
     turn_back(record, settings, in_files[-1], in_files[:-1], through.open)
     note_awaited(record, through.confirm)
     if record.takes_nothing_back:

@@ -8,7 +8,7 @@ from typing import Any, Final, cast, get_args
 
 from ibkeys.errors import StoreError
 from ibkeys.keys.key_setting import KeySetting
-from ibkeys.keys.mkey import NO_MKEY
+from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.opensm.course import Keys, KeyStep, in_words
 from ibkeys.mkeys.opensm.standbys import Standby
 from ibkeys.sm.site import KEPT_HOSTS
@@ -56,6 +56,23 @@ class RunRecord:
     def is_ours(self, setting: KeySetting) -> bool:
         """Whether the run found or wrote *setting*. Without a key, level and lease have no effect."""
         return any(each == setting or (each.key.is_zero and setting.key.is_zero) for each in self.settings)
+
+    def rewind(self, settings: Collection[KeySetting]) -> None:
+        """Repeat earlier steps where somebody gave every port the former key again, as a manager with an old options
+        file does: the key changes only in the step for it, at the level that the steps before it reach.
+
+        *settings*: what the ports have now. Where one has the new key it stays: OpenSM gives it to the others too.
+        """
+        former = self.keys.former.key
+        if self.at == len(self.steps) or former == self.keys.wanted.key or {each.key for each in settings} != {former}:
+            return
+        level = 0 if former.is_zero else max(each.protect for each in settings)
+        while self.at and not self._begins_at(former, level):
+            self.at -= 1
+
+    def _begins_at(self, key: MKey, level: int) -> bool:
+        before = self.keys.before(self.steps, self.at)
+        return before.key == key and before.protect >= level
 
     def take_stock(self, there: Sequence[Standby], hosts: Collection[str]) -> list[Standby]:
         """Note which OpenSMs are *there*; all others that were there before count as stopped, a former master too: with

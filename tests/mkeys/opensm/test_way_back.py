@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -74,6 +75,33 @@ def test_a_standby_with_another_key_than_the_ports_have_again_is_started_anew() 
     turn_back(record, [CLOSED], CLOSED, [OTHER])
     [step] = record.steps
     assert (record.keys.setting(step), step.standbys) == (CLOSED, True)
+
+
+@given(stopped(), st.sampled_from(("former", "one has the new key", "as it was left")), st.integers(0, 3))
+def test_a_run_whose_former_key_somebody_set_again_changes_it_in_the_step_for_it(
+    case: tuple[RunRecord, KeySetting, KeySetting], what: str, level: int
+) -> None:
+    record, before, _ = case
+    at, former, wanted = record.at, record.keys.former, record.keys.wanted
+    again = replace(former, protect=0 if former.key.is_zero else level)
+    settings = {"former": {again}, "one has the new key": {again, wanted}, "as it was left": {before}}[what]
+    record.rewind(settings)
+    begins = record.keys.before(record.steps, record.at)
+    if former.key == wanted.key or what != "former":
+        assert record.at == at
+        return
+    assert record.at <= at
+    assert begins.key == former.key
+    assert record.at == 0 or begins.protect >= again.protect
+    later = [record.keys.before(record.steps, number) for number in range(record.at + 1, at + 1)]
+    assert all(each.key != former.key or each.protect < again.protect for each in later), "no step is made for nothing"
+
+
+def test_a_run_that_is_done_waits_for_ports_that_were_away() -> None:
+    steps = course(CLOSED, OTHER)
+    record = RunRecord(Keys(CLOSED, OTHER), steps, [], len(steps), has_written=True)
+    record.rewind({CLOSED})
+    assert record.at == len(steps)
 
 
 @given(stopped())
