@@ -14,6 +14,7 @@ from ibkeys.apply.carriers import Via, carrier_of
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.apply.former import former_in
 from ibkeys.apply.remaining import ports_of
+from ibkeys.change.next_commands import next_commands
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
 from ibkeys.keys.pkey import PKey
@@ -106,8 +107,8 @@ def _problem_notes(plan: PartitionPlan, carrier: Carrier) -> list[str]:
 def _unfinished_notes(writer: Writer) -> list[str]:
     with Journal.read(writer.fabric.stores.journal) as journal:
         return [
-            f"operation {record.id} of the journal ({record.command}) was never finished: `ibkeys apply --resume` "
-            f"or `ibkeys undo {record.id}`"
+            f"operation {record.id} of the journal ({record.command}) was never finished: "
+            f"{next_commands(record.command, record.id, record.undoes)}"
             for record in unfinished(journal)
         ]
 

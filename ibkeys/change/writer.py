@@ -16,6 +16,7 @@ from typing import Protocol, Self, TypeVar
 
 from ibkeys.change.consent import Consent, Objection
 from ibkeys.change.interrupts import ExplainedInterrupt
+from ibkeys.change.next_commands import next_commands
 from ibkeys.errors import IbkeysError, NoReply, Refused
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import Fabric
@@ -264,9 +265,6 @@ def left_open(error: Failed, operation: Operation) -> Failed:
 
 def is_open(operation: Operation) -> str:
     """Return that *operation* was left open, and what the user can do about it."""
-    ways = f"`ibkeys undo {operation.id}` rolls it back"
-    if operation.undoes is not None:
-        ways = f"`ibkeys undo {operation.undoes}` finishes it, `ibkeys undo {operation.id}` reverses it"
-    elif operation.id is not None and operation.journal.plan_of(operation.id) is not None:
-        ways = f"`ibkeys apply --resume` finishes it, {ways}"
-    return f"operation {operation.id} of the journal is open: {ways}"
+    assert operation.id is not None
+    commands = next_commands(operation.command, operation.id, operation.undoes)
+    return f"operation {operation.id} of the journal is open: {commands}"

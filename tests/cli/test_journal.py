@@ -7,6 +7,8 @@ import io
 import os
 from pathlib import Path
 
+import pytest
+
 from ibkeys.store.journal import FileImage, Journal
 from ibkeys.store.origin import this_process
 from tests.cli.conftest import TWO_SWITCH, Cli, run
@@ -92,6 +94,36 @@ def test_a_journal_in_memory_is_no_journal(cli: Cli) -> None:
     result = run("journal", "--backend", TWO_SWITCH)
     assert result.code == 2
     assert "state=" in result.error
+
+
+def begin_and_stop(journal: Journal, command: str) -> None:
+    with journal.operation(command) as operation:
+        operation.record_file(FileImage("/etc/opensm/opensm.conf", b"a", b"b"))
+        raise KeyboardInterrupt
+
+
+def test_an_open_operation_is_named_with_the_commands_that_end_it(cli: Cli, tmp_path: Path) -> None:
+    journal = tmp_path / "journal.db"
+    with Journal(journal) as stored:
+        for command in ("apply", "smkey-rotate"):
+            with pytest.raises(KeyboardInterrupt):
+                begin_and_stop(stored, command)
+        with stored.operation("pkey-set") as operation:
+            operation.record_file(FileImage("/etc/x", b"a", b"b")).done()
+    out = cli("journal", "--journal", journal).out
+    assert "operation 1 is open: `ibkeys apply --resume` finishes it, `ibkeys undo 1` rolls it back\n" in out
+    assert "operation 2 is open: `ibkeys smkey-rotate --via opensm` finishes it\n" in out
+    assert "operation 3" not in out
+    told = cli("journal", "--journal", journal, "-f", "json").json["operations"]
+    assert [(each["finish_with"], each["roll_back_with"]) for each in told] == [
+        ("ibkeys apply --resume", "ibkeys undo 1"),
+        ("ibkeys smkey-rotate --via opensm", None),
+        (None, None),
+    ]
+    doctor = cli("doctor", "--journal", journal)
+    assert doctor.code == 1
+    assert "operation 1 of the journal (apply, begun " in doctor.out
+    assert "-> `ibkeys smkey-rotate --via opensm` finishes it\n" in doctor.out
 
 
 def test_files_of_an_operation_are_shown_by_their_sizes(cli: Cli, tmp_path: Path) -> None:

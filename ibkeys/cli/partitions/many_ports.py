@@ -157,8 +157,11 @@ class ManyPortsChange(ShownChange):
         elif plan.gone_back:
             write("rolled back, except as listed above" if plan.failed else "rolled back: the tables are as they were")
         elif applied and (plan.rest or plan.failed):
-            on = f"ibkeys undo {plan.undoes}" if plan.undoes is not None else "ibkeys apply --resume"
-            write(f"partly done: operation {plan.operation_id} is still open; `{on}` continues it")
+            from ibkeys.change.next_commands import next_commands
+
+            assert plan.operation_id is not None
+            commands = next_commands(command, plan.operation_id, plan.undoes)
+            write(f"partly done: operation {plan.operation_id} is still open; `{commands.finish}` continues it")
         elif applied:
             back = "rolls it back" if plan.undoes is None else "repeats it"
             write(f"done, verified by a fresh read; `ibkeys undo {plan.operation_id}` {back}")

@@ -274,6 +274,7 @@ def _journal(path: Path) -> Iterator[Check]:
         detail = _operations_in(journal) if path.exists() else _MISSING
     yield _written_check("journal", path, detail)
     if path.exists():
+        yield from _open_operations(path)
         yield from _left_by_a_report(path)
 
 
@@ -281,6 +282,24 @@ def _operations_in(journal: Journal) -> str:
     operations = journal.list_operations()
     unfinished = sum(operation.state == "open" for operation in operations)
     return counted(len(operations), "operation") + (f", {unfinished} of them unfinished" if unfinished else "")
+
+
+def _open_operations(path: Path) -> Iterator[Check]:
+    """Operations that were interrupted, or wait to be confirmed; runs over M_Keys are told of with the key store."""
+    from ibkeys.change.next_commands import next_commands_of
+    from ibkeys.hardware.loopback.putting_back import COMMAND as REPORT
+    from ibkeys.store.journal import Journal
+    from ibkeys.store.keys.runs import COMMANDS
+    from ibkeys.umad.probe import Check
+
+    with Journal.read(path) as journal:
+        records = journal.list_operations()
+    for record in records:
+        if record.command not in (*COMMANDS, REPORT) and (record.is_unfinished or record.awaits_confirmation):
+            state = "waits to be confirmed" if record.awaits_confirmation else "is not finished"
+            detail = f"operation {record.id} of the journal ({record.command}, begun {record.started}) {state}"
+            is_ok = False if record.unproven or record.awaits_confirmation else None  # None: it may wait on purpose
+            yield Check("operation", is_ok, detail, str(next_commands_of(record)))
 
 
 def _left_by_a_report(path: Path) -> Iterator[Check]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _COLUMNS: Final = (
     *("id", "command", "state", "started", "finished", "ports", "unproven", "unconfirmed"),
-    *("user", "host", "overrides", "options", "undoes", "undone_by"),
+    *("user", "host", "overrides", "options", "undoes", "undone_by", "finish_with", "roll_back_with"),
 )
 
 
@@ -32,8 +32,8 @@ def journal(where: Where, format: str, operation: int | None) -> int:
     """Show what changing commands did.
 
     Shows one line for each operation: when, by whom, on which host, with which interlocks overridden. With ID also
-    shows what it overwrote, port by port. An open operation was interrupted, or its result could not be proven:
-    `ibkeys undo ID` rolls it back, and `ibkeys apply --resume` finishes an apply.
+    shows what it overwrote, port by port. An open operation was interrupted, or its result could not be proven: the
+    commands that finish it and that roll it back are named.
     """
     from ibkeys.store.journal import Journal
 
@@ -66,12 +66,14 @@ def operation_document(record: OperationRecord) -> dict[str, Any]:
 
     Who did it, and how, is null where an earlier version did not write it down.
     """
-    is_open = record.state == "failed" or record.awaits_confirmation or record.is_unfinished
+    from ibkeys.change.next_commands import next_commands_of
+
+    commands = next_commands_of(record)
     starts = [_start(start) for start in record.starts]
     return {
         "id": record.id,
         "command": record.command,
-        "state": "open" if is_open else record.state,
+        "state": "open" if commands is not None else record.state,
         "started": record.started,
         "finished": record.finished,
         "ports": record.ports,
@@ -83,6 +85,8 @@ def operation_document(record: OperationRecord) -> dict[str, Any]:
         "options": _all(starts, "options"),
         "undoes": record.undoes,
         "undone_by": record.undone_by if record.state == "undone" else None,
+        "finish_with": commands and commands.finish,
+        "roll_back_with": commands and commands.roll_back,
         "starts": starts,
     }
 
@@ -142,12 +146,16 @@ def _write(
     if not operations:
         write("the journal is empty")
         return
+    from ibkeys.change.next_commands import NextCommands
+
     titles = ["Id", "Command", "State", "Started", "Finished", "Ports", "Unproven Sets", "User", "Host", "Overrides"]
     names = ("id", "command", "state", "started", "finished", "ports", "unproven", "user", "host", "overrides")
     write_table(titles, ([_cell(in_one_line(each)[name]) for name in names] for each in operations))
     for each in operations:
         if each["unconfirmed"]:
-            write(f"operation {each['id']} rolls back unless it is confirmed: `ibkeys apply --confirm {each['id']}`")
+            write(f"operation {each['id']} rolls back unless it is confirmed: `{each['finish_with']}`")
+        elif each["state"] == "open":
+            write(f"operation {each['id']} is open: {NextCommands(each['finish_with'], each['roll_back_with'])}")
     for start in operations[0]["starts"] if with_starts else ():
         write(_told(start))
     for file in files:

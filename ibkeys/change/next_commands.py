@@ -1,0 +1,60 @@
+"""The commands that finish an open operation of the journal, and that roll it back, whichever command began it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.store.journal import OperationRecord
+
+_UNDO: Final = "ibkeys undo {id}"
+_OPENSM: Final = "--via opensm"
+_BY_COMMAND: Final[Mapping[str, tuple[str | None, str | None]]] = {
+    "apply": ("ibkeys apply --resume", _UNDO),
+    "mkey-deploy": ("ibkeys mkey-deploy --resume", "ibkeys mkey-deploy --abort"),
+    "mkey-rotate": ("ibkeys mkey-rotate --resume", "ibkeys mkey-rotate --abort"),
+    "mkey-remove": ("ibkeys mkey-remove --resume", "ibkeys mkey-remove --abort"),
+    "mkey-set": ("ibkeys mkey-set", None),
+    "mkey-recover": ("ibkeys mkey-recover", None),
+    "mkey-list --settle": ("ibkeys mkey-list --settle", None),
+    "sm-repair": ("ibkeys sm-repair", None),
+    "smkey-rotate": (f"ibkeys smkey-rotate {_OPENSM}", None),
+    "harden": (f"ibkeys harden {_OPENSM}", f"ibkeys harden {_OPENSM} --abort"),
+    "harden --abort": (f"ibkeys harden {_OPENSM} --abort", f"ibkeys harden {_OPENSM}"),
+    "counters-clear": ("ibkeys counters-clear", None),
+}
+"""By the command of an operation: what finishes it, and what rolls it back. ``undo`` gives back P_Keys, enforcement and
+policies, and never a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextCommands:
+    """``finish`` and ``roll_back``: commands without the options that name fabric and ports; None where there is
+    none."""
+
+    finish: str | None
+    roll_back: str | None
+
+    def __str__(self) -> str:
+        finish = f"`{self.finish}` finishes it" if self.finish else ""
+        roll_back = f"`{self.roll_back}` rolls it back" if self.roll_back else ""
+        return ", ".join(filter(None, (finish, roll_back)))
+
+
+def next_commands(command: str, operation: int, undoes: int | None) -> NextCommands:
+    """Return what goes on with an open *operation* of *command*. *undoes*: the operation that it undoes, None if it is
+    no undo: to undo an undo makes the change again."""
+    if undoes is not None:
+        return NextCommands(f"ibkeys undo {undoes}", _UNDO.format(id=operation))
+    finish, roll_back = _BY_COMMAND.get(command, (None, _UNDO))
+    return NextCommands(finish, roll_back and roll_back.format(id=operation))
+
+
+def next_commands_of(record: OperationRecord) -> NextCommands | None:
+    """Return what goes on with an operation as the journal has it; None for one that has ended, and is not awaiting its
+    confirmation."""
+    commands = next_commands(record.command, record.id, record.undoes)
+    if record.awaits_confirmation:
+        return NextCommands(f"ibkeys apply --confirm {record.id}", commands.roll_back)
+    return commands if record.state == "failed" or record.is_unfinished else None
