@@ -10,6 +10,7 @@ from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, refuse_breaks, undo_p
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import Via, carrier_of, record_of
 from ibkeys.apply.former import Former, former_in
+from ibkeys.change.next_commands import next_commands
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.printable import counted
@@ -75,14 +76,11 @@ def _refuse_key_files(journal: Journal, record: OperationRecord, former: Former)
     """Raise UsageError for an operation that changed options files with keys, which follow no plan: restored without
     its key lines, such a file would take the M_Key of every port away when OpenSM starts again."""
     if former.files and record_of(journal, record) is None:
-        way = f"`ibkeys {record.command}` changes it again"
-        if record.command.startswith("mkey-"):
-            way = f"`ibkeys {record.command} --abort` restores the ports of the last run"
-        elif record.command == "harden":
-            way = "`ibkeys harden --abort` restores part_enforce"
+        commands = next_commands(record.command, record.id, None)
+        back = f"`{commands.roll_back}` rolls the last one back" if commands.roll_back else ""
         raise UsageError(
             f"operation {record.id} ({record.command}) changed an options file of OpenSM, which holds keys: its former "
-            f"content is not restored; {way}"
+            f"content is not restored; {back or f'`{commands.finish}` changes it again'}"
         )
 
 

@@ -70,7 +70,12 @@ def test_an_entry_of_0x8000_comes_back_as_it_was(lab: Lab, stores: StorePaths) -
 
 
 @pytest.mark.parametrize(
-    ("command", "way"), [("mkey-rotate", "mkey-rotate --abort`"), ("smkey-rotate", "smkey-rotate` changes it again")]
+    ("command", "way"),
+    [
+        ("mkey-rotate", "`ibkeys mkey-rotate --abort` rolls the last one back"),
+        ("smkey-rotate", "`ibkeys smkey-rotate --via opensm` changes it again"),
+        ("harden", "`ibkeys harden --via opensm --abort` rolls the last one back"),
+    ],
 )
 def test_an_options_file_with_keys_is_not_put_back(lab: Lab, stores: StorePaths, command: str, way: str) -> None:
     assert stores.journal is not None
@@ -78,7 +83,7 @@ def test_an_options_file_with_keys_is_not_put_back(lab: Lab, stores: StorePaths,
         operation.record_file(FileImage("/etc/opensm/opensm.conf", b"m_key @m_key:1:x18l\n", b"m_key 0\n")).done()
     with opened(lab, stores) as fabric, writer(fabric) as w:
         for number in (None, 1):
-            with pytest.raises(UsageError, match=f"content is not restored; `ibkeys {way}"):
+            with pytest.raises(UsageError, match=f"content is not restored; {way}"):
                 plan_undo(w, number)
 
 
