@@ -41,9 +41,22 @@ def _closes(call: str, kind: str, functions: set[str]) -> bool:
     return "store/" in kind and not functions.isdisjoint({"set_state", "finish", "promote"})
 
 
+def _second(moment: Moment) -> Moment:
+    """Return the second point that is *moment*."""
+    passed = 0
+
+    def is_second(call: str, kind: str, functions: set[str]) -> bool:
+        nonlocal passed
+        passed += moment(call, kind, functions)
+        return passed == 2
+
+    return is_second
+
+
 MOMENTS: Final[dict[str, Moment]] = {
     "before the first file": _replaces,
     "before the first signal": _signals,
+    "before the second signal": _second(_signals),
     "after the first signal": _has_signalled,
     "before its record is closed": _closes,
 }

@@ -32,6 +32,7 @@ from tests.matrix.ways_out import until_done, way_out
 
 THROUGH: Final = ("--via", "opensm")
 MOMENTS: Final = ("before the first file", "before the first signal", "before its record is closed")
+BETWEEN: Final = "before the second signal"
 """Where an operation dies: crash_driver.py has them."""
 TAKE_OVER: Final = ("--override", "stale-lock")
 NOTHING: Final = "nothing to change"
@@ -62,7 +63,8 @@ Facts = dict[tuple[object, ...], object]
 class Kind:
     """A kind of operation. ``before``: what is made first; ``words``: how it begins; ``on`` and ``back``: how it goes
     on and back, None where there is no such way; ``another``: what an administrator with another store does;
-    ``by_hand``: the options that somebody edits, with their value; ``conf``: the options file at first."""
+    ``by_hand``: the options that somebody edits, with their value; ``conf``: the options file at first;
+    ``has_steps``: OpenSM is told more than once."""
 
     before: tuple[str, ...]
     words: tuple[str, ...]
@@ -72,6 +74,7 @@ class Kind:
     is_of_policy: bool = False
     by_hand: tuple[str, ...] = (f"m_key {THEIRS:#x}",)
     conf: str = CONF
+    has_steps: bool = True
 
 
 _DEPLOY: Final = ("mkey-deploy", *CLOSED, *THROUGH)
@@ -87,9 +90,13 @@ KINDS: Final = {
     "deploy": Kind((), _DEPLOY, ("mkey-deploy", "--resume"), ("mkey-deploy", "--abort"), _DEPLOY),
     "rotate": Kind(_DEPLOY, _ROTATE, ("mkey-rotate", "--resume"), ("mkey-rotate", "--abort"), _ROTATE),
     "remove": Kind(_DEPLOY, _REMOVE, ("mkey-remove", "--resume"), ("mkey-remove", "--abort"), _ROTATE),
-    "smkey-rotate": Kind((), ("smkey-rotate",), ("smkey-rotate",), None, ("smkey-rotate",), by_hand=_SECRETS),
+    "smkey-rotate": Kind(
+        (), ("smkey-rotate",), ("smkey-rotate",), None, ("smkey-rotate",), by_hand=_SECRETS, has_steps=False
+    ),
     "harden": Kind((), _HARDEN, _HARDEN, None, _DEPLOY, by_hand=_SECRETS),
-    "harden --abort": Kind(_HARDEN, _ABORT, _ABORT, _HARDEN, _ROTATE, by_hand=("part_enforce out",), conf=_OPEN),
+    "harden --abort": Kind(
+        _HARDEN, _ABORT, _ABORT, _HARDEN, _ROTATE, by_hand=("part_enforce out",), conf=_OPEN, has_steps=False
+    ),
     "apply": Kind((), _APPLY, ("apply", "--resume", *BLUNT), _UNDO, _APPLY, True),
     "undo": Kind(_APPLY, _UNDO, _UNDO, None, _APPLY, True),
 }
@@ -484,8 +491,10 @@ LOST: Final = ("key store lost", "journal lost")
 
 def cells() -> Iterator[str]:
     """Return the names of all cells."""
-    for name, moment, since in itertools.product(KINDS, MOMENTS, SINCE):
+    for name, moment, since in itertools.product(KINDS, (*MOMENTS, BETWEEN), SINCE):
         kind = KINDS[name]
+        if moment == BETWEEN and not kind.has_steps:
+            continue
         if kind.is_of_policy and since == "policy edited, unread":
             continue  # that is the hand edit
         ways = {"on": kind.on, "back": kind.back, "new": kind.words if kind.words != kind.on else None}
