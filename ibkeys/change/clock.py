@@ -29,15 +29,14 @@ class ProgressTimeout:
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self._clock, self._seconds = clock, seconds
-        self._nearest: int | None = None
+        self._least: int | None = None
         self._last, self._pause = clock.now(), FIRST_PAUSE
 
-    def lasts(self, far: int) -> bool:
-        """Sleep before the next check and return True; return False at once when the time is over. *far*: how much is
-        left to do; a smaller value than before is progress.
-        """
-        if self._nearest is None or far < self._nearest:
-            self._nearest, self._last, self._pause = far, self._clock.now(), FIRST_PAUSE
+    def pause(self, left: int) -> bool:
+        """Sleep before the next check and return True; return False at once when the time is over. *left*: how much
+        there is to do; a smaller value than ever before is progress."""
+        if self._least is None or left < self._least:
+            self._least, self._last, self._pause = left, self._clock.now(), FIRST_PAUSE
         elif self._clock.now() - self._last >= self._seconds:
             return False
         self._clock.sleep(min(self._pause, max(0.0, self._last + self._seconds - self._clock.now())))
@@ -47,17 +46,17 @@ class ProgressTimeout:
 
 def look_until(
     look: Callable[[], Found],
-    left: Callable[[Found], int],
+    count_left: Callable[[Found], int],
     clock: Clock,
     patience: float,
     check: Callable[[], object] = lambda: None,
 ) -> Found:
-    """Call *look* until nothing is *left* of what it found, or nothing came nearer for *patience* seconds; return what
-    it found last. *check* is called before each look; what either raises ends it."""
+    """Call *look* until *count_left* of what it found is 0, or has not fallen for *patience* seconds; return what it
+    found last. *check* is called before each look; what either raises ends it."""
     waiting = ProgressTimeout(clock, patience)
     while True:
         check()
         found = look()
-        far = left(found)
-        if not far or not waiting.lasts(far):
+        left = count_left(found)
+        if not left or not waiting.pause(left):
             return found

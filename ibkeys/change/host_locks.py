@@ -81,7 +81,7 @@ def _take(writer: Writer, machine: Machine, path: Path, clock: Clock) -> TakenLo
         holder = LockHolder.read(found.text)
         is_own = holder is not None and holder.journal == writer.lock_holder.journal
         if found.is_held:
-            if not (is_own and waiting.lasts(0)):
+            if not (is_own and waiting.pause(0)):
                 raise _held(machine, path, found)
         elif is_own or writer.consent.covers(STALE):
             stale = found.text

@@ -96,7 +96,7 @@ class Proof:
             wrong, now = self._wrong(), self.clock.now()
             if wrong:
                 since = None
-                if now >= end or not waiting.lasts(1):
+                if now >= end or not waiting.pause(1):
                     return wrong
                 continue
             since = now if since is None else since
