@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -80,14 +79,14 @@ def harden(
         raise UsageError("a simulated subnet has no OpenSM on any host")
     _require_file(wanted.policy)
     audit = GoalAudit(where, wanted)
+    asked = _asked(where, wanted, sm_hosts, sm_wait, audit, consent.dry_run)
     if abort:
-        return _abort(where, consent, _asked(where, wanted, sm_hosts, sm_wait, audit), format)
+        return _abort(where, consent, asked, format)
     if overtaken:
-        return _end(where, consent, _asked(where, wanted, sm_hosts, sm_wait, audit))
+        return _end_overtaken(where, consent, asked)
     with open_fabric(where, changing=True) as fabric:
         from ibkeys.harden.hardening import plan_hardening
 
-        asked = replace(_asked(where, wanted, sm_hosts, sm_wait, audit), is_dry=consent.dry_run)
         writer = writer_of(fabric, "harden", consent)  # only asked what is overridden: each step has one of its own
         report = audit.run(fabric, consent.dry_run)
         plan = plan_hardening(fabric, writer.consent, asked, report, wanted.fail_on)
@@ -110,6 +109,24 @@ def _require_file(policy: str | None) -> None:
         )
 
 
+def _asked(where: Where, wanted: Goal, sm_hosts: SmHosts, sm_wait: int, audit: GoalAudit, is_dry: bool) -> Asked:
+    from ibkeys.apply.apply import Permissions
+    from ibkeys.cli.mkeys.rollout_output import Steps
+    from ibkeys.harden.step import Asked
+    from ibkeys.mkeys.opensm.way import RunListener
+
+    return Asked(
+        hosts_of(where, sm_hosts),
+        sm_wait,
+        wanted.lease,
+        audit.given["policy"],
+        Permissions(wanted.allow_removals, wanted.allow_break),
+        RunListener(lambda text: exits.warn(text, "to do"), Steps().tell),
+        lambda text: exits.warn(text, "step"),
+        is_dry,
+    )
+
+
 def _abort(where: Where, consent: Changing, asked: Asked, format: str) -> int:
     from ibkeys.harden.enforcement import plan_abort
     from ibkeys.harden.enforcement_run import ABORT
@@ -118,7 +135,7 @@ def _abort(where: Where, consent: Changing, asked: Asked, format: str) -> int:
         return _ShownAbort(writer, plan_abort(writer, asked), consent, format).carry_out()
 
 
-def _end(where: Where, consent: Changing, asked: Asked) -> int:
+def _end_overtaken(where: Where, consent: Changing, asked: Asked) -> int:
     from ibkeys.harden.enforcement import refuse_overtaken
     from ibkeys.harden.enforcement_run import COMMAND
     from ibkeys.harden.overtaken import close_overtaken
@@ -133,7 +150,7 @@ def _end(where: Where, consent: Changing, asked: Asked) -> int:
 
 
 class _ShownAbort(ShownChange):
-    """The way back of part_enforce."""
+    """The restoring of part_enforce, shown file by file."""
 
     plan: EnforcementPlan
 
@@ -158,23 +175,6 @@ class _ShownAbort(ShownChange):
         if self.consent.dry_run:
             return exits.SAYS_NO if self.plan.pending else exits.DONE
         return exits.NOT_COMPLETED if self.plan.silent else exits.DONE
-
-
-def _asked(where: Where, wanted: Goal, sm_hosts: SmHosts, sm_wait: int, audit: GoalAudit) -> Asked:
-    from ibkeys.apply.apply import Permissions
-    from ibkeys.cli.mkeys.rollout_output import Steps
-    from ibkeys.harden.step import Asked
-    from ibkeys.mkeys.opensm.way import RunListener
-
-    return Asked(
-        hosts_of(where, sm_hosts),
-        sm_wait,
-        wanted.lease,
-        audit.given["policy"],
-        Permissions(wanted.allow_removals, wanted.allow_break),
-        RunListener(lambda text: exits.warn(text, "to do"), Steps().tell),
-        lambda text: exits.warn(text, "step"),
-    )
 
 
 class _ShownHardening(ShownChange):
