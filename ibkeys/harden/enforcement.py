@@ -38,9 +38,9 @@ from ibkeys.sm.options import Setting
 from ibkeys.sm.site import Running, Seen, reach
 from ibkeys.topology.enforcement import Enforcement, leaf_of
 
-WAY_BACK: Final = "ibkeys harden --via opensm --abort"
-NO_ENFORCEMENT: Final = "no_partition_enforcement"
-_OPTIONS: Final = (ENFORCE, NO_ENFORCEMENT)
+_WAY_BACK: Final = "ibkeys harden --via opensm --abort"
+_NO_ENFORCEMENT: Final = "no_partition_enforcement"
+_OPTIONS: Final = (ENFORCE, _NO_ENFORCEMENT)
 _REFUSAL: Final = "opensm-options"
 """What `Refused.interlock` is where an OpenSM would not take the option over; nothing overrides that."""
 
@@ -74,7 +74,7 @@ class EnforcementStep(Step):
             return None
         files = [each.conf for each in plan.files if each.differs]
         plan.objections += objections_to_layers(files, "its OpenSM would enforce as before")
-        return Draft(plan.words, WAY_BACK, lambda: _make(writer, plan), plan.notes, plan.objections)
+        return Draft(plan.words, _WAY_BACK, lambda: _make(writer, plan), plan.notes, plan.objections)
 
 
 ENFORCEMENT: Final = EnforcementStep()
@@ -167,15 +167,12 @@ def _refuse_command_line(running: Running, settings: Mapping[str, Setting]) -> N
 
 def _edited(conf: ConfFile, wanted: str) -> bytes:
     """Return the options file with part_enforce *wanted*; an older line that wins over it says FALSE."""
-    data = conf.data
-    options = read_options(data)
-    values: dict[str, NewValue] = {ENFORCE: wanted}
-    if options.value(NO_ENFORCEMENT) is True:
-        values = {NO_ENFORCEMENT: False, **values}
+    options = read_options(conf.data)
     if options.value(ENFORCE) == wanted:
-        return data
+        return conf.data
+    older: dict[str, NewValue] = {_NO_ENFORCEMENT: False} if options.value(_NO_ENFORCEMENT) is True else {}
     try:
-        return with_options(data, values)
+        return with_options(conf.data, {**older, ENFORCE: wanted})
     except FileFormatError as error:
         raise FileFormatError(str(error), conf.name) from None
 

@@ -69,10 +69,10 @@ class OptionsChange:
 @dataclass(slots=True, kw_only=True)
 class EnforcementPlan(Plan):
     """A change of part_enforce. ``files``: those of all OpenSMs, that of the master last; ``leaves``: the switch ports;
-    ``wait``: seconds without progress after which OpenSM is signalled again, and then given up; ``say``: told what lies
-    beside a file and is none of ours; ``silent``: leaf ports that did not answer at the end; ``cut_off``: the operation
-    of the journal that this one goes on with; ``reverts``: the command of the other way where one of it has not ended,
-    which ends with this one, or "".
+    ``wait``: seconds without progress after which OpenSM is signalled again, and then given up; ``say``: called with
+    files that somebody else left beside these; ``silent``: leaf ports that did not answer at the end; ``cut_off``: the
+    operation of the journal that this one continues; ``reverts``: the command of an unfinished change in the other
+    direction, which ends with this one, or "".
     """
 
     seen: Seen
@@ -89,7 +89,7 @@ class EnforcementPlan(Plan):
 
     @property
     def pending(self) -> bool:
-        """Whether a file is to be written, a switch port is not as wanted, or whether all are was not proven."""
+        """Whether a file is to be written, a switch port is not as wanted, or an earlier change has not ended."""
         is_open = self.cut_off is not None or self.reverts != ""
         return is_open or any(each.differs for each in self.files) or any(leaf.difference() for leaf in self.leaves)
 
@@ -107,9 +107,7 @@ class EnforcementPlan(Plan):
             for text in remove_left_overs(operation.journal, [each.conf for each in self.files], writer.keystore):
                 self.say(text)
             entries = [each.conf.write(each.new, operation, writer.keystore) for each in self.files]
-            wrong = self._told(writer, interrupts)
-            if wrong:
-                wrong = self._told(writer, interrupts)
+            wrong = self._signal_and_wait(writer, interrupts) or self._signal_and_wait(writer, interrupts)
             for entry in entries:
                 if entry is not None:
                     (entry.failed if wrong else entry.done)()
@@ -126,8 +124,9 @@ class EnforcementPlan(Plan):
         self.seen.master.verify_process()
         verify_master(writer.fabric, self.seen.manager, writer.master_sm_lids)
 
-    def _told(self, writer: Writer, interrupts: Interrupts) -> Sequence[str]:
-        """Send SIGHUP, the master last, and return the leaf ports that are wrong when nothing comes nearer."""
+    def _signal_and_wait(self, writer: Writer, interrupts: Interrupts) -> Sequence[str]:
+        """Send SIGHUP, the master last, and return the leaf ports that are still wrong after ``wait`` seconds without
+        progress."""
         self._verify(writer)
         for each in self.files:
             each.conf.verify("OpenSM was not signalled to read it")
@@ -135,16 +134,15 @@ class EnforcementPlan(Plan):
             opensm.machine.signal(opensm.instance.process)
 
         def look() -> Sequence[str]:
-            interrupts.check()
             self.seen.master.verify_process()
             wrong = self._look(writer)
             self.progress("leaf ports enforce", len(self.leaves) - len(wrong), len(self.leaves))
             return wrong
 
-        return look_until(look, len, self.clock, self.wait)
+        return look_until(look, len, self.clock, self.wait, interrupts.check)
 
     def _look(self, writer: Writer) -> list[str]:
-        """Read all ports again, and return those that are wrong. What is silent is not waited for."""
+        """Read all ports again, and return those that are wrong. Those that do not answer are not waited for."""
         failed = read_again(writer, [target for leaf in self.leaves for target in (leaf.leaf, leaf.end)])
         wrong, self.silent = [], []
         for leaf in self.leaves:

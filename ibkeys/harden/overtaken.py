@@ -6,6 +6,7 @@ The journal has the bytes of each file before and after each change. Any other v
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from ibkeys.change.interlocks.overtaken import OVERTAKEN, changed_file, overtaken
 from ibkeys.change.writer import Writer
@@ -16,7 +17,7 @@ from ibkeys.printable import named
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import FileImage, Journal, OperationRecord
 
-CLOSES = "ibkeys harden --via opensm --overtaken"
+CLOSES: Final = "ibkeys harden --via opensm --overtaken"
 """The command that ends the record of a change of part_enforce."""
 
 
