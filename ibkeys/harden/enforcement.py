@@ -22,10 +22,10 @@ from ibkeys.change.target import Target
 from ibkeys.change.through_sm import master_for
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, UsageError
-from ibkeys.harden.enforcement_run import COMMAND, COMMANDS, ENFORCE, EnforcementPlan, LeafPort, OptionsChange
+from ibkeys.harden.enforcement_run import COMMANDS, ENFORCE, EnforcementPlan, LeafPort, OptionsChange
 from ibkeys.harden.findings import StepName
 from ibkeys.harden.overtaken import file_images, not_ended, refuse_changed_files
-from ibkeys.harden.step import Asked, Draft, Step
+from ibkeys.harden.step import COMMAND, Asked, Draft, Step
 from ibkeys.host.conf.edit import NewValue, with_options
 from ibkeys.host.opensm_options import read_options
 from ibkeys.mad.attributes import SwitchInfo

@@ -16,6 +16,7 @@ from ibkeys.change.plan import Plan
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.errors import NotStored
+from ibkeys.harden.step import COMMAND
 from ibkeys.mkeys.opensm.key_run import OnStep
 from ibkeys.partitions.opensm_tables import packed
 from ibkeys.printable import counted, named
@@ -27,7 +28,6 @@ from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.origin import Origin
 from ibkeys.topology.enforcement import Enforcement
 
-COMMAND: Final = "harden"
 ABORT: Final = "harden --abort"
 COMMANDS: Final = (COMMAND, ABORT)
 """The commands of the journal, forth and back."""

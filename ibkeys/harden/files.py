@@ -19,7 +19,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import FileError, Refused
 from ibkeys.harden.findings import StepName
-from ibkeys.harden.step import Asked, Draft, Step
+from ibkeys.harden.step import COMMAND, Asked, Draft, Step
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.opensm_process import opensm_config
 from ibkeys.sm.confs.listeners import close, hindrance_to_closing, is_usable_alone
@@ -40,7 +40,7 @@ class FileStep(Step):
     title: str
     roles: tuple[Role, ...]
     words: tuple[str, ...] = ()
-    command: str = "harden"
+    command: str = COMMAND
     serves: frozenset[StepName] = _KEY_STEPS
     lifts: frozenset[str] = frozenset()
 

@@ -23,9 +23,8 @@ from ibkeys.harden.findings import StepName, by_step, failing
 from ibkeys.harden.m_keys import M_KEYS, NEW_M_KEY
 from ibkeys.harden.partitions import PARTITIONS
 from ibkeys.harden.sm_keys import SM_KEYS
-from ibkeys.harden.step import Asked, Draft, Step
+from ibkeys.harden.step import COMMAND, Asked, Draft, Step
 
-COMMAND: Final = "harden"
 STEPS: Final[tuple[Step, ...]] = (FOLDERS, SM_KEYS, ENFORCEMENT, PARTITIONS, NEW_M_KEY, M_KEYS, KEY_FILES)
 """All steps, in the order in which they are made."""
 OnStep = Callable[[str], None]

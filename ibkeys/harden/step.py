@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from ibkeys.apply.apply import Permissions
 from ibkeys.change.consent import Objection, Question
@@ -18,6 +19,9 @@ from ibkeys.harden.findings import StepName
 from ibkeys.mkeys.opensm.way import RunListener
 from ibkeys.partitions.model import Policy
 from ibkeys.sm.hosts import SmHost
+
+COMMAND: Final = "harden"
+"""The command of the journal for the steps that no other command makes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ import pytest
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, UsageError
 from ibkeys.harden.enforcement import plan_abort, refuse_overtaken
-from ibkeys.harden.enforcement_run import ABORT, COMMAND, EnforcementPlan, OptionsChange
+from ibkeys.harden.enforcement_run import ABORT, EnforcementPlan, OptionsChange
 from ibkeys.harden.overtaken import CLOSES, close_overtaken, file_images, not_ended, refuse_changed_files
-from ibkeys.harden.step import Asked
+from ibkeys.harden.step import COMMAND, Asked
 from ibkeys.store.journal import FileImage, Journal, OperationRecord
 from tests.fabricsim import subnet, tool
 

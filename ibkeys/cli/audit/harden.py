@@ -137,8 +137,8 @@ def _abort(where: Where, consent: Changing, asked: Asked, format: str) -> int:
 
 def _end_overtaken(where: Where, consent: Changing, asked: Asked) -> int:
     from ibkeys.harden.enforcement import refuse_overtaken
-    from ibkeys.harden.enforcement_run import COMMAND
     from ibkeys.harden.overtaken import close_overtaken
+    from ibkeys.harden.step import COMMAND
 
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, COMMAND, consent) as writer:
         return end_overtaken(
