@@ -86,12 +86,12 @@ def _refuse_key_files(journal: Journal, record: OperationRecord, former: Former)
 
 def _later(journal: Journal, record: OperationRecord, former: Former) -> list[int]:
     """Return the operations that wrote the same files after *record*, were not undone and did not undo it."""
-    places = {(image.host, image.path) for image in former.files}
+    places = {image.key for image in former.files}
     return [
         each.id
         for each in journal.list_operations()
         if each.id > record.id
         and each.state != "undone"
         and each.undoes != record.id
-        and any((entry.image.host, entry.image.path) in places for entry in journal.files(each.id))
+        and any(entry.image.key in places for entry in journal.files(each.id))
     ]

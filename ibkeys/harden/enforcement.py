@@ -68,7 +68,7 @@ class EnforcementStep(Step):
         plan = plan_enforcement(writer, asked, "both")
         if left := not_ended(writer):
             images = file_images(writer, COMMANDS)
-            written = {(image.host, image.path) for image in images}
+            written = {image.key for image in images}
             refuse_changed_files([each for each in plan.files if each.conf.key in written], images, left)
         if not plan.pending:
             return None

@@ -49,7 +49,7 @@ def refuse_changed_files(
     *left*: the changes that have not ended."""
     found = []
     for each in files:
-        of_file = [image for image in images if (image.host, image.path) == each.conf.key]
+        of_file = [image for image in images if image.key == each.conf.key]
         known = {read_options(data).value(ENFORCE) for image in of_file for data in (image.before, image.after) if data}
         if each.differs and (value := read_options(each.conf.data).value(ENFORCE)) not in known:
             found.append(changed_file(each.conf, f"{ENFORCE} {value}"))

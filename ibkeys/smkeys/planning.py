@@ -222,7 +222,7 @@ def _refuse_other_files(writer: Writer, managers: KeyManagers) -> None:
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
         last = [record.id for record in journal.list_operations() if record.command == COMMAND][-1:]
-        begun = {(entry.image.host, entry.image.path) for number in last for entry in journal.files(number)}
+        begun = {entry.image.key for number in last for entry in journal.files(number)}
     if begun and not begun & {file.conf.key for file in managers.files}:
         names = named([f"{path} on {host}" if host else path for host, path in sorted(begun)])
         here = named([file.conf.name for file in managers.files])

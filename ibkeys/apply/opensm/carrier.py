@@ -171,12 +171,7 @@ class OpensmCarrier:
     def _clean_up(self, operation: Operation) -> Iterator[str]:
         """Remove what runs that were killed left beside the files; yield notes on what is none of theirs."""
         journal, places = operation.journal, {file.key for file in self._course.files}
-        entries = [
-            entry
-            for record in journal.list_operations()
-            for entry in journal.files(record.id)
-            if (entry.image.host, entry.image.path) in places
-        ]
+        entries = [entry for entry in journal.all_files() if entry.image.key in places]
         for machine in {file.machine.name: file.machine for file in self._course.files}.values():
             try:
                 left = machine.clean_up([entry for entry in entries if entry.image.host == machine.name])

@@ -104,8 +104,7 @@ def ways_in(images: Iterable[FileImage]) -> dict[FileKey, Way]:
     """Return the way that each file went in an operation of the journal, step by step."""
     ways: dict[FileKey, Way] = {}
     for image in images:
-        place = (image.host, image.path)
-        ways[place] = (*ways.get(place, (image.before,)), image.after)
+        ways[image.key] = (*ways.get(image.key, (image.before,)), image.after)
     return ways
 
 

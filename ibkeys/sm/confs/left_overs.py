@@ -9,7 +9,7 @@ from ibkeys.host.conf.references import key_references
 from ibkeys.host.replacing.contents import NO_BYTES
 from ibkeys.printable import named
 from ibkeys.sm.confs.conf_file import ConfFile
-from ibkeys.store.journal import FileEntry, FileImage, Journal
+from ibkeys.store.journal import FileImage, Journal
 from ibkeys.store.keys.keystore import KeyStore
 
 
@@ -22,7 +22,7 @@ def remove_left_overs(journal: Journal, files: Sequence[ConfFile], store: KeySto
     contents = key_references(store)
     by_host = {file.machine.name: file.machine for file in files}
     places = {file.key for file in files}
-    entries = [entry for entry in _all_files(journal) if _is_key_file(entry.image) or _place(entry.image) in places]
+    entries = [entry for entry in journal.all_files() if _is_key_file(entry.image) or entry.image.key in places]
     for name, machine in by_host.items():
         try:
             left = machine.clean_up([entry for entry in entries if entry.image.host == name], contents)
@@ -36,14 +36,5 @@ def remove_left_overs(journal: Journal, files: Sequence[ConfFile], store: KeySto
             )
 
 
-def _all_files(journal: Journal) -> Iterator[FileEntry]:
-    for record in journal.list_operations():
-        yield from journal.files(record.id)
-
-
 def _is_key_file(image: FileImage) -> bool:
     return NO_BYTES in (image.before, image.after)
-
-
-def _place(image: FileImage) -> tuple[str, str]:
-    return image.host, image.path

@@ -13,12 +13,10 @@ from ibkeys.store.keys.keystore import KeyStore
 def is_proven(conf: ConfFile, journal: Journal, store: KeyStore) -> bool:
     """Return whether the last change of a file that the *journal* has is done, and left the file as it is now.
 
-    A change of an options file is done when the wire has shown it. *store*: of the keys that the journal refers to.
-    A key of it that
-    the store does not have, since it was lost or replaced, proves nothing. Raises FileFormatError, StoreError.
+    A change of an options file is done when the wire has shown it. *store*: has the keys that the journal refers to. A
+    key that it does not have, since it was lost or replaced, proves nothing. Raises FileFormatError, StoreError.
     """
-    entries = [entry for record in journal.list_operations() for entry in journal.files(record.id)]
-    last = [entry for entry in entries if (entry.image.host, entry.image.path) == conf.key][-1:]
+    last = [entry for entry in journal.all_files() if entry.image.key == conf.key][-1:]
     try:
         return any(
             entry.status == "done"

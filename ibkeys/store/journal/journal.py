@@ -260,6 +260,10 @@ class Journal(Store):
         self._require(operation)
         return files_of(self.database, operation)
 
+    def all_files(self) -> list[FileEntry]:
+        """Return the files of all operations in the order they were recorded, operation by operation."""
+        return [entry for record in self.list_operations() for entry in self.files(record.id)]
+
     def record_file(self, operation: int, image: FileImage) -> FileEntry:
         """Put what a file holds on disk as a pending entry of *operation*. Raises StoreError."""
         return record_file(self.database, operation, image)

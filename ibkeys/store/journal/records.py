@@ -79,6 +79,11 @@ class FileImage:
         if not self.path.startswith("/"):
             raise EncodeError(f"the journal keeps files by their absolute paths, not {self.path!r}")
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Host and path, by which a file is known."""
+        return self.host, self.path
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
