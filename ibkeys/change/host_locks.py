@@ -1,7 +1,7 @@
-"""The lock on the host of an OpenSM: of two administrators with two stores only one changes something there.
+"""The lock on the host of an OpenSM: of two administrators with two key stores only one changes something there.
 
-It stands beside the options file of each OpenSM that takes part, so after a failover it is on both hosts; where no file
-can be made there, beside the policy. Where none can be made at all, nothing can be replaced either.
+It is a file beside the options file of each OpenSM that takes part, so after a failover it is on both hosts. Where no
+file can be made there, it is beside the policy. Where none can be made at all, nothing can be replaced either.
 """
 
 from __future__ import annotations
@@ -24,31 +24,32 @@ HELD: Final = "host-lock"
 """What `Refused.interlock` is where somebody works on that host; nothing overrides that."""
 STALE: Final = "stale-lock"
 OWN_SECONDS: Final = 15.0
-"""How long a killed command of the same journal may hold a lock yet, until its connection to the host ends."""
+"""How long a lock of a killed command of the same journal is waited for: it lasts until its connection ends."""
 
 
 def take_host_locks(writer: Writer, opensms: Iterable[Running], clock: Clock = REAL_TIME) -> bool:
     """Take the lock of each of *opensms*, the master's first, until *writer* is closed; a dry run takes none. Return
-    whether one was taken that *writer* did not hold yet. One that cannot be removed at the end is among the warnings of
-    its fabric.
+    whether one was taken that *writer* did not hold yet. A lock that cannot be removed at the end becomes a warning of
+    the writer's fabric.
 
-    A lock that a command of the same journal left is taken over: this command holds the lock of the journal, so that
-    one has ended. Raises Refused where somebody else works there, or (``stale-lock``) was cut off there and the user
+    A lock that a command of the same journal left is taken over: this command holds the lock of the journal, so the
+    other has ended. Raises Refused where somebody else works there, or (``stale-lock``) was cut off there and the user
     has not overridden that; FileError, StoreError, HostNotReached.
     """
     if writer.dry_run:
         return False
     in_order = sorted(opensms, key=lambda each: each.manager is None or not each.manager.is_master)
-    taken = [_lock(writer, each, clock) for each in in_order]
+    taken = [_take_one(writer, each, clock) for each in in_order]
     return any(taken)
 
 
-def _lock(writer: Writer, running: Running, clock: Clock) -> bool:
+def _take_one(writer: Writer, running: Running, clock: Clock) -> bool:
+    """Take the lock of one OpenSM, beside the first file where one can be made; return whether it is new."""
     for path in running.lock_places():
         place = running.machine.name, path
         if place in writer.host_locks:
             return False
-        lock = _take(writer, running.machine, path, clock)
+        lock = _wait_for_lock(writer, running.machine, path, clock)
         if lock is not None:
             writer.enter(_released(lock, writer.fabric.warnings, _at(running.machine, path)))
             writer.host_locks.add(place)
@@ -71,7 +72,8 @@ def _released(lock: TakenLock, warnings: list[str], place: str) -> Iterator[None
             )
 
 
-def _take(writer: Writer, machine: Machine, path: Path, clock: Clock) -> TakenLock | None:
+def _wait_for_lock(writer: Writer, machine: Machine, path: Path, clock: Clock) -> TakenLock | None:
+    """Return the lock beside *path*, None where no file can be made there. Raises Refused for one of somebody else."""
     stale: bytes | None = None
     waiting = ProgressTimeout(clock, OWN_SECONDS)
     while True:

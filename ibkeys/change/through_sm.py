@@ -1,8 +1,8 @@
 """Finding the OpenSM that a change goes through: apply, undo, the M_Keys, the SM_Keys and harden all begin here.
 
 An SM of another kind than the one that ibkeys was made with is refused, by the interlock ``unknown-sm``. The locks on
-the hosts are taken, before anything is written there. What was read before a lock was taken may be older than what its
-last holder wrote. So after each new lock everything is read again, until a round takes no lock.
+the hosts are taken before anything is written there. The last holder of a lock may have written after this command
+read. So after each new lock everything is read again, until no lock is new.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ibkeys.sm.site import Reached, Seen, find_master, look_around, taking_part
 
 
 def master_for(writer: Writer, managers: Sequence[Manager], reached: Sequence[Reached]) -> Seen:
-    """Return what `find_master` finds, with the lock on every host of an SM that takes part.
+    """Return what `find_master` finds, once the lock on every host of an SM that takes part is held.
 
-    Raises what that raises; Refused (``unknown-sm``) where an SM that takes part is of an unknown kind, and the user
-    has not overridden that; and what `take_host_locks` raises.
+    Raises what `find_master` raises; Refused (``unknown-sm``) where an SM that takes part is of an unknown kind, and
+    the user has not overridden that; and what `take_host_locks` raises.
     """
     while True:
         seen = find_master(managers, reached, writer.fabric.own_guid)
-        if not _admit(writer, seen.report, reached):
+        if not _refuse_unknown_and_lock(writer, seen.report, reached):
             return seen
 
 
@@ -35,11 +35,11 @@ def all_sms_for(writer: Writer, managers: Sequence[Manager], reached: Sequence[R
     """Return what `look_around` finds, where there may be several masters. Locks and raises as `master_for`."""
     while True:
         report = look_around(managers, reached, writer.fabric.own_guid)
-        if not _admit(writer, report, reached):
+        if not _refuse_unknown_and_lock(writer, report, reached):
             return report
 
 
-def _admit(writer: Writer, report: Report, reached: Sequence[Reached]) -> bool:
+def _refuse_unknown_and_lock(writer: Writer, report: Report, reached: Sequence[Reached]) -> bool:
     """Refuse an SM of an unknown kind, and lock the hosts. Return whether a lock is new: *report* may be older then."""
     running = [each for _, each in taking_part(report, reached) if each is not None]
     for objection in _objections([each.instance for each in running]):
