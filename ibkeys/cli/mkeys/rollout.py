@@ -58,7 +58,6 @@ class _RunRequest:
     confirming: ConfirmationOptions
     consent: Changing
     format: str
-    opensm_conf: Path | None = None
 
     def is_through_opensm(self, writer: Writer) -> bool:
         """Whether the run goes through OpenSM: as the user says, else as it began."""
@@ -69,7 +68,7 @@ class _RunRequest:
         return goes_through_opensm(writer)
 
     def through(self, awaits: Awaiting | None = None) -> Through:
-        """Return the options for a run through OpenSM. *awaits*: it is told when the run begins."""
+        """Return the options for a run through OpenSM. *awaits*: learns when the run begins."""
         from ibkeys.mkeys.opensm.planned import Through
         from ibkeys.mkeys.opensm.way import RunListener
 
@@ -83,7 +82,7 @@ class _RunRequest:
         )
 
     def awaits(self, stack: ExitStack) -> Awaiting | None:
-        """Start the child of --confirm-within, and let *stack* take leave of it; None if no run is to be confirmed."""
+        """Start the child of --confirm-within, which *stack* leaves at its end; None if no run is to be confirmed."""
         seconds = self.confirming.confirm_within
         if seconds is None or self.consent.dry_run or self.way.via == "direct":
             return None
@@ -118,8 +117,7 @@ def mkey_deploy(
     together with the key; values that are not given stay as they are. If an OpenSM is master, use --via opensm:
     OpenSM gets one key and sets it on all ports.
     """
-    conf = keys.opensm_conf
-    return _give_keys(keys, _RunRequest("mkey-deploy", where, course, way, sm_hosts, confirming, consent, format, conf))
+    return _give_keys(keys, _RunRequest("mkey-deploy", where, course, way, sm_hosts, confirming, consent, format))
 
 
 @command("mkey-rotate")
@@ -148,8 +146,7 @@ def mkey_rotate(
     sent; the old one stays there. Level and lease are set together with the key; values that are not given stay as
     they are. If an OpenSM is master, use --via opensm: OpenSM gets one key and sets it on all ports.
     """
-    conf = keys.opensm_conf
-    return _give_keys(keys, _RunRequest("mkey-rotate", where, course, way, sm_hosts, confirming, consent, format, conf))
+    return _give_keys(keys, _RunRequest("mkey-rotate", where, course, way, sm_hosts, confirming, consent, format))
 
 
 @command("mkey-remove")
@@ -233,15 +230,17 @@ def _give_keys(keys: KeyOptions, request: _RunRequest) -> int:
 
         return plan_keys(writer, request.command, options_of(same=True), through, key, progress)
 
-    return _carry_out(request, plan, plan_via)
+    return _carry_out(request, plan, plan_via, keys.opensm_conf)
 
 
-def _carry_out(request: _RunRequest, plan_new: NewRun, plan_new_via: NewRunVia) -> int:
-    """Plan a new run, or take the last one up again, and carry out what was planned; or say how a run ends."""
+def _carry_out(request: _RunRequest, plan_new: NewRun, plan_new_via: NewRunVia, opensm_conf: Path | None = None) -> int:
+    """Plan a new run, or continue or roll back the last one, and carry out the plan; or confirm an earlier run.
+
+    With --overtaken both the rollback and the rest are planned, for what refuses them.
+    """
     if request.confirming.is_of_a_run:
-        return _end(request)
+        return _confirm_or_lower(request)
     command, course, where = request.command, request.course, request.where
-    stack = ExitStack()
 
     def plan(writer: Writer, progress: OnFound | None) -> PlannedRun:
         from ibkeys.mkeys.rollout.going_back import plan_return
@@ -253,7 +252,7 @@ def _carry_out(request: _RunRequest, plan_new: NewRun, plan_new_via: NewRunVia) 
                 return run
         if course.go_on or course.resume or course.overtaken:
             how: GoOn = "continue" if course.go_on else "resume"
-            return plan_rest(writer, how, course.at_once, course.max_failures, progress, request.opensm_conf)
+            return plan_rest(writer, how, course.at_once, course.max_failures, progress, opensm_conf)
         return plan_new(writer, progress)
 
     def plan_via(writer: Writer, progress: OnFound | None) -> PlannedRun:
@@ -268,7 +267,7 @@ def _carry_out(request: _RunRequest, plan_new: NewRun, plan_new_via: NewRunVia) 
             return planned.plan_rest(writer, through, progress)
         return plan_new_via(writer, progress, through)
 
-    with stack:
+    with ExitStack() as stack:
         awaits = request.awaits(stack)
         fabric = stack.enter_context(open_fabric(where, changing=True))
         writer = stack.enter_context(writer_of(fabric, command, request.consent))
@@ -295,8 +294,8 @@ def _carry_out(request: _RunRequest, plan_new: NewRun, plan_new_via: NewRunVia) 
         return ShownRun(writer, run, request.consent, request.format, where, awaits).carry_out()
 
 
-def _end(request: _RunRequest) -> int:
-    """Confirm a run that was made before, or lower its level."""
+def _confirm_or_lower(request: _RunRequest) -> int:
+    """Confirm an earlier run, or lower its level."""
     where, command, confirming = request.where, request.command, request.confirming
     if request.consent.dry_run:
         raise UsageError("--confirm and --unconfirmed have no dry run: omit --dry-run")
