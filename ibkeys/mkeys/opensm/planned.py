@@ -111,8 +111,8 @@ def plan_keys(
 def plan_removal(
     writer: Writer, through: Through, progress: OnFound | None = None, *, leaves_open: bool = False
 ) -> PlannedRun:
-    """Plan a new run that takes the M_Key of all ports away. That they are open then is asked about, unless
-    *leaves_open* says that it is meant. Raises what `plan_keys` raises."""
+    """Plan a new run that takes the M_Key of all ports away. The user is asked whether they may be open then, unless
+    *leaves_open* says so. Raises what `plan_keys` raises."""
     run = _plan_new(writer, REMOVAL, RunOptions(False, 0, 0), lambda old: KeySetting(NO_MKEY, 0, 0), through, progress)
     if run.jobs and not leaves_open:
         run.plan.questions = [no_keys_left(_of_the_subnet(run))]
@@ -127,7 +127,8 @@ def _plan_new(
     through: Through,
     progress: OnFound | None,
 ) -> PlannedRun:
-    reached, key_files = _reach(writer, through.hosts)
+    reached = _reach_hosts(writer, through.hosts)
+    key_files = _take_keys(writer, reached)
     run = plan_new_run(
         writer, command, options, wanted, lambda job: not_for(command, job), progress=progress, reading=READING
     )
@@ -151,11 +152,11 @@ def _of_the_subnet(run: PlannedRun) -> str:
 
 
 def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None) -> PlannedRun:
-    """Plan the rest of the last run, which was interrupted, or of whose ports some were away.
+    """Plan the rest of the last run, which was interrupted, or during which some ports were offline.
 
-    One that nobody confirmed stays from now on, where its level has not been rolled back yet.
-
-    Raises UsageError when there is nothing of the kind, and what `plan_keys` raises.
+    A run that nobody confirmed, and whose level has not been rolled back yet, counts as confirmed from now on. Raises
+    UsageError if there is no such run, Refused (``overtaken``) if somebody else has changed files or ports since, and
+    what `plan_keys` raises.
     """
     record, reached = reach_again(writer, through)
     run = rest_of_last_run(writer, "resume", progress=progress, reading=READING)
@@ -173,7 +174,7 @@ def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None)
 
 
 def plan_return(writer: Writer, through: Through, progress: OnFound | None = None) -> PlannedRun:
-    """Plan to give all ports what they had before the last run, by the same kind of steps.
+    """Plan to give all ports the key, level and lease from before the last run, by the same kind of steps.
 
     Raises Refused (``overtaken``) if somebody else has changed files or ports since, and (`MIXED`) while some ports
     have one key and some the other: such a run can only be resumed. Raises UsageError and what `plan_keys` raises.
@@ -202,20 +203,16 @@ def plan_return(writer: Writer, through: Through, progress: OnFound | None = Non
 # --- hosts, files and settings ----------------------------------------------------------------------------------------
 
 
-def _reach(writer: Writer, hosts: Sequence[SmHost]) -> tuple[list[Reached], list[KeyFile]]:
-    """Reach the hosts of the OpenSMs before the sweep, which asks ports with the keys that these gave them."""
-    reached = _reach_hosts(writer, hosts)
-    return reached, _take_keys(writer, reached)
-
-
 def _reach_hosts(writer: Writer, hosts: Sequence[SmHost]) -> list[Reached]:
+    """Connect to the hosts of the OpenSMs. Raises UsageError for a simulated subnet, HostNotReached."""
     if writer.fabric.is_simulated:
         raise UsageError("a simulated subnet has no OpenSM on any host; omit --via")
     return reach(writer.enter, hosts)
 
 
 def _take_keys(writer: Writer, reached: Sequence[Reached]) -> list[KeyFile]:
-    """Return the key files of the OpenSMs, and let the sweep ask with what they have."""
+    """Return the key files of the OpenSMs, and let the sweep that follows ask each port with the key that it was given.
+    Raises Refused (``unknown-keys``)."""
     key_files = read_key_files(reached, writer.fabric.own_guid)
     take_keys_that_opensm_gave(writer, key_files)
     refuse_without_keys(writer, key_files)
@@ -223,7 +220,7 @@ def _take_keys(writer: Writer, reached: Sequence[Reached]) -> list[KeyFile]:
 
 
 def _in_one_stage(run: PlannedRun) -> None:
-    """OpenSM sets all ports in one sweep."""
+    """Put all jobs into one stage: OpenSM sets all ports in one sweep."""
     run.stages = [run.jobs] if run.jobs else []
 
 
