@@ -7,7 +7,7 @@ Source: opensm osm_subnet.c, osm_sm_state_mgr.c, osm_db_files.c; a running OpenS
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -72,11 +72,7 @@ class KeyManager:
     @property
     def setting(self) -> KeySetting:
         """The M_Key, level and lease that its options say."""
-        key, level, lease = (self.options[name].value for name in KEY_LINES)
-        assert isinstance(key, MKey)
-        assert isinstance(level, int)
-        assert isinstance(lease, int)
-        return KeySetting(key, level, lease)
+        return setting_of(self.options[name].value for name in KEY_LINES)
 
     def verify_process(self) -> None:
         """Ask whether its process is still there. Raises Refused (``stale``), HostNotReached."""
@@ -88,6 +84,15 @@ class KeyManager:
         repair = f"ibkeys sm-repair --cache-dir {quote(str(self.cache))} --opensm-conf {quote(str(self.conf.path))}"
         where = f" on {self.machine.name}" if self.machine.name else ""
         return f"if it died, type{where}: {repair}; {AFTER_REPAIR}"
+
+
+def setting_of(values: Iterable[object]) -> KeySetting:
+    """Return the values of the options `KEY_LINES` as a setting."""
+    key, level, lease = values
+    assert isinstance(key, MKey)
+    assert isinstance(level, int)
+    assert isinstance(lease, int)
+    return KeySetting(key, level, lease)
 
 
 @dataclass(slots=True)

@@ -14,9 +14,8 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, HostNotReached
 from ibkeys.host.opensm_options import read_options
 from ibkeys.keys.key_setting import KeySetting
-from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.conf_file import KeyConf
-from ibkeys.mkeys.opensm.managers import KEY_LINES
+from ibkeys.mkeys.opensm.managers import KEY_LINES, setting_of
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.rollout.earlier_run import command_that_closes, last_run, name_of
 from ibkeys.sm.site import Reached
@@ -29,22 +28,12 @@ def refuse_changed_files(writer: Writer, record: RunRecord, confs: Iterable[KeyC
     found = [
         changed_file(conf, _in_words(setting, record))
         for conf in by_name.values()
-        if not record.is_ours(setting := setting_in(conf.data))
+        if not record.is_ours(setting := setting_of(map(read_options(conf.data).value, KEY_LINES)))
     ]
     if found:
         with writer.open_store() as store:
             last, _ = last_run(writer, store)
         raise overtaken(name_of(last), found, command_that_closes(last))
-
-
-def setting_in(data: bytes) -> KeySetting:
-    """Return the M_Key, level and lease that OpenSM takes from an options file."""
-    options = read_options(data)
-    key, level, lease = (options.value(name) for name in KEY_LINES)
-    assert isinstance(key, MKey)
-    assert isinstance(level, int)
-    assert isinstance(lease, int)
-    return KeySetting(key, level, lease)
 
 
 def files_of_absent(record: RunRecord, there: Iterable[KeyConf], reached: Sequence[Reached]) -> list[KeyConf]:
