@@ -34,8 +34,6 @@ STANDBY: Final = sm_state_name(SMState.STANDBY)
 STEADY: Final = 1.5
 """A standby counts as one after so many times the time in which it gives its master up: a victim of a changed key
 leaves that state within it. With OpenSM's own options these are 60 seconds."""
-
-
 STANDBY_WAIT: Final = 600.0
 """Seconds that a user has to log in to a host and start a standby there."""
 
@@ -66,13 +64,11 @@ class Standby:
     @classmethod
     def of(cls, manager: KeyManager) -> Standby:
         """Return what has to be remembered of an SM that runs. Raises HostRefused, HostNotReached."""
-        instance, process = manager.running.instance, manager.running.instance.process
-        unit = process.unit if manager.machine.can_start(process) else None
-        guid = instance.port_guid
-        assert guid is not None  # it was found by it
+        instance, machine, conf = manager.running.instance, manager.machine, manager.conf
+        unit = instance.process.unit if machine.can_start(instance.process) else None
+        assert instance.port_guid is not None  # it was found by it
         command = command_to_start(instance)
-        conf = manager.conf
-        return cls(manager.machine.name, guid, unit or "", command, conf.path, manager.cache, conf.user)
+        return cls(machine.name, instance.port_guid, unit or "", command, conf.path, manager.cache, conf.user)
 
     @property
     def name(self) -> str:
@@ -103,9 +99,11 @@ class Standby:
     def of_json(cls, kept: Mapping[str, Any]) -> Standby:
         """Return what was kept. Raises StoreError for what is not a standby."""
         try:
-            words = [str(kept[name]) for name in ("host", "unit", "command", "conf", "cache")]
-            paths = Path(words[3]), Path(words[4])
-            return cls(words[0], int(str(kept["guid"]), 16), words[1], words[2], *paths, int(kept["user"]))
+            host, unit, command, conf, cache = (
+                str(kept[name]) for name in ("host", "unit", "command", "conf", "cache")
+            )
+            guid, user = int(str(kept["guid"]), 16), int(kept["user"])
+            return cls(host, guid, unit, command, Path(conf), Path(cache), user)
         except (KeyError, TypeError, ValueError):
             raise StoreError("the key store is damaged: a standby of the run cannot be read") from None
 
@@ -127,9 +125,9 @@ class Standbys:
 
     def stop(self, manager: KeyManager) -> None:
         """End a standby, and wait until it has ended. Raises HostRefused if it does not, HostNotReached."""
-        self._end(manager.machine, manager.running.instance.process, manager.name)
+        self._stop(manager.machine, manager.running.instance.process, manager.name)
 
-    def _end(self, machine: Machine, process: OpensmProcess, name: str) -> None:
+    def _stop(self, machine: Machine, process: OpensmProcess, name: str) -> None:
         machine.stop(process)
         if look_until(lambda: machine.is_running(process), int, self.clock, self.wait, self.check):
             raise HostRefused(
@@ -139,16 +137,15 @@ class Standbys:
             )
 
     def start_anew(self, standby: Standby, machine: Machine, give_key_files: Callable[[], None]) -> None:
-        """Start a standby that has been given the master's key files, and return when it has been one for ``steady``
-        seconds.
+        """Give a standby the master's key files, start it, and return when it was a standby for ``steady`` seconds.
 
-        OpenSM reads them only when it starts, so one that somebody started before is stopped again. Raises HostRefused
-        if it cannot be started, if nobody starts it, if it becomes something else, and where it was started with other
-        key files.
+        OpenSM reads key files only when it starts, so one that somebody started before is stopped again. Raises
+        HostRefused if it cannot be started, if nobody starts it, if it does not become or remain a standby, and if it
+        was started with other key files.
         """
         early = opensms_with(machine, standby.cache)
         for process in early:
-            self._end(machine, process, standby.name)
+            self._stop(machine, process, standby.name)
         give_key_files()
         if opensms_with(machine, standby.cache):
             raise HostRefused(
@@ -196,7 +193,7 @@ class Standbys:
                 )
 
     def state_of(self, standby: Standby) -> str | None:
-        """Return what an SM says it is, None if it does not answer."""
+        """Return the state that an SM reports, None if it does not answer."""
         return next((each.state for each in ask_managers(self.writer, self.ports, [standby.guid])), None)
 
 
