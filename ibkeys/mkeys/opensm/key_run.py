@@ -24,7 +24,7 @@ from ibkeys.mkeys.opensm.managers import KeyManager, KeyManagers, find_key_manag
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import close
 from ibkeys.mkeys.opensm.standbys import Standby, Standbys, ask_managers, refuse_other_settings
-from ibkeys.mkeys.opensm.wire import KeyWatch, Seen, key_to_ask_with
+from ibkeys.mkeys.opensm.wire import KeyWatch, SeenPorts, key_to_ask_with
 from ibkeys.printable import counted, named
 from ibkeys.sm.confs.left_overs import remove_left_overs
 from ibkeys.sm.site import Reached, verify_master
@@ -55,7 +55,7 @@ class RunContext:
     standby_wait: float
     steady: float
     note: Callable[[RunRecord], None]
-    proven: Callable[[Seen, KeySetting], None]
+    proven: Callable[[SeenPorts, KeySetting], None]
     check: Callable[[], None]
     say: Callable[[str], None]
     progress: OnStep
@@ -68,7 +68,7 @@ class KeyRun:
 
     record: RunRecord
     context: RunContext
-    last: Seen = field(default_factory=Seen)
+    last: SeenPorts = field(default_factory=SeenPorts)
     _running: list[KeyManager] = field(default_factory=list)
     _behind: dict[int, IbkeysError] = field(default_factory=dict)
 
@@ -97,7 +97,7 @@ class KeyRun:
         record.at = end
         context.note(record)
 
-    def tell_again(self) -> Seen:
+    def tell_again(self) -> SeenPorts:
         """Tell OpenSM to sweep again, and return how the ports end up: some were away when the steps were made.
 
         They may have the former key at level 2 or 3. So they are asked with the new one only when OpenSM notes that it
@@ -153,7 +153,7 @@ class KeyRun:
         """Return the ports that the next step asks."""
         return {guid for guid in self.context.ports if guid not in self._behind}
 
-    def _note_seen(self, number: int, seen: Seen) -> None:
+    def _note_seen(self, number: int, seen: SeenPorts) -> None:
         """Note who is behind when the key changes next: who was silent, and may be at level 2 or 3 still."""
         steps = self.record.steps
         if number + 1 < len(steps) and steps[number + 1].kind == "key" and self._before(number).protect >= 2:
@@ -208,7 +208,7 @@ class KeyRun:
         managers.master.conf.verify("nothing more was done")
         verify_master(writer.fabric, managers.seen.manager, writer.master_sm_lids)
 
-    def _watch(self, number: int, guids: Collection[int]) -> Seen:
+    def _watch(self, number: int, guids: Collection[int]) -> SeenPorts:
         context, wanted = self.context, self._setting(number)
         words = self.record.words(number)
         watch = KeyWatch(
@@ -246,7 +246,7 @@ class KeyRun:
             "log, then continue with --resume"
         ).explained(f"Every port shows the new key, so a restart of {master.name} now would lose these ports.")
 
-    def _not_made(self, number: int, seen: Seen, entries: list[FileEntry]) -> NotStored:
+    def _not_made(self, number: int, seen: SeenPorts, entries: list[FileEntry]) -> NotStored:
         """Return the error for a step that not all ports took. If no port took it, OpenSM may not be reading its file.
         The file then gets its former values again, so that no later sweep applies the step unnoticed. A lowered level
         stays in the file: a later sweep may apply it, and the step before the raising one may be below the former

@@ -16,7 +16,7 @@ from ibkeys.mkeys.opensm.key_run import KeyRun, OnStep, RunContext
 from ibkeys.mkeys.opensm.managers import KeyManagers
 from ibkeys.mkeys.opensm.record import NAME, RunRecord
 from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT, steady_seconds
-from ibkeys.mkeys.opensm.wire import Seen
+from ibkeys.mkeys.opensm.wire import SeenPorts
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job, keep_keys
 from ibkeys.mkeys.rollout.result import PortResult, Report
@@ -90,7 +90,7 @@ class OpensmMethod:
         operation: Operation,
         ports: Mapping[int, PortHandle],
         note: Callable[[RunRecord], None],
-        proven: Callable[[Seen, KeySetting], None] = lambda seen, setting: None,
+        proven: Callable[[SeenPorts, KeySetting], None] = lambda seen, setting: None,
         check: Callable[[], None] = lambda: None,
     ) -> RunContext:
         """Return what a `KeyRun` on this way needs; *ports* to *check* are as `RunContext` has them."""
@@ -143,7 +143,7 @@ class _RunInProgress:
     def make(self) -> None:
         """Make the steps, and report each port."""
         if not self._way.acts:
-            self._settle(Seen())
+            self._settle(SeenPorts())
             return
         ports = {guid: job.target.handle for guid, job in self._jobs.items()}
         context = self._way.run_context(
@@ -160,7 +160,7 @@ class _RunInProgress:
         with self._store.in_one_transaction():
             self._runs.note_via(self._number, record.to_json(self._store))
 
-    def _note_proven(self, seen: Seen, setting: KeySetting) -> None:
+    def _note_proven(self, seen: SeenPorts, setting: KeySetting) -> None:
         """Note in the key store which ports showed the key that the run gives them."""
         with self._store.in_one_transaction():
             for guid, info in seen.infos.items():
@@ -173,7 +173,7 @@ class _RunInProgress:
 
     # --- how it ended ------------------------------------------------------------------------------------------------
 
-    def _settle(self, seen: Seen) -> None:
+    def _settle(self, seen: SeenPorts) -> None:
         """Report the outcome for each port after the last step."""
         grown = 0
         with self._store.in_one_transaction():
@@ -196,7 +196,7 @@ class _RunInProgress:
         account.add(result)
         self._report(result)
 
-    def _settle_late(self, seen: Seen) -> None:
+    def _settle_late(self, seen: SeenPorts) -> None:
         """Report the ports that were away; those that OpenSM cannot reach where they are now get their key directly.
 
         OpenSM asks a port at a new place with its own key, and is refused. The key that is set is the one that OpenSM

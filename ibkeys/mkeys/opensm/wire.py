@@ -25,7 +25,7 @@ LINK_AGE = 1.0
 
 
 @dataclass(slots=True)
-class Seen:
+class SeenPorts:
     """One look at ports, by port GUID. ``wrong``: those that are not as expected, and how; ``silent``: those that did
     not answer, or to which no key was sent because a link changed, and why; ``infos``: PortInfo of those that
     answered."""
@@ -37,7 +37,7 @@ class Seen:
 
 @dataclass(slots=True)
 class KeyWatch:
-    """Reads end ports until they show what they shall. ``ports``: by port GUID; ``check``: called often, raises to
+    """Reads end ports until they show what they should. ``ports``: by port GUID; ``check``: called often, raises to
     stop; ``report``: called with how many are as expected, and how many there are."""
 
     writer: Writer
@@ -46,12 +46,12 @@ class KeyWatch:
     check: Callable[[], None]
     report: Callable[[int, int], None] = lambda done, whole: None
 
-    def until(self, wanted: KeySetting, key: MKey, patience: float) -> Seen:
-        """Return when every port shows *wanted*, or nothing came nearer for *patience* seconds. What is silent is not
-        waited for longer than the others. *key*: asked with."""
+    def until(self, wanted: KeySetting, key: MKey, patience: float) -> SeenPorts:
+        """Read ports with *key* until all show *wanted*, or no further one did for *patience* seconds; return how they
+        were seen last. Ports that do not answer are not waited for longer than the others."""
         left, infos = list(self.ports), dict[int, PortInfo]()
 
-        def look() -> Seen:
+        def look() -> SeenPorts:
             nonlocal left
             seen = self.look(wanted, key, left)
             infos.update(seen.infos)
@@ -62,9 +62,9 @@ class KeyWatch:
 
         return look_until(look, lambda seen: len(left) if seen.wrong else 0, self.clock, patience, self.check)
 
-    def look(self, wanted: KeySetting, key: MKey, guids: Collection[int]) -> Seen:
+    def look(self, wanted: KeySetting, key: MKey, guids: Collection[int]) -> SeenPorts:
         """Get PortInfo of these ports once, with *key*, and compare it. SMPs: one for each port."""
-        seen = Seen()
+        seen = SeenPorts()
         asked = [guid for guid in guids if guid in self.ports]
         changed: Mapping[int, str] = {}
         if not key.is_zero:
@@ -78,7 +78,7 @@ class KeyWatch:
                 seen.wrong[guid] = difference
         return seen
 
-    def _ask(self, guid: int, key: MKey, seen: Seen) -> Task:
+    def _ask(self, guid: int, key: MKey, seen: SeenPorts) -> Task:
         handle = self.ports[guid]
         request = self.writer.fabric.client.request(
             Method.GET, PortInfo, handle.port.num, handle.route, node=guid, m_key=key
@@ -105,9 +105,8 @@ def _difference(info: PortInfo, wanted: KeySetting) -> str:
     """Return how a port differs from *wanted*, no key in it; "" if it does not."""
     texts = []
     if MKey(info.m_key) != wanted.key:
-        texts.append(f"M_Key is {'not shown' if not info.m_key and info.m_key_protect_bits else 'another one'}")
-        if not info.m_key and not info.m_key_protect_bits:
-            texts[-1] = "M_Key is 0"
+        none = "not shown" if info.m_key_protect_bits else "0"
+        texts.append(f"M_Key is {'another one' if info.m_key else none}")
     if info.m_key_protect_bits != wanted.protect:
         texts.append(f"the level is {info.m_key_protect_bits} instead of {wanted.protect}")
     if info.m_key_lease_period != wanted.lease:
