@@ -18,7 +18,7 @@ def goes_through_opensm(writer: Writer) -> bool:
 
 
 def record_of_last_run(writer: Writer) -> RunRecord:
-    """Return what the key store remembers of the last run. Raises UsageError for none, and for one by own Sets."""
+    """Return the record of the last run from the key store. Raises UsageError for none, and for one by own Sets."""
     with writer.open_store() as store:
         last, _ = last_run(writer, store)
         if last.via is None:

@@ -39,10 +39,10 @@ class RunContext:
     """What a run needs besides its record.
 
     ``reached``: the hosts; ``ports``: end ports that were found, by port GUID; ``wait``: seconds without progress after
-    which OpenSM is signalled again, and after which it is given up; ``standby_wait``: seconds that a
-    user has to start a standby; ``steady``: seconds that a standby has to be one;
-    ``note``: stores the record, synced when it returns; ``proven``: called with the ports that showed a setting;
-    ``check``: called often, raises to stop; ``say``: called with messages for the user.
+    which OpenSM is signalled again, and after which it is given up; ``standby_wait``: seconds that a user has to start
+    a standby; ``steady``: seconds that it has to be a standby before it counts as one; ``note``: stores the record,
+    synced when it returns; ``proven``: called with the ports that showed a setting; ``check``: called often, raises to
+    stop; ``say``: called with messages for the user.
     """
 
     writer: Writer
@@ -64,7 +64,7 @@ class RunContext:
 @dataclass(slots=True)
 class KeyRun:
     """One run. ``last``: how the ports were seen after the last step that was made. ``_behind``: ports that missed a
-    step before the key changed, and why: they may have the former key at level 2 or 3, and are asked no more."""
+    step before the key changed, and why: they may have the former key at level 2 or 3, and are not asked any more."""
 
     record: RunRecord
     context: RunContext
@@ -73,8 +73,8 @@ class KeyRun:
     _behind: dict[int, IbkeysError] = field(default_factory=dict)
 
     def make(self, until: int | None = None) -> None:
-        """Make the steps that are left, those before number *until* only where that is given: then nobody starts a
-        standby at the end. Raises what stops it; the record says how to go on."""
+        """Make the steps that are left. *until*: only those before this number, and no standby is started at the end.
+        Raises what stops it; from the record the run can be resumed."""
         context, record = self.context, self.record
         end = len(record.steps) if until is None else until
         self._running = list(context.managers.standbys)
@@ -82,7 +82,7 @@ class KeyRun:
         self._clean_up()
         for manager in context.managers.all:
             close(manager)
-        self._behind |= self._not_there_yet()
+        self._behind |= self._refusing_next_step()
         for number in range(record.at, end):
             context.check()
             record.at, record.has_written = number, True
@@ -92,16 +92,16 @@ class KeyRun:
             self._make_step(number)
             if record.steps[number].standbys:
                 self._start_standbys(number)
-        if record.stopped and until is None:  # a way back from before the key changed
+        if record.stopped and until is None:  # a rollback that began before the key changed
             self._start_standbys(end - 1)
         record.at = end
         context.note(record)
 
     def tell_again(self) -> SeenPorts:
-        """Tell OpenSM to sweep again, and return how the ports end up: some were away when the steps were made.
+        """Let OpenSM sweep again for ports that were offline during the steps, and return how all ports are then.
 
-        They may have the former key at level 2 or 3. So they are asked with the new one only when OpenSM notes that it
-        has set it; the others are ``wrong``.
+        Such a port may have the former key at level 2 or 3. So it is asked with the new one only when OpenSM has noted
+        that it set it; else it is ``wrong``.
         """
         number = len(self.record.steps) - 1
         self._signal()
@@ -119,7 +119,7 @@ class KeyRun:
     # --- one step ----------------------------------------------------------------------------------------------------
 
     def _make_step(self, number: int) -> None:
-        asked = self._asked()
+        asked = self.context.ports.keys() - self._behind
         entries = self._write_files(number)
         self._signal()
         seen = self._watch(number, asked)
@@ -149,20 +149,17 @@ class KeyRun:
             self.context.managers, members, [self.context.ports[guid].port for guid in seen.infos], seen.infos
         )
 
-    def _asked(self) -> set[int]:
-        """Return the ports that the next step asks."""
-        return {guid for guid in self.context.ports if guid not in self._behind}
-
     def _note_seen(self, number: int, seen: SeenPorts) -> None:
-        """Note who is behind when the key changes next: who was silent, and may be at level 2 or 3 still."""
+        """Keep how the ports were seen. One that was silent right before the key changes may still be at level 2 or 3:
+        it is behind."""
         steps = self.record.steps
         if number + 1 < len(steps) and steps[number + 1].kind == "key" and self._before(number).protect >= 2:
             self._behind |= seen.silent
         seen.silent |= self._behind
         self.last = seen
 
-    def _not_there_yet(self) -> dict[int, IbkeysError]:
-        """Return the ports that would refuse the key with which the step that is next asks: they were away before."""
+    def _refusing_next_step(self) -> dict[int, IbkeysError]:
+        """Return the ports that would refuse the key with which the next step asks, and why: they were offline."""
         number = self.record.at
         if number == len(self.record.steps):
             return {}
@@ -317,8 +314,8 @@ class KeyRun:
             context.note(self.record)
 
     def _look_again(self, started: Collection[int], setting: KeySetting) -> None:
-        """Find the OpenSMs again: the standbys *started* are other processes now, whose options have to say *setting*.
-        The master has to be the same one.
+        """Find the OpenSMs again: the standbys *started* are other processes now, and their options must say *setting*.
+        The master must be the same one.
         """
         context, former = self.context, self.context.managers
         former.master.conf.verify("the standbys are started")

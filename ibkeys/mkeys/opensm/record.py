@@ -42,7 +42,7 @@ class RunRecord:
 
     @property
     def settings(self) -> list[KeySetting]:
-        """What the run found, and all that it may have written: whatever else is in a file is of somebody else."""
+        """What the run found, and all that it may have written. Anything else in a file was set by somebody else."""
         if not self.has_written:
             return [self.keys.former]
         steps = [self.keys.setting(each) for each in self.steps]
@@ -50,7 +50,7 @@ class RunRecord:
 
     @property
     def takes_nothing_back(self) -> bool:
-        """Whether it is rolled back before an options file got any of its steps: then nothing is written."""
+        """Whether it is rolled back before any of its steps was written to an options file: nothing is written then."""
         return self.goes_back and not self.has_written
 
     def is_ours(self, setting: KeySetting) -> bool:
@@ -61,7 +61,8 @@ class RunRecord:
         """Repeat earlier steps where somebody gave every port the former key again, as a manager with an old options
         file does: the key changes only in the step for it, at the level that the steps before it reach.
 
-        *settings*: what the ports have now. Where one has the new key it stays: OpenSM gives it to the others too.
+        *settings*: what the ports have now. Where a port has the new key, no step is repeated: OpenSM gives that key to
+        the others too.
         """
         former = self.keys.former.key
         if self.at == len(self.steps) or former == self.keys.wanted.key or {each.key for each in settings} != {former}:
@@ -75,9 +76,9 @@ class RunRecord:
         return before.key == key and before.protect >= level
 
     def take_stock(self, there: Sequence[Standby], hosts: Collection[str]) -> list[Standby]:
-        """Note which OpenSMs are *there*; all others that were there before count as stopped, a former master too: with
-        an options file of an earlier step it would undo what was done since. Return those of them that are on none of
-        these *hosts*, and are left out."""
+        """Note which OpenSMs are *there*. All others that were there before count as stopped, a former master too: with
+        the options file of an earlier step it would undo later ones. Return those that are left out, because they are
+        on none of these *hosts*."""
         guids = {each.guid for each in there}
         places = {(each.host, each.cache) for each in there}  # one whose adapter was swapped is there with another GUID
         known = {each.guid: each for each in [*self.members, *self.stopped]}
