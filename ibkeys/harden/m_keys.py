@@ -14,8 +14,8 @@ from ibkeys.harden.findings import StepName
 from ibkeys.harden.step import Asked, Draft, Step
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.course import in_words
+from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.planned import Through, plan_keys, plan_rest
-from ibkeys.mkeys.opensm.way import OpensmMethod
 from ibkeys.mkeys.rollout.found_ports import has_now
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
 from ibkeys.mkeys.rollout.result import PortResult
@@ -97,8 +97,8 @@ def _in_words(run: PlannedRun, asked: Asked) -> Iterator[str]:
     else:
         what = "the M_Key stays" if all(job.keeps_key for job in run.jobs) else "one new M_Key for all"
         yield f"{counted(len(run.jobs), 'port')}: {what}, level {LEVEL}, lease {asked.lease} s"
-    if isinstance(run.way, OpensmMethod):
-        left = run.way.record.steps[run.way.record.at :]
+    if isinstance(run.method, OpensmMethod):
+        left = run.method.record.steps[run.method.record.at :]
         yield f"intermediate steps, each verified: {', then '.join(in_words(step) for step in left)}"
 
 

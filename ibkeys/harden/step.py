@@ -16,7 +16,7 @@ from ibkeys.change.consent import Objection, Question
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused
 from ibkeys.harden.findings import StepName
-from ibkeys.mkeys.opensm.way import RunListener
+from ibkeys.mkeys.opensm.method import RunListener
 from ibkeys.partitions.model import Policy
 from ibkeys.sm.hosts import SmHost
 

@@ -113,7 +113,7 @@ def _asked(where: Where, wanted: Goal, sm_hosts: SmHosts, sm_wait: int, audit: G
     from ibkeys.apply.apply import Permissions
     from ibkeys.cli.mkeys.rollout_output import Steps
     from ibkeys.harden.step import Asked
-    from ibkeys.mkeys.opensm.way import RunListener
+    from ibkeys.mkeys.opensm.method import RunListener
 
     return Asked(
         hosts_of(where, sm_hosts),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @dataclass(slots=True)
 class Awaiting:
     """A run with --confirm-within, and the child that lowers its level when this process dies. ``number``: the run,
-    once it has begun; ``through``: the way on which its level is lowered."""
+    once it has begun; ``through``: how its level is lowered."""
 
     guardian: Guardian
     seconds: int

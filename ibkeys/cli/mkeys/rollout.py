@@ -53,7 +53,7 @@ class _RunRequest:
     command: str
     where: Where
     course: RolloutOptions
-    way: MethodOptions
+    method: MethodOptions
     sm_hosts: SmHosts
     confirming: ConfirmationOptions
     consent: Changing
@@ -63,38 +63,38 @@ class _RunRequest:
         """Whether the run goes through OpenSM: as the user says, else as it began."""
         from ibkeys.mkeys.opensm.earlier import goes_through_opensm
 
-        if self.way.via is not None or not self.course.is_of_an_earlier_run:
-            return self.way.is_opensm
+        if self.method.via is not None or not self.course.is_of_an_earlier_run:
+            return self.method.is_opensm
         return goes_through_opensm(writer)
 
     def through(self, awaits: Awaiting | None = None) -> Through:
         """Return the options for a run through OpenSM. *awaits*: learns when the run begins."""
+        from ibkeys.mkeys.opensm.method import RunListener
         from ibkeys.mkeys.opensm.planned import Through
-        from ibkeys.mkeys.opensm.way import RunListener
 
-        self.way.check(self.course)
+        self.method.check(self.course)
         telling = RunListener(lambda text: exits.warn(text, "to do"), Steps().tell)
         if awaits is not None:
             telling = replace(telling, began=awaits.began)
         hosts, is_awaited = hosts_of(self.where, self.sm_hosts), self.confirming.confirm_within is not None
         return Through(
-            hosts, self.way.sm_wait, self.way.open_while_rotating, telling, is_awaited, self.way.standby_wait
+            hosts, self.method.sm_wait, self.method.open_while_rotating, telling, is_awaited, self.method.standby_wait
         )
 
     def awaits(self, stack: ExitStack) -> Awaiting | None:
         """Start the child of --confirm-within, which *stack* leaves at its end; None if no run is to be confirmed."""
         seconds = self.confirming.confirm_within
-        if seconds is None or self.consent.dry_run or self.way.via == "direct":
+        if seconds is None or self.consent.dry_run or self.method.via == "direct":
             return None
         return stack.enter_context(
-            awaiting(self.command, self.where, self.sm_hosts, self.way.sm_wait, seconds, self.through)
+            awaiting(self.command, self.where, self.sm_hosts, self.method.sm_wait, seconds, self.through)
         )
 
 
 @command("mkey-deploy")
 @rollout_options.keys
 @rollout_options.course
-@rollout_options.way
+@rollout_options.method
 @rollout_options.confirming
 @options.sm_hosts
 @options.changing
@@ -104,7 +104,7 @@ def mkey_deploy(
     where: Where,
     keys: KeyOptions,
     course: RolloutOptions,
-    way: MethodOptions,
+    method: MethodOptions,
     confirming: ConfirmationOptions,
     sm_hosts: SmHosts,
     consent: Changing,
@@ -117,13 +117,13 @@ def mkey_deploy(
     together with the key; values that are not given stay as they are. If an OpenSM is master, use --via opensm:
     OpenSM gets one key and sets it on all ports.
     """
-    return _give_keys(keys, _RunRequest("mkey-deploy", where, course, way, sm_hosts, confirming, consent, format))
+    return _give_keys(keys, _RunRequest("mkey-deploy", where, course, method, sm_hosts, confirming, consent, format))
 
 
 @command("mkey-rotate")
 @rollout_options.keys
 @rollout_options.course
-@rollout_options.way
+@rollout_options.method
 @rollout_options.confirming
 @options.sm_hosts
 @options.changing
@@ -133,7 +133,7 @@ def mkey_rotate(
     where: Where,
     keys: KeyOptions,
     course: RolloutOptions,
-    way: MethodOptions,
+    method: MethodOptions,
     confirming: ConfirmationOptions,
     sm_hosts: SmHosts,
     consent: Changing,
@@ -146,12 +146,12 @@ def mkey_rotate(
     sent; the old one stays there. Level and lease are set together with the key; values that are not given stay as
     they are. If an OpenSM is master, use --via opensm: OpenSM gets one key and sets it on all ports.
     """
-    return _give_keys(keys, _RunRequest("mkey-rotate", where, course, way, sm_hosts, confirming, consent, format))
+    return _give_keys(keys, _RunRequest("mkey-rotate", where, course, method, sm_hosts, confirming, consent, format))
 
 
 @command("mkey-remove")
 @rollout_options.course
-@rollout_options.way
+@rollout_options.method
 @rollout_options.confirming
 @click.option("--leave-open", is_flag=True, help="Confirm that the ports may be open to everyone afterwards.")
 @options.sm_hosts
@@ -161,7 +161,7 @@ def mkey_rotate(
 def mkey_remove(
     where: Where,
     course: RolloutOptions,
-    way: MethodOptions,
+    method: MethodOptions,
     confirming: ConfirmationOptions,
     leave_open: bool,
     sm_hosts: SmHosts,
@@ -196,12 +196,12 @@ def mkey_remove(
 
         return plan_removal(writer, through, progress, leaves_open=leave_open)
 
-    request = _RunRequest("mkey-remove", where, course, way, sm_hosts, confirming, consent, format)
+    request = _RunRequest("mkey-remove", where, course, method, sm_hosts, confirming, consent, format)
     return _carry_out(request, plan, plan_via)
 
 
 def _give_keys(keys: KeyOptions, request: _RunRequest) -> int:
-    course, is_through_opensm = request.course, request.way.is_opensm
+    course, is_through_opensm = request.course, request.method.is_opensm
     request.confirming.check(course, keys.given())
     if not request.confirming.is_of_a_run:
         keys.check(course, is_through_opensm)
@@ -276,7 +276,7 @@ def _carry_out(request: _RunRequest, plan_new: NewRun, plan_new_via: NewRunVia, 
         with progress_bar(where) as progress:
             is_through_opensm = request.is_through_opensm(writer)
             if not is_through_opensm:
-                request.way.check_direct()
+                request.method.check_direct()
             make_plan = plan_via if is_through_opensm else plan
             if course.overtaken:
                 from ibkeys.mkeys.rollout.closing import close_overtaken

@@ -218,7 +218,7 @@ _OF_OPENSM: Final = {
     "--sm-config": "sm_config",
 }
 """Options that mean something only with ``--via opensm``, and what click calls them."""
-_WAY: Final = (
+_METHOD: Final = (
     options.option(
         "--via",
         env=False,
@@ -307,9 +307,9 @@ def confirming(command: F) -> F:
     return _gathered(command, "confirming", ConfirmationOptions, _CONFIRMING)
 
 
-def way(command: F) -> F:
-    """Give a command the argument ``way``, a `MethodOptions`."""
-    return _gathered(command, "way", MethodOptions, _WAY)
+def method(command: F) -> F:
+    """Give a command the argument ``method``, a `MethodOptions`."""
+    return _gathered(command, "method", MethodOptions, _METHOD)
 
 
 def keys(command: F) -> F:

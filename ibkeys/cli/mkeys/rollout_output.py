@@ -41,17 +41,17 @@ class RunOutput:
                 "nothing to change"
                 + ("; the key store only has to record that the run has ended" if run.pending else "")
             )
-        is_told = run.way is not None and run.way.acts
+        is_told = run.method is not None and run.method.acts
         left = "OpenSM is told to read its options file again" if is_told else "only the key store has to be updated"
         for job in run.already_set:
             put(f"{heading_of(job.port.identity())}: has it already, {left}")
         if run.jobs:
             back = ", restored to what they had" if run.goes_back else ""
-            how = "OpenSM sets all of them" if run.way is not None else f"at most {run.options.at_once} at once"
+            how = "OpenSM sets all of them" if run.method is not None else f"at most {run.options.at_once} at once"
             put(f"{counted(len(run.jobs), 'port')} to change{back}, {how}")
             self._name([job.port for job in run.jobs], put)
         self._write_kinds(put)
-        for line in run.way.in_words() if run.way is not None and run.way.acts else ():
+        for line in run.method.in_words() if run.method is not None and run.method.acts else ():
             put(f"  through {line}")
         for stage, what in zip(
             run.stages[1:], ("last, the port of an SM", "last of all, the local port"), strict=False
@@ -158,8 +158,8 @@ class RunOutput:
         self._say_failed()
         account = self._run.account
         if self._format == "json":
-            way = self._run.way.name if self._run.way is not None else "direct"
-            summary = {"unreached": self._run.found.unreached, "via": way, **account.to_json()}
+            name = self._run.method.name if self._run.method is not None else "direct"
+            summary = {"unreached": self._run.found.unreached, "via": name, **account.to_json()}
             interlocks = [each.interlock for each in self._run.plan.objections]
             head = {"schema": schema(self._command), "dry_run": dry_run}
             self._line({**head, "summary": summary, "interlocks": interlocks})
@@ -180,7 +180,7 @@ class RunOutput:
                 f"  replies lost after the Set took effect: {account.replies_lost}; Sets that never arrived: "
                 f"{account.sets_lost}"
             )
-        if account.violations and self._run.way is None:
+        if account.violations and self._run.method is None:
             write(f"  queries after lost replies added at most {counted(account.violations, 'M_Key violation')}")
         elif account.violations:
             write(

@@ -15,9 +15,9 @@ from ibkeys.change.writer import Writer
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.mkeys.opensm.earlier import refuse_another_subnet
 from ibkeys.mkeys.opensm.key_run import KeyRun
-from ibkeys.mkeys.opensm.planned import READING, Through, reach_again, way_again
+from ibkeys.mkeys.opensm.method import OpensmMethod
+from ibkeys.mkeys.opensm.planned import READING, Through, method_again, reach_again
 from ibkeys.mkeys.opensm.record import RunRecord
-from ibkeys.mkeys.opensm.way import OpensmMethod
 from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to, lower_level
 from ibkeys.mkeys.rollout.earlier_run import last_run
 from ibkeys.mkeys.rollout.found_ports import reachable_ports
@@ -38,9 +38,9 @@ class Lowering:
     looks_itself = True
     pending = True
 
-    def __init__(self, way: OpensmMethod, last: Run, ports: _RunPorts) -> None:
-        self.way = way
-        self.level = level_to_fall_to(way.record)
+    def __init__(self, method: OpensmMethod, last: Run, ports: _RunPorts) -> None:
+        self.method = method
+        self.level = level_to_fall_to(method.record)
         self.unproven = dict(ports.lost)
         self._last, self._ports = last, ports
 
@@ -61,7 +61,7 @@ class Lowering:
         """Lower the level through OpenSM, and prove it on every port. Raises what a `KeyRun` raises: from there, too,
         the run can be resumed, or rolled back.
         """
-        record, store, last = self.way.record, writer.keystore, self._last
+        record, store, last = self.method.record, writer.keystore, self._last
         runs, number = Runs(store), lower_level(record)
 
         def note(record: RunRecord) -> None:
@@ -72,7 +72,7 @@ class Lowering:
             note(record)
             for each in self._ports.begun:
                 runs.mark(last.id, each.sequence, "sent", _REASON)
-        key_run = KeyRun(record, self.way.run_context(writer, operation, self._ports.found, note))
+        key_run = KeyRun(record, self.method.run_context(writer, operation, self._ports.found, note))
         key_run.make(number + 1)
         record.stage = "gone-back"
         note(record)
@@ -92,13 +92,13 @@ def plan_lowering(writer: Writer, through: Through) -> Lowering | None:
     writer.fabric.reload_keys()  # the run may be one of this process: its keys and links are in the store
     found = writer.fabric.sweep(wanted=READING)
     refuse_another_subnet(writer, found)
-    way = way_again(writer, found, record, reached, through, record.keys.wanted)
+    method = method_again(writer, found, record, reached, through, record.keys.wanted)
     of_run = _RunPorts.of(writer, kept, found)
     ports = [handle.port for handle in of_run.found.values()]
-    if not _is_above(level_to_fall_to(record), ports, way):
+    if not _is_above(level_to_fall_to(record), ports, method):
         return None
-    writer.note_master_sm_lids(ports, [seen.port for seen in way.managers.seen.report.managers or ()])
-    return Lowering(way, last, of_run)
+    writer.note_master_sm_lids(ports, [seen.port for seen in method.managers.seen.report.managers or ()])
+    return Lowering(method, last, of_run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,8 @@ class _RunPorts:
         return cls(begun, found, lost)
 
 
-def _is_above(level: int, ports: Iterable[Port], way: OpensmMethod) -> bool:
+def _is_above(level: int, ports: Iterable[Port], method: OpensmMethod) -> bool:
     """Whether a port is above *level*, or an options file says so: then OpenSM raises it with its next sweep."""
     infos = [port.port_info for port in ports]
     shown = [info.m_key_protect_bits for info in infos if info is not None]
-    return max([*shown, *(each.setting.protect for each in way.managers.all)]) > level
+    return max([*shown, *(each.setting.protect for each in method.managers.all)]) > level

@@ -39,11 +39,11 @@ from ibkeys.mkeys.opensm.at_hand import (
 from ibkeys.mkeys.opensm.course import Keys, course
 from ibkeys.mkeys.opensm.earlier import record_of_last_run, refuse_another_subnet
 from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, MIXED, KeyManagers, find_key_managers
+from ibkeys.mkeys.opensm.method import OpensmMethod, RunListener
 from ibkeys.mkeys.opensm.overtaken import files_of_absent, refuse_changed_files
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
 from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT
-from ibkeys.mkeys.opensm.way import OpensmMethod, RunListener
 from ibkeys.mkeys.opensm.way_back import note_awaited, refuse_going_back, refuse_mixed_keys, turn_back
 from ibkeys.mkeys.rollout.earlier_run import refuse_overtaken
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
@@ -141,8 +141,10 @@ def _plan_new(
     _refuse_other_options(managers, now)
     record = RunRecord(Keys(now, wanted(now)), course(now, wanted(now), through.open), to_json(reached))
     note_awaited(record, through.confirm)
-    run.way = OpensmMethod(reached, managers, record, through.wait, through.telling, standby_wait=through.standby_wait)
-    _describe(writer, run, run.way)
+    run.method = OpensmMethod(
+        reached, managers, record, through.wait, through.telling, standby_wait=through.standby_wait
+    )
+    _describe(writer, run, run.method)
     run.plan.objections += objections_to_layers([each.conf for each in managers.all], _IF_LAYER_IS_GONE)
     return run
 
@@ -167,9 +169,9 @@ def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None)
     record.rewind({job.old for job in [*run.jobs, *run.already_set]})
     run.is_open = run.is_open or record.stage in GOES_BACK  # the store records that it stays
     note_awaited(record, through.confirm)
-    run.way = way_again(writer, run.found, record, reached, through, record.keys.wanted)
+    run.method = method_again(writer, run.found, record, reached, through, record.keys.wanted)
     _refuse_without_ports(run, record)
-    _describe(writer, run, run.way)
+    _describe(writer, run, run.method)
     return run
 
 
@@ -187,8 +189,8 @@ def plan_return(writer: Writer, through: Through, progress: OnFound | None = Non
     settings = {job.old for job in [*run.jobs, *run.already_set]}
     refuse_mixed_keys(record, settings)
     goal = record.keys.wanted if record.goes_back else record.keys.former
-    run.way = way = way_again(writer, run.found, record, reached, through, goal)
-    in_files = [each.setting for each in way.managers.all]
+    run.method = method = method_again(writer, run.found, record, reached, through, goal)
+    in_files = [each.setting for each in method.managers.all]
     record.rewind(settings)
     turn_back(record, settings, in_files[-1], in_files[:-1], through.open)
     note_awaited(record, through.confirm)
@@ -196,7 +198,7 @@ def plan_return(writer: Writer, through: Through, progress: OnFound | None = Non
         run.already_set, run.stages = [*run.jobs, *run.already_set], []
         return run
     _refuse_without_ports(run, record)
-    _describe(writer, run, way)
+    _describe(writer, run, method)
     return run
 
 
@@ -273,7 +275,7 @@ def reach_again(writer: Writer, through: Through) -> tuple[RunRecord, list[Reach
     return record, reached
 
 
-def way_again(
+def method_again(
     writer: Writer,
     found: Topology,
     record: RunRecord,
@@ -312,9 +314,9 @@ def _refuse_without_ports(run: PlannedRun, record: RunRecord) -> None:
 # --- the plan in words ------------------------------------------------------------------------------------------------
 
 
-def _describe(writer: Writer, run: PlannedRun, way: OpensmMethod) -> None:
+def _describe(writer: Writer, run: PlannedRun, method: OpensmMethod) -> None:
     """Fill in the plan: changes, objections and notes."""
-    plan, record, managers = run.plan, way.record, way.managers
+    plan, record, managers = run.plan, method.record, method.managers
     jobs = [*run.jobs, *run.already_set]
     plan.changes = [change for job in run.jobs for change in changes_of(job.port, job.old, job.wanted)]
     writer.note_master_sm_lids([job.port for job in jobs], [seen.port for seen in managers.seen.report.managers or ()])

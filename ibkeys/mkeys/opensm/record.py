@@ -21,12 +21,12 @@ NAME: Final = "opensm"
 
 @dataclass(slots=True)
 class RunRecord:
-    """A run through OpenSM. ``keys``: what all ports had before it, and should have; ``steps``: its way; ``at``: the
-    step that is being made, all of them when it is past the end; ``hosts``: the other hosts, as `ibkeys.sm.site` has
-    them; ``stopped``: the standbys that were stopped and have not been started again; ``members``: all SMs that were
-    there, which are missed when one is not there any more; ``goes_back``: the way is the rollback; ``stage``: of a run
-    that is to be confirmed; ``has_written``: an options file may have one of its steps; ``earlier``: what the run
-    found or wrote before it was rolled back.
+    """A run through OpenSM. ``keys``: what all ports had before it, and should have; ``steps``: in their order; ``at``:
+    the number of the step that is being made, past the end when all are made; ``hosts``: the other hosts, as
+    `ibkeys.sm.site` has them; ``stopped``: the standbys that were stopped and have not been started again; ``members``:
+    all SMs that were there, which are missed when one is not there any more; ``goes_back``: the steps are those of the
+    rollback; ``stage``: of a run that is to be confirmed; ``has_written``: an options file may have one of its steps;
+    ``earlier``: what the run found or wrote before it was rolled back.
     """
 
     keys: Keys

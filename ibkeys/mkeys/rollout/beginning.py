@@ -27,7 +27,7 @@ class NewRun:
         remember_topology(writer.fabric, store, run.found)
         with store.in_one_transaction():
             runs = Runs(store)
-            via = run.way.begin(store) if run.way is not None else None
+            via = run.method.begin(store) if run.method is not None else None
             number = runs.begin(self.command, run.options, [*ports, *run.away], via)
             runs.note_found(
                 number, [(job.sequence, _row(store, job), job.old.protect, job.old.lease) for job in self.jobs]

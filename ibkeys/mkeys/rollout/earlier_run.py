@@ -81,7 +81,7 @@ def command_that_closes(last: Run) -> str:
     return f"ibkeys {last.command}{via} --overtaken"
 
 
-def refuse_other_way(run: PlannedRun) -> None:
+def refuse_other_method(run: PlannedRun) -> None:
     """Raise UsageError for an earlier run that goes through a subnet manager: Sets of ibkeys cannot finish it."""
     last = run.beginning.last if isinstance(run.beginning, LastRun) else None
     if last is not None and last.via is not None:

@@ -15,7 +15,7 @@ from ibkeys.mkeys.rollout.earlier_run import (
     known_job,
     last_run,
     name_not_found,
-    refuse_other_way,
+    refuse_other_method,
     refuse_overtaken,
     with_bounds,
 )
@@ -37,7 +37,7 @@ def plan_return(
     Raises UsageError if there is none, and for a run that goes through a subnet manager.
     """
     run = return_of_last_run(writer, at_once, max_failures, progress)
-    refuse_other_way(run)
+    refuse_other_method(run)
     refuse_overtaken(run)
     describe(writer, run)
     return run

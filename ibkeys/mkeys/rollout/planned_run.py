@@ -81,8 +81,8 @@ class PlannedRun:
     why. ``later``: ports of the run that come later (``--first``). ``procedure``: under a subnet manager, what to do
     instead. ``is_open``: the store does not know yet that the run has ended. ``account``: the outcome for the ports,
     while it is carried out and afterwards. ``beginning``: how it begins. ``away``: ports that have a key and were not
-    found, which get theirs later. ``way``: how it gets to the ports; None: by Sets of ibkeys. ``overtaken``: ports of
-    an earlier run whose M_Key somebody else has changed since; they are among the skipped ones too.
+    found, which get theirs later. ``method``: how it changes the ports; None: by Sets of ibkeys. ``overtaken``: ports
+    of an earlier run whose M_Key somebody else has changed since; they are among the skipped ones too.
     """
 
     plan: Plan
@@ -97,7 +97,7 @@ class PlannedRun:
     is_open: bool = False
     account: Account = field(default_factory=Account)
     away: list[NewRunPort] = field(default_factory=list)
-    way: RunMethod | None = None
+    method: RunMethod | None = None
     overtaken: list[Port] = field(default_factory=list)
     beginning: Beginning = field(kw_only=True)
 
@@ -244,8 +244,8 @@ class RunPlan:
         number = run.beginning.begin(writer, run)
         try:
             with Interrupts() as interrupts:
-                if run.way is not None:
-                    run.way.carry_out(writer, operation, number, run, self._report, interrupts)
+                if run.method is not None:
+                    run.method.carry_out(writer, operation, number, run, self._report, interrupts)
                 else:
                     rollout = Rollout(writer, operation, number, run.options, self._report, account, interrupts)
                     rollout.carry_out(run.stages, run.already_set)

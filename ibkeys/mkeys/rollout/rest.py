@@ -20,7 +20,7 @@ from ibkeys.mkeys.rollout.earlier_run import (
     last_run,
     name_not_found,
     name_of,
-    refuse_other_way,
+    refuse_other_method,
     refuse_overtaken,
     with_bounds,
 )
@@ -51,7 +51,7 @@ def plan_rest(
     subnet manager.
     """
     run = rest_of_last_run(writer, how, at_once, max_failures, progress)
-    refuse_other_way(run)
+    refuse_other_method(run)
     refuse_overtaken(run)
     describe(writer, run, opensm_conf=opensm_conf)
     return run
@@ -65,7 +65,7 @@ def rest_of_last_run(
     progress: OnFound | None = None,
     reading: Wanted = LINKS,
 ) -> PlannedRun:
-    """As `plan_rest`, whatever the way of the run; nothing is said about it yet. *reading*: what the sweep reads."""
+    """As `plan_rest`, whatever the method of the run; nothing is said about it yet. *reading*: what the sweep reads."""
     with writer.open_store() as store:
         last, ports = last_run(writer, store)
         options = with_bounds(last.options, at_once, max_failures)

@@ -31,8 +31,8 @@ from ibkeys.mkeys.opensm import key_run, planned
 from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.mkeys.opensm.lowering import Lowering
 from ibkeys.mkeys.opensm.managers import KEY_LINES, KEY_OPTIONS, KeyManager, KeyManagers
+from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.planned import Through
-from ibkeys.mkeys.opensm.way import OpensmMethod
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.sim.nodes import Port

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import Refused
-from ibkeys.mkeys.opensm import way
+from ibkeys.mkeys.opensm import method
 from ibkeys.mkeys.rollout.closing import close_overtaken
 from tests.mkeys.opensm.madeup import Bench
 from tests.mkeys.opensm.stopping import bench_in, stop_at
@@ -34,7 +34,7 @@ def die_before_the_first_file(bench: Bench, run: Callable[[Bench], None]) -> Non
         raise Died
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(way, "KeyRun", die)
+        patch.setattr(method, "KeyRun", die)
         with pytest.raises(Died):
             run(bench)
 

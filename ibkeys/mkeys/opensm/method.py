@@ -93,7 +93,7 @@ class OpensmMethod:
         proven: Callable[[SeenPorts, KeySetting], None] = lambda seen, setting: None,
         check: Callable[[], None] = lambda: None,
     ) -> RunContext:
-        """Return what a `KeyRun` on this way needs; *ports* to *check* are as `RunContext` has them."""
+        """Return what a `KeyRun` with this method needs; *ports* to *check* are as `RunContext` has them."""
         return RunContext(
             writer,
             operation,
@@ -117,7 +117,7 @@ class _RunInProgress:
 
     def __init__(
         self,
-        way: OpensmMethod,
+        method: OpensmMethod,
         writer: Writer,
         operation: Operation,
         number: int,
@@ -125,7 +125,7 @@ class _RunInProgress:
         report: Report,
         stop: Interrupts,
     ) -> None:
-        self._way, self._writer, self._operation = way, writer, operation
+        self._method, self._writer, self._operation = method, writer, operation
         self._number, self._run, self._report, self._stop = number, run, report, stop
         self._store, self._runs = writer.keystore, Runs(writer.keystore)
         self._jobs = {job.port.port_guid: job for job in [*run.already_set, *run.jobs]}
@@ -135,22 +135,22 @@ class _RunInProgress:
     def keep_keys(self) -> None:
         """Put the former and the new key of every port on disk."""
         with self._store.in_one_transaction():
-            self._runs.note_via(self._number, self._way.record.to_json(self._store))
+            self._runs.note_via(self._number, self._method.record.to_json(self._store))
             for job in self._jobs.values():
                 keep_keys(self._store, self._runs, self._number, job)
                 self._runs.mark(self._number, job.sequence, "sent")
 
     def make(self) -> None:
         """Make the steps, and report each port."""
-        if not self._way.acts:
+        if not self._method.acts:
             self._settle(SeenPorts())
             return
         ports = {guid: job.target.handle for guid, job in self._jobs.items()}
-        context = self._way.run_context(
+        context = self._method.run_context(
             self._writer, self._operation, ports, self._note, self._note_proven, self._stop.check
         )
-        key_run = KeyRun(self._way.record, context)
-        if self._way.record.at < len(self._way.record.steps):
+        key_run = KeyRun(self._method.record, context)
+        if self._method.record.at < len(self._method.record.steps):
             key_run.make()
             self._settle(key_run.last)
         elif self._jobs:
