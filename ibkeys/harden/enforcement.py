@@ -93,7 +93,7 @@ def plan_enforcement(writer: Writer, asked: Asked, wanted: str) -> EnforcementPl
     site = find_site(writer, reached, survey.topology)
     seen = master_for(writer, managers_of(survey.topology), reached)
     plan = EnforcementPlan(
-        COMMAND, seen=seen, wait=asked.wait, progress=asked.telling.progress, say=asked.say, notes=site.notes
+        COMMAND, seen=seen, wait=asked.wait, progress=asked.listener.progress, say=asked.say, notes=site.notes
     )
     plan.files = _files(seen, wanted, plan.notes)
     plan.leaves = list(_leaves(survey, Enforcement(wanted in ("both", "in"), wanted in ("both", "out"))))

@@ -44,7 +44,7 @@ class MKeyStep(Step):
     def draft(self, writer: Writer, asked: Asked) -> Draft | None:
         """Return a new run, or the rest of the one that is not finished, whichever step began it: no other run begins
         before. Raises what `plan_keys` raises; Refused (``open-run``) for one that takes keys away or sends Sets."""
-        through = Through(asked.hosts, asked.wait, telling=asked.telling)
+        through = Through(asked.hosts, asked.wait, listener=asked.listener)
         if _open_run(writer) is not None:
             run = plan_rest(writer, through)
         else:

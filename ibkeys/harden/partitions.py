@@ -49,7 +49,7 @@ class PartitionStep(Step):
         """Return what the policy changes, or the rest of the apply that was interrupted. Raises what `plan_apply` and
         `plan_resume` raise."""
         interrupts = Interrupts()
-        hooks = ApplyHooks(interrupts.check, asked.telling.progress)
+        hooks = ApplyHooks(interrupts.check, asked.listener.progress)
         settings = Settings(asked.wait, asked.permissions.breaks)
         via = Via(OpensmCarrier.name, settings, asked.hosts)
         if _was_cut_off(writer):

@@ -28,7 +28,7 @@ COMMAND: Final = "harden"
 class Asked:
     """What the user asks of a hardening. ``hosts``: those with OpenSMs, this one first; ``wait``: seconds without
     progress after which an OpenSM is given up; ``lease``: of the M_Keys, in seconds; ``policy``: None where P_Keys stay
-    as they are; ``permissions``: what the policy may do; ``telling``: called with the progress; ``say``: called with
+    as they are; ``permissions``: what the policy may do; ``listener``: called with the progress; ``say``: called with
     what is being done, where that cannot be counted."""
 
     hosts: Sequence[SmHost]
@@ -36,7 +36,7 @@ class Asked:
     lease: int = 60
     policy: Policy | None = None
     permissions: Permissions = field(default_factory=Permissions)
-    telling: RunListener = field(default_factory=RunListener)
+    listener: RunListener = field(default_factory=RunListener)
     say: Callable[[str], None] = lambda text: None
     is_dry: bool = False
     """The audit of a dry run has not asked the SA whether it takes the default SA_Key."""

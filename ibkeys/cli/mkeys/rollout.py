@@ -73,12 +73,12 @@ class _RunRequest:
         from ibkeys.mkeys.opensm.planned import Through
 
         self.method.check(self.course)
-        telling = RunListener(lambda text: exits.warn(text, "to do"), Steps().tell)
+        listener = RunListener(lambda text: exits.warn(text, "to do"), Steps().tell)
         if awaits is not None:
-            telling = replace(telling, began=awaits.began)
+            listener = replace(listener, began=awaits.began)
         hosts, is_awaited = hosts_of(self.where, self.sm_hosts), self.confirming.confirm_within is not None
         return Through(
-            hosts, self.method.sm_wait, self.method.open_while_rotating, telling, is_awaited, self.method.standby_wait
+            hosts, self.method.sm_wait, self.method.open_while_rotating, listener, is_awaited, self.method.standby_wait
         )
 
     def awaits(self, stack: ExitStack) -> Awaiting | None:

@@ -48,7 +48,7 @@ class OpensmMethod:
     managers: KeyManagers
     record: RunRecord
     wait: float
-    telling: RunListener = field(default_factory=RunListener)
+    listener: RunListener = field(default_factory=RunListener)
     clock: Clock = REAL_TIME
     standby_wait: float = STANDBY_WAIT
 
@@ -81,7 +81,7 @@ class OpensmMethod:
         any file. Raises what stops it: --resume goes on."""
         in_progress = _RunInProgress(self, writer, operation, number, run, report, stop)
         in_progress.keep_keys()
-        self.telling.began(number)
+        self.listener.began(number)
         in_progress.make()
 
     def run_context(
@@ -107,8 +107,8 @@ class OpensmMethod:
             note,
             proven,
             check,
-            self.telling.say,
-            self.telling.progress,
+            self.listener.say,
+            self.listener.progress,
         )
 
 

@@ -75,7 +75,7 @@ class Through:
     hosts: Sequence[SmHost]
     wait: float
     open: bool = False
-    telling: RunListener = field(default_factory=RunListener)
+    listener: RunListener = field(default_factory=RunListener)
     confirm: bool = False
     standby_wait: float = STANDBY_WAIT
 
@@ -142,7 +142,7 @@ def _plan_new(
     record = RunRecord(Keys(now, wanted(now)), course(now, wanted(now), through.open), to_json(reached))
     note_awaited(record, through.confirm)
     run.method = OpensmMethod(
-        reached, managers, record, through.wait, through.telling, standby_wait=through.standby_wait
+        reached, managers, record, through.wait, through.listener, standby_wait=through.standby_wait
     )
     _describe(writer, run, run.method)
     run.plan.objections += objections_to_layers([each.conf for each in managers.all], _IF_LAYER_IS_GONE)
@@ -296,7 +296,7 @@ def method_again(
     there = [each.conf for each in managers.all]
     # again, now under the locks on the hosts, which were taken with the managers
     refuse_changed_files(writer, record, [*there, *files_of_absent(record, there, reached)])
-    return OpensmMethod(reached, managers, record, through.wait, through.telling, standby_wait=through.standby_wait)
+    return OpensmMethod(reached, managers, record, through.wait, through.listener, standby_wait=through.standby_wait)
 
 
 def _refuse_without_ports(run: PlannedRun, record: RunRecord) -> None:
