@@ -31,6 +31,16 @@ KEPT_HOSTS: Final = "sm_hosts"
 """Under this name the journal keeps the hosts of an operation."""
 MASTER: Final = "master"
 """What `Refused.interlock` is where there is no one master to go through; nothing overrides that."""
+_LOCKED: Final[tuple[Role, ...]] = ("options", "policy")
+_WORDS: Final[Mapping[Role, str]] = {
+    "options": "the options file",
+    "policy": "the policy",
+    "log": "the log",
+    "output": "the standard output",
+    "dumps": "the folder for dumps",
+    "cache": "the folder of the key files",
+    "keys": "the guid2mkey",
+}
 _NO_PROGRAM: Final = "it cannot be verified that it is an OpenSM; run as root"
 
 
@@ -80,14 +90,6 @@ class Running:
             with suppress(UsageError, FileError):  # the next one; who needs this file says why it is not to be reached
                 yield self.place_of(role)[0]
 
-    def _is_the_hosts_own(self, file: InstanceFile) -> bool:
-        """Whether the file is the same by the name that its host has for it: a service may have mounts of its own."""
-        assert file.path is not None
-        try:
-            return file.fact is not None and self.machine.files.stat(file.path).identity == file.fact.identity
-        except OSError:
-            return False
-
     def settings(self, names: Iterable[str], what_for: str) -> tuple[dict[str, Setting], list[str]]:
         """Return these options, and notes on what may not be in force. *what_for*: what depends on them, in words.
 
@@ -104,9 +106,8 @@ class Running:
             )
         in_file = options.file.values if options.file is not None else {}
         notes = [
-            f"{each} is assumed to be {_shown(setting.shown)}, as the options file says now; it is not known "
-            f"whether {name} "
-            "has read it"
+            f"{each} is assumed to be {_shown(setting.shown)}, as the options file says now; it is not known whether "
+            f"{name} has read it"
             for each, setting in settings.items()
             if not setting.is_certain and each in in_file
         ]
@@ -123,17 +124,13 @@ class Running:
         if file.place is not None and _state(file.fact) != _state(_fact_now(self.machine, file.place)):
             raise stale(f"{file.path}, the options file of {self.instance.name}, was changed in the meantime")
 
-
-_LOCKED: Final[tuple[Role, ...]] = ("options", "policy")
-_WORDS: Final[Mapping[Role, str]] = {
-    "options": "the options file",
-    "policy": "the policy",
-    "log": "the log",
-    "output": "the standard output",
-    "dumps": "the folder for dumps",
-    "cache": "the folder of the key files",
-    "keys": "the guid2mkey",
-}
+    def _is_the_hosts_own(self, file: InstanceFile) -> bool:
+        """Whether the file is the same by the name that its host has for it: a service may have mounts of its own."""
+        assert file.path is not None
+        try:
+            return file.fact is not None and self.machine.files.stat(file.path).identity == file.fact.identity
+        except OSError:
+            return False
 
 
 def reach(enter: Callable[[AbstractContextManager[Machine]], Machine], hosts: Iterable[SmHost]) -> list[Reached]:
@@ -293,5 +290,5 @@ def _fact_now(machine: Machine, place: Path) -> FileFact | None:
 
 
 def _state(fact: FileFact | None) -> tuple[object, ...]:
-    """What of a file changes when somebody writes it; nothing of one that is not there, or cannot be seen."""
+    """Return the facts of a file that change when somebody writes it; none of one that cannot be seen."""
     return () if fact is None else (fact.identity, fact.size, fact.written, fact.changed, fact.mode, fact.uid)
