@@ -27,8 +27,6 @@ from ibkeys.harden.step import COMMAND, Asked, Draft, Step
 
 STEPS: Final[tuple[Step, ...]] = (FOLDERS, SM_KEYS, ENFORCEMENT, PARTITIONS, NEW_M_KEY, M_KEYS, KEY_FILES)
 """All steps, in the order in which they are made."""
-OnStep = Callable[[str], None]
-"""Called with a step in words, before it is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +134,17 @@ def make(
     asked: Asked,
     hardening: Hardening,
     options: Sequence[str],
-    told: OnStep,
+    say: Callable[[str], None],
 ) -> None:
     """Make the steps one after the other; each is planned again, as it finds the fabric then. *options*: what the
-    journal says was asked for. A step that leaves something undone is the last.
+    journal says was asked for; *say*: called with each step before it. A step that leaves something undone is the last.
 
     Raises what a step raises; the error says which step it was, and how to go on.
     """
     count = len(hardening.steps)
     for number, planned in enumerate(hardening.steps, 1):
         step = planned.step
-        told(f"step {number} of {count}: {step.title}")
+        say(f"step {number} of {count}: {step.title}")
         try:
             with Writer(fabric, step.command, consent, options=options) as writer:
                 draft = step.draft(writer, asked)
@@ -170,8 +168,8 @@ def _refuse(consent: Consent, draft: Draft) -> None:
 
 
 def _explained(error: IbkeysError, number: int, count: int, planned: PlannedStep) -> IbkeysError:
-    """Let an error say which step it is from, what is there already, and how to go on: to roll this step back is no way
-    where it was refused."""
+    """Let an error say which step it is from, what is done already, and how to go on. A refused step changed
+    nothing that could be rolled back."""
     done = f"the {number - 1} steps before it are done and verified" if number > 2 else ""
     done = done or ("the step before it is done and verified" if number == 2 else "no step was done before it")
     back = [planned.draft.way_back] if planned.draft and not isinstance(error, Refused) else []

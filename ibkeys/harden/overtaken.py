@@ -1,6 +1,6 @@
-"""Whether the options files hold a part_enforce that a hardening found or wrote, and the end of one that did not end.
+"""Changes of part_enforce that did not end: whether somebody else has changed it since, and closing their record.
 
-The journal has the bytes of each file before and after each change. Any other value is of somebody else.
+The journal has the bytes of each file before and after each change. Any other value was set by somebody else.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def refuse_changed_files(
 
 
 def close_overtaken(writer: Writer) -> str:
-    """End the record of the changes that have not ended, and return what they are; no file is written. Raises
+    """End the record of the changes that have not ended, and return their name. No file is written. Raises
     StoreError."""
     with Journal(writer.fabric.stores.journal) as journal:
         close_cut_off(journal, COMMANDS, "undone")

@@ -1,8 +1,8 @@
-"""The refusal of going on and going back where somebody else has changed since what an operation found or set.
+"""The refusal to continue an operation, or to roll it back, where somebody else has changed what it set.
 
-An operation that was interrupted, or has ended, knows what it found and what it wrote. It goes on, or back, only where
-ports and files hold one of these values. Anything else is the work of another administrator, whose key store is
-another one, and nothing of it is overwritten.
+An operation that was interrupted, or has ended, knows what it found and what it wrote. It is continued or rolled back
+only where ports and files hold one of these values. Anything else was set by another administrator, who has another key
+store, and nothing of it is overwritten.
 """
 
 from __future__ import annotations
