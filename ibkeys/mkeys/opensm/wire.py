@@ -55,6 +55,8 @@ class KeyWatch:
             nonlocal left
             seen = self.look(wanted, key, left)
             infos.update(seen.infos)
+            for guid in seen.silent:
+                infos.pop(guid, None)  # what it showed before is out of date
             left = [*seen.wrong, *seen.silent]
             self.report(len(self.ports) - len(left), len(self.ports))
             seen.infos = infos

@@ -120,7 +120,8 @@ class MadeUpOpensm:
         self.finish()
 
     def _set(self, port: Port) -> None:
-        port.m_key, port.protect_bits, port.lease_period = self._setting
+        if port in self.ports():  # nobody has pulled its cable since
+            port.m_key, port.protect_bits, port.lease_period = self._setting
 
     def _write_keys(self) -> None:
         lines = [f"0x{port.guid:016x} 0x{port.m_key:016x}\n\n" for port in self.ports()]

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ibkeys.errors import FileChanged, NotStored, Refused, UsageError
+from ibkeys.sim.nodes import Port
 from tests.mkeys.opensm.madeup import CONF, Bench
 from tests.mkeys.opensm.stopping import THEN, bench_in, go_back, stop_at
 from tests.sample import SOAK
@@ -184,6 +185,27 @@ def test_one_lost_signal_is_sent_once_more(bench: Bench) -> None:
     bench.rotate()
     assert bench.opensm.key()[1:] == (2, 60)
     assert bench.run_state() == "ended"
+
+
+def test_a_port_that_goes_away_in_the_step_for_the_key_is_named_and_the_run_goes_on(bench: Bench) -> None:
+    """It showed its former key in that step before, and guid2mkey has no new one for it."""
+    bench.deploy()
+    net, words, peers = bench.opensm.net, list[str](), list[Port]()
+    host = next(node for node in net.nodes if node.description.startswith("node03"))
+
+    def go_away(word: str) -> None:
+        words.append(word)
+        if words[-2:] == ["signal", "pause"] and words.count("signal") == 2 and (peer := net.unplug(host, 1)):
+            peers.append(peer)
+
+    bench.opensm.before_each = go_away
+    bench.results.clear()
+    bench.rotate()
+    assert [each.port["node_desc"] for each in bench.results if each.result == "failed"] == [host.description]
+    net.plug(host, 1, peers[0].node, peers[0].number)
+    bench.opensm.restart()
+    bench.resume()
+    assert (bench.opensm.key()[1:], bench.run_state()) == ((2, 60), "ended")
 
 
 def test_a_dead_opensm_is_named_with_what_comes_next(bench: Bench) -> None:
