@@ -39,6 +39,10 @@ class Permissions:
     first: int | None = None
 
 
+_FIRST: Final = ("active-sm", "stale")
+"""Interlocks that come before permissions: they name another way, or that somebody else has worked there since."""
+
+
 def plan_apply(
     writer: Writer,
     plan: PartitionPlan,
@@ -90,7 +94,7 @@ def _permit(
         refuse_breaks(apply_plan)
     if apply_plan.refusals and not writer.dry_run:
         for objection in writer.not_overridden(apply_plan):
-            if objection.interlock == "active-sm":  # it names another way, which is to be taken before all else
+            if objection.interlock in _FIRST:
                 raise objection.refusal()
         raise apply_plan.refusals[0]
     if permissions.first is not None:

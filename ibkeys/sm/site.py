@@ -270,10 +270,13 @@ def _not_seen(report: Report, manager: Manager) -> IbkeysError:
     silent = [host for host in report.hosts if host.error]
     problems = [f"host {host.name}: {host.error}" for host in silent]
     seen = [each.name for each in report.instances()]
+    untold = [each.name for each in report.instances() if each.port_guid is None]
+    by_guid = f"; if it is {named(untold)}, set guid in its options and restart it, to show its port" if untold else ""
     text = (
         f"the master is the SM at {manager.port} (port GUID 0x{manager.guid:016x}), and it is not known to be one of "
         f"the OpenSMs that were found ({named(seen) if seen else 'none'})"
-        f"{'; ' + '; '.join(problems) if problems else ''}; run on its host as root, or name it: --sm-host HOST"
+        f"{'; ' + '; '.join(problems) if problems else ''}{by_guid}; or run on its host as root, or name it: "
+        "--sm-host HOST"
     )
     return HostNotReached(text, silent[0].name) if silent else Refused(text, MASTER)
 

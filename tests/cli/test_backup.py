@@ -29,7 +29,7 @@ def test_doctor_says_when_there_is_no_backup_or_an_old_one(cli: Cli, tmp_path: P
     assert "keep a copy on another host" in saved.out
     row = backup_row(cli)
     assert row is not None
-    assert row["ok"] is True
+    assert (row["ok"], row["advice"]) == (True, None)
     assert cli("mkey-rotate", "--per-port", "--yes", "--override", "links-initialize").code == 0
     row = backup_row(cli)
     assert row is not None
@@ -45,6 +45,10 @@ def test_after_a_loss_the_tool_works_again(cli: Cli, tmp_path: Path, lost: str) 
     assert cli("keystore", "backup", tmp_path / "saved").code == 0
     for name in ("keys", "journal") if lost == "both" else (lost,):
         (tmp_path / f"fabric.{name}").unlink()
+    row = backup_row(cli)
+    assert row is not None
+    assert (row["ok"], "is not there" in str(row["detail"])) == (None, True)
+    assert row["advice"] == f"if it was lost: ibkeys keystore restore {tmp_path / 'saved'}"
     done = cli("keystore", "restore", tmp_path / "saved")
     assert (done.code, done.err) == (0, "")
     assert "next: `ibkeys mkey-show --all`" in done.out

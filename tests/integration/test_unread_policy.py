@@ -47,6 +47,20 @@ def test_a_policy_that_opensm_would_refuse_is_not_read(opensm: KeyedOpensm, chan
     assert (opensm.served.wire(), opensm.conf.read_bytes(), opensm.running.heavy_sweeps) == (wire, conf, sweeps)
 
 
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_policy_that_was_removed_since_the_last_sweep_is_an_interlock(opensm: KeyedOpensm, change: str) -> None:
+    """Without one OpenSM makes every port a full member of the default partition."""
+    words, wire, conf = CHANGES[change], opensm.served.wire(), opensm.conf.read_bytes()
+    (opensm.served.folder / "wanted.conf").write_text(POLICY)
+    words = tuple(word.replace("partitions.conf", "wanted.conf") for word in words)
+    opensm.running.policy.unlink()
+    sweeps = opensm.running.heavy_sweeps
+    code, said = opensm.ibkeys(*words)
+    assert code == 4, said
+    assert f"stale: {opensm.running.policy}: not there now" in said
+    assert (opensm.served.wire(), opensm.conf.read_bytes(), opensm.running.heavy_sweeps) == (wire, conf, sweeps)
+
+
 @pytest.mark.parametrize("change", ["mkey-deploy", "smkey-rotate"])
 def test_an_edit_that_nobody_has_read_is_an_interlock(opensm: KeyedOpensm, change: str) -> None:
     wire = opensm.served.wire()

@@ -82,6 +82,14 @@ def test_a_standby_with_another_policy_is_refused_unless_it_is_meant(served: Sub
     assert [each.policy.read_text() for each in running] == [BY_GUID, other]
 
 
+def test_a_standby_that_has_the_policy_of_the_plan_already_loses_nothing(served: Subnet, stack: ExitStack) -> None:
+    """So it is after a former master came back with its old policy."""
+    running = start(served, stack, BY_GUID, BY_GUID_GREEN)
+    done = via(served, plan(served, BY_GUID_GREEN))
+    assert done.returncode == 0, done.stderr
+    assert [each.policy.read_text() for each in running] == [BY_GUID_GREEN] * 2
+
+
 def test_self_is_refused_where_it_is_new_and_said_where_it_stands(served: Subnet, stack: ExitStack) -> None:
     running = start(served, stack, BY_GUID, BY_GUID)
     new = plan(served, BY_GUID + "Sm=0x60 : SELF=full ;\n")

@@ -46,6 +46,12 @@ def test_without_one_master_that_is_seen_it_is_refused(
     assert refused.value.interlock == "master"
 
 
+def test_an_opensm_that_does_not_show_its_port_is_named_with_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    untold = cast(Any, SimpleNamespace(name="OpenSM (process 9)", port_guid=None, host=""))
+    with pytest.raises(Refused, match=r"if it is OpenSM \(process 9\), set guid in its options and restart it"):
+        ask(monkeypatch, [manager(1, "master")], HostReport("", (untold,)))
+
+
 def test_a_host_that_was_named_twice_is_told_from_one_that_was_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     twice = tuple(cast(Any, SimpleNamespace(name=f"OpenSM on {name}", port_guid=1)) for name in ("sm1", "sm1.example"))
     with pytest.raises(Refused, match=r"was found as OpenSM on sm1, OpenSM on sm1\.example") as refused:

@@ -143,7 +143,8 @@ class Planning:
         else:
             known = former.found_files | {digest_of(each) for image in images for each in (image.before, image.after)}
             course.objections += objections_to_others_work(self.files, known)
-        course.objections += objections_to_standbys(site, self.files, {image.before for image in images} | ours)
+        known_texts = {image.before for image in images} | ours | {found.texts[-1]}
+        course.objections += objections_to_standbys(site, self.files, known_texts)
         way = ways_in(images).get(self.files[-1].key)
         present = parsed(way[0]) if way is not None and is_ours else site.policy
         course.objections += objections_to_self(site, new, present)

@@ -10,6 +10,7 @@ from typing import Final
 
 from ibkeys import jsonfile
 from ibkeys.errors import FileFormatError
+from ibkeys.printable import named
 from ibkeys.sm.document import guid_text
 from ibkeys.sm.policy_checks import NAME
 from ibkeys.sm.report import HostReport
@@ -42,13 +43,15 @@ def check_managers_elsewhere(host: HostReport, journal: Journal) -> Iterator[Che
     """Yield a note for each SM that the last change through OpenSM found and that does not run on this *host*: its
     policy is not known here, and it applies that one when it takes over."""
     here = {guid_text(each.port_guid) for each in host.instances}
+    untold = [each.name for each in host.instances if each.port_guid is None]
+    where = f"may be {named(untold)}, which does not show its port" if untold else "is not on this host"
     *_, names = ({}, *(names for _, names, _ in _kept_managers(journal)))
     for guid, port in names.items():
         if guid not in here:
             yield Check(
                 NAME,
                 None,
-                f"the SM at {port} (port GUID {guid}), known from the journal, is not on this host: its policy is not "
+                f"the SM at {port} (port GUID {guid}), known from the journal, {where}: which policy it has is not "
                 "known here",
                 "compare the SHA-256 of all policies: ibkeys sm-show --sm-host HOST",
             )

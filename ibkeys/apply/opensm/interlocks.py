@@ -87,7 +87,8 @@ def objections_to_standbys(
 ) -> Iterator[Objection]:
     """``standby-differs``: an SM that would take over has, or may have, another policy than the master.
 
-    *ours*: what an earlier run of this change found in the files, or wrote: where it stopped, they differ.
+    *ours*: what an earlier run of this change found in the files, or wrote: where it stopped, they differ; and the
+    policy of the plan, which a standby may have before the master that came back has.
     """
     *standbys, master = files
     differing = [

@@ -17,7 +17,7 @@ from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.tools.hardware import ReportOptions, made_report, report_options
 from ibkeys.errors import IbkeysError, StoreError
-from ibkeys.printable import counted
+from ibkeys.printable import counted, named
 
 if TYPE_CHECKING:
     from ibkeys.fabric.live import Fabric
@@ -196,7 +196,7 @@ def _host(where: Where, folders: list[Path]) -> Iterator[Check]:
     from ibkeys.host.opensm_here import own_socket
     from ibkeys.sm.lock_checks import check_locks
     from ibkeys.sm.policy_checks import check_policies
-    from ibkeys.sm.report import look_at_host
+    from ibkeys.sm.report import look_at_host, with_ports
     from ibkeys.store.opensm import MKEY_FILE
 
     if is_simulated(where):
@@ -204,7 +204,7 @@ def _host(where: Where, folders: list[Path]) -> Iterator[Check]:
         return
     facts = host_facts(security_keys=folders)
     yield from check_host(facts)
-    here = look_at_host(THIS_HOST, socket=own_socket())
+    here = with_ports(look_at_host(THIS_HOST, socket=own_socket()), {})
     yield from check_policies(here)
     yield from check_locks(here)
     yield from _managers_elsewhere(where, here)
@@ -328,7 +328,18 @@ def _backup(paths: StorePaths) -> Iterator[Check]:
     advice = "save both: ibkeys keystore backup FILE, and keep a copy on another host"
     if last is not None:
         what = f"{last.made}, {last.file}: {counted(last.keys, 'key')}, {counted(last.operations, 'operation')}"
-        yield Check("backup", is_new or None, what if is_new else f"older than the last change: {what}", advice)
+        gone = [
+            str(path)
+            for path, saved in ((paths.keystore, last.keys), (paths.journal, last.operations))
+            if saved and path is not None and not path.exists()
+        ]
+        if gone:
+            what, advice = f"{what}; {named(gone)} is not there", f"if it was lost: ibkeys keystore restore {last.file}"
+            yield Check("backup", None, what, advice)
+        elif is_new:
+            yield Check("backup", True, what)
+        else:
+            yield Check("backup", None, f"older than the last change: {what}", advice)
     elif not is_new:
         yield Check("backup", None, "there is no backup of key store and journal", advice)
 

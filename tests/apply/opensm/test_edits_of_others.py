@@ -190,3 +190,17 @@ def test_it_is_applied_where_it_means_the_same_through_any_sm(bench: Bench) -> N
     plan = _plan_for_another_sm(bench, GREEN.replace("ALL=limited, SELF=full", "ALL=full"))
     bench.run(lambda changing, carrier: plan_apply(changing, plan, ALL, None, carrier))
     assert "signal" in bench.opensm.host.log
+
+
+def test_somebody_elses_work_is_named_before_the_permission_to_remove(bench: Bench) -> None:
+    """Else --allow-removals is typed first, and does not help."""
+    with tool(bench.opensm.net, "node03 mlx4_0") as fabric:
+        plan = bench.opensm.plan(fabric, GREEN)
+    plan = replace(plan, live_policy=PolicySource("p", hashlib.sha256(OLD.encode()).hexdigest(), OLD.encode()))
+    with pytest.raises(Refused) as refused:
+        bench.run(lambda changing, carrier: plan_apply(changing, plan, None, None, carrier))
+    assert refused.value.interlock == "removals"
+    bench.opensm.host.file.data = OLD.replace("ipoib :", "ipoib, mtu=5 :").encode()
+    with pytest.raises(Refused, match="was changed after the plan was made") as refused:
+        bench.run(lambda changing, carrier: plan_apply(changing, plan, None, None, carrier))
+    assert refused.value.interlock == "stale"

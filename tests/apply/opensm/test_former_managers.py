@@ -20,9 +20,13 @@ def test_doctor_names_the_managers_whose_policy_is_not_known_here(bench: Bench, 
     bench.apply(MORE)
     with Journal.read(bench.journal) as journal:
         [check] = check_managers_elsewhere(here, journal)
-        assert check.ok is None
+        assert (check.ok, "is not on this host" in check.detail) == (None, True)
         assert f"node02 port 1 (port GUID {other})" in check.detail
         assert "sm-show --sm-host" in check.advice
         assert len(list(check_managers_elsewhere(HostReport(""), journal))) == 2
+        untold = cast(Any, SimpleNamespace(port_guid=None, name="OpenSM (process 9)"))
+        for check in check_managers_elsewhere(HostReport("", (untold,)), journal):
+            assert "may be OpenSM (process 9), which does not show its port" in check.detail
+            assert "not on this host" not in check.detail
     with Journal(tmp_path / "empty.db") as journal:
         assert list(check_managers_elsewhere(here, journal)) == []
