@@ -103,7 +103,8 @@ def plan_enforcement(writer: Writer, asked: Asked, wanted: str) -> EnforcementPl
     plan.words = _in_words(plan, wanted)
     if plan.pending:
         plan.objections += [
-            *objections_to_unread_policy(seen.master.instance),  # first: drift from that one ends when it is read
+            # First: drift from a policy that waits to be read ends when it is.
+            *objections_to_unread_policy(writer, seen.master.instance, survey.topology),
             *_of_drift(site, survey, wanted),
             *objections_to_strangers(seen),
             *objections_to_owners(each.conf for each in plan.files if each.differs),

@@ -107,7 +107,9 @@ class EnforcementPlan(Plan):
             for text in remove_left_overs(operation.journal, [each.conf for each in self.files], writer.keystore):
                 self.say(text)
             entries = [each.conf.write(each.new, operation, writer.keystore) for each in self.files]
-            wrong = self._signal_and_wait(writer, interrupts) or self._signal_and_wait(writer, interrupts)
+            wrong = self._signal_and_wait(writer, interrupts)
+            if wrong:
+                wrong = self._signal_and_wait(writer, interrupts)
             for entry in entries:
                 if entry is not None:
                     (entry.failed if wrong else entry.done)()

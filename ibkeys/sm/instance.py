@@ -182,9 +182,9 @@ class _Look:
         try:
             fact = self.host.stat(place)
         except FileNotFoundError:
-            return InstanceFile(
-                role, path, place, source, certain, None, "is not there", self._judge_absent(role, place), lack="absent"
-            )
+            reading = judge_absent(self._parent(place), process.started, process.exact) if role in _JUDGED else None
+            lacks, reading = "is not there", reading or "not-judged"
+            return InstanceFile(role, path, place, source, certain, None, lacks, reading, lack="absent")
         except OSError as error:
             return InstanceFile(role, path, place, source, certain, None, self._reason(error), "unknown")
         if role not in _JUDGED:
@@ -202,12 +202,6 @@ class _Look:
         if isinstance(error, PermissionError):
             return f"may not be read by this user; {self.as_root}"
         return f"cannot be read: {error.strerror or error}"
-
-    def _judge_absent(self, role: Role, place: Path) -> Reading:
-        if role not in _JUDGED:
-            return "not-judged"
-        last_sweep = self.last_sweep if role == "policy" else None  # OpenSM keeps the options that it has
-        return judge_absent(self._parent(place), self.process.started, self.process.exact, last_sweep)
 
     def _parent(self, place: Path) -> FileFact | None:
         try:

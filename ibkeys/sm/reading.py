@@ -13,15 +13,7 @@ from typing import Final, Literal
 from ibkeys.host.file_access import FileFact
 
 Reading = Literal[
-    "as-at-start",
-    "may-have-been-read",
-    "not-read",
-    "changed",
-    "unknown",
-    "absent",
-    "absent-since-start",
-    "absent-since-sweep",
-    "not-judged",
+    "as-at-start", "may-have-been-read", "not-read", "changed", "unknown", "absent", "absent-since-start", "not-judged"
 ]
 WORDS: Final[dict[Reading, str]] = {
     "as-at-start": "not changed since OpenSM started",
@@ -31,11 +23,9 @@ WORDS: Final[dict[Reading, str]] = {
     "unknown": "it is not known whether it changed since OpenSM started",
     "absent": "not there now; whether it was there when OpenSM started is not known",
     "absent-since-start": "not there, and not there when OpenSM started either",
-    "absent-since-sweep": "not there now, and its folder was changed after the last heavy sweep that ended without "
-    "errors: it may have been removed since, and the next sweep would find none (armed)",
     "not-judged": "",
 }
-CHANGED: Final = frozenset({"may-have-been-read", "not-read", "changed", "unknown", "absent", "absent-since-sweep"})
+CHANGED: Final = frozenset({"may-have-been-read", "not-read", "changed", "unknown", "absent"})
 """What is in force may be something else than what the file says now."""
 MARGIN: Final = 0.1
 """Seconds by which the times of processes and files may differ on one host."""
@@ -59,14 +49,9 @@ def judge(fact: FileFact | None, started: float | None, exact: float, last_sweep
     return "may-have-been-read" if changed <= last_sweep + margin else "not-read"
 
 
-def judge_absent(
-    directory: FileFact | None, started: float | None, exact: float, last_sweep: float | None = None
-) -> Reading:
-    """Say whether a file that is not there was there at the start, or at the last heavy sweep without errors, by the
-    last change of its *directory*. The other values are as in `judge`."""
+def judge_absent(directory: FileFact | None, started: float | None, exact: float) -> Reading:
+    """Say whether a file that is not there was there at the start, by the last change of its *directory*."""
     if directory is None or directory.written is None or directory.changed is None or started is None:
         return "absent"
     changed = max(directory.written, directory.changed)  # mtime alone can be set back, as by a restored backup
-    if changed < started - MARGIN - exact:
-        return "absent-since-start"
-    return "absent" if last_sweep is None or changed <= last_sweep + MARGIN + exact else "absent-since-sweep"
+    return "absent-since-start" if changed < started - MARGIN - exact else "absent"

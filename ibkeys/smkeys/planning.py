@@ -164,7 +164,8 @@ def plan_change(
     )
     change.objections += [*_unread_edits(change), *objections_to_listeners(managers.opensms)]
     masters = [each for each in managers.opensms if each.manager is not None and each.manager.is_master]
-    change.objections += [each for master in masters for each in objections_to_unread_policy(master.instance)]
+    for master in masters:
+        change.objections += objections_to_unread_policy(writer, master.instance, found)
     change.objections += objections_to_owners([file.conf for file in managers.files], _FORMER_AGAIN)
     if not pending:
         change.objections += objections_to_layers([file.conf for file in managers.files], _FORMER_AGAIN)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.corpus import DATA
-from tests.integration.keyed_opensm import CLOSED, POLICY, KeyedOpensm, keyed
+from tests.integration.hosted import Hosted
+from tests.integration.hosted import opensm as opensm_of
+from tests.integration.keyed_opensm import CLOSED, CONF, POLICY, KeyedOpensm, keyed
+from tests.integration.tenants import TENANTS
 
 CHANGES = {
     "mkey-deploy": ("mkey-deploy", *CLOSED),
@@ -50,15 +54,26 @@ def test_a_policy_that_opensm_would_refuse_is_not_read(opensm: KeyedOpensm, chan
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_policy_that_was_removed_since_the_last_sweep_is_an_interlock(opensm: KeyedOpensm, change: str) -> None:
     """Without one OpenSM makes every port a full member of the default partition."""
-    words, wire, conf = CHANGES[change], opensm.served.wire(), opensm.conf.read_bytes()
-    (opensm.served.folder / "wanted.conf").write_text(POLICY)
+    words, conf = CHANGES[change], opensm.conf.read_bytes()
+    (opensm.served.folder / "wanted.conf").write_text(TENANTS)
     words = tuple(word.replace("partitions.conf", "wanted.conf") for word in words)
+    opensm.running.give(TENANTS.encode())
+    wire = opensm.served.wire()
     opensm.running.policy.unlink()
     sweeps = opensm.running.heavy_sweeps
     code, said = opensm.ibkeys(*words)
     assert code == 4, said
-    assert f"stale: {opensm.running.policy}: not there now" in said
+    assert f"stale: {opensm.running.policy}, the policy, is not there, and 'node" in said
     assert (opensm.served.wire(), opensm.conf.read_bytes(), opensm.running.heavy_sweeps) == (wire, conf, sweeps)
+
+
+def test_where_there_never_was_a_policy_keys_are_changed() -> None:
+    with ExitStack() as stack:
+        served = stack.enter_context(Hosted(DATA / "fabrics" / "two-switch.net"))
+        keyed = KeyedOpensm(served, stack.enter_context(opensm_of(served, None, CONF)))
+        for words in (("mkey-deploy", *CLOSED), ("mkey-rotate",), ("smkey-rotate",)):
+            code, said = keyed.ibkeys(*words)
+            assert code == 0, said
 
 
 @pytest.mark.parametrize("change", ["mkey-deploy", "smkey-rotate"])

@@ -47,13 +47,6 @@ def test_a_file_that_is_not_there_was_not_there_at_the_start_if_its_directory_di
     assert judge_absent(written(90.0), None, 0.01) == "absent"
 
 
-def test_a_file_that_is_not_there_may_have_been_there_at_the_last_sweep_if_its_directory_changed_since() -> None:
-    assert judge_absent(written(130.0), 100.0, 0.01, 120.0) == "absent-since-sweep"
-    assert judge_absent(written(110.0), 100.0, 0.01, 120.0) == "absent"
-    assert judge_absent(written(90.0), 100.0, 0.01, 95.0) == "absent-since-start"
-    assert "absent-since-sweep" in CHANGED
-
-
 TIMES = st.floats(0, 1000)
 
 

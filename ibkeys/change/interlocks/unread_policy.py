@@ -1,16 +1,25 @@
-"""The interlock ``stale`` for a policy that waits: the signal for new options makes OpenSM read its policy as well."""
+"""The interlock ``stale`` for a policy that OpenSM would read at the next signal: keys and policy are read together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from ibkeys.change.consent import Objection
+from ibkeys.change.writer import Writer
+from ibkeys.discovery.tables import AT_ONCE, gets_to, read_p_key_table
+from ibkeys.keys.pkey import DEFAULT_FULL
 from ibkeys.sm.instance import CHECK_FIRST, Instance
 from ibkeys.sm.reading import WORDS
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 
 
-def objections_to_unread_policy(master: Instance) -> Iterator[Objection]:
-    """Yield one if somebody edited or removed the policy of this OpenSM, and it may not have seen that."""
+def objections_to_unread_policy(writer: Writer, master: Instance, found: Topology) -> Iterator[Objection]:
+    """Yield one if somebody edited the policy of this OpenSM, and it has not read that; or if the policy is not there,
+    and a port of *found* has other P_Keys than OpenSM gives without one, so that it was there at the last sweep.
+
+    SMPs: only where the policy is not there, the P_Key table of each host's port until one differs.
+    """
     file = master.files["policy"]
     if file.reading == "not-read":
         yield Objection(
@@ -18,10 +27,26 @@ def objections_to_unread_policy(master: Instance) -> Iterator[Objection]:
             f"{file.path}: {WORDS['not-read']}: revert it, or {CHECK_FIRST}, then let OpenSM read it",
             "The SIGHUP for this change would also activate that edit.",
         )
-    elif file.reading == "absent-since-sweep":
-        yield Objection(
-            "stale",
-            f"{file.path}: {WORDS['absent-since-sweep']}: put the policy there, and {CHECK_FIRST}",
-            "The SIGHUP for this change makes OpenSM look for its policy. Without one every port becomes a full member "
-            "of the default partition, and of no other.",
-        )
+    elif file.lack == "absent" and file.reading != "absent-since-start":
+        port = _port_of_a_policy(writer, found)
+        if port is not None:
+            yield Objection(
+                "stale",
+                f"{file.path}, the policy, is not there, and {port} has P_Keys of one: put it there, and {CHECK_FIRST}",
+                "The SIGHUP for this change makes OpenSM look for its policy. Without one every port becomes a full "
+                "member of the default partition, and of no other.",
+            )
+
+
+def _port_of_a_policy(writer: Writer, found: Topology) -> Port | None:
+    """Return a host's port whose P_Key table is not the one that OpenSM gives everybody where it has no policy. Source:
+    opensm osm_prtn.c (osm_prtn_make_partitions)."""
+    client = writer.fabric.client
+    ports = [port for port in found.end_ports() if not port.node.is_switch]
+    for start in range(0, len(ports), AT_ONCE):
+        some = ports[start : start + AT_ONCE]
+        client.run(read_p_key_table(port, gets_to(client, port)) for port in some if port.p_key_raw is None)
+        for port in some:
+            if {key for _, key in port.occupied or ()} - {DEFAULT_FULL}:
+                return port
+    return None

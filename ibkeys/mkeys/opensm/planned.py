@@ -330,7 +330,7 @@ def _describe(writer: Writer, run: PlannedRun, method: OpensmMethod) -> None:
     plan.objections += objections_to_owners(
         [each.conf for each in managers.all], "the M_Key would be removed from every port"
     )
-    plan.objections += objections_to_unread_policy(managers.master.running.instance)
+    plan.objections += objections_to_unread_policy(writer, managers.master.running.instance, run.found)
     left, whole = record.steps[record.at :], len(record.steps)
     steps = range(record.at, whole)
     plan.notes += [StepNote(f"step {number + 1} of {whole}: {record.words(number)}") for number in steps]
