@@ -65,6 +65,8 @@ def until_done(run: Run, words: list[str]) -> list[list[str]]:
             continue
         if code not in CODES:
             raise AssertionError(f"{words} ended with {code}: {text}")
-        refused, words = words, way_out(text, taken)
+        if words[0] not in HELPING:
+            refused = words
+        words = way_out(text, taken)
         taken.append(words)
     raise AssertionError(f"not done after {taken}: {text}")
