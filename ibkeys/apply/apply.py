@@ -163,7 +163,7 @@ def plan_resume(
         raise UsageError(f"operation {operation} uses {carrier.name}, which changes all switches at once: omit --first")
     survey = carrier.survey(list(dict.fromkeys([*ports_of(kept), *former.ports_of_tables])), by_port_guid=True)
     remaining = carrier.state(kept, survey, former)
-    advice = f"see what happened, or roll back: `ibkeys undo {operation}`"
+    advice = f"see what happened, roll back (`ibkeys undo {operation}`), or {NEW_PLAN}"
     apply_plan = apply_plan_of(writer, carrier, remaining, survey, kept.options.disconnect_unconfigured, advice)
     apply_plan.digest = digest
     apply_plan.breaks = carrier.breaks(kept, remaining)

@@ -22,15 +22,15 @@ OVERTAKEN: Final = "overtaken"
 def overtaken(what: str, found: Sequence[str], close: str) -> Refused:
     """Return the refusal for the operation *what*. *found*: what is there instead, each in words; *close*: the command
     that ends its record."""
-    return Refused(
+    refusal = Refused(
         f"{what} neither goes on nor back, because somebody else has changed what it set: {named(found)}; nothing was "
         "written, and no OpenSM was signalled",
         OVERTAKEN,
-    ).explained(
+    )
+    return refusal.going_on(f"to keep what is there: `{close}`").explained(
+        f"`{close}` only ends the record of this operation, and every key stays in the key store.",
         "`ibkeys sm-show` and `ibkeys mkey-show --all` show what is in force; keys of another key store: `ibkeys "
         "mkey-import`.",
-        f"To keep what is there, type `{close}`: it only ends the record of this operation, and every key stays in "
-        "the key store.",
     )
 
 
