@@ -222,10 +222,22 @@ class Run:
             for each in self._placed:
                 each.entry.status = "done"
             self.operation.outcome = "done"
+        self._close_earlier()
         keys = SmKeys(self._keystore)
         with self._keystore.in_one_transaction():
             for ref in self._refs:
                 keys.promote(ref)
+
+    def _close_earlier(self) -> None:
+        """End operations of these files that were cut off, and whose keys went with a lost key store: theirs are
+        replaced now."""
+        journal, ours = self.operation.journal, {file.conf.key for file in self.managers.files}
+        for record in journal.list_operations():
+            is_open = record.state in ("open", "failed") and record.id != self.operation.id
+            if is_open and record.command == self.operation.command:
+                places = {entry.image.key for entry in journal.files(record.id)}
+                if places and places <= ours:
+                    journal.set_state(record.id, "undone")
 
     def _end_in_vain(self, error: IbkeysError) -> None:
         """Roll back if this run began the change; raise the error, with the state now."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.smkeys.madeup import MadeUpSite
-from tests.smkeys.outcomes import assert_done
+from ibkeys.store.journal import Journal
+from tests.smkeys.madeup import POLLING, MadeUpSite
+from tests.smkeys.outcomes import assert_done, kill_at
 
 
 @pytest.mark.parametrize("lost", [["keys.db"], ["journal.db"], ["keys.db", "journal.db"]])
@@ -18,3 +19,14 @@ def test_the_next_change_works(three: MadeUpSite, monkeypatch: pytest.MonkeyPatc
     three.run(monkeypatch)
     assert_done(three)
     assert all(one != other for one, other in zip(before, three.confs(), strict=True))
+
+
+def test_a_change_that_was_cut_off_ends_with_the_next_one(three: MadeUpSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    kill_at(three, monkeypatch, "signal node05")
+    (three.folder / "keys.db").unlink()
+    three.before_each = lambda step: None
+    three.sleep(POLLING + 1)
+    three.run(monkeypatch)
+    assert_done(three)
+    with Journal(three.folder / "journal.db") as journal:
+        assert [record.state for record in journal.list_operations()] == ["undone", "done"]
