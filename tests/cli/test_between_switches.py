@@ -77,7 +77,7 @@ def test_why_says_no_where_every_route_leads_through_such_ports(every: Path) -> 
 def test_matrix_counts_such_pairs_and_names_the_ports(some: Path, every: Path) -> None:
     found = run("matrix", "--from", some)
     assert found.code == 3
-    assert "pairs not known: whether they can talk depends on the route" in found.out
+    assert "pairs not known: whether they can talk, or one way only, depends on the route" in found.out
     assert found.err.count("is on a link between switches and stops packets with ") == 4
     counted = run("matrix", "--from", some, "-f", "json").json
     listed = run("matrix", "--from", some, "--pairs", "-f", "json").json

@@ -239,7 +239,9 @@ def _write_table(shown: _Shown) -> None:
         is_one_way = "pairs are one way" if one_way != 1 else "pair is one way"
         write(f"{one_way} {is_one_way}: packets reach the other port, but no answer comes back (each: --pairs)")
     if unknown:
-        write(f"{counted(unknown, 'pair')} not known: whether they can talk depends on the route (each: --pairs)")
+        write(
+            f"{counted(unknown, 'pair')} not known: whether they can talk, or one way only, depends on the route (each: --pairs)"
+        )
     if depending := len(reach.depending_on_inbound_check()):
         ports = f"port{'s' if depending != 1 else ''}"
         write(
