@@ -64,7 +64,7 @@ class Kind:
     """A kind of operation. ``before``: what is made first; ``words``: how it begins; ``on`` and ``back``: how it goes
     on and back, None where there is no such way; ``another``: what an administrator with another store does;
     ``by_hand``: the options that somebody edits, with their value; ``conf``: the options file at first;
-    ``has_steps``: OpenSM is told more than once."""
+    ``has_steps``: OpenSM is told more than once; the steps of harden are operations with rows of their own."""
 
     before: tuple[str, ...]
     words: tuple[str, ...]
@@ -93,7 +93,7 @@ KINDS: Final = {
     "smkey-rotate": Kind(
         (), ("smkey-rotate",), ("smkey-rotate",), None, ("smkey-rotate",), by_hand=_SECRETS, has_steps=False
     ),
-    "harden": Kind((), _HARDEN, _HARDEN, None, _DEPLOY, by_hand=_SECRETS),
+    "harden": Kind((), _HARDEN, _HARDEN, None, _DEPLOY, by_hand=_SECRETS, has_steps=False),
     "harden --abort": Kind(
         _HARDEN, _ABORT, _ABORT, _HARDEN, _ROTATE, by_hand=("part_enforce out",), conf=_OPEN, has_steps=False
     ),
@@ -212,6 +212,8 @@ class MatrixSite:
             code, text = self.yes(stores, *_APPLY)
             if self.other is not None and "refused by interlock standby-differs" in text:
                 return self.yes(stores, *_APPLY, "--override", "standby-differs")  # the plan has what is the master's
+            if "refused by interlock drift" in text and "--rewrite makes" in text:
+                return self.yes(stores, *_APPLY, "--rewrite")
             return code, text
         code, text = self.type(stores, *words, *(() if "--yes" in words else ("--yes",)), "-v")
         if "interlock stale-lock" in text and self.since == "journal lost" and TAKE_OVER[1] not in words:
@@ -374,8 +376,6 @@ class MatrixSite:
         assert "refused by interlock stale-lock" in text, self.told()
         command, since = re.findall(r"by `([^`]+)` since (\S+ \S+) UTC, process \d+, was cut off", text)[0]
         named = self.kind_name if self.kind.words == _ABORT else self.kind.words[0]
-        if (self.kind_name, self.moment) == ("harden", BETWEEN):
-            named = "mkey-deploy"  # the second step of it
         assert (command, self.facts()) == (named, before), self.told()
         assert since <= f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
         code, _ = self.yes(self.bert, *words, *TAKE_OVER)

@@ -240,7 +240,8 @@ def _write_table(shown: _Shown) -> None:
         write(f"{one_way} {is_one_way}: packets reach the other port, but no answer comes back (each: --pairs)")
     if unknown:
         write(
-            f"{counted(unknown, 'pair')} not known: whether they can talk, or one way only, depends on the route (each: --pairs)"
+            f"{counted(unknown, 'pair')} not known: whether they can talk, or one way only, depends on the route "
+            "(each: --pairs)"
         )
     if depending := len(reach.depending_on_inbound_check()):
         ports = f"port{'s' if depending != 1 else ''}"
