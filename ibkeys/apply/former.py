@@ -178,9 +178,8 @@ def _remember_bits(former: Former, key: PortKey, command: str, image: Image) -> 
         former.counters += 1
     else:
         raise UsageError(
-            f"{command} changed M_Key, ProtectBits or lease of {former.names[key]}; undo is for P_Keys and enforcement "
-            "only: restore them with `ibkeys mkey-set`, or the last run with --abort of its own command; the former "
-            "key is in the key store"
+            f"{command} changed M_Key, ProtectBits or lease of {former.names[key]}, which undo does not restore: use "
+            "`ibkeys mkey-set`, or --abort of the run's own command; the former key is in the key store"
         )
 
 

@@ -168,7 +168,7 @@ def test_resume_is_refused_where_a_host_was_plugged_in_elsewhere_since(lab: Lab,
         with pytest.raises(KeyboardInterrupt):
             apply(fabric, plan, check=interrupted_at(2))
         swap_cables(lab.host(2), lab.host(6), lab.net)
-        with pytest.raises(Refused, match=r"it is linked to .* now.*roll back: `ibkeys undo 1`"):
+        with pytest.raises(Refused, match=r"it is linked to .* now.*roll back \(`ibkeys undo 1`\)"):
             resume(fabric)
         undo(fabric)
     assert lab.image() == before

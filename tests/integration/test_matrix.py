@@ -15,15 +15,11 @@ SAMPLE = (
     "rotate/before its record is closed/another operation/back",
     "remove/before the first signal/hand edit, unread/back",
     "rotate/before the first file/journal lost/on",
-    "rotate/before the first signal/policy edited, unread/back",
     "deploy/before the first signal/faulty policy, unread/on",
     "apply/before the first signal/manager returned/on",
     "undo/before the first signal/ports moved/on",
-    "harden --abort/before the first signal/faulty policy, unread/on",
-    "harden --abort/before the first file/nothing/back",
     "harden --abort/before the first signal/hand edit, unread/back",
     "deploy/before the first signal/manager returned/back",
-    "rotate/before the first file/manager replaced/back",
 )
 
 
