@@ -124,8 +124,11 @@ def test_a_changed_policy_is_armed_until_a_heavy_sweep_and_an_options_file_that_
 def test_two_opensms_with_one_standby(fabric: Served) -> None:
     write(fabric.folder / "osm" / "p.conf", "Default=0x7fff : ALL=full ;\n")
     write(fabric.folder / "two" / "p.conf", "Default=0x7fff : ALL=limited, SELF=full ;\n")
-    with opensm(fabric, "-P", "p.conf", "-p", "5", "-g", "0x0002c903000a1011") as master:
-        second = opensm(fabric, "-P", "p.conf", "-g", "0x0002c903000a1021", name="two", SIM_HOST="H-0002c903000a1020")
+    for name in ("osm", "two"):  # that of the host is everybody's
+        write(fabric.folder / name / "o.conf", "sweep_interval 10\n")
+    files = ("-F", "o.conf", "-P", "p.conf")
+    with opensm(fabric, *files, "-p", "5", "-g", "0x0002c903000a1011") as master:
+        second = opensm(fabric, *files, "-g", "0x0002c903000a1021", name="two", SIM_HOST="H-0002c903000a1020")
         with second as standby:
             document = shown(fabric)
             text = fabric.ibkeys("sm-show").stdout
