@@ -288,6 +288,7 @@ def test_a_dry_run_lets_opensm_log_nothing_and_says_what_the_real_one_causes(ope
     assert any("ERR 1A04" in note for note in document["notes"])
 
 
+@pytest.mark.soak
 def test_abort_leaves_an_enforcement_that_somebody_else_set_since(opensm: KeyedOpensm) -> None:
     harden(opensm, "--yes")
     text = opensm.conf.read_text().replace("part_enforce both", "part_enforce out")

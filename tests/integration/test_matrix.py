@@ -12,13 +12,11 @@ from tests.sample import sampled
 
 SAMPLE = (
     "deploy/before the first file/hand edit, unread/on",
-    "rotate/before its record is closed/another operation/back",
     "remove/before the first signal/hand edit, unread/back",
     "rotate/before the first file/journal lost/on",
     "deploy/before the first signal/faulty policy, unread/on",
     "apply/before the first signal/manager returned/on",
     "undo/before the first signal/ports moved/on",
-    "harden --abort/before the first signal/hand edit, unread/back",
     "deploy/before the first signal/manager returned/back",
 )
 
