@@ -15,7 +15,7 @@ from tests.corpus import DATA
 PAGE = DATA.parents[1] / "docs" / "howto" / "lost-store.md"
 NET = DATA / "fabrics" / "two-switch.net"
 KEYS = ("--per-port", "--override", "links-initialize", "--yes")
-PLACES = "/root/ibkeys.backup", "/var/cache/opensm"
+PLACES = "/var/backups/ibkeys.backup", "/var/cache/opensm"
 
 
 def command_under(heading: str, home: Path) -> list[str]:
