@@ -1,16 +1,12 @@
-"""A subnet with an OpenSM and two administrators with two stores: one's operation dies, and something happens since."""
+"""A subnet with an OpenSM and two administrators with two stores: what they type, and what else happens there."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import shutil
-import signal
 import time
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -21,19 +17,15 @@ from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Runs
 from ibkeys.store.keys.sm_keys import SmKeys
 from tests.integration.crashes import crash_command, crash_environment
-from tests.integration.hosted import BLUNT, plan_for
+from tests.integration.hosted import plan_for
 from tests.integration.ibsim import RUN_TIMEOUT
-from tests.integration.keyed_opensm import CLOSED, CONF, KeyedOpensm, stored_keys
+from tests.integration.keyed_opensm import CONF, KeyedOpensm, stored_keys
 from tests.integration.keyed_standbys import KeyedSite
+from tests.integration.matrix_kinds import ABORT, APPLY, BETWEEN, KINDS, OF_MANAGERS, THEIRS
 from tests.integration.opensms import NodesOpensm
 from tests.integration.strangers import NODES
 from tests.integration.tenants import BY_GUID, BY_GUID_GREEN, GREEN, TENANTS
-from tests.matrix.ways_out import until_done, way_out
 
-THROUGH: Final = ("--via", "opensm")
-MOMENTS: Final = ("before the first file", "before the first signal", "before its record is closed")
-BETWEEN: Final = "before the second signal"
-"""Where an operation dies: crash_driver.py has them."""
 TAKE_OVER: Final = ("--override", "stale-lock")
 NOTHING: Final = "nothing to change"
 FINDINGS, USAGE, INCOMPLETE, REFUSED = 1, 2, 3, 4
@@ -43,8 +35,6 @@ MOVED: Final = {
     "0x0002c903000a1060[1]": "0x0002c90200401000[3]",
 }
 """Two hosts, and the switch ports to which their cables go then."""
-THEIRS: Final = 0x5D1C93B7A2E4F608
-"""An M_Key, sm_key and sa_key that somebody writes by hand."""
 PUBLIC: Final = (1, 0x5E11A7C0FFEE)
 """OpenSM's default of sm_key and sa_key, and the sa_key that the options file has at first."""
 HAND: Final = "Hand=0x70 : 0x2c903000a1061=full ;\n"
@@ -57,49 +47,6 @@ POLLS: Final = "sminfo_polling_timeout 500\npolling_retry_number 2\n"
 OTHER: Final = "node05 mlx4_0"
 """Where another SM sits."""
 Facts = dict[tuple[object, ...], object]
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of operation. ``before``: what is made first; ``words``: how it begins; ``on`` and ``back``: how it goes
-    on and back, None where there is no such way; ``another``: what an administrator with another store does;
-    ``by_hand``: the options that somebody edits, with their value; ``conf``: the options file at first;
-    ``has_steps``: OpenSM is told more than once; the steps of harden are operations with rows of their own."""
-
-    before: tuple[str, ...]
-    words: tuple[str, ...]
-    on: tuple[str, ...] | None
-    back: tuple[str, ...] | None
-    another: tuple[str, ...]
-    is_of_policy: bool = False
-    by_hand: tuple[str, ...] = (f"m_key {THEIRS:#x}",)
-    conf: str = CONF
-    has_steps: bool = True
-
-
-_DEPLOY: Final = ("mkey-deploy", *CLOSED, *THROUGH)
-_ROTATE: Final = ("mkey-rotate", *THROUGH)
-_REMOVE: Final = ("mkey-remove", "--leave-open", *THROUGH)
-_APPLY: Final = ("apply", "plan.json", *THROUGH, "--allow-removals", *BLUNT)
-_UNDO: Final = ("undo", *BLUNT)
-_HARDEN: Final = ("harden", *THROUGH)
-_ABORT: Final = (*_HARDEN, "--abort")
-_SECRETS: Final = (f"sm_key {THEIRS:#x}", f"sa_key {THEIRS:#x}")
-_OPEN: Final = f"{CONF}part_enforce off\n"
-KINDS: Final = {
-    "deploy": Kind((), _DEPLOY, ("mkey-deploy", "--resume"), ("mkey-deploy", "--abort"), _DEPLOY),
-    "rotate": Kind(_DEPLOY, _ROTATE, ("mkey-rotate", "--resume"), ("mkey-rotate", "--abort"), _ROTATE),
-    "remove": Kind(_DEPLOY, _REMOVE, ("mkey-remove", "--resume"), ("mkey-remove", "--abort"), _ROTATE),
-    "smkey-rotate": Kind(
-        (), ("smkey-rotate",), ("smkey-rotate",), None, ("smkey-rotate",), by_hand=_SECRETS, has_steps=False
-    ),
-    "harden": Kind((), _HARDEN, _HARDEN, None, _DEPLOY, by_hand=_SECRETS, has_steps=False),
-    "harden --abort": Kind(
-        _HARDEN, _ABORT, _ABORT, _HARDEN, _ROTATE, by_hand=("part_enforce out",), conf=_OPEN, has_steps=False
-    ),
-    "apply": Kind((), _APPLY, ("apply", "--resume", *BLUNT), _UNDO, _APPLY, True),
-    "undo": Kind(_APPLY, _UNDO, _UNDO, None, _APPLY, True),
-}
 
 
 class MatrixSite:
@@ -209,11 +156,11 @@ class MatrixSite:
             self.mend_policy()
             live = (self.other or self.opensm.running).policy.read_text()
             plan_for(self.served, live if "Green" in live else live.replace("Red=0x10", "Green=0x11"))
-            code, text = self.yes(stores, *_APPLY)
+            code, text = self.yes(stores, *APPLY)
             if self.other is not None and "refused by interlock standby-differs" in text:
-                return self.yes(stores, *_APPLY, "--override", "standby-differs")  # the plan has what is the master's
+                return self.yes(stores, *APPLY, "--override", "standby-differs")  # the plan has what is the master's
             if "refused by interlock drift" in text and "--rewrite makes" in text:
-                return self.yes(stores, *_APPLY, "--rewrite")
+                return self.yes(stores, *APPLY, "--rewrite")
             return code, text
         code, text = self.type(stores, *words, *(() if "--yes" in words else ("--yes",)), "-v")
         if "interlock stale-lock" in text and self.since == "journal lost" and TAKE_OVER[1] not in words:
@@ -252,97 +199,6 @@ class MatrixSite:
             return self.type(stores, "mkey-import", str(self.other.cache), "--opensm-conf", str(self.other.conf))
         return result
 
-    # --- the cell ---------------------------------------------------------------------------------------------------
-
-    def prove(self) -> None:
-        """Make the cell, and look at all that must hold."""
-        if self.kind.is_of_policy:
-            plan_for(self.served, self.green)
-        if self.kind.before:
-            self.must(self.anna, *self.kind.before)
-        ours = [self.facts()]
-        lines = rf"^(?:{'|'.join(LINES)}) .*\n"
-        self.former_options = "".join(re.findall(lines, self.opensm.conf.read_text(), re.MULTILINE))
-        self.former_policy = self.opensm.running.policy.read_text()
-        if self.since == "manager returned":
-            self.see_another()
-        if self.since == "ports back":
-            self.be_away(True)
-            ours.append(self.facts())
-        code, _ = self.type(self.anna, *self.kind.words, "--yes", mode="kill", point=self.moment)
-        assert code == -signal.SIGKILL, self.told()
-        ours.append(self.facts())
-        with self.user.stack:
-            with self.stack:
-                SINCE[self.since](self)
-                if self.since not in OF_OTHERS:
-                    ours.append(self.facts())
-                self.go(ours)
-            self.be_whole()
-
-    def go(self, ours: list[Facts]) -> None:
-        """Take the way: a dry run, and then in earnest. *ours*: all states that the operation found or made."""
-        words = {"on": self.kind.on, "back": self.kind.back, "new": self.kind.words}[self.way]
-        assert words is not None
-        before, sweeps = self.facts(), self.opensm.running.heavy_sweeps
-        _, said = self.type(self.anna, *words, "--dry-run")
-        assert self.facts() == before, f"a dry run changed something\n{self.told()}"
-        code, text = self.yes(self.anna, *words)
-        self.assert_ours(ours, before)
-        assert not self.is_faulty() or self.opensm.running.heavy_sweeps == sweeps, f"it was read\n{self.told()}"
-        changed = self.facts() != before
-        assert not (NOTHING in said and changed), self.told()
-        assert not (code == REFUSED and changed), f"refused with a change\n{self.told()}"
-        if code == USAGE and self.since in LOST:
-            code, text = self.yes(self.anna, *way_out(text, []))
-            assert code == 0, self.told()
-        elif code != 0:
-            if self.other is not None:
-                assert code in (INCOMPLETE, REFUSED), self.told()
-                master = (f"OpenSM (process {self.other.process.pid})", self.other.cache.name, f"{NODES[OTHER]:#018x}")
-                is_of_a_run = "is not finished" in text  # before anybody looks who is master
-                assert is_of_a_run or any(each in text for each in master), f"does not name the master\n{self.told()}"
-            self.until_done(list(words))
-        if self.other is not None:
-            is_kept = (HAND in self.other.policy.read_text()) == (HAND in self.others_policy)
-            assert is_kept, f"the master lost a partition of its own\n{self.told()}"
-
-    def assert_ours(self, ours: list[Facts], before: Facts) -> None:
-        """Only what held a value that the operation found or wrote has changed."""
-        settings = {value for each in ours for fact, value in each.items() if fact[0] == "key"} | {
-            tuple(int(each["conf", name][0], 0) for name in LINES[:3]) for each in ours if each["conf", "m_key"]
-        }
-        for fact, value in self.facts().items():
-            if value == before[fact]:
-                continue
-            of_first = (str(fact[0]).removesuffix(" of the other"), *fact[1:])
-            known = settings if fact[0] == "key" else {each[of_first] for each in ours if of_first in each}
-            if fact[0] == "enforced":
-                known |= {0}  # as the file of the operation says: anybody's signal brings it into force
-            assert before[fact] in known, f"{fact} was overwritten, which was {before[fact]}\n{self.told()}"
-
-    def until_done(self, words: list[str]) -> None:
-        try:
-            until_done(lambda each: self.yes(self.anna, *each), words)
-        except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.told()}") from None
-
-    def be_whole(self) -> None:
-        """Nothing is open, and a new operation is possible."""
-        self.be_away(False)
-        self.opensm.running.sweep()
-        self.assert_nothing_is_open()
-        if self.kind.is_of_policy:
-            is_green = b"Green" in self.opensm.running.policy.read_bytes()
-            plan_for(self.served, self.tenants if is_green else self.green)
-            self.until_done([*_APPLY])
-        elif self.kind_name == "smkey-rotate":
-            self.until_done(["smkey-rotate"])
-        else:
-            self.until_done([*(_ROTATE if self.in_confs("m_key") - {0} else _DEPLOY)])
-            assert all(port.m_key for port in self.opensm.end_ports()), self.told()
-        self.assert_nothing_is_open()
-
     # --- what happens since -----------------------------------------------------------------------------------------
 
     def be_away(self, on: bool) -> None:
@@ -375,7 +231,9 @@ class MatrixSite:
         assert code == REFUSED, self.told()
         assert "refused by interlock stale-lock" in text, self.told()
         command, since = re.findall(r"by `([^`]+)` since (\S+ \S+) UTC, process \d+, was cut off", text)[0]
-        named = self.kind_name if self.kind.words == _ABORT else self.kind.words[0]
+        named = self.kind_name if self.kind.words == ABORT else self.kind.words[0]
+        if (self.kind_name, self.moment) == ("harden", BETWEEN):
+            named = "mkey-deploy"  # the step that it is in
         assert (command, self.facts()) == (named, before), self.told()
         assert since <= f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
         code, _ = self.yes(self.bert, *words, *TAKE_OVER)
@@ -468,36 +326,3 @@ def _sm_keys(folder: Path) -> set[int]:
     """Return every sm_key and sa_key of the key store in *folder*."""
     with KeyStore(folder / "keys.db") as store:
         return {row.sm_key.reveal() for row in SmKeys(store).rows()}
-
-
-SINCE: Final[dict[str, Callable[[MatrixSite], None]]] = {
-    "nothing": lambda site: None,
-    "another operation": lambda site: site.another_works(*site.kind.another),
-    "hand edit, read": lambda site: site.edit(True),
-    "hand edit, unread": lambda site: site.edit(False),
-    "policy edited, unread": MatrixSite.edit_policy,
-    "faulty policy, unread": lambda site: site.edit_policy(FAULTY),
-    "OpenSM restarted": MatrixSite.restart,
-    "manager replaced": lambda site: site.be_managed_by_another(is_first_gone=True),
-    "manager returned": lambda site: site.be_managed_by_another(is_first_gone=False),
-    "ports gone": lambda site: site.be_away(True),
-    "ports back": lambda site: site.be_away(False),
-    "ports moved": MatrixSite.move,
-    "key store lost": lambda site: site.lose("keys.db"),
-    "journal lost": lambda site: site.lose("journal.db"),
-}
-OF_MANAGERS: Final = ("manager replaced", "manager returned")
-OF_OTHERS: Final = ("another operation", "hand edit, read", "hand edit, unread", "faulty policy, unread", *OF_MANAGERS)
-LOST: Final = ("key store lost", "journal lost")
-
-
-def cells() -> Iterator[str]:
-    """Return the names of all cells."""
-    for name, moment, since in itertools.product(KINDS, (*MOMENTS, BETWEEN), SINCE):
-        kind = KINDS[name]
-        if moment == BETWEEN and not kind.has_steps:
-            continue
-        if kind.is_of_policy and since == "policy edited, unread":
-            continue  # that is the hand edit
-        ways = {"on": kind.on, "back": kind.back, "new": kind.words if kind.words != kind.on else None}
-        yield from (f"{name}/{moment}/{since}/{way}" for way, words in ways.items() if words)

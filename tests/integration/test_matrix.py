@@ -7,7 +7,9 @@ import pytest
 
 from tests.corpus import DATA
 from tests.integration.keyed_opensm import keyed
-from tests.integration.matrix_site import KINDS, POLLS, MatrixSite, cells
+from tests.integration.matrix_cell import Cell, cells
+from tests.integration.matrix_kinds import KINDS
+from tests.integration.matrix_site import POLLS
 from tests.sample import sampled
 
 SAMPLE = (
@@ -24,7 +26,7 @@ SAMPLE = (
 @pytest.mark.parametrize("name", sampled(cells(), SAMPLE))
 def test_a_cell(name: str, preloaded: str) -> None:
     with keyed(DATA / "fabrics" / "two-switch.net", KINDS[name.partition("/")[0]].conf + POLLS) as opensm:
-        site = MatrixSite(opensm, preloaded, name)
-        if site.kind.is_of_policy:
-            opensm.running.give(site.tenants.encode())
-        site.prove()
+        cell = Cell(opensm, preloaded, name)
+        if cell.kind.is_of_policy:
+            opensm.running.give(cell.tenants.encode())
+        cell.prove()
