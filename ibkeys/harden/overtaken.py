@@ -1,6 +1,6 @@
-"""Changes of part_enforce that did not end: whether somebody else has changed it since, and closing their record.
+"""Changes of part_enforce that did not end: refusing them where it was changed by others, and closing them.
 
-The journal has the bytes of each file before and after each change. Any other value was set by somebody else.
+The journal has each options file before and after each change. A value in none of these was set by somebody else.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ibkeys.errors import Refused
 from ibkeys.harden.enforcement_run import COMMANDS, ENFORCE, OptionsChange
 from ibkeys.host.opensm_options import read_options
 from ibkeys.printable import named
-from ibkeys.store.cut_off import close_cut_off
+from ibkeys.store.cut_off import close_cut_off, cut_off
 from ibkeys.store.journal import FileImage, Journal, OperationRecord
 
 CLOSES: Final = "ibkeys harden --via opensm --overtaken"
@@ -24,11 +24,7 @@ CLOSES: Final = "ibkeys harden --via opensm --overtaken"
 def not_ended(writer: Writer) -> list[OperationRecord]:
     """Return the changes of part_enforce, forth and back, that were cut off or failed. Raises StoreError."""
     with Journal.read(writer.fabric.stores.journal) as journal:
-        return [
-            record
-            for record in journal.list_operations()
-            if record.command in COMMANDS and record.state in ("open", "failed")
-        ]
+        return cut_off(journal, COMMANDS)
 
 
 def file_images(writer: Writer, commands: Collection[str]) -> list[FileImage]:

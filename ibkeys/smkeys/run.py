@@ -27,6 +27,7 @@ from ibkeys.sm.site import Running
 from ibkeys.smkeys.managers import KeyFile, KeyManagers, Kind
 from ibkeys.smkeys.overtaken import keep_found
 from ibkeys.smkeys.proof import Proof
+from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import FileEntry, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sm_keys import SmKeys
@@ -222,22 +223,13 @@ class Run:
             for each in self._placed:
                 each.entry.status = "done"
             self.operation.outcome = "done"
-        self._close_earlier()
+        # Of those that were cut off the keys went with a lost key store, or are replaced now.
+        files = {file.conf.key for file in self.managers.files}
+        close_cut_off(journal, (self.operation.command,), "undone", but=operation, files=files)
         keys = SmKeys(self._keystore)
         with self._keystore.in_one_transaction():
             for ref in self._refs:
                 keys.promote(ref)
-
-    def _close_earlier(self) -> None:
-        """End operations of these files that were cut off, and whose keys went with a lost key store: theirs are
-        replaced now."""
-        journal, ours = self.operation.journal, {file.conf.key for file in self.managers.files}
-        for record in journal.list_operations():
-            is_open = record.state in ("open", "failed") and record.id != self.operation.id
-            if is_open and record.command == self.operation.command:
-                places = {entry.image.key for entry in journal.files(record.id)}
-                if places and places <= ours:
-                    journal.set_state(record.id, "undone")
 
     def _end_in_vain(self, error: IbkeysError) -> None:
         """Roll back if this run began the change; raise the error, with the state now."""
