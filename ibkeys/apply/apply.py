@@ -40,7 +40,7 @@ class Permissions:
 
 
 _FIRST: Final = ("active-sm", "stale")
-"""Interlocks that come before permissions: they name another way, or that somebody else has worked there since."""
+"""Interlocks that are named before a missing permission, because giving the permission would not help."""
 
 
 def plan_apply(

@@ -168,8 +168,8 @@ def _refuse(consent: Consent, draft: Draft) -> None:
 
 
 def _explained(error: IbkeysError, number: int, count: int, planned: PlannedStep) -> IbkeysError:
-    """Let an error say which step it is from, what is done already, and how to go on. A refused step changed
-    nothing that could be rolled back."""
+    """Add to an error its step, the steps that are done, and the commands that continue. A refused step has nothing to
+    roll back."""
     done = f"the {number - 1} steps before it are done and verified" if number > 2 else ""
     done = done or ("the step before it is done and verified" if number == 2 else "no step was done before it")
     back = [planned.draft.way_back] if planned.draft and not isinstance(error, Refused) else []

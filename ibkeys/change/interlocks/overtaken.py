@@ -1,4 +1,4 @@
-"""The refusal to continue an operation, or to roll it back, where somebody else has changed what it set.
+"""Refusing to continue or roll back an operation after somebody else has changed what it set.
 
 An operation that was interrupted, or has ended, knows what it found and what it wrote. It is continued or rolled back
 only where ports and files hold one of these values. Anything else was set by another administrator, who has another key

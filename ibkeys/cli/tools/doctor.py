@@ -285,7 +285,7 @@ def _operations_in(journal: Journal) -> str:
 
 
 def _open_operations(path: Path) -> Iterator[Check]:
-    """Operations that were interrupted, or wait to be confirmed; runs over M_Keys are told of with the key store."""
+    """Yield a check for each operation that was interrupted, or that waits to be confirmed, but for those of M_Keys."""
     from ibkeys.change.next_commands import next_commands_of
     from ibkeys.hardware.loopback.putting_back import COMMAND as REPORT
     from ibkeys.store.journal import Journal

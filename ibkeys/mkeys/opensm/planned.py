@@ -156,9 +156,8 @@ def _of_the_subnet(run: PlannedRun) -> str:
 def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None) -> PlannedRun:
     """Plan the rest of the last run, which was interrupted, or during which some ports were offline.
 
-    A run that nobody confirmed, and whose level has not been rolled back yet, counts as confirmed from now on. Raises
-    UsageError if there is no such run, Refused (``overtaken``) if somebody else has changed files or ports since, and
-    what `plan_keys` raises.
+    This also confirms a run that still waits for it. Raises UsageError if there is no such run, Refused
+    (``overtaken``) if somebody else has changed its files or ports, and what `plan_keys` raises.
     """
     record, reached = reach_again(writer, through)
     run = rest_of_last_run(writer, "resume", progress=progress, reading=READING)

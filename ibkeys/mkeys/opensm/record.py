@@ -42,7 +42,7 @@ class RunRecord:
 
     @property
     def settings(self) -> list[KeySetting]:
-        """What the run found, and all that it may have written. Anything else in a file was set by somebody else."""
+        """The settings that the run found or may have written. Somebody else set any other that is in a file."""
         if not self.has_written:
             return [self.keys.former]
         steps = [self.keys.setting(each) for each in self.steps]
