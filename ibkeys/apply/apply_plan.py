@@ -88,7 +88,6 @@ class ApplyPlan(Plan):
     undoes: int | None = None
     digest: str | None = None
     gone_back: bool = False
-    refusals: list[Refused] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
     late_notes: list[str] = field(default_factory=list)
 

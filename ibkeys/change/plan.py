@@ -10,6 +10,7 @@ from ibkeys.change.engine import Engine
 from ibkeys.change.images import Value
 from ibkeys.change.pending_set import PendingSet
 from ibkeys.change.writer import Writer
+from ibkeys.errors import IbkeysError
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Trouble
@@ -52,8 +53,9 @@ class StepNote(str):
 class Plan:
     """What a changing command would do.
 
-    ``notes`` are shown but stop nothing; ``objections`` are the interlocks that it triggers; ``questions`` are asked by
-    the code that shows the plan, and are notes to a user who said yes beforehand. ``troubles``: ports of a change to
+    ``notes`` are shown but stop nothing; ``objections`` are the interlocks that it triggers; ``refusals``: what refuses
+    it besides; only a dry run has a plan with one. ``questions`` are asked by the code that shows the plan, and are
+    notes to a user who said yes beforehand. ``troubles``: ports of a change to
     many that were left out or failed, and why. ``stages``: the Sets, each stage begun when all of the one before are
     finished. ``looks_itself``: it checks the links of each port again before a key is sent, and leaves out those
     that cannot be examined.
@@ -63,6 +65,7 @@ class Plan:
     changes: list[Change] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     objections: list[Objection] = field(default_factory=list)
+    refusals: list[IbkeysError] = field(default_factory=list)
     questions: list[Question] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
     stages: list[list[PendingSet]] = field(default_factory=list)

@@ -36,7 +36,7 @@ class ShownChange(ABC):
 
     def carry_out(self) -> int:
         """Show the plan, check the interlocks, ask, apply, report, and return the exit code. A dry run says what would
-        be refused, and goes no further.
+        be refused, goes no further, and has the exit code of that refusal.
 
         Raises Refused (exit 4) for an interlock, and where nobody said yes; what applying raises.
         """
@@ -54,7 +54,18 @@ class ShownChange(ABC):
                 confirm(self.consent, lambda: None if is_table else self.show(say), questions=self.plan.questions)
             self.apply()
             applied = True
-        return self.report(applied)
+        code = self.report(applied)
+        return self._refused_code() or code if self.consent.dry_run else code
+
+    def _refused_code(self) -> int:
+        """Return the exit code with which the plan would be refused, 0 where it would not be."""
+        for refusal in self.plan.refusals:
+            return exits.exit_code(refusal)
+        return exits.REFUSED if self._objections() else 0
+
+    def _objections(self) -> list[Objection]:
+        """Return the interlocks that would refuse the plan; none where there is nothing to do."""
+        return self.writer.not_overridden(self.plan) if self.is_pending else []
 
     @property
     def is_pending(self) -> bool:
@@ -77,7 +88,9 @@ class ShownChange(ABC):
 
     def say_refusals(self) -> None:
         """Say on standard error what would refuse the plan of a dry run, and what would be asked."""
-        say_would_be_refused(self.writer.not_overridden(self.plan))
+        for refusal in self.plan.refusals:
+            exits.warn(str(refusal), "would be refused", refusal.more)
+        say_would_be_refused(self._objections())
         for question in self.plan.questions:
             exits.warn(f"{question.text}; {question.answer} answers yes", "would be asked")
 
@@ -186,7 +199,8 @@ def change(
     make_plan: Callable[[Writer], Plan],
     missing: Missing | None = None,
 ) -> int:
-    """Carry out one changing command and return its exit code: 0 done or nothing to do, 1 a dry run with changes.
+    """Carry out one changing command and return its exit code: 0 done or nothing to do; of a dry run 1 with changes,
+    and 4 where they would be refused.
 
     Raises Refused (exit 4) for an interlock, and if nobody confirmed; and whatever planning and applying raise.
     """

@@ -67,15 +67,6 @@ class Hardening(Plan):
         """Whether there is anything to do."""
         return bool(self.steps)
 
-    @property
-    def refusals(self) -> list[IbkeysError]:
-        """What would refuse it, besides interlocks."""
-        found: list[IbkeysError] = []
-        for each in self.steps:
-            found += [each.refusal] if each.refusal is not None else []
-            found += each.draft.refusals if each.draft is not None else []
-        return found
-
 
 def plan_hardening(
     fabric: Fabric,
@@ -102,10 +93,12 @@ def plan_hardening(
         if draft is None and refusal is None:
             continue
         plan.steps.append(PlannedStep(step, calls.get(step.name, ()), draft, refusal))
+        plan.refusals += [refusal] if refusal is not None else []
         if draft is not None:
             plan.notes += [each for each in draft.notes if each not in plan.notes]
             plan.objections += _new_ones(plan.objections, draft.objections, lifted)
             plan.questions += draft.questions
+            plan.refusals += draft.refusals
         lifted |= step.lifts
     return plan
 

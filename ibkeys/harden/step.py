@@ -14,7 +14,7 @@ from typing import Final
 from ibkeys.apply.apply import Permissions
 from ibkeys.change.consent import Objection, Question
 from ibkeys.change.writer import Writer
-from ibkeys.errors import Refused
+from ibkeys.errors import IbkeysError
 from ibkeys.harden.findings import StepName
 from ibkeys.mkeys.opensm.method import RunListener
 from ibkeys.partitions.model import Policy
@@ -55,7 +55,7 @@ class Draft:
     notes: Sequence[str] = ()
     objections: Sequence[Objection] = ()
     questions: Sequence[Question] = ()
-    refusals: Sequence[Refused] = ()
+    refusals: Sequence[IbkeysError] = ()
 
 
 class Step(ABC):

@@ -30,7 +30,7 @@ def test_dry_run_changes_nothing_and_exits_1(cli: Cli, tmp_path: Path) -> None:
 
 def test_dry_run_names_the_interlocks(cli: Cli) -> None:
     result = cli("pkey-remove", 2, "0xffff", "--dry-run")
-    assert result.code == 1
+    assert result.code == 4
     refused = [line for line in result.err.splitlines() if line.startswith("ibkeys: would be refused: by interlock")]
     assert [line.split("interlock ")[1].split(":")[0] for line in refused] == ["index-0", "default-pkey"]
 

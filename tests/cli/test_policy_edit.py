@@ -194,7 +194,7 @@ def test_the_policy_of_a_running_opensm_needs_force(policy: Path, monkeypatch: p
     real = policy_file.look_at_host
     monkeypatch.setattr(policy_file, "look_at_host", lambda *_: real(running, NOTHING_NAMED))
     dry = edit("policy-add", policy, "lustre", "--full", "node01", "--dry-run")
-    assert dry.code == 1
+    assert dry.code == 4
     assert "would be refused: by interlock active-sm" in dry.err
     refused = edit("policy-add", policy, "lustre", "--full", "node01")
     assert refused.code == 4

@@ -105,7 +105,7 @@ def test_csv(cli: Cli) -> None:
 @pytest.mark.parametrize("format", ["table", "json", "csv"])
 def test_dry_run_tells_each_port_in_order_and_makes_nothing(cli: Cli, tmp_path: Path, format: str) -> None:
     result = cli("mkey-deploy", "--per-port", "--protect", 2, "--dry-run", "-f", format)
-    assert result.code == 1
+    assert result.code == 4
     assert "would be refused: by interlock lease-0" in result.err
     assert shown(cli) == {("zero", 0, 0)}
     assert not list(tmp_path.glob("fabric.keys*"))
@@ -232,7 +232,7 @@ def test_a_configuration_without_the_key_is_refused_and_one_with_it_is_not(
     assert result.err.splitlines()[-1].endswith("to do it anyway: --override sm-wipes-keys; -v says more")
     assert shown(cli) == {("zero", 0, 0)}
     result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--opensm-conf", conf, "--dry-run", "-f", "json")
-    assert (result.code, lines(result)[1]["interlocks"]) == (1, ["sm-wipes-keys"])
+    assert (result.code, lines(result)[1]["interlocks"]) == (4, ["sm-wipes-keys"])
     conf.write_text(f"m_key {KEY:#x}\n")
     assert cli(*given, "--yes").code == 0
     conf.write_text("")

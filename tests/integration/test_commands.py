@@ -374,7 +374,7 @@ WRITES = [
     (4, "pkey-remove {ca_lid} 0xffff --yes --override index-0"),
     (0, "pkey-remove {ca_lid} 0xffff --yes --override index-0 --override default-pkey"),
     (4, "pkey-set {ca_lid} 63= 0=0x8063 --yes"),
-    (1, "pkey-set {ca_lid} 63= 0=0x8063 --yes --dry-run"),
+    (4, "pkey-set {ca_lid} 63= 0=0x8063 --yes --dry-run"),
     (0, "pkey-set {ca_lid} 63= 0=0x8063 --yes --override index-move"),
     (0, "pkey-set 1=0x8001 2=0x8002 --yes"),
     (0, "counters-clear --all --yes"),

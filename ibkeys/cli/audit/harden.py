@@ -207,12 +207,6 @@ class _ShownHardening(ShownChange):
             put("this command cannot fix:")
             _show_left(left, put)
 
-    def say_refusals(self) -> None:
-        """Say what would refuse the plan: a step that cannot be made as things are, and interlocks."""
-        for refusal in self.plan.refusals:
-            exits.warn(str(refusal), "would be refused", refusal.more)
-        super().say_refusals()
-
     def apply(self) -> None:
         """Make the steps, then audit again."""
         from ibkeys.harden.hardening import make

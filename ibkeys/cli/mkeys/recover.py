@@ -176,7 +176,10 @@ def _dry_run(writer: Any, recovery: Recovery, outlook: Outlook, format: str) -> 
         write_csv(list(document), [document])
     elif not outlook.is_empty:
         write("dry run: no lease was started on purpose and no other key was tried; each silent port was queried once")
-    if _say_limits(recovery):
+    is_limited = _say_limits(recovery)
+    if objections and not outlook.is_empty:
+        return exits.REFUSED
+    if is_limited:
         return exits.NOT_COMPLETED
     return exits.DONE if outlook.is_empty else exits.SAYS_NO
 

@@ -102,12 +102,6 @@ class ManyPortsChange(ShownChange):
         enforcement = [change for change in left.enforcement if change.port.key in now]
         return changed_ports(tables, enforcement, self._each, self.plan.survey.topology)
 
-    def say_refusals(self) -> None:
-        """Say what would refuse the plan: permissions that were not given, and interlocks."""
-        for refusal in self.plan.refusals:
-            exits.warn(str(refusal), "would be refused", refusal.more)
-        super().say_refusals()
-
     def apply(self) -> None:
         """Make the change; where ports fail, say which before the error is raised: Incomplete, or what stopped it."""
         try:
@@ -128,14 +122,9 @@ class ManyPortsChange(ShownChange):
         """Say which ports failed and what is left, and return the exit code."""
         self._say_failed()
         self._write_result(applied)
-        if self.consent.dry_run:
-            return self._judge_dry_run()
-        return exits.NOT_COMPLETED if self.plan.failed or self.plan.gone_back else exits.DONE
-
-    def _judge_dry_run(self) -> int:
-        if self.plan.refusals or self.writer.not_overridden(self.plan):
-            return exits.REFUSED
-        return exits.SAYS_NO if self.plan.phases else exits.DONE
+        if self.plan.failed or self.plan.gone_back:
+            return exits.NOT_COMPLETED
+        return exits.SAYS_NO if self.consent.dry_run and self.plan.phases else exits.DONE
 
     def _say_failed(self) -> None:
         for note in self.plan.late_notes:

@@ -223,11 +223,13 @@ def _carry_out(
         exits.warn(f"{len(found.troubles)} things could not be read, so a name may belong to more ports: see discover")
     meant = look_up(found, words)
     edited = edit(given.policy, meant)
-    refuse_what_objects(place, editing.force, editing.override, editing.dry_run or not edited.pending)
+    refused = refuse_what_objects(place, editing.force, editing.override, editing.dry_run or not edited.pending)
     if not editing.dry_run and (edited.pending or editing.out is not None):
         place.write(edited.after.data or b"", like=given)
         written = True
     else:
         written = False
     report(command, edited, place, written, meant.ports, format)
-    return exits.SAYS_NO if editing.dry_run and edited.pending else exits.DONE
+    if editing.dry_run and edited.pending:
+        return exits.REFUSED if refused else exits.SAYS_NO
+    return exits.DONE

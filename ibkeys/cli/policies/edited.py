@@ -80,20 +80,22 @@ class PolicyFile:
         put(self.seen, data, metadata, files.LARGE)
 
 
-def refuse_what_objects(place: PolicyFile, force: bool, override: tuple[str, ...], only_say: bool) -> None:
-    """Raise Refused if an interlock objects to writing a policy file. *only_say*: that it would."""
+def refuse_what_objects(place: PolicyFile, force: bool, override: tuple[str, ...], only_say: bool) -> bool:
+    """Raise Refused if an interlock objects to writing a policy file. *only_say*: say so, and return True then."""
     from ibkeys.change.consent import Consent
     from ibkeys.change.interlocks.policy_file import objections_to_edit
     from ibkeys.cli.sm.hosts import settings_of
 
     consent = Consent(force, frozenset(override))
-    named = settings_of(None).here
+    named, objects = settings_of(None).here, False
     for objection in objections_to_edit(place.seen.path, place.seen.data, named):
         if consent.covers(objection.interlock):
             continue
         if not only_say:
             raise objection.refusal()
+        objects = True
         exits.warn(f"by interlock {objection.interlock}: {objection.message}", "would be refused", objection.more)
+    return objects
 
 
 def report(

@@ -168,7 +168,7 @@ def _dry_run(writer: Writer, repair: Repair, outlook: RepairOutlook, format: str
         for line in _in_words(outlook):
             write(line)
         write(f"dry run: no port was queried, nothing was written in {repair.directory}")
-    return exits.SAYS_NO
+    return exits.REFUSED if refused else exits.SAYS_NO
 
 
 # --- after ------------------------------------------------------------------------------------------------------------
