@@ -21,18 +21,18 @@ from ibkeys.change.interlocks.unread_policy import objections_to_unread_policy
 from ibkeys.change.target import Target
 from ibkeys.change.through_sm import master_for
 from ibkeys.change.writer import Writer
-from ibkeys.errors import FileFormatError, Refused, UsageError
-from ibkeys.harden.enforcement_run import COMMANDS, ENFORCE, EnforcementPlan, LeafPort, OptionsChange
+from ibkeys.errors import Refused, UsageError
+from ibkeys.harden.enforcement_run import COMMANDS, ENFORCE, EnforcementPlan, LeafPort
 from ibkeys.harden.findings import StepName
 from ibkeys.harden.overtaken import file_images, not_ended, refuse_changed_files
 from ibkeys.harden.step import COMMAND, Asked, Draft, Step
-from ibkeys.host.conf.edit import NewValue, with_options
+from ibkeys.host.conf.edit import NewValue
 from ibkeys.host.opensm_options import read_options
 from ibkeys.mad.attributes import SwitchInfo
 from ibkeys.partitions.opensm_tables import place_leaf
 from ibkeys.printable import counted, named
-from ibkeys.sm.confs.conf_file import ConfFile
-from ibkeys.sm.confs.opensms import options_file, where_it_may_be
+from ibkeys.sm.files.opensm_file import OpensmFile, merged
+from ibkeys.sm.files.options_files import options_file, where_it_may_be
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.options import Setting
 from ibkeys.sm.site import Running, Seen, reach
@@ -69,11 +69,10 @@ class EnforcementStep(Step):
         if left := not_ended(writer):
             images = file_images(writer, COMMANDS)
             written = {image.key for image in images}
-            refuse_changed_files([each for each in plan.files if each.conf.key in written], images, left)
+            refuse_changed_files([file for file in plan.changing if file.key in written], images, left)
         if not plan.pending:
             return None
-        files = [each.conf for each in plan.files if each.differs]
-        plan.objections += objections_to_layers(files, "its OpenSM would enforce as before")
+        plan.objections += objections_to_layers(plan.changing, "its OpenSM would enforce as before")
         return Draft(plan.words, _WAY_BACK, lambda: _make(writer, plan), plan.notes, plan.objections)
 
 
@@ -95,7 +94,8 @@ def plan_enforcement(writer: Writer, asked: Asked, wanted: str) -> EnforcementPl
     plan = EnforcementPlan(
         COMMAND, seen=seen, wait=asked.wait, progress=asked.listener.progress, say=asked.say, notes=site.notes
     )
-    plan.files = _files(seen, wanted, plan.notes)
+    plan.files = _files(seen, plan.notes)
+    plan.new = {file.key: _edited(file, wanted) for file in plan.files}
     plan.leaves = list(_leaves(survey, Enforcement(wanted in ("both", "in"), wanted in ("both", "out"))))
     left = not_ended(writer)
     plan.cut_off = next((each.id for each in reversed(left) if each.command == writer.command), None)
@@ -107,7 +107,7 @@ def plan_enforcement(writer: Writer, asked: Asked, wanted: str) -> EnforcementPl
             *objections_to_unread_policy(writer, seen.master.instance, survey.topology),
             *_of_drift(site, survey, wanted),
             *objections_to_strangers(seen),
-            *objections_to_owners(each.conf for each in plan.files if each.differs),
+            *objections_to_owners(plan.changing),
         ]
     return plan
 
@@ -124,7 +124,7 @@ def plan_abort(writer: Writer, asked: Asked) -> EnforcementPlan:
             f"If that journal was lost, `ibkeys harden --via opensm` sets {ENFORCE} both; another value is set by hand."
         )
     plan = plan_enforcement(writer, asked, str(read_options(images[-1].before).value(ENFORCE)))
-    refuse_changed_files(plan.files, images, not_ended(writer))
+    refuse_changed_files(plan.changing, images, not_ended(writer))
     return plan
 
 
@@ -144,17 +144,16 @@ def _make(writer: Writer, plan: EnforcementPlan) -> Sequence[str]:
 # --- the options files ------------------------------------------------------------------------------------------------
 
 
-def _files(seen: Seen, wanted: str, notes: list[str]) -> list[OptionsChange]:
+def _files(seen: Seen, notes: list[str]) -> list[OpensmFile]:
     """Return the options files of the OpenSMs that are reached, that of the master last."""
-    files: dict[tuple[str, str], OptionsChange] = {}
-    for running in [seen.master, *(running for _, running in seen.others() if running is not None)]:
+    files = []
+    for running in [*(running for _, running in seen.others() if running is not None), seen.master]:
         settings, uncertain = running.settings(_OPTIONS, "which ports enforce partitions")
         _refuse_command_line(running, settings)
-        conf, doubts = options_file(running, ConfFile, _REFUSAL)
+        conf, doubts = options_file(running, _REFUSAL)
         notes += [each for each in [*uncertain, *doubts] if each not in notes]
-        known = files.setdefault(conf.key, OptionsChange(conf, [], _edited(conf, wanted)))
-        known.opensms.insert(0, running)
-    return list(reversed(files.values()))
+        files.append(conf)
+    return merged(files)
 
 
 def _refuse_command_line(running: Running, settings: Mapping[str, Setting]) -> None:
@@ -166,24 +165,17 @@ def _refuse_command_line(running: Running, settings: Mapping[str, Setting]) -> N
         ).unchanged()
 
 
-def _edited(conf: ConfFile, wanted: str) -> bytes:
+def _edited(file: OpensmFile, wanted: str) -> bytes:
     """Return the options file with part_enforce *wanted*; an older line that wins over it says FALSE."""
-    options = read_options(conf.data)
+    options = read_options(file.data)
     if options.value(ENFORCE) == wanted:
-        return conf.data
+        return file.data
     older: dict[str, NewValue] = {_NO_ENFORCEMENT: False} if options.value(_NO_ENFORCEMENT) is True else {}
-    try:
-        return with_options(conf.data, {**older, ENFORCE: wanted})
-    except FileFormatError as error:
-        raise FileFormatError(str(error), conf.name) from None
+    return file.with_options({**older, ENFORCE: wanted})
 
 
 def _in_words(plan: EnforcementPlan, wanted: str) -> list[str]:
-    words = [
-        f"{each.conf.name}: {ENFORCE} {read_options(each.conf.data).value(ENFORCE)} -> {wanted}"
-        for each in plan.files
-        if each.differs
-    ]
+    words = [f"{file.name}: {ENFORCE} {read_options(file.data).value(ENFORCE)} -> {wanted}" for file in plan.changing]
     changing = sum(leaf.difference() != "" for leaf in plan.leaves)
     ends = [f"the {plan.reverts} that did not end is closed in the journal"] if plan.reverts else []
     return [*words, f"{counted(changing, 'leaf port')} of {len(plan.leaves)} will enforce {wanted}", *ends]

@@ -20,9 +20,9 @@ from ibkeys.harden.step import COMMAND
 from ibkeys.mkeys.opensm.key_run import OnStep
 from ibkeys.partitions.opensm_tables import packed
 from ibkeys.printable import counted, named
-from ibkeys.sm.confs.conf_file import ConfFile
-from ibkeys.sm.confs.left_overs import remove_left_overs
-from ibkeys.sm.site import Running, Seen, verify_master
+from ibkeys.sm.files.left_overs import remove_left_overs
+from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
+from ibkeys.sm.site import Seen, verify_master
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.origin import Origin
@@ -52,34 +52,21 @@ class LeafPort:
         return ""
 
 
-@dataclass(slots=True)
-class OptionsChange:
-    """An options file, and the OpenSMs that read it: one or more. ``new``: its bytes afterwards."""
-
-    conf: ConfFile
-    opensms: list[Running]
-    new: bytes
-
-    @property
-    def differs(self) -> bool:
-        """Whether it is to be written."""
-        return self.new != self.conf.data
-
-
 @dataclass(slots=True, kw_only=True)
 class EnforcementPlan(Plan):
-    """A change of part_enforce. ``files``: those of all OpenSMs, that of the master last; ``leaves``: the switch ports;
-    ``wait``: seconds without progress after which OpenSM is signalled again, and then given up; ``say``: called with
-    files that somebody else left beside these; ``silent``: leaf ports that did not answer at the end; ``cut_off``: the
-    operation of the journal that this one continues; ``reverts``: the command of an unfinished change in the other
-    direction, which ends with this one, or "".
+    """A change of part_enforce. ``files``: the options files of all OpenSMs, that of the master last; ``new``: what
+    each holds afterwards; ``leaves``: the switch ports; ``wait``: seconds without progress after which OpenSM is
+    signalled again, and then given up; ``say``: called with files that somebody else left beside these; ``silent``:
+    leaf ports that did not answer at the end; ``cut_off``: the operation of the journal that this one continues;
+    ``reverts``: the command of an unfinished change in the other direction, which ends with this one, or "".
     """
 
     seen: Seen
     wait: float
     progress: OnStep
     say: Callable[[str], None]
-    files: list[OptionsChange] = field(default_factory=list)
+    files: list[OpensmFile] = field(default_factory=list)
+    new: dict[FileKey, bytes] = field(default_factory=dict)
     leaves: list[LeafPort] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
     silent: list[str] = field(default_factory=list)
@@ -88,10 +75,15 @@ class EnforcementPlan(Plan):
     reverts: str = ""
 
     @property
+    def changing(self) -> list[OpensmFile]:
+        """The files that are to be written."""
+        return [file for file in self.files if self.new[file.key] != file.data]
+
+    @property
     def pending(self) -> bool:
         """Whether a file is to be written, a switch port is not as wanted, or an earlier change has not ended."""
         is_open = self.cut_off is not None or self.reverts != ""
-        return is_open or any(each.differs for each in self.files) or any(leaf.difference() for leaf in self.leaves)
+        return is_open or bool(self.changing) or any(leaf.difference() for leaf in self.leaves)
 
     def begin(self, journal: Journal, origin: Origin) -> Operation | None:
         """Return the operation that was interrupted, open again; None for a new one."""
@@ -104,9 +96,9 @@ class EnforcementPlan(Plan):
         with Interrupts() as interrupts:
             interrupts.check()
             self._verify(writer)
-            for text in remove_left_overs(operation.journal, [each.conf for each in self.files], writer.keystore):
+            for text in remove_left_overs(operation.journal, self.files, writer.keystore):
                 self.say(text)
-            entries = [each.conf.write(each.new, operation, writer.keystore) for each in self.files]
+            entries = [file.write(self.new[file.key], operation, writer.keystore) for file in self.files]
             wrong = self._signal_and_wait(writer, interrupts)
             if wrong:
                 wrong = self._signal_and_wait(writer, interrupts)
@@ -130,9 +122,9 @@ class EnforcementPlan(Plan):
         """Send SIGHUP, the master last, and return the leaf ports that are still wrong after ``wait`` seconds without
         progress."""
         self._verify(writer)
-        for each in self.files:
-            each.conf.verify("OpenSM was not signalled to read it")
-        for opensm in [opensm for each in self.files for opensm in each.opensms]:
+        for file in self.files:
+            file.verify("OpenSM was not signalled to read it")
+        for opensm in [opensm for file in self.files for opensm in file.opensms]:
             opensm.machine.signal(opensm.instance.process)
 
         def look() -> Sequence[str]:

@@ -22,8 +22,8 @@ from ibkeys.harden.findings import StepName
 from ibkeys.harden.step import COMMAND, Asked, Draft, Step
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.opensm_process import opensm_config
-from ibkeys.sm.confs.listeners import close, hindrance_to_closing, is_usable_alone
-from ibkeys.sm.confs.opensms import REFUSAL
+from ibkeys.sm.files.listeners import close, hindrance_to_closing, is_usable_alone
+from ibkeys.sm.files.options_files import REFUSAL
 from ibkeys.sm.instance import InstanceFile, Role
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.site import Running, reach

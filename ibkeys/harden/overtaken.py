@@ -11,9 +11,10 @@ from typing import Final
 from ibkeys.change.interlocks.overtaken import OVERTAKEN, changed_file, overtaken
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused
-from ibkeys.harden.enforcement_run import COMMANDS, ENFORCE, OptionsChange
+from ibkeys.harden.enforcement_run import COMMANDS, ENFORCE
 from ibkeys.host.opensm_options import read_options
 from ibkeys.printable import named
+from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.store.cut_off import close_cut_off, cut_off
 from ibkeys.store.journal import FileImage, Journal, OperationRecord
 
@@ -39,16 +40,16 @@ def file_images(writer: Writer, commands: Collection[str]) -> list[FileImage]:
 
 
 def refuse_changed_files(
-    files: Sequence[OptionsChange], images: Sequence[FileImage], left: Sequence[OperationRecord]
+    files: Sequence[OpensmFile], images: Sequence[FileImage], left: Sequence[OperationRecord]
 ) -> None:
     """Raise Refused (``overtaken``) if a file that is to be written has a part_enforce that no change found or wrote.
     *left*: the changes that have not ended."""
     found = []
-    for each in files:
-        of_file = [image for image in images if image.key == each.conf.key]
+    for file in files:
+        of_file = [image for image in images if image.key == file.key]
         known = {read_options(data).value(ENFORCE) for image in of_file for data in (image.before, image.after) if data}
-        if each.differs and (value := read_options(each.conf.data).value(ENFORCE)) not in known:
-            found.append(changed_file(each.conf, f"{ENFORCE} {value}"))
+        if (value := read_options(file.data).value(ENFORCE)) not in known:
+            found.append(changed_file(file, f"{ENFORCE} {value}"))
     if found and left:
         raise overtaken(f"the change of {ENFORCE} begun {left[-1].started} by {left[-1].command}", found, CLOSES)
     if found:

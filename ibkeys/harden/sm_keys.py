@@ -14,6 +14,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.harden.findings import StepName
 from ibkeys.harden.step import Asked, Draft, Step
 from ibkeys.mkeys.opensm.at_hand import options_files
+from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.site import reach
 from ibkeys.smkeys.managers import DEFAULT, KINDS, keys_in
 from ibkeys.smkeys.planning import COMMAND, KeyChange, Settings, plan_change
@@ -39,7 +40,7 @@ class SmKeyStep(Step):
         if not asked.is_dry:
             return False  # the audit has asked the SA
         files = options_files(reach(writer.enter, asked.hosts), writer.fabric.own_guid)
-        return any(keys_in(conf.data)["sa_key"] == DEFAULT for conf in files)
+        return any(keys_in(file.data)["sa_key"] == DEFAULT for file in files)
 
     def draft(self, writer: Writer, asked: Asked) -> Draft | None:
         """Return the change, or the rest of the one that was interrupted. Raises what `plan_change` raises."""
@@ -47,10 +48,7 @@ class SmKeyStep(Step):
         settings = Settings(asked.wait, check=interrupts.check, say=asked.say)
         plan = plan_change(writer, reach(writer.enter, asked.hosts), {}, settings)
         return Draft(
-            [
-                f"{file.conf.name}: {', '.join(f'{kind} {plan.state(kind, file.keys[kind])} -> new' for kind in KINDS)}"
-                for file in plan.managers.files
-            ],
+            [_in_words(plan, file) for file in plan.managers.files],
             "former keys are not restored; ibkeys smkey-rotate --via opensm gives new ones",
             lambda: _make(writer, plan, interrupts),
             plan.notes,
@@ -60,6 +58,11 @@ class SmKeyStep(Step):
 
 
 SM_KEYS: Final = SmKeyStep()
+
+
+def _in_words(plan: KeyChange, file: OpensmFile) -> str:
+    changes = [f"{kind} {plan.state(kind, key)} -> new" for kind, key in keys_in(file.data).items()]
+    return f"{file.name}: {', '.join(changes)}"
 
 
 def _make(writer: Writer, plan: KeyChange, interrupts: Interrupts) -> Sequence[str]:

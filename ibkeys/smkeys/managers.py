@@ -18,8 +18,8 @@ from ibkeys.host.opensm_options import read_options
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import SMKey
 from ibkeys.printable import named
-from ibkeys.sm.confs.conf_file import ConfFile
-from ibkeys.sm.confs.opensms import REFUSAL, notes_on_idle_hosts, options_file, refuse_strangers
+from ibkeys.sm.files.opensm_file import OpensmFile, merged
+from ibkeys.sm.files.options_files import REFUSAL, notes_on_idle_hosts, options_file, refuse_strangers
 from ibkeys.sm.managers import Manager, managers_of
 from ibkeys.sm.options import Setting
 from ibkeys.sm.site import MASTER, Reached, Running, taking_part
@@ -32,21 +32,8 @@ DEFAULT: Final = SMKey(1)
 _POLLING: Final = ("polling_retry_number", "sminfo_polling_timeout")
 
 
-@dataclass(frozen=True, slots=True)
-class KeyFile:
-    """One options file, and the OpenSMs that read it: one or more."""
-
-    conf: ConfFile
-    opensms: list[Running]
-
-    @property
-    def keys(self) -> dict[Kind, SMKey]:
-        """Return the keys that it says now."""
-        return keys_in(self.conf.data)
-
-
 def keys_in(data: bytes) -> dict[Kind, SMKey]:
-    """Return sm_key and sa_key that an OpenSM has that starts with the options file *data*."""
+    """Return sm_key and sa_key of an OpenSM that starts with the options file *data*."""
     options = read_options(data)
     found: dict[Kind, SMKey] = {}
     for kind in KINDS:
@@ -63,7 +50,7 @@ class KeyManagers:
     only one SM; ``longest``: the same of the last of them, 0 with one SM; ``notes``: what is not certain.
     """
 
-    files: list[KeyFile]
+    files: list[OpensmFile]
     managers: tuple[Manager, ...]
     window: float | None
     longest: float
@@ -139,41 +126,35 @@ def _seconds(polling: Mapping[str, Setting]) -> float:
     return retries * milliseconds / 1000
 
 
-def _files(opensms: Sequence[Running]) -> tuple[list[KeyFile], list[str]]:
+def _files(opensms: Sequence[Running]) -> tuple[list[OpensmFile], list[str]]:
     """Return the files, each once, for OpenSMs of one host may share one; and notes on what is not certain."""
-    files, notes = dict[tuple[str, str], KeyFile](), list[str]()
-    for each in opensms:
-        conf, doubts = options_file(each, ConfFile, REFUSAL)
-        files.setdefault(conf.key, KeyFile(conf, [])).opensms.append(each)
-        notes += doubts
-    return list(files.values()), notes
+    found = [options_file(each, REFUSAL) for each in opensms]
+    return merged(conf for conf, _ in found), [doubt for _, doubts in found for doubt in doubts]
 
 
-def _refuse_one_file_of_several_hosts(files: Sequence[KeyFile]) -> None:
+def _refuse_one_file_of_several_hosts(files: Sequence[OpensmFile]) -> None:
     """Raise Refused if hosts have one file from a server: it is replaced once, and the others see that late."""
-    seen: dict[tuple[int, int, bytes], KeyFile] = {}
+    seen: dict[tuple[int, int, bytes], OpensmFile] = {}
     for file in files:
-        found = file.conf.seen.found
+        found = file.seen.found
         if found is None:
             continue
         other = seen.setdefault((found.inode, found.modified_ns, found.data), file)
-        if other is not file and other.conf.machine.name != file.conf.machine.name:
+        if other is not file and other.machine.name != file.machine.name:
             raise Refused(
-                f"{other.conf.name} and {file.conf.name} are the same file, which both hosts share: give "
+                f"{other.name} and {file.name} are the same file, which both hosts share: give "
                 "each host its own options file",
                 "file",
             ).unchanged()
 
 
-def _refuse_several_files_of_another_host(files: Sequence[KeyFile]) -> None:
+def _refuse_several_files_of_another_host(files: Sequence[OpensmFile]) -> None:
     """Raise Refused if two files of one other host would have to wait beside each other: it holds one."""
-    seen: dict[str, KeyFile] = {}
+    seen: dict[str, OpensmFile] = {}
     for file in files:
-        other = seen.setdefault(file.conf.machine.name, file)
-        if file.conf.machine.name and other is not file:
-            raise Refused(
-                f"{other.conf.name} and {file.conf.name} belong to two OpenSMs of one host", "file"
-            ).unchanged(
+        other = seen.setdefault(file.machine.name, file)
+        if file.machine.name and other is not file:
+            raise Refused(f"{other.name} and {file.name} belong to two OpenSMs of one host", "file").unchanged(
                 "stop one of them, or run ibkeys on that host",
                 "Both files would have to be replaced at the same time, but only one can be prepared on another host.",
             )

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from ibkeys.change.interlocks.overtaken import changed_file, overtaken
 from ibkeys.change.writer import Writer
 from ibkeys.keys.smkey import NO_SM_KEY
-from ibkeys.smkeys.managers import DEFAULT, KINDS, KeyFile
+from ibkeys.sm.files.opensm_file import OpensmFile
+from ibkeys.smkeys.managers import DEFAULT, KINDS, keys_in
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
@@ -21,14 +22,14 @@ CLOSES = "ibkeys smkey-rotate --via opensm --overtaken"
 """The command that ends the record of such a change."""
 
 
-def keep_found(keys: SmKeys, file: KeyFile) -> None:
+def keep_found(keys: SmKeys, file: OpensmFile) -> None:
     """Store the keys that a file has before it is changed. Raises StoreError."""
-    for kind, key in file.keys.items():
+    for kind, key in keys_in(file.data).items():
         if not key.is_zero and key != DEFAULT:
             keys.put_imported(kind, key, "found by a change of the keys")
 
 
-def refuse_changed_files(files: Sequence[KeyFile], rows: Sequence[StoredSmKey]) -> None:
+def refuse_changed_files(files: Sequence[OpensmFile], rows: Sequence[StoredSmKey]) -> None:
     """Raise Refused (``overtaken``) if a file has a key that the interrupted change neither found nor wrote. *rows*:
     all keys of the key store, the pending ones of that change among them."""
     pending = [row for row in rows if row.state == "pending" and row.kind in KINDS]
@@ -38,8 +39,8 @@ def refuse_changed_files(files: Sequence[KeyFile], rows: Sequence[StoredSmKey]) 
     known |= {(kind, key) for kind in KINDS if kind not in proven for key in (DEFAULT, NO_SM_KEY)}
     found = []
     for file in files:
-        others = [kind for kind, key in file.keys.items() if (kind, key) not in known]
-        found += [changed_file(file.conf, f"another {' and '.join(others)}")] if others else []
+        others = [kind for kind, key in keys_in(file.data).items() if (kind, key) not in known]
+        found += [changed_file(file, f"another {' and '.join(others)}")] if others else []
     if found:
         raise overtaken(f"the change of sm_key and sa_key begun {began}", found, CLOSES)
 

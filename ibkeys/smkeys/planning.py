@@ -26,11 +26,11 @@ from ibkeys.keys.guessable import CLEAR_HOLES, TRAIT_TEXT, traits
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.printable import counted, named
-from ibkeys.sm.confs.opensms import REFUSAL
+from ibkeys.sm.files.options_files import REFUSAL
 from ibkeys.sm.instance import CHECK_FIRST
 from ibkeys.sm.reading import WORDS
 from ibkeys.sm.site import Reached
-from ibkeys.smkeys.managers import DEFAULT, KINDS, KeyManagers, Kind, find_key_managers
+from ibkeys.smkeys.managers import DEFAULT, KINDS, KeyManagers, Kind, find_key_managers, keys_in
 from ibkeys.smkeys.overtaken import CLOSES, refuse_changed_files
 from ibkeys.smkeys.run import Run
 from ibkeys.store.journal import Journal, Operation
@@ -109,10 +109,10 @@ class KeyChange(Plan):
             "goes_on": self.goes_on,
             "files": [
                 {
-                    "host": file.conf.machine.name or None,
-                    "path": str(file.conf.seen.path),
+                    "host": file.machine.name or None,
+                    "path": str(file.seen.path),
                     "opensms": [each.instance.name for each in file.opensms],
-                    "changes": {kind: self.state(kind, file.keys[kind]) for kind in KINDS},
+                    "changes": {kind: self.state(kind, keys_in(file.data)[kind]) for kind in KINDS},
                 }
                 for file in managers.files
             ],
@@ -166,11 +166,11 @@ def plan_change(
     masters = [each for each in managers.opensms if each.manager is not None and each.manager.is_master]
     for master in masters:
         change.objections += objections_to_unread_policy(writer, master.instance, found)
-    change.objections += objections_to_owners([file.conf for file in managers.files], _FORMER_AGAIN)
+    change.objections += objections_to_owners(managers.files, _FORMER_AGAIN)
     if not pending:
-        change.objections += objections_to_layers([file.conf for file in managers.files], _FORMER_AGAIN)
+        change.objections += objections_to_layers(managers.files, _FORMER_AGAIN)
     change.objections += _weak(managers, given)
-    change.notes += [why for file in managers.files if (why := file.conf.why_it_stays_open)]
+    change.notes += [why for file in managers.files if (why := file.why_it_stays_open)]
     if pending:
         change.notes.append("a change of the keys was interrupted; this finishes it with the same keys")
     return change
@@ -224,9 +224,9 @@ def _refuse_other_files(writer: Writer, managers: KeyManagers) -> None:
     with Journal.read(writer.fabric.stores.journal) as journal:
         last = [record.id for record in journal.list_operations() if record.command == COMMAND][-1:]
         begun = {entry.image.key for number in last for entry in journal.files(number)}
-    if begun and not begun & {file.conf.key for file in managers.files}:
+    if begun and not begun & {file.key for file in managers.files}:
         names = named([f"{path} on {host}" if host else path for host, path in sorted(begun)])
-        here = named([file.conf.name for file in managers.files])
+        here = named([file.name for file in managers.files])
         raise Refused(
             f"a change of the keys was interrupted, and it concerns other options files ({names}) than this subnet has "
             f"({here})",
@@ -254,7 +254,7 @@ def _former(managers: KeyManagers, new: Mapping[Kind, SMKey], rows: Sequence[Sto
     """Return the SA_Keys that may have been in force, and OpenSM's default: all of them must be refused at the end. 0
     is shown by the code that has no key, and served as such.
     """
-    found = [file.keys["sa_key"] for file in managers.files]
+    found = [keys_in(file.data)["sa_key"] for file in managers.files]
     found += [row.sm_key for row in rows if (row.kind, row.state) == ("sa_key", "current")]
     return [key for key in dict.fromkeys([*found, DEFAULT]) if key != new["sa_key"] and not key.is_zero]
 
@@ -265,10 +265,10 @@ def _former(managers: KeyManagers, new: Mapping[Kind, SMKey], rows: Sequence[Sto
 def _unread_edits(change: KeyChange) -> Iterator[Objection]:
     edits = []
     for file in change.managers.files:
-        if change.goes_on and file.keys == dict(change.new):
+        if change.goes_on and keys_in(file.data) == dict(change.new):
             continue  # unread edits are ours
         read = {each.instance.files["options"].reading for each in file.opensms}
-        edits += [f"{file.conf.name}: {WORDS['not-read']}"] if "not-read" in read else []
+        edits += [f"{file.name}: {WORDS['not-read']}"] if "not-read" in read else []
     if edits:
         yield Objection(
             "stale",
@@ -279,7 +279,7 @@ def _unread_edits(change: KeyChange) -> Iterator[Objection]:
 
 def _weak(managers: KeyManagers, given: Mapping[Kind, SMKey]) -> Iterator[Objection]:
     """Yield ``weak-key`` for keys that the user gave: generated ones are not guessable."""
-    m_keys = {read_options(file.conf.data).value("m_key") for file in managers.files}
+    m_keys = {read_options(file.data).value("m_key") for file in managers.files}
     for kind, key in given.items():
         found = [TRAIT_TEXT[trait] for trait in traits(MKey(key.reveal())) if trait != CLEAR_HOLES]
         found += ["is also the M_Key"] if MKey(key.reveal()) in m_keys else []

@@ -15,16 +15,17 @@ from ibkeys.change.clock import Clock
 from ibkeys.change.interrupts import ExplainedInterrupt
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Incomplete
-from ibkeys.host.conf.edit import NewValue, with_options
+from ibkeys.host.conf.edit import NewValue
 from ibkeys.host.conf.references import key_references
 from ibkeys.host.replacing.contents import Contents
 from ibkeys.host.replacing.staging import Staged
 from ibkeys.keys.smkey import SMKey
 from ibkeys.printable import named
-from ibkeys.sm.confs.left_overs import remove_left_overs
-from ibkeys.sm.confs.listeners import close
+from ibkeys.sm.files.left_overs import remove_left_overs
+from ibkeys.sm.files.listeners import close
+from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.site import Running
-from ibkeys.smkeys.managers import KeyFile, KeyManagers, Kind
+from ibkeys.smkeys.managers import KeyManagers, Kind, keys_in
 from ibkeys.smkeys.overtaken import keep_found
 from ibkeys.smkeys.proof import Proof
 from ibkeys.store.cut_off import close_cut_off
@@ -39,7 +40,7 @@ AGAIN = "`ibkeys smkey-rotate --via opensm` with the same hosts finishes it"
 class Placed:
     """A file that has the new keys now. ``former``, ``after``: its bytes before and now."""
 
-    file: KeyFile
+    file: OpensmFile
     former: bytes
     after: bytes
     entry: FileEntry
@@ -107,9 +108,8 @@ class Run:
         self.managers.verify()
         for file in self.managers.files:
             for each in file.opensms:
-                self._close_log(each, file.conf.user)
-        files = [file.conf for file in self.managers.files]
-        self.notes += remove_left_overs(self.operation.journal, files, self._keystore)
+                self._close_log(each, file.user)
+        self.notes += remove_left_overs(self.operation.journal, self.managers.files, self._keystore)
 
     def _close_log(self, opensm: Running, user: int) -> None:
         log = opensm.instance.files["log"]
@@ -123,36 +123,36 @@ class Run:
     def _contents(self) -> Contents:
         return key_references(self._keystore)
 
-    def _stage(self, stack: ExitStack) -> list[tuple[KeyFile, bytes, Staged]]:
+    def _stage(self, stack: ExitStack) -> list[tuple[OpensmFile, bytes, Staged]]:
         """Return the files that are to be replaced, with their new bytes: complete, on disk, next to the old ones."""
         ready = []
         values: dict[str, NewValue] = {str(kind): key for kind, key in self.new.items()}
         for file in self.managers.files:
-            conf = file.conf
-            after = with_options(conf.data, values)
-            if after != conf.data:
-                self.say(f"writing beside {conf.name}")
-                staged = conf.machine.stage(
-                    self.operation, conf.seen, after, contents=self._contents, rights=conf.rights
+            after = file.with_options(values)
+            if after != file.data:
+                self.say(f"writing beside {file.name}")
+                staged = file.machine.stage(
+                    self.operation, file.seen, after, contents=self._contents, rights=file.rights
                 )
                 ready.append((file, after, stack.enter_context(staged)))
         return ready
 
     # --- the change ---------------------------------------------------------------------------------------------------
 
-    def _put(self, ready: Sequence[tuple[KeyFile, bytes, Staged]]) -> None:
+    def _put(self, ready: Sequence[tuple[OpensmFile, bytes, Staged]]) -> None:
         began = self.clock.now()
         for file, after, staged in ready:
             self._refuse_late(began)
-            self._placed.append(Placed(file, file.conf.data, after, staged.entry))
+            self._placed.append(Placed(file, file.data, after, staged.entry))
             try:
                 staged.put()
             except FileError as error:
                 if not error.is_replaced:
                     self._placed.pop()
                 raise
-            file.conf.seen = file.conf.machine.look(file.conf.path)
-            self._refuse_unseen(file, after)
+            file.look_at(after)
+            for problem in file.not_seeing(after):
+                raise FileError(problem)
         self._refuse_late(began)
 
     def _refuse_late(self, began: float) -> None:
@@ -161,24 +161,6 @@ class Run:
         taken = self.clock.now() - began
         if window is not None and taken > window / 2:
             raise Incomplete(f"replacing the files took {taken:.1f} s, and a standby takes over after {window:g} s")
-
-    def _refuse_unseen(self, file: KeyFile, after: bytes) -> None:
-        """Raise FileChanged, FileError if what is there, or what an OpenSM sees there, is not what was written."""
-        conf = file.conf
-        if conf.data != after:
-            raise FileChanged(f"{conf.name}: somebody else changed it right after ibkeys did")
-        for each in file.opensms:
-            place = each.instance.files["options"].place
-            if place is None or place == conf.path:
-                continue
-            try:
-                sees_it = conf.machine.files.read(place, len(after) + 1) == after
-            except OSError:
-                sees_it = False
-            if not sees_it:
-                raise FileError(
-                    f"{conf.name}: {each.instance.name} does not see the new file: it has its own mount namespace"
-                )
 
     def _signal(self, opensms: Iterable[Running]) -> None:
         """Send SIGHUP to every OpenSM, even where the file had the keys already: it may not have been signalled."""
@@ -224,7 +206,7 @@ class Run:
                 each.entry.status = "done"
             self.operation.outcome = "done"
         # Of those that were cut off the keys went with a lost key store, or are replaced now.
-        files = {file.conf.key for file in self.managers.files}
+        files = {file.key for file in self.managers.files}
         close_cut_off(journal, (self.operation.command,), "undone", but=operation, files=files)
         keys = SmKeys(self._keystore)
         with self._keystore.in_one_transaction():
@@ -252,7 +234,7 @@ class Run:
         problems, back = [], []
         for each in reversed(self._placed):
             try:
-                conf = each.file.conf
+                conf = each.file
                 seen = conf.machine.look(conf.path)
                 if seen.data != each.former:
                     if seen.data != each.after:
@@ -290,8 +272,8 @@ class Run:
                 keys.abandon(ref, "its change was rolled back")
 
     def _what_stands(self) -> str:
-        has = [file.conf.name for file in self.managers.files if file.keys == dict(self.new)]
-        rest = [file.conf.name for file in self.managers.files if file.keys != dict(self.new)]
+        files = {file.name: keys_in(file.data) == dict(self.new) for file in self.managers.files}
+        has, rest = ([name for name, has_new in files.items() if has_new == wanted] for wanted in (True, False))
         if not has:
             return "no file has the new keys yet"
         return f"the new keys are in {named(has)}" + (f", and not in {named(rest)}" if rest else "")

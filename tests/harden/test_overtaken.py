@@ -11,9 +11,10 @@ import pytest
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, UsageError
 from ibkeys.harden.enforcement import plan_abort, refuse_overtaken
-from ibkeys.harden.enforcement_run import ABORT, EnforcementPlan, OptionsChange
+from ibkeys.harden.enforcement_run import ABORT, EnforcementPlan
 from ibkeys.harden.overtaken import CLOSES, close_overtaken, file_images, not_ended, refuse_changed_files
 from ibkeys.harden.step import COMMAND, Asked
+from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.store.journal import FileImage, Journal, OperationRecord
 from tests.fabricsim import subnet, tool
 
@@ -22,11 +23,11 @@ IMAGES = (FileImage(PATH, b"part_enforce off\n", b"part_enforce both\n"),)
 LEFT = cast(list[OperationRecord], [SimpleNamespace(started="2026-01-01T00:00:00Z", command=ABORT)])
 
 
-def file_with(value: str, path: str = PATH) -> OptionsChange:
+def file_with(value: str, path: str = PATH) -> OpensmFile:
     conf = SimpleNamespace(
         key=("", path), name=path, data=f"part_enforce {value}\n".encode(), seen=SimpleNamespace(found=None)
     )
-    return OptionsChange(cast(Any, conf), [], b"part_enforce off\n")
+    return cast(OpensmFile, conf)
 
 
 @pytest.mark.parametrize("value", ["both", "off"])
@@ -39,7 +40,7 @@ def test_what_a_change_found_or_wrote_is_its_own(value: str) -> None:
 )
 @pytest.mark.parametrize("file", [file_with("out"), file_with("both", "/etc/opensm/another.conf")])
 def test_another_value_is_refused_with_a_command_that_leads_on(
-    file: OptionsChange, left: list[OperationRecord], way_on: str
+    file: OpensmFile, left: list[OperationRecord], way_on: str
 ) -> None:
     with pytest.raises(Refused, match="somebody else has changed") as caught:
         refuse_changed_files([file], IMAGES, left)

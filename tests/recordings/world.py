@@ -277,7 +277,7 @@ class World:
         patch.setattr("ibkeys.cli.opening.DEFAULT_CONFIG", self.folder / "none")
         patch.setattr("ibkeys.cli.opening.DEFAULT_NAME_MAP", self.folder / "none")
         patch.setattr("ibkeys.sm.settings.DEFAULT_SETTINGS", self.folder / "none")
-        patch.setattr("ibkeys.sm.confs.listeners.SYSLOG", self.folder / "none")
+        patch.setattr("ibkeys.sm.files.listeners.SYSLOG", self.folder / "none")
         patch.setattr("ibkeys.sm.report.host_ports", lambda host: ())
         patch.setattr("ibkeys.sm.machines.this_host.is_in_layer", lambda seen: False)
         for module in ("ibkeys.sm.site", "ibkeys.apply.opensm.guards"):

@@ -11,7 +11,7 @@ from ibkeys.errors import HostNotReached, Refused
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import SMState
 from ibkeys.sm import site
-from ibkeys.sm.confs.opensms import refuse_strangers
+from ibkeys.sm.files.options_files import refuse_strangers
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.managers import Manager, managers_of
 from ibkeys.sm.report import HostReport, Report

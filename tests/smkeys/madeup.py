@@ -326,7 +326,7 @@ class MadeUpSite:
         """Plan a change and make it."""
         by_name = {host.name: host for host in self.hosts}
         monkeypatch.setattr(site, "look_at_host", lambda files, named, socket: by_name[files.name].report())
-        monkeypatch.setattr("ibkeys.sm.confs.listeners.SYSLOG", self.folder / "no-such-file")
+        monkeypatch.setattr("ibkeys.sm.files.listeners.SYSLOG", self.folder / "no-such-file")
         reached = [Reached(SmHost(SshHost(host.name) if host.name else None), host) for host in self.hosts]
         stores = {"keystore": self.folder / "keys.db", "journal": self.folder / "journal.db", "retries": 0}
         settings = Settings(5, Clock(lambda: self.time, self.sleep), say=(said if said is not None else []).append)

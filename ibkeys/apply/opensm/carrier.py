@@ -23,11 +23,10 @@ from ibkeys.apply.opensm.former_managers import KEPT_MANAGERS
 from ibkeys.apply.opensm.guards import KEPT_GUARDS, Guards
 from ibkeys.apply.opensm.interlocks import set_aside
 from ibkeys.apply.opensm.policy_files import (
-    FileKey,
-    PolicyFile,
     Way,
     digest_of,
     distinct,
+    policy_file,
     steps_back,
     ways_in,
     where_it_is,
@@ -44,6 +43,7 @@ from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.order import Phase
 from ibkeys.printable import named
+from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
 from ibkeys.sm.site import KEPT_HOSTS, Reached, to_json
 from ibkeys.store.journal import FileEntry, Operation
 from ibkeys.topology.port_id import PortKey
@@ -91,7 +91,7 @@ class OpensmCarrier:
             raise UsageError("a simulated subnet has no OpenSM on any host; omit --via")
         assert survey.topology is not None
         self._site = site = find_site(self._writer, self._reached, survey.topology)
-        files = distinct([PolicyFile.of(place) for place in site.places])
+        files = distinct([policy_file(place) for place in site.places])
         self._refuse_hindered(files)
         self._prediction = Prediction(survey, site.options, site.manager.guid)
         planning = Planning(site, files, self._prediction, self._settings)
@@ -102,7 +102,7 @@ class OpensmCarrier:
         remaining.enforcement += course.enforcement
         return remaining
 
-    def _refuse_hindered(self, files: Sequence[PolicyFile]) -> None:
+    def _refuse_hindered(self, files: Sequence[OpensmFile]) -> None:
         """Raise Refused for what would stop the change later."""
         for file in files:
             reason = file.machine.hindrance(file.seen)
@@ -255,7 +255,7 @@ class OpensmCarrier:
                 may_tell = may_tell and file is not files[-1]
         return entries, may_tell
 
-    def _looked_at_again(self, ways: Mapping[FileKey, Way], failed: list[Failed]) -> list[PolicyFile]:
+    def _looked_at_again(self, ways: Mapping[FileKey, Way], failed: list[Failed]) -> list[OpensmFile]:
         """Return the files that the operation wrote and that can be read; none where somebody else changed one of them:
         then the guards on other hosts do not go back either."""
         files, foreign = [], False

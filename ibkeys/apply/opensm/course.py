@@ -31,7 +31,7 @@ from ibkeys.apply.opensm.interlocks import (
     objections_to_standbys,
     set_aside,
 )
-from ibkeys.apply.opensm.policy_files import FileKey, PolicyFile, Way, digest_of, steps_back, ways_in
+from ibkeys.apply.opensm.policy_files import Way, digest_of, steps_back, ways_in
 from ibkeys.apply.opensm.site import Site, policy_for
 from ibkeys.apply.remaining import Remaining
 from ibkeys.change.consent import Objection
@@ -47,6 +47,7 @@ from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.sm_policies import SmPolicies, groups_that_move, policies_between
 from ibkeys.printable import counted, named
+from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortKey
 
@@ -62,7 +63,7 @@ class Course:
     steps: list[PolicyStep] = field(default_factory=list)
     contents: list[Mapping[FileKey, bytes | None]] = field(default_factory=list)
     enforcement: list[EnforcementChange] = field(default_factory=list)
-    files: list[PolicyFile] = field(default_factory=list)
+    files: list[OpensmFile] = field(default_factory=list)
     breaks: tuple[Break, ...] = ()
     objections: list[Objection] = field(default_factory=list)
     remaining: Remaining = field(default_factory=Remaining)
@@ -91,7 +92,7 @@ class Planning:
     """Works out the course of one change. *files*: the policy files of the site, that of the master last."""
 
     site: Site
-    files: list[PolicyFile]
+    files: list[OpensmFile]
     prediction: Prediction
     settings: Settings
 
@@ -349,7 +350,7 @@ class Planning:
                 raise UsageError(
                     f"{path} on {host} was replaced too, and that host was not reached: add --sm-host {host}"
                 )
-            left.append(PolicyFile(machine[host], Path(path), machine[host].look(Path(path))))
+            left.append(OpensmFile.at(machine[host], Path(path)))
         *standbys, master = self.files
         self.files = [*left, *(file for file in standbys if file.key in ways), master]
         ways.setdefault(master.key, (master.seen.data,))

@@ -11,9 +11,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ibkeys.apply.opensm.policy_files import FileKey, PolicyFile
 from ibkeys.apply.opensm.site import Site
 from ibkeys.errors import IbkeysError, StoreError
+from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
 from ibkeys.sm.machines.machine import RemoteGuard
 from ibkeys.sm.machines.opening import open_machine
 from ibkeys.sm.site import hosts_in
@@ -31,7 +31,7 @@ class Guards:
     by_file: dict[FileKey, RemoteGuard] = field(default_factory=dict)
     tokens: list[dict[str, str]] = field(default_factory=list)
 
-    def begin(self, site: Site, files: Iterable[PolicyFile], seconds: float) -> None:
+    def begin(self, site: Site, files: Iterable[OpensmFile], seconds: float) -> None:
         """Start a guard for each file on another host. Raises HostRefused, HostNotReached."""
         processes = {(place.machine.name, place.path): place.instance.process for place in site.places}
         for file in files:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from ibkeys.apply.by_sm.steps import Prediction
-from ibkeys.apply.opensm.policy_files import PolicyFile, digest_of
+from ibkeys.apply.opensm.policy_files import digest_of
 from ibkeys.apply.opensm.site import Site
 from ibkeys.change.consent import Objection
 from ibkeys.change.target import Target
@@ -17,6 +17,7 @@ from ibkeys.partitions.model import Policy
 from ibkeys.partitions.opensm_tables import packed
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.printable import counted, named
+from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.instance import CHECK_FIRST, HOW_TO_MEND
 from ibkeys.topology.port_id import PortKey
 
@@ -48,7 +49,7 @@ def objections_to_edits(site: Site, prediction: Prediction, is_ours: bool) -> It
         )
 
 
-def objections_to_others_work(files: Sequence[PolicyFile], known: Collection[str]) -> Iterator[Objection]:
+def objections_to_others_work(files: Sequence[OpensmFile], known: Collection[str]) -> Iterator[Objection]:
     """``stale``: a file holds somebody else's work, whether OpenSM has read it or not.
 
     *known*: the SHA-256 of all that an earlier run of this change found and wrote; empty where the journal says
@@ -63,7 +64,7 @@ def objections_to_others_work(files: Sequence[PolicyFile], known: Collection[str
             )
 
 
-def objections_to_later_policy(file: PolicyFile, plan: PartitionPlan) -> Iterator[Objection]:
+def objections_to_later_policy(file: OpensmFile, plan: PartitionPlan) -> Iterator[Objection]:
     """``stale``: the master's policy is not the one that it had when the plan was made, nor that of the plan."""
     live = plan.live_policy
     if live is not None and digest_of(file.seen.data) not in (live.digest, plan.policy.digest):
@@ -75,7 +76,7 @@ def objections_to_later_policy(file: PolicyFile, plan: PartitionPlan) -> Iterato
         )
 
 
-def _since(file: PolicyFile) -> str:
+def _since(file: OpensmFile) -> str:
     found = file.seen.found
     if found is None:
         return ""
@@ -83,7 +84,7 @@ def _since(file: PolicyFile) -> str:
 
 
 def objections_to_standbys(
-    site: Site, files: Sequence[PolicyFile], ours: Collection[bytes | None] = ()
+    site: Site, files: Sequence[OpensmFile], ours: Collection[bytes | None] = ()
 ) -> Iterator[Objection]:
     """``standby-differs``: an SM that would take over has, or may have, another policy than the master.
 

@@ -8,77 +8,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 from ibkeys.apply.opensm.site import PolicyPlace
-from ibkeys.errors import FileChanged, FileError
+from ibkeys.errors import FileChanged
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, difference
-from ibkeys.host.replacing.seen import SeenFile
-from ibkeys.sm.machines.machine import Machine
-from ibkeys.store.journal import FileEntry, FileImage, Operation
+from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
+from ibkeys.store.journal import FileImage
 
-FileKey = tuple[str, str]
-"""The name of a host, "" for this one, and a path there."""
 Way = tuple[bytes | None, ...]
 """What a file held before a change, and after each step of it; None: no file."""
 
 
-@dataclass(slots=True)
-class PolicyFile:
-    """One file and the machine that it is on. ``place``: as OpenSM sees it; None where that is not examined."""
-
-    machine: Machine
-    path: Path
-    seen: SeenFile
-    place: Path | None = None
-
-    @classmethod
-    def of(cls, place: PolicyPlace) -> PolicyFile:
-        """Look at the policy file of an OpenSM. Raises FileError, HostNotReached."""
-        return cls(place.machine, place.path, place.machine.look(place.path), place.place)
-
-    @property
-    def name(self) -> str:
-        """The real file, with its host."""
-        return f"{self.seen.path} on {self.machine.name}" if self.machine.name else str(self.seen.path)
-
-    @property
-    def key(self) -> FileKey:
-        """Host and real path: what the journal knows it by."""
-        return self.machine.name, str(self.seen.path)
-
-    def put(self, operation: Operation, data: bytes | None) -> FileEntry | None:
-        """Let *data* take the place of what was seen; None where it is there already.
-
-        Raises FileChanged where somebody else changed it, FileError, HostNotReached, StoreError.
-        """
-        if self.seen.data == data:
-            return None
-        entry = self.machine.replace(operation, self.seen, data)
-        self.seen = self.machine.look(self.path)
-        if self.seen.data != data:
-            raise FileChanged(f"{self.name}: somebody else changed it right after ibkeys did")
-        self._refuse_unseen(operation, entry, data)
-        return entry
-
-    def _refuse_unseen(self, operation: Operation, entry: FileEntry, data: bytes | None) -> None:
-        """Put the former file back where OpenSM does not see the new one: its mounts may hold on to the old one."""
-        if self.place is None or self.place == self.path or data is None:
-            return
-        try:
-            is_there = self.machine.files.read(self.place, len(data) + 1) == data
-        except OSError:
-            is_there = False
-        if not is_there:
-            back = self.machine.replace(operation, self.seen, entry.image.before)
-            entry.failed()
-            back.failed()
-            self.seen = self.machine.look(self.path)
-            raise FileError(
-                f"{self.name}: OpenSM does not see the new file (it has its own mount namespace); the "
-                "former file is restored"
-            )
+def policy_file(place: PolicyPlace) -> OpensmFile:
+    """Look at the policy file of an OpenSM. Raises FileError, HostNotReached."""
+    seen = place.machine.look(place.path)
+    return OpensmFile(place.machine, place.path, seen, opensms=[place.running], places=[place.place])
 
 
 def digest_of(data: bytes | None) -> str:
@@ -86,14 +30,14 @@ def digest_of(data: bytes | None) -> str:
     return "" if data is None else hashlib.sha256(data).hexdigest()
 
 
-def distinct(files: Sequence[PolicyFile]) -> list[PolicyFile]:
+def distinct(files: Sequence[OpensmFile]) -> list[OpensmFile]:
     """Return *files*, that of the master last, without those that are the master's own as another host has it: a folder
     that both have from one server. Their number, their time and their bytes are the same then."""
     *standbys, master = files
     return [*(file for file in standbys if not _is_same(file, master)), master]
 
 
-def _is_same(file: PolicyFile, master: PolicyFile) -> bool:
+def _is_same(file: OpensmFile, master: OpensmFile) -> bool:
     one, other = file.seen.found, master.seen.found
     if one is None or other is None or file.machine.name == master.machine.name:
         return False
@@ -108,7 +52,7 @@ def ways_in(images: Iterable[FileImage]) -> dict[FileKey, Way]:
     return ways
 
 
-def where_it_is(file: PolicyFile, way: Way) -> int:
+def where_it_is(file: OpensmFile, way: Way) -> int:
     """Return at which step of its *way* a file is; the last one where several have the same bytes.
 
     Raises FileChanged, with the difference, if its content is that of no step.
@@ -125,7 +69,7 @@ def where_it_is(file: PolicyFile, way: Way) -> int:
 
 
 def steps_back(
-    files: Sequence[PolicyFile], ways: Mapping[FileKey, Way], at_once: bool
+    files: Sequence[OpensmFile], ways: Mapping[FileKey, Way], at_once: bool
 ) -> list[dict[FileKey, bytes | None]]:
     """Return what each file holds after each step back; *at_once*: there is one step. Raises FileChanged."""
     levels = {file.key: where_it_is(file, ways[file.key]) for file in files}

@@ -10,7 +10,7 @@ from ibkeys.apply.by_sm.watch import Watch, Watched
 from ibkeys.apply.opensm.course import Course
 from ibkeys.apply.opensm.guards import Guards
 from ibkeys.apply.opensm.site import Site
-from ibkeys.errors import FileChanged, NotStored
+from ibkeys.errors import NotStored
 from ibkeys.plan.order import Phase
 from ibkeys.store.journal import Entry, FileEntry
 from ibkeys.topology.enforcement import ENFORCEMENT_BITS
@@ -69,8 +69,7 @@ class Run(SteppedRun):
     def _verify_files(self, otherwise: str) -> None:
         """Raise FileChanged where a file is not as it was left."""
         for file in self.course.files:
-            if file.machine.look(file.path) != file.seen:
-                raise FileChanged(f"{file.name}: somebody else changed it in the meantime; {otherwise}")
+            file.verify(otherwise)
 
     def _watch(self, number: int) -> Watched:
         """Return the final state of the ports; OpenSM is signalled once more when nothing comes nearer."""

@@ -18,7 +18,7 @@ from ibkeys.errors import FileError, UsageError
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.model import Enforce, PartitionPlan, SmOptions
-from ibkeys.sm.confs.opensms import where_it_may_be
+from ibkeys.sm.files.options_files import where_it_may_be
 from ibkeys.sm.instance import Instance, Role
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.managers import Manager, managers_of

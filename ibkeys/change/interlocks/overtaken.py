@@ -13,7 +13,7 @@ from typing import Final
 
 from ibkeys.errors import Refused
 from ibkeys.printable import named
-from ibkeys.sm.confs.conf_file import ConfFile
+from ibkeys.sm.files.opensm_file import OpensmFile
 
 OVERTAKEN: Final = "overtaken"
 """What `Refused.interlock` is where somebody else has changed what an operation set; nothing overrides that."""
@@ -34,7 +34,7 @@ def overtaken(what: str, found: Sequence[str], close: str) -> Refused:
     )
 
 
-def changed_file(conf: ConfFile, holds: str) -> str:
+def changed_file(conf: OpensmFile, holds: str) -> str:
     """Return an options file in words, with the time of its last change. *holds*: what it says, no key in it."""
     found = conf.seen.found
     if found is None:

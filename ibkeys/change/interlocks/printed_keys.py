@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ibkeys.change.consent import Objection
 from ibkeys.printable import named
-from ibkeys.sm.confs.listeners import shown_in
+from ibkeys.sm.files.listeners import shown_in
 from ibkeys.sm.site import Running
 
 

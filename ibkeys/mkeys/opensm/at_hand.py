@@ -17,11 +17,11 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, FileFormatError, Refused, UsageError
 from ibkeys.host.opensm_here import own_socket
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.mkeys.opensm.earlier import goes_through_opensm, record_of_last_run
 from ibkeys.mkeys.rollout.found_ports import hides_key
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.printable import counted, named
+from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.instance import Instance
 from ibkeys.sm.report import HostReport, look_at_host, with_ports
 from ibkeys.sm.site import Reached, Running
@@ -76,16 +76,16 @@ def read_key_files(reached: Sequence[Reached], own_guid: int) -> list[KeyFile]:
     return found
 
 
-def options_files(reached: Sequence[Reached], own_guid: int) -> list[KeyConf]:
+def options_files(reached: Sequence[Reached], own_guid: int) -> list[OpensmFile]:
     """Return the options file of each OpenSM of these hosts that is one of this subnet, as far as it can be read: what
     cannot is said where the OpenSMs are found by their ports."""
-    found: list[KeyConf] = []
+    found: list[OpensmFile] = []
     for each, instance, is_of_this_subnet in _instances(reached, own_guid):
         if not is_of_this_subnet or instance.files["options"].is_there is False:
             continue
         running = Running(instance, each.machine, None)
         try:
-            found.append(KeyConf.at(each.machine, running.place_of("options")[0], user=0))
+            found.append(OpensmFile.at(each.machine, running.place_of("options")[0]).require())
         except (UsageError, FileError, FileFormatError):
             continue
     return found

@@ -16,17 +16,18 @@ from ibkeys.change.clock import Clock, look_until
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, NotStored, Unreachable
 from ibkeys.fabric.handle import PortHandle
+from ibkeys.host.conf.edit import NewValue
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.mkeys.opensm.key_files import copy_key_files, not_in_key_file
-from ibkeys.mkeys.opensm.managers import KeyManager, KeyManagers, find_key_managers, refuse_newcomers
+from ibkeys.mkeys.opensm.managers import KEY_LINES, KeyManager, KeyManagers, find_key_managers, refuse_newcomers
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import close
 from ibkeys.mkeys.opensm.standbys import Standby, Standbys, ask_managers, refuse_other_settings
 from ibkeys.mkeys.opensm.wire import KeyWatch, SeenPorts, key_to_ask_with
 from ibkeys.printable import counted, named
-from ibkeys.sm.confs.left_overs import remove_left_overs
+from ibkeys.sm.files.left_overs import remove_left_overs
+from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.site import Reached, verify_master
 from ibkeys.store.journal import FileEntry, Operation
 
@@ -181,15 +182,19 @@ class KeyRun:
 
     def _write_files(self, number: int) -> list[FileEntry]:
         """Write the step into every options file, the master's last."""
-        context, setting = self.context, self._setting(number)
+        setting = self._setting(number)
         self._verify()
-        entries = [each.put(setting, context.operation, context.writer.keystore) for each in self._files()]
+        entries = [self._write(each, setting) for each in self._files()]
         return [entry for entry in entries if entry is not None]
 
-    def _files(self) -> list[KeyConf]:
+    def _write(self, file: OpensmFile, setting: KeySetting) -> FileEntry | None:
+        """Write *setting* into an options file, as explicit lines; return None where it says so already."""
+        values: dict[str, NewValue] = dict(zip(KEY_LINES, (setting.key, setting.protect, setting.lease), strict=True))
+        return file.write(file.with_options(values), self.context.operation, self.context.writer.keystore)
+
+    def _files(self) -> list[OpensmFile]:
         """Return the options files, also those of standbys that are stopped; that of the master last."""
-        reached = self.context.reached
-        stopped = [KeyConf.at(each.machine_among(reached), each.conf, each.user) for each in self.record.stopped]
+        stopped = [each.options_file(self.context.reached) for each in self.record.stopped]
         return [*stopped, *(each.conf for each in self._running), self.context.managers.master.conf]
 
     def _signal(self) -> None:
@@ -256,7 +261,7 @@ class KeyRun:
         former, is_lowered = self._before(number), self.record.steps[number].kind == "lowered"
         if len(seen.wrong) == len(seen.infos) and former != self._setting(number) and not is_lowered:
             for file in self._files():
-                if (back := file.put(former, context.operation, context.writer.keystore)) is not None:
+                if (back := self._write(file, former)) is not None:
                     back.done()
             return NotStored(
                 f"{words}: {master.name} was signalled twice, but no further port changed for "

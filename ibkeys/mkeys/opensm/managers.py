@@ -21,11 +21,11 @@ from ibkeys.keys.key_setting import SWEEPS_OF_A_LEASE, KeySetting, least_lease
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import CapabilityMask
-from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.printable import named
-from ibkeys.sm.confs.listeners import hindrance_to_closing
-from ibkeys.sm.confs.opensms import REFUSAL, notes_on_idle_hosts, options_file, refuse_strangers
-from ibkeys.sm.confs.proven import is_proven
+from ibkeys.sm.files.listeners import hindrance_to_closing
+from ibkeys.sm.files.opensm_file import OpensmFile
+from ibkeys.sm.files.options_files import REFUSAL, notes_on_idle_hosts, options_file, refuse_strangers
+from ibkeys.sm.files.proven import is_proven
 from ibkeys.sm.instance import CHECK_FIRST
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.managers import Manager
@@ -55,7 +55,7 @@ class KeyManager:
     ``options``: what it works with."""
 
     running: Running
-    conf: KeyConf
+    conf: OpensmFile
     cache: Path
     options: Mapping[str, Setting]
 
@@ -164,7 +164,7 @@ def refuse_newcomers(
 
 def _manager(writer: Writer, running: Running) -> tuple[KeyManager, list[str]]:
     """Return an OpenSM with its files, and notes. Raises UsageError, FileError, Refused, HostNotReached, StoreError."""
-    conf, doubts = options_file(running, KeyConf, REFUSAL)
+    conf, doubts = options_file(running, REFUSAL)
     changed, _ = running.settings(KEY_LINES, "which M_Key it sets")
     settings, notes = running.settings(KEY_OPTIONS, "what it does with M_Keys")
     if notes and _is_proven(writer, conf):
@@ -173,7 +173,7 @@ def _manager(writer: Writer, running: Running) -> tuple[KeyManager, list[str]]:
     return KeyManager(running, conf, cache, {**changed, **settings}), [*notes, *doubts]
 
 
-def _is_proven(writer: Writer, conf: KeyConf) -> bool:
+def _is_proven(writer: Writer, conf: OpensmFile) -> bool:
     """Return whether the options file is as a change of ours left it, which OpenSM has read."""
     with Journal.read(writer.fabric.stores.journal) as journal, writer.open_store() as store:
         return is_proven(conf, journal, store)

@@ -14,14 +14,14 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, HostNotReached
 from ibkeys.host.opensm_options import read_options
 from ibkeys.keys.key_setting import KeySetting
-from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.mkeys.opensm.managers import KEY_LINES, setting_of
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.rollout.earlier_run import command_that_closes, last_run, name_of
+from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.site import Reached
 
 
-def refuse_changed_files(writer: Writer, record: RunRecord, confs: Iterable[KeyConf]) -> None:
+def refuse_changed_files(writer: Writer, record: RunRecord, confs: Iterable[OpensmFile]) -> None:
     """Raise Refused (``overtaken``) if one of these options files has a setting that the last run neither found nor
     wrote. *record*: that of the last run."""
     by_name = {conf.name: conf for conf in confs}
@@ -36,14 +36,14 @@ def refuse_changed_files(writer: Writer, record: RunRecord, confs: Iterable[KeyC
         raise overtaken(name_of(last), found, command_that_closes(last))
 
 
-def files_of_absent(record: RunRecord, there: Iterable[KeyConf], reached: Sequence[Reached]) -> list[KeyConf]:
+def files_of_absent(record: RunRecord, there: Iterable[OpensmFile], reached: Sequence[Reached]) -> list[OpensmFile]:
     """Return the options files of OpenSMs that the run knows and that do not run now, as far as they can be read: the
     run writes them too. *there*: the files of those that run."""
     known = {conf.key for conf in there}
     found = []
     for each in [*record.members, *record.stopped]:
         try:
-            conf = KeyConf.at(each.machine_among(reached), each.conf, each.user)
+            conf = each.options_file(reached)
         except (FileError, HostNotReached):
             continue  # the error is raised where the file would be written
         found += [conf] if conf.key not in known else []

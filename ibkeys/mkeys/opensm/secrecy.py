@@ -14,8 +14,8 @@ from ibkeys.change.consent import Objection
 from ibkeys.host.file_access import FileFact
 from ibkeys.mkeys.opensm.managers import KeyManager, KeyManagers
 from ibkeys.printable import named
-from ibkeys.sm.confs.listeners import close as close_to_others
-from ibkeys.sm.confs.listeners import is_usable_alone
+from ibkeys.sm.files.listeners import close as close_to_others
+from ibkeys.sm.files.listeners import is_usable_alone
 
 _UNITS_UMASK: Final = "UMask=0077"
 

@@ -24,6 +24,7 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import Method, SMState
 from ibkeys.mkeys.opensm.managers import KeyManager
+from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.site import Reached
@@ -82,6 +83,10 @@ class Standby:
             if each.machine.name == self.host:
                 return each.machine
         raise HostNotReached(f"{self.name} runs on host {self.host}, which was not given with --sm-host", self.host)
+
+    def options_file(self, reached: Iterable[Reached]) -> OpensmFile:
+        """Look at its options file. Raises FileError if that is not there any more, FileChanged, HostNotReached."""
+        return OpensmFile.at(self.machine_among(reached), self.conf, self.user).require()
 
     def to_json(self) -> dict[str, Any]:
         """Return it as the key store keeps it."""

@@ -33,7 +33,7 @@ from ibkeys.mkeys.repair.masters import find_master
 from ibkeys.mkeys.repair.outlook import RepairOutlook, outlook_of
 from ibkeys.mkeys.repair.result import Repaired
 from ibkeys.mkeys.stored_links import remember_topology
-from ibkeys.sm.confs.listeners import hindrance_to_closing
+from ibkeys.sm.files.listeners import hindrance_to_closing
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.private_files import DIRECTORY_MODE, make_directory, os_error
 from ibkeys.topology.subnet_manager import shown_subnet_manager

@@ -84,7 +84,7 @@ class MadeUpHost:
     def is_in_layer(self, seen: SeenFile) -> bool:
         return self.is_layered
 
-    def replace(self, operation: Operation, seen: SeenFile, data: bytes | None, mode: int = 0o644) -> FileEntry:
+    def replace(self, operation: Operation, seen: SeenFile, data: bytes | None, **rest: Any) -> FileEntry:
         entry = operation.record_file(FileImage(str(seen.path), seen.data, data, 0o640, 12, 34, {}, self.name))
         self._note("replace")
         if self.file.seen().found != seen.found:

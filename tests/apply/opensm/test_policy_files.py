@@ -8,16 +8,17 @@ from typing import Any, cast
 import pytest
 
 from ibkeys.apply.opensm.interlocks import objections_to_standbys
-from ibkeys.apply.opensm.policy_files import PolicyFile, distinct, where_it_is
+from ibkeys.apply.opensm.policy_files import distinct, where_it_is
 from ibkeys.errors import FileChanged
 from ibkeys.host.replacing.seen import FoundFile, Metadata, SeenFile
+from ibkeys.sm.files.opensm_file import OpensmFile
 from tests.apply.opensm.madeup import POLICY
 
 
 def test_a_standby_that_came_meanwhile_is_told_from_one_that_the_change_has_been_at() -> None:
     def file(data: bytes) -> Any:
         found = FoundFile(data, Metadata(0o644, 0, 0), 1, 1, 1, 1)
-        return PolicyFile(cast(Any, SimpleNamespace(name="")), POLICY, SeenFile(POLICY, found))
+        return OpensmFile(cast(Any, SimpleNamespace(name="")), POLICY, SeenFile(POLICY, found))
 
     site = cast(Any, SimpleNamespace(out_of_reach=()))
     files = [file(b"before"), file(b"after")]
@@ -35,7 +36,7 @@ def test_a_standby_that_came_meanwhile_is_told_from_one_that_the_change_has_been
 def test_a_policy_that_two_hosts_have_from_one_server_is_one_file() -> None:
     def file(host: str, inode: int, data: bytes = b"the same") -> Any:
         found = FoundFile(data, Metadata(0o644, 0, 0), 1, inode, 5, 1)
-        return PolicyFile(cast(Any, SimpleNamespace(name=host)), POLICY, SeenFile(POLICY, found))
+        return OpensmFile(cast(Any, SimpleNamespace(name=host)), POLICY, SeenFile(POLICY, found))
 
     master = file("", 7)
     assert distinct([file("sm2", 7), master]) == [master]
@@ -46,6 +47,6 @@ def test_a_policy_that_two_hosts_have_from_one_server_is_one_file() -> None:
 @pytest.mark.parametrize(("data", "what"), [(None, "removed"), (b"theirs", "changed")])
 def test_a_file_that_is_at_no_step_is_said_to_be_removed_or_changed(data: bytes | None, what: str) -> None:
     found = FoundFile(data, Metadata(0o644, 0, 0), 1, 1, 1, 1) if data is not None else None
-    file = PolicyFile(cast(Any, SimpleNamespace(name="")), POLICY, SeenFile(POLICY, found))
+    file = OpensmFile(cast(Any, SimpleNamespace(name="")), POLICY, SeenFile(POLICY, found))
     with pytest.raises(FileChanged, match=f"it has since been {what}; it is left unchanged"):
         where_it_is(file, (b"before", b"after"))

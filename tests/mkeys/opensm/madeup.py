@@ -28,7 +28,6 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys import places as rooms
 from ibkeys.mkeys.confirming import lower_unconfirmed
 from ibkeys.mkeys.opensm import key_run, planned
-from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.mkeys.opensm.lowering import Lowering
 from ibkeys.mkeys.opensm.managers import KEY_LINES, KEY_OPTIONS, KeyManager, KeyManagers
 from ibkeys.mkeys.opensm.method import OpensmMethod
@@ -36,6 +35,7 @@ from ibkeys.mkeys.opensm.planned import Through
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.sim.nodes import Port
+from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import Instance, InstanceFile, Role
 from ibkeys.sm.machines.this_host import THIS
@@ -132,6 +132,10 @@ class MadeUpOpensm:
     def _options(self) -> Options:
         return Options(CommandLine(), read_options(self.conf.read_bytes()), False, "")
 
+    def options_file(self) -> OpensmFile:
+        """Look at its options file."""
+        return OpensmFile.at(cast(Any, _Machine(self)), self.conf, os.geteuid())
+
     def managers(self, port: Any) -> KeyManagers:
         """Return it as the one master. *port*: of its node, as a sweep found it."""
         process = OpensmProcess(7, Path("/c"), True, None, ticks=1)
@@ -148,7 +152,7 @@ class MadeUpOpensm:
         manager = Manager(port, port.guid, "master", 0, 0)
         machine = cast(Any, _Machine(self))
         running = Running(instance, machine, manager)
-        conf = KeyConf.at(machine, self.conf, os.geteuid())
+        conf = self.options_file()
         settings = {name: options.setting(name) for name in (*KEY_LINES, *KEY_OPTIONS)}
         seen = SimpleNamespace(manager=manager, others=lambda: [], report=SimpleNamespace(managers=[manager]))
         return KeyManagers(cast(Seen, seen), KeyManager(running, conf, self.folder, settings), (), [])
@@ -254,9 +258,7 @@ class Bench:
                 self.monkeypatch.setattr(planned, "OpensmMethod", way)
                 self.monkeypatch.setattr(planned, "find_key_managers", found)
                 self.monkeypatch.setattr(key_run, "find_key_managers", found)
-                self.monkeypatch.setattr(
-                    planned, "options_files", lambda *given: [KeyConf.at(cast(Any, _Machine(opensm)), opensm.conf, 0)]
-                )
+                self.monkeypatch.setattr(planned, "options_files", lambda *given: [opensm.options_file()])
                 self.monkeypatch.setattr(planned, "take_keys_that_opensm_gave", lambda writer, reached: None)
                 self.monkeypatch.setattr(
                     planned, "reach", lambda enter, hosts: [Reached(SmHost(), cast(Any, _Machine(opensm)))]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from ibkeys.host.conf.edit import NewValue
 from ibkeys.host.replacing.contents import NOT_KEPT
-from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.opensm.conf_file import KeyConf
-from ibkeys.sm.confs.left_overs import remove_left_overs
+from ibkeys.sm.files.left_overs import remove_left_overs
+from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
@@ -20,7 +20,7 @@ from ibkeys.store.origin import this_process
 from tests.sm.machines.there import Here, There
 
 BEFORE = b"sweep_interval 10\nm_key 0x1111222233334444\n"
-WANTED = KeySetting(MKey(0xA94F13D02E7C5B68), 2, 60)
+WANTED: dict[str, NewValue] = {"m_key": MKey(0xA94F13D02E7C5B68), "m_key_protection_level": 2, "m_key_lease_period": 60}
 NAME = "ibkeys-4711-00112233aabbccdd"
 
 
@@ -31,9 +31,9 @@ class Killed:
         self.folder, self.journal, self.store = folder, journal, store
         path = folder / "opensm.conf"
         path.write_bytes(BEFORE)
-        self.conf = KeyConf.at(machine, path, os.geteuid())
+        self.conf = OpensmFile.at(machine, path, os.geteuid())
         with journal.operation("mkey-rotate", this_process()) as operation:
-            self.conf.put(WANTED, operation, store)
+            self.conf.write(self.conf.with_options(WANTED), operation, store)
             seen = machine.look(folder / "guid2mkey")
             machine.replace(operation, seen, b"0x1 0x1111222233334444\n", contents=NOT_KEPT, rights=0o600)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.host.file_access import FileFact, stat_file
-from ibkeys.sm.confs.listeners import close, hindrance_to_closing
+from ibkeys.sm.files.listeners import close, hindrance_to_closing
 from ibkeys.sm.machines.this_host import THIS
 
 SOMEBODY = 31337

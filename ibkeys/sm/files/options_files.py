@@ -7,24 +7,23 @@ Source: opensm osm_subnet.c (osm_subn_parse_conf_file, osm_subn_rescan_conf_file
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 from ibkeys.errors import Refused
 from ibkeys.printable import named
-from ibkeys.sm.confs.conf_file import ConfFile
+from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.instance import HOW_TO_MEND, Instance
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.report import HostReport
 from ibkeys.sm.site import Running
 from ibkeys.sm.starting import command_to_start
 
-Conf = TypeVar("Conf", bound=ConfFile)
 REFUSAL: Final = "opensm-keys"
 """What `Refused.interlock` is where OpenSMs as they run would lose ports, or each other, by new keys; nothing overrides
 that."""
 
 
-def options_file(running: Running, kind: type[Conf], interlock: str) -> tuple[Conf, list[str]]:
+def options_file(running: Running, interlock: str) -> tuple[OpensmFile, list[str]]:
     """Return the options file of an OpenSM that is to be changed, and notes on what is not certain.
 
     Raises Refused (*interlock*) for a file that is not there, and where its policy is one that it would refuse: the
@@ -36,8 +35,7 @@ def options_file(running: Running, kind: type[Conf], interlock: str) -> tuple[Co
     _refuse_faulty_policy(instance, interlock)
     if instance.files["options"].is_there is False:
         raise Refused(_no_options_file(running), interlock).unchanged()
-    path, _ = running.place_of("options")
-    conf = kind.at(machine, path, running.read_user())
+    conf = OpensmFile.of(running, "options", holds_keys=True).require()
     for reason, name in (
         (machine.hindrance(conf.seen, conf.rights), "file"),
         (machine.may_signal(instance.process), "signal"),

@@ -1,25 +1,32 @@
-"""The options file that gets a key: what stays, what the journal keeps, and who shares it."""
+"""A file of OpenSM that is replaced: what stays, what the journal keeps, who shares it, who does not see it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from ibkeys.errors import FileChanged
-from ibkeys.keys.key_setting import KeySetting
+from ibkeys.errors import FileChanged, FileError
+from ibkeys.host.conf.edit import NewValue
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.opensm.conf_file import KeyConf
-from ibkeys.sm.confs.proven import is_proven
+from ibkeys.sm.files.opensm_file import OpensmFile
+from ibkeys.sm.files.proven import is_proven
 from ibkeys.sm.machines.this_host import THIS
-from ibkeys.store.journal import Journal, Operation
+from ibkeys.sm.site import Running
+from ibkeys.store.journal import FileEntry, Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.origin import this_process
 
 TEXT = "# ours\nsweep_interval 10\nm_key 0x1111222233334444 # old\nlog_flags 0x3\n"
-WANTED = KeySetting(MKey(0xA94F13D02E7C5B68), 2, 60)
+WANTED: dict[str, NewValue] = {
+    "m_key": MKey(0xA94F13D02E7C5B68),
+    "m_key_protection_level": 2,
+    "m_key_lease_period": 60,
+}
 SAYS = (
     "# ours\nsweep_interval 10\nm_key 0xa94f13d02e7c5b68 # old\nlog_flags 0x3\n"
     "m_key_protection_level 2\nm_key_lease_period 60\n"
@@ -46,12 +53,16 @@ def operation(tmp_path: Path) -> Iterator[Operation]:
         yield begun
 
 
-def file_at(path: Path) -> KeyConf:
-    return KeyConf.at(THIS, path, os.geteuid())
+def file_at(path: Path) -> OpensmFile:
+    return OpensmFile.at(THIS, path, os.geteuid())
+
+
+def write(file: OpensmFile, values: dict[str, NewValue], operation: Operation, store: KeyStore) -> FileEntry | None:
+    return file.write(file.with_options(values), operation, store)
 
 
 def test_three_lines_change_and_others_lose_their_rights(conf: Path, store: KeyStore, operation: Operation) -> None:
-    entry = file_at(conf).put(WANTED, operation, store)
+    entry = write(file_at(conf), WANTED, operation, store)
     assert conf.read_text() == SAYS
     assert conf.stat().st_mode & 0o777 == 0o600
     assert entry is not None
@@ -62,8 +73,8 @@ def test_three_lines_change_and_others_lose_their_rights(conf: Path, store: KeyS
 
 def test_two_that_share_one_file_both_find_it_done(conf: Path, store: KeyStore, operation: Operation) -> None:
     one, other = file_at(conf), file_at(conf)
-    assert one.put(WANTED, operation, store) is not None
-    assert other.put(WANTED, operation, store) is None
+    assert write(one, WANTED, operation, store) is not None
+    assert write(other, WANTED, operation, store) is None
     other.verify("")
     one.verify("")
 
@@ -72,21 +83,36 @@ def test_what_somebody_else_wrote_stays(conf: Path, store: KeyStore, operation: 
     file = file_at(conf)
     conf.write_text("# theirs\n")
     with pytest.raises(FileChanged):
-        file.put(WANTED, operation, store)
+        write(file, WANTED, operation, store)
     assert conf.read_text() == "# theirs\n"
     with pytest.raises(FileChanged, match="OpenSM was not signalled"):
         file.verify("OpenSM was not signalled to read it")
 
 
+def test_one_that_its_opensm_does_not_see_is_restored(conf: Path, store: KeyStore, operation: Operation) -> None:
+    """As where its service has the old file mounted: another name leads to what that OpenSM reads."""
+    file = file_at(conf)
+    (held := conf.with_name("held")).write_text(TEXT)
+    instance = cast(Any, SimpleNamespace(name="OpenSM (process 7)"))
+    file.opensms, file.places = [Running(instance, THIS, None)], [held]
+    with pytest.raises(FileError, match=r"does not see the new file.*the former file is restored"):
+        write(file, WANTED, operation, store)
+    assert conf.read_text() == TEXT
+    assert conf.stat().st_mode & 0o777 == 0o600
+    assert operation.id is not None
+    assert {each.status for each in operation.journal.files(operation.id)} == {"failed"}
+    file.verify("")
+
+
 def test_who_keeps_the_rights_on_a_file_that_belongs_to_another_user_is_said(conf: Path) -> None:
     owner = os.geteuid()
     assert file_at(conf).why_it_stays_open == ""
-    other = KeyConf.at(THIS, conf, owner + 1)
+    other = OpensmFile.at(THIS, conf, owner + 1)
     assert other.rights is None
     assert other.why_it_stays_open.startswith(f"{conf} holds keys and keeps its mode, 0644: it belongs to UID {owner}")
     assert f"chown {owner + 1} and chmod 0600" in other.why_it_stays_open
     conf.chmod(0o600)
-    assert KeyConf.at(THIS, conf, owner + 1).why_it_stays_open == ""
+    assert OpensmFile.at(THIS, conf, owner + 1).why_it_stays_open == ""
 
 
 def test_a_file_counts_as_read_while_it_is_as_a_proven_change_left_it(
@@ -95,7 +121,7 @@ def test_a_file_counts_as_read_while_it_is_as_a_proven_change_left_it(
     """Its times say only that it changed since OpenSM started, for ibkeys has changed it."""
     file = file_at(conf)
     assert not is_proven(file, operation.journal, store)
-    entry = file.put(WANTED, operation, store)
+    entry = write(file, WANTED, operation, store)
     assert entry is not None
     assert not is_proven(file, operation.journal, store)
     entry.done()
@@ -103,7 +129,7 @@ def test_a_file_counts_as_read_while_it_is_as_a_proven_change_left_it(
     conf.write_text(SAYS + "sweep_interval 77\n")
     assert not is_proven(file_at(conf), operation.journal, store)
     conf.write_text(SAYS)
-    again = file_at(conf).put(KeySetting(WANTED.key, 1, 60), operation, store)
+    again = write(file_at(conf), {**WANTED, "m_key_protection_level": 1}, operation, store)
     assert again is not None
     again.failed()
     assert not is_proven(file_at(conf), operation.journal, store)

@@ -8,12 +8,12 @@ from ibkeys.errors import FileError
 from ibkeys.host.conf.references import key_references
 from ibkeys.host.replacing.contents import NO_BYTES
 from ibkeys.printable import named
-from ibkeys.sm.confs.conf_file import ConfFile
+from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.store.journal import FileImage, Journal
 from ibkeys.store.keys.keystore import KeyStore
 
 
-def remove_left_overs(journal: Journal, files: Sequence[ConfFile], store: KeyStore) -> Iterator[str]:
+def remove_left_overs(journal: Journal, files: Sequence[OpensmFile], store: KeyStore) -> Iterator[str]:
     """Remove what lies beside options files, and beside the key files that standbys were given on the same hosts.
 
     Yields what stays: files with bytes that the journal does not know, and complete copies of key files, of which it

@@ -5,12 +5,12 @@ from __future__ import annotations
 from ibkeys.errors import KeyGone
 from ibkeys.host.conf.references import key_references
 from ibkeys.host.replacing.contents import NO_BYTES
-from ibkeys.sm.confs.conf_file import ConfFile
+from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
 
 
-def is_proven(conf: ConfFile, journal: Journal, store: KeyStore) -> bool:
+def is_proven(conf: OpensmFile, journal: Journal, store: KeyStore) -> bool:
     """Return whether the last change of a file that the *journal* has is done, and left the file as it is now.
 
     A change of an options file is done when the wire has shown it. *store*: has the keys that the journal refers to. A
