@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from ibkeys.apply.survey import read_again
 from ibkeys.change.clock import REAL_TIME, Clock, look_until
 from ibkeys.change.interrupts import Interrupts
+from ibkeys.change.opensm_session import OpensmSession
 from ibkeys.change.plan import Plan
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
@@ -22,7 +24,7 @@ from ibkeys.partitions.opensm_tables import packed
 from ibkeys.printable import counted, named
 from ibkeys.sm.files.left_overs import remove_left_overs
 from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
-from ibkeys.sm.site import Seen, verify_master
+from ibkeys.sm.site import Seen
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.origin import Origin
@@ -95,16 +97,14 @@ class EnforcementPlan(Plan):
         """
         with Interrupts() as interrupts:
             interrupts.check()
-            self._verify(writer)
+            session = self._session(writer, interrupts.check)
+            session.verify()
             for text in remove_left_overs(operation.journal, self.files, writer.keystore):
                 self.say(text)
-            entries = [file.write(self.new[file.key], operation, writer.keystore) for file in self.files]
-            wrong = self._signal_and_wait(writer, interrupts)
-            if wrong:
-                wrong = self._signal_and_wait(writer, interrupts)
+            entries = session.write(self.new, operation)
+            wrong = session.tell_until(lambda _: self._wait(session), bool)
             for entry in entries:
-                if entry is not None:
-                    (entry.failed if wrong else entry.done)()
+                (entry.failed if wrong else entry.done)()
         if wrong:
             raise NotStored(
                 f"{counted(len(wrong), 'leaf port')} did not follow part_enforce within {self.wait:g} s, although "
@@ -113,27 +113,20 @@ class EnforcementPlan(Plan):
         close_cut_off(operation.journal, COMMANDS, "undone", but=operation.id)  # of the other way
         operation.outcome = "done"
 
-    def _verify(self, writer: Writer) -> None:
-        """Look again whether the master is the same process and still the one master."""
-        self.seen.master.verify_process()
-        verify_master(writer.fabric, self.seen.manager, writer.master_sm_lids)
+    def _session(self, writer: Writer, asked_to_stop: Callable[[], None]) -> OpensmSession:
+        opensms = [opensm for file in self.files for opensm in file.opensms]
+        verify = partial(self.files[-1].verify, "nothing more was done")
+        return OpensmSession(writer, self.seen.manager, self.seen.master, opensms, self.files, verify, asked_to_stop)
 
-    def _signal_and_wait(self, writer: Writer, interrupts: Interrupts) -> Sequence[str]:
-        """Send SIGHUP, the master last, and return the leaf ports that are still wrong after ``wait`` seconds without
-        progress."""
-        self._verify(writer)
-        for file in self.files:
-            file.verify("OpenSM was not signalled to read it")
-        for opensm in [opensm for file in self.files for opensm in file.opensms]:
-            opensm.machine.signal(opensm.instance.process)
+    def _wait(self, session: OpensmSession) -> Sequence[str]:
+        """Return the leaf ports that are still wrong after ``wait`` seconds without progress."""
 
         def look() -> Sequence[str]:
-            self.seen.master.verify_process()
-            wrong = self._look(writer)
+            wrong = self._look(session.writer)
             self.progress("leaf ports enforce", len(self.leaves) - len(wrong), len(self.leaves))
             return wrong
 
-        return look_until(look, len, self.clock, self.wait, interrupts.check)
+        return look_until(look, len, self.clock, self.wait, session.check)
 
     def _look(self, writer: Writer) -> list[str]:
         """Read all ports again, and return those that are wrong. Those that do not answer are not waited for."""

@@ -10,9 +10,10 @@ from ibkeys.apply.by_sm.watch import Watch, Watched
 from ibkeys.apply.opensm.course import Course
 from ibkeys.apply.opensm.guards import Guards
 from ibkeys.apply.opensm.site import Site
+from ibkeys.change.opensm_session import OpensmSession
 from ibkeys.errors import NotStored
 from ibkeys.plan.order import Phase
-from ibkeys.store.journal import Entry, FileEntry
+from ibkeys.store.journal import Entry
 from ibkeys.topology.enforcement import ENFORCEMENT_BITS
 from ibkeys.topology.port_id import PortId
 
@@ -27,16 +28,25 @@ class Run(SteppedRun):
     guards: Guards
     fell_back: bool = False
 
+    @property
+    def session(self) -> OpensmSession:
+        """The master while the policies are given to it."""
+        return self.site.session(self.course.files, self._asked_to_stop)
+
     def make(self) -> None:
         """Make the steps. Raises what stops it."""
         if self.make_steps():
-            self._verify_files("its present content takes effect when OpenSM sweeps again")
+            self.session.verify_files("its present content takes effect when OpenSM sweeps again")
             self.note_written(self._bits_of)
 
     def make_step(self, number: int, entries: list[Entry]) -> bool:
         """Give OpenSM the policy of a step, and wait until the ports are as predicted."""
-        written = self._give(number)
-        seen = self._watch(number)
+        session = self.session
+        session.verify()
+        self.guards.written(self.course.contents[number])
+        written = session.write(self.course.contents[number], self.assignment.operation)
+        has_news = bool(written or self.ports_of(number) or (number == 0 and self.site.unread_edit("policy")))
+        seen = self._watch(number, has_news)
         self.fell_back = seen.fell_back
         if self.fell_back:
             return False
@@ -46,47 +56,21 @@ class Run(SteppedRun):
         self.settle(number, entries, written, seen)
         return True
 
-    def _give(self, number: int) -> list[FileEntry]:
-        """Put the files of a step in place, and tell OpenSM where there is anything new to it."""
-        self.site.verify()
-        self.guards.written(self.course.contents[number])
-        written = []
-        for file in self.course.files:
-            entry = file.put(self.assignment.operation, self.course.contents[number][file.key])
-            if entry is not None:
-                written.append(entry)
-        if written or self.ports_of(number) or (number == 0 and self.site.unread_edit("policy")):
-            self._tell()
-        return written
+    def _asked_to_stop(self) -> None:
+        self.assignment.check()
+        self.guards.alive()
 
-    def _tell(self) -> None:
-        """Send SIGHUP to the very process that was examined, while the files are as they were left."""
-        self.site.verify()
-        self._verify_files("OpenSM was not signalled to read it")
-        master = self.site.master
-        master.machine.signal(master.instance.process)
-
-    def _verify_files(self, otherwise: str) -> None:
-        """Raise FileChanged where a file is not as it was left."""
-        for file in self.course.files:
-            file.verify(otherwise)
-
-    def _watch(self, number: int) -> Watched:
-        """Return the final state of the ports; OpenSM is signalled once more when nothing comes nearer."""
+    def _watch(self, number: int, has_news: bool) -> Watched:
+        """Signal OpenSM where there are news for it, and return the final state of the ports."""
         step, survey = self.course.steps[number], self.prediction.survey
         expected = expectations(step, self.course.before(number), self.course.bits(number), self.prediction)
-        watch = Watch(self.site.writer, survey.targets, self.clock, self._look_around, self.report_of(step))
-        seen = watch.until(expected, self.ports_of(number), self.wait)
-        if seen.wrong and not seen.fell_back:
-            self._tell()
-            seen = watch.until(expected, [*seen.wrong, *seen.silent], self.wait)
-        return seen
+        watch = Watch(self.site.writer, survey.targets, self.clock, self.session.check, self.report_of(step))
 
-    def _look_around(self) -> None:
-        """Stop where the user asks for it, or where there is no OpenSM any more that could come nearer."""
-        self.assignment.check()
-        self.site.verify_process()
-        self.guards.alive()
+        def wait(seen: Watched | None) -> Watched:
+            changing = self.ports_of(number) if seen is None else [*seen.wrong, *seen.silent]
+            return watch.until(expected, changing, self.wait)
+
+        return self.session.tell_until(wait, lambda seen: bool(seen.wrong) and not seen.fell_back, has_news)
 
     # --- how a step ended --------------------------------------------------------------------------------------------
 

@@ -6,25 +6,27 @@ again before each step: the process, the master, the options file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
 
 from ibkeys.apply.opensm.former_managers import managers_away
+from ibkeys.change.opensm_session import OpensmSession
 from ibkeys.change.through_sm import master_for
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, UsageError
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.model import Enforce, PartitionPlan, SmOptions
+from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.files.options_files import where_it_may_be
 from ibkeys.sm.instance import Instance, Role
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.managers import Manager, managers_of
 from ibkeys.sm.options import Setting
 from ibkeys.sm.reading import WORDS
-from ibkeys.sm.site import Reached, Running, Seen, verify_master
+from ibkeys.sm.site import Reached, Running, Seen
 from ibkeys.store.journal import Journal
 from ibkeys.topology.model import Topology
 
@@ -92,18 +94,10 @@ class Site:
         fact, swept = self.master.instance.files["policy"].fact, self.master.instance.last_sweep
         return fact is None or fact.written is None or swept is None or fact.written > swept
 
-    def verify(self) -> None:
-        """Look again whether the master is the same process, still the one master, with the options file as it was.
-
-        Raises Refused (``stale``), HostNotReached.
-        """
-        self.verify_process()
-        self.master.running.verify_options()
-        verify_master(self.writer.fabric, self.manager, self.writer.master_sm_lids)
-
-    def verify_process(self) -> None:
-        """Ask whether the process is still there. Raises Refused (``stale``), HostNotReached."""
-        self.master.running.verify_process()
+    def session(self, files: list[OpensmFile], asked_to_stop: Callable[[], None]) -> OpensmSession:
+        """Return the master as it is written to and signalled; *files*: the policies that are replaced."""
+        master = self.master.running
+        return OpensmSession(self.writer, self.manager, master, [master], files, master.verify_options, asked_to_stop)
 
 
 def find_site(writer: Writer, reached: Sequence[Reached], found: Topology) -> Site:

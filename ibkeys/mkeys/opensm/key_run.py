@@ -9,10 +9,11 @@ observed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ibkeys.change.clock import Clock, look_until
+from ibkeys.change.opensm_session import OpensmSession
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, NotStored, Unreachable
 from ibkeys.fabric.handle import PortHandle
@@ -28,7 +29,7 @@ from ibkeys.mkeys.opensm.wire import KeyWatch, SeenPorts, key_to_ask_with
 from ibkeys.printable import counted, named
 from ibkeys.sm.files.left_overs import remove_left_overs
 from ibkeys.sm.files.opensm_file import OpensmFile
-from ibkeys.sm.site import Reached, verify_master
+from ibkeys.sm.site import Reached
 from ibkeys.store.journal import FileEntry, Operation
 
 OnStep = Callable[[str, int, int], None]
@@ -105,7 +106,7 @@ class KeyRun:
         that it set it; else it is ``wrong``.
         """
         number = len(self.record.steps) - 1
-        self._signal()
+        self._session.tell()
         late = self._wait_for_key_file(self._setting(number).key, self.context.ports)
         seen = self._watch(number, set(self.context.ports) - late)
         seen.wrong |= dict.fromkeys(late, "OpenSM has not given it the M_Key")
@@ -121,12 +122,9 @@ class KeyRun:
 
     def _make_step(self, number: int) -> None:
         asked = self.context.ports.keys() - self._behind
-        entries = self._write_files(number)
-        self._signal()
-        seen = self._watch(number, asked)
-        if seen.wrong:
-            self._signal()
-            seen = self._watch(number, asked)
+        self._session.verify()
+        entries = self._write(self._setting(number))
+        seen = self._session.tell_until(lambda _: self._watch(number, asked), lambda seen: bool(seen.wrong))
         self._note_seen(number, seen)
         setting = self._setting(number)
         if asked and not seen.infos:
@@ -180,35 +178,33 @@ class KeyRun:
     def _setting(self, number: int) -> KeySetting:
         return self.record.keys.setting(self.record.steps[number])
 
-    def _write_files(self, number: int) -> list[FileEntry]:
-        """Write the step into every options file, the master's last."""
-        setting = self._setting(number)
-        self._verify()
-        entries = [self._write(each, setting) for each in self._files()]
-        return [entry for entry in entries if entry is not None]
-
-    def _write(self, file: OpensmFile, setting: KeySetting) -> FileEntry | None:
-        """Write *setting* into an options file, as explicit lines; return None where it says so already."""
+    def _write(self, setting: KeySetting) -> list[FileEntry]:
+        """Write *setting* into every options file as explicit lines, also into those of standbys that are stopped; into
+        that of the master last."""
         values: dict[str, NewValue] = dict(zip(KEY_LINES, (setting.key, setting.protect, setting.lease), strict=True))
-        return file.write(file.with_options(values), self.context.operation, self.context.writer.keystore)
+        files = self._files()
+        new = {file.key: file.with_options(values) for file in files}
+        return replace(self._session, files=files).write(new, self.context.operation)
 
     def _files(self) -> list[OpensmFile]:
-        """Return the options files, also those of standbys that are stopped; that of the master last."""
         stopped = [each.options_file(self.context.reached) for each in self.record.stopped]
         return [*stopped, *(each.conf for each in self._running), self.context.managers.master.conf]
 
-    def _signal(self) -> None:
-        """Send SIGHUP to every OpenSM that runs, the master last, while the files are as they were left."""
-        self._verify()
-        for manager in [*self._running, self.context.managers.master]:
-            manager.conf.verify("OpenSM was not signalled to read it")
-            manager.machine.signal(manager.running.instance.process)
-
-    def _verify(self) -> None:
+    @property
+    def _session(self) -> OpensmSession:
+        """The OpenSMs that run now."""
         managers, writer = self.context.managers, self.context.writer
-        managers.master.verify_process()
-        managers.master.conf.verify("nothing more was done")
-        verify_master(writer.fabric, managers.seen.manager, writer.master_sm_lids)
+        master, running = managers.master, [*self._running, managers.master]
+        return OpensmSession(
+            writer,
+            managers.seen.manager,
+            master.running,
+            [each.running for each in running],
+            [each.conf for each in running],
+            partial(master.conf.verify, "nothing more was done"),
+            self.context.check,
+            master.way_on,
+        )
 
     def _watch(self, number: int, guids: Collection[int]) -> SeenPorts:
         context, wanted = self.context, self._setting(number)
@@ -217,15 +213,10 @@ class KeyRun:
             context.writer,
             {guid: port for guid, port in context.ports.items() if guid in guids},
             context.clock,
-            self._check_on_master,
+            self._session.check,
             lambda done, whole: context.progress(words, done, whole),
         )
         return watch.until(wanted, key_to_ask_with(wanted, self._before(number)), context.wait)
-
-    def _check_on_master(self) -> None:
-        """Raise when the user asked to stop, or when no OpenSM is left that could make progress."""
-        self.context.check()
-        self.context.managers.master.verify_process()
 
     def _wait_for_key_file(self, key: MKey, guids: Collection[int]) -> set[int]:
         """Wait until OpenSM's guid2mkey, which it would start with, has the key of these ports; return those left."""
@@ -234,7 +225,7 @@ class KeyRun:
         def look() -> set[int]:
             left = not_in_key_file(context.managers.master, key, guids)
             if left:
-                self._check_on_master()
+                self._session.check()
                 context.progress("guid2mkey", len(guids) - len(left), len(guids))
             return left
 
@@ -260,9 +251,8 @@ class KeyRun:
             entry.failed()
         former, is_lowered = self._before(number), self.record.steps[number].kind == "lowered"
         if len(seen.wrong) == len(seen.infos) and former != self._setting(number) and not is_lowered:
-            for file in self._files():
-                if (back := self._write(file, former)) is not None:
-                    back.done()
+            for back in self._write(former):
+                back.done()
             return NotStored(
                 f"{words}: {master.name} was signalled twice, but no further port changed for "
                 f"{context.wait:g} s (--wait): continue with --resume and a longer --wait"
@@ -339,7 +329,7 @@ class KeyRun:
             context.clock,
             context.wait,
             context.steady,
-            self._check_on_master,
+            self._session.check,
             context.say,
             context.standby_wait,
         )

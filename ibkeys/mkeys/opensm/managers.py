@@ -74,13 +74,9 @@ class KeyManager:
         """The M_Key, level and lease that its options say."""
         return setting_of(self.options[name].value for name in KEY_LINES)
 
-    def verify_process(self) -> None:
-        """Ask whether its process is still there. Raises Refused (``stale``), HostNotReached."""
-        if not self.machine.is_running(self.running.instance.process):
-            raise stale(f"{self.name} no longer runs, or was restarted; {self._way_on()}")
-
-    def _way_on(self) -> str:
-        """Return what to do when it died: its key files may say other keys than the ports have."""
+    @property
+    def way_on(self) -> str:
+        """What to do when it died: its key files may say other keys than the ports have."""
         repair = f"ibkeys sm-repair --cache-dir {quote(str(self.cache))} --opensm-conf {quote(str(self.conf.path))}"
         where = f" on {self.machine.name}" if self.machine.name else ""
         return f"if it died, type{where}: {repair}; {AFTER_REPAIR}"

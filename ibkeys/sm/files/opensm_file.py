@@ -149,7 +149,7 @@ class OpensmFile:
         except FileFormatError as error:
             raise FileFormatError(error.fault, self.name) from None
 
-    def write(self, new: bytes, operation: Operation, store: KeyStore) -> FileEntry | None:
+    def write(self, new: bytes | None, operation: Operation, store: KeyStore) -> FileEntry | None:
         """Replace an options file as `put`; the journal gets references to the key store in place of keys.
 
         Nothing is done where it says *new* already: OpenSMs of one host may share one options file, or hosts one

@@ -1,0 +1,98 @@
+"""OpenSMs while a change is made through them: their files are replaced, they are signalled, and the wire shows it.
+
+Before each write and each signal the master must be the same process and still the one master, and nobody else may have
+written the files. No signal is sent more than twice for one step. The master is never stopped. Source: opensm
+osm_state_mgr.c; a running OpenSM, observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ibkeys.change.writer import Writer
+from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
+from ibkeys.sm.managers import Manager
+from ibkeys.sm.site import Running, stale, verify_master
+from ibkeys.store.journal import FileEntry, Operation
+
+Found = TypeVar("Found")
+
+
+@dataclass(slots=True)
+class OpensmSession:
+    """The OpenSMs of one change. ``manager``: the SM that has to stay the one master; ``master``: its OpenSM; ``told``:
+    those that are signalled, the master last; ``files``: what they read, that of the master last; ``options_verified``:
+    raises if the master's options file is not as it was left; ``asked_to_stop``: raises when the user did;
+    ``advice``: what to do where the master has died.
+    """
+
+    writer: Writer
+    manager: Manager
+    master: Running
+    told: list[Running]
+    files: list[OpensmFile]
+    options_verified: Callable[[], None]
+    asked_to_stop: Callable[[], None]
+    advice: str = ""
+
+    def check(self) -> None:
+        """Raise when the user asked to stop, or when no OpenSM is left that could make progress."""
+        self.asked_to_stop()
+        self.verify_process()
+
+    def verify_process(self) -> None:
+        """Ask whether the master's process is still there. Raises Refused (``stale``), HostNotReached."""
+        if not self.master.machine.is_running(self.master.instance.process):
+            advice = f"; {self.advice}" if self.advice else ""
+            raise stale(f"{self.master.instance.name} no longer runs, or was restarted{advice}")
+
+    def verify(self) -> None:
+        """Look again whether the master is the same process, still the one master, with the options file as it was.
+
+        Raises Refused (``stale``), FileChanged, HostNotReached.
+        """
+        self.verify_process()
+        self.options_verified()
+        verify_master(self.writer.fabric, self.manager, self.writer.master_sm_lids)
+
+    def write(self, contents: Mapping[FileKey, bytes | None], operation: Operation) -> list[FileEntry]:
+        """Replace the files, the master's last, and return the entries of the journal. Raises as `OpensmFile.put`."""
+        found = [
+            file.write(contents[file.key], operation, self.writer.keystore)
+            if file.holds_keys
+            else file.put(operation, contents[file.key])
+            for file in self.files
+        ]
+        return [entry for entry in found if entry is not None]
+
+    def tell(self) -> None:
+        """Send SIGHUP to the very processes that were examined, the master last, while their files are as they were
+        left. Raises as `verify`, and HostRefused."""
+        self.verify()
+        self.verify_files("OpenSM was not signalled to read it")
+        for opensm in self.told:
+            opensm.machine.signal(opensm.instance.process)
+
+    def verify_files(self, otherwise: str) -> None:
+        """Raise FileChanged if a file is not as it was left; *otherwise*: what was not done then, in words."""
+        for file in self.files:
+            file.verify(otherwise)
+
+    def tell_until(
+        self, wait: Callable[[Found | None], Found], is_wrong: Callable[[Found], bool], has_news: bool = True
+    ) -> Found:
+        """Signal, and return what *wait* returned last. Where that is wrong, OpenSM is signalled once more.
+
+        *wait* returns when all is as wanted, or nothing came nearer for too long. It is called with None, and the
+        second time with what it returned first. *has_news*: there is something to read; else it is only signalled where
+        something is wrong.
+        """
+        if has_news:
+            self.tell()
+        found = wait(None)
+        if is_wrong(found):
+            self.tell()
+            found = wait(found)
+        return found
