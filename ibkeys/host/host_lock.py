@@ -26,7 +26,8 @@ LONGEST: Final = 4 * files.KIB
 """Bytes of a lock file that are read."""
 TRIES: Final = 5
 """How often it is tried, as others may take or release the lock just then."""
-_MODE: Final = 0o644
+_MODE: Final = 0o600
+"""Who may open the file can lock it, and so stop every change."""
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 _NOT_PERMITTED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Final
 
@@ -24,13 +25,17 @@ def check_locks(host: HostReport) -> Iterator[Check]:
     """Yield a check for each lock on this host: who works through OpenSM, or was cut off in it."""
     places = {path for each in host.instances for path in Running(each, THIS, None).lock_places()}
     for path in sorted(places):
+        file = lock_file(path)
+        if file.is_file() and not os.access(file, os.R_OK):
+            yield Check(NAME, None, f"{file}: somebody is changing something, or was cut off; root can see who")
+            continue
         try:
             found = find_lock(path)
         except FileError as error:
             yield Check(NAME, False, str(error))
             continue
         if found is not None:
-            who = f"{lock_file(path)}: {holder_in_words(found.text)}"
+            who = f"{file}: {holder_in_words(found.text)}"
             if found.is_held:
                 yield Check(NAME, None, f"{who}, is changing something")
             else:

@@ -44,6 +44,14 @@ def test_one_that_is_held_is_a_note_and_a_stale_one_a_problem(tmp_path: Path) ->
     assert "--override stale-lock" in check.advice
 
 
+def test_one_that_this_user_may_not_read_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conf = tmp_path / "opensm.conf"
+    lock_file(conf).write_bytes(HOLDER.line())
+    monkeypatch.setattr("ibkeys.sm.lock_checks.os.access", lambda path, mode: False)  # root may read everything
+    [check] = check_locks(host(conf))
+    assert (check.ok, check.detail.startswith(f"{lock_file(conf)}: somebody is changing")) == (None, True)
+
+
 @pytest.mark.parametrize("make", [Path.mkdir, lambda path: path.symlink_to("/dev/null")])
 def test_what_is_no_file_is_a_problem(tmp_path: Path, make: Any) -> None:
     conf = tmp_path / "opensm.conf"

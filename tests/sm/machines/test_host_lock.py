@@ -35,7 +35,7 @@ def test_a_lock_lies_beside_while_it_is_held(machine: Machine, file: Path) -> No
     lock = taken(machine, file)
     beside = lock_file(file)
     assert names(file.parent) == sorted([beside.name, file.name])
-    assert (beside.read_bytes(), beside.stat().st_mode & 0o7777) == (MINE, 0o644)
+    assert (beside.read_bytes(), beside.stat().st_mode & 0o7777) == (MINE, 0o600)
     assert find_lock(file) == FoundLock(MINE, True)
     lock.release()
     assert names(file.parent) == [file.name]

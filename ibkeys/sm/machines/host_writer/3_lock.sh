@@ -33,7 +33,7 @@ look_at_lock() { # SUM: the lock that is there; FREE where none is, or where nob
 }
 
 fill_lock() { # DESCRIPTOR: the file is locked and complete before it has its name
-    flock -n "$1" && printf %s "$data" | base64 -d >&"$1" && chmod -- 644 "$draft" && sync -- "$draft" || return "$FAILED"
+    flock -n "$1" && printf %s "$data" | base64 -d >&"$1" && chmod -- 600 "$draft" && sync -- "$draft" || return "$FAILED"
     ln -T -- "$draft" "$lock" 2>/dev/null || return "$CHANGED"
     set +f
     for each in "$folder/.${lock##*/}.ibkeys-"*.part; do
