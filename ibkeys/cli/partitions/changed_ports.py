@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibkeys.cli.listing.folding import folded_lines
 from ibkeys.cli.render import NOTHING, OneLine, Painted, Row, table_lines
@@ -16,9 +16,17 @@ if TYPE_CHECKING:
     from ibkeys.change.wanted import EnforcementChange, TableChange
     from ibkeys.topology.model import Topology
 
-    _Said = tuple[TableChange, str, tuple[str, ...]]
+    _Said = tuple[TableChange, str, tuple["Entry", ...]]
 
-STAYS = "stays as it is"
+
+class Entry(NamedTuple):
+    """An entry of a table that changes: ``3: - -> 0x8010``; and the role of that change, for its colour."""
+
+    words: str
+    role: str
+
+
+STAYS: Final = Entry("stays as it is", "")
 _BOTH: Final = ("ca", "leaf port")
 _PER_LINE: Final = 3
 """Entries of a table on one line: as many as mostly fit beside the other columns on a terminal of 80 columns."""
@@ -46,7 +54,7 @@ def changed_ports(
 def _together(said: Sequence[_Said]) -> list[_Said]:
     """Return what is *said* of each table, with ``ca, leaf port`` for both kinds that have the same entries: hosts
     and their leaf ports often change alike, and are one row then."""
-    kinds: dict[tuple[str, ...], set[str]] = {}
+    kinds: dict[tuple[Entry, ...], set[str]] = {}
     for _, kind, changes in said:
         kinds.setdefault(changes, set()).add(kind)
     both = {changes for changes, found in kinds.items() if found.issuperset(_BOTH)}
@@ -56,10 +64,10 @@ def _together(said: Sequence[_Said]) -> list[_Said]:
     ]
 
 
-def _painted(entries: Sequence[str], each: bool) -> list[Painted] | list[OneLine]:
+def _painted(entries: Sequence[Entry], each: bool) -> list[Painted] | list[OneLine]:
     """Return the entries of `entries_of` with the colour of what happens to them. Unless *each* port has a row of its
     own, several share a line."""
-    painted = [Painted(entry, _role_of(entry)) for entry in entries]
+    painted = [Painted(*entry) for entry in entries]
     return painted if each else [OneLine(several) for several in _batched(painted, _PER_LINE)]
 
 
@@ -68,11 +76,6 @@ def _batched(entries: Iterable[Painted], most: int) -> Iterator[tuple[Painted, .
     left = iter(entries)
     while several := tuple(islice(left, most)):
         yield several
-
-
-def _role_of(entry: str) -> str:
-    before, arrow, after = entry.partition(": ")[2].partition(" -> ")
-    return role_of_change(before.replace(NOTHING, ""), after.replace(NOTHING, "")) if arrow else ""
 
 
 def _lines(
@@ -94,12 +97,14 @@ def _kind(table: TableChange) -> str:
     return "leaf port" if table.port.is_external else table.port.node_type
 
 
-def entries_of(table: TableChange) -> list[str]:
-    """Return the entries of a table that change: ``3: - -> 0x8010``."""
+def entries_of(table: TableChange) -> list[Entry]:
+    """Return the entries of a table that change."""
     if not table.differs:
         return [STAYS]
-    return [
-        f"{index}: {table.before.get(index) or '-'} -> {table.after.get(index) or '-'}"
-        for index in sorted({*table.before, *table.after})
-        if table.before.get(index) != table.after.get(index)
-    ]
+    found = []
+    for index in sorted({*table.before, *table.after}):
+        before, after = table.before.get(index), table.after.get(index)
+        if before != after:
+            words = f"{index}: {before or NOTHING} -> {after or NOTHING}"
+            found.append(Entry(words, role_of_change(before, after)))
+    return found
