@@ -1,20 +1,22 @@
 """OpenSMs while a change is made through them: their files are replaced, they are signalled, and the wire shows it.
 
-Before each write and each signal the master must be the same process and still the one master, and nobody else may have
-written the files. No signal is sent more than twice for one step. The master is never stopped. Source: opensm
-osm_state_mgr.c; a running OpenSM, observed.
+Before each signal, and before the first write of a step, the master must be the same process and still the one master,
+and nobody else may have written the files. No signal is sent more than twice for one step. The master is never stopped.
+Source: opensm osm_state_mgr.c; a running OpenSM, observed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from ibkeys.change.writer import Writer
-from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
+from ibkeys.host.conf.references import key_references
+from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
+from ibkeys.sm.files.opensm_file import NotSeenByOpensm, OpensmFile
 from ibkeys.sm.managers import Manager
-from ibkeys.sm.site import Running, stale, verify_master
+from ibkeys.sm.site import Running, verify_master
 from ibkeys.store.journal import FileEntry, Operation
 
 Found = TypeVar("Found")
@@ -44,9 +46,7 @@ class OpensmSession:
 
     def verify_process(self) -> None:
         """Ask whether the master's process is still there. Raises Refused (``stale``), HostNotReached."""
-        if not self.master.machine.is_running(self.master.instance.process):
-            advice = f"; {self.advice}" if self.advice else ""
-            raise stale(f"{self.master.instance.name} no longer runs, or was restarted{advice}")
+        self.master.verify_process(self.advice)
 
     def verify(self) -> None:
         """Look again whether the master is the same process, still the one master, with the options file as it was.
@@ -57,15 +57,32 @@ class OpensmSession:
         self.options_verified()
         verify_master(self.writer.fabric, self.manager, self.writer.master_sm_lids)
 
-    def write(self, contents: Mapping[FileKey, bytes | None], operation: Operation) -> list[FileEntry]:
-        """Replace the files, the master's last, and return the entries of the journal. Raises as `OpensmFile.put`."""
-        found = [
-            file.write(contents[file.key], operation, self.writer.keystore)
-            if file.holds_keys
-            else file.put(operation, contents[file.key])
-            for file in self.files
-        ]
-        return [entry for entry in found if entry is not None]
+    def write(self, new: Callable[[OpensmFile], bytes | None], operation: Operation) -> list[FileEntry]:
+        """Replace the files by what *new* returns for each, the master's last; return the entries of the journal.
+
+        Where an OpenSM does not see its new file, all of them are restored. Raises as `OpensmFile.put`, and what *new*
+        raises.
+        """
+        written: list[tuple[OpensmFile, bytes | None, FileEntry]] = []
+        for file in self.files:
+            former = file.seen.data
+            try:
+                entry = self._write(file, new(file), operation)
+            except NotSeenByOpensm:
+                for each, before, noted in reversed(written):
+                    each.restore(operation, before, noted, self._contents(each))
+                raise
+            if entry is not None:
+                written.append((file, former, entry))
+        return [entry for _, _, entry in written]
+
+    def _write(self, file: OpensmFile, new: bytes | None, operation: Operation) -> FileEntry | None:
+        if file.holds_keys:
+            return file.write(new, operation, self.writer.keystore)
+        return file.put(operation, new)
+
+    def _contents(self, file: OpensmFile) -> Contents:
+        return key_references(self.writer.keystore) if file.holds_keys else WITHOUT_KEYS
 
     def tell(self) -> None:
         """Send SIGHUP to the very processes that were examined, the master last, while their files are as they were

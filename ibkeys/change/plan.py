@@ -54,11 +54,11 @@ class Plan:
     """What a changing command would do.
 
     ``notes`` are shown but stop nothing; ``objections`` are the interlocks that it triggers; ``refusals``: what refuses
-    it besides; only a dry run has a plan with one. ``questions`` are asked by the code that shows the plan, and are
-    notes to a user who said yes beforehand. ``troubles``: ports of a change to
-    many that were left out or failed, and why. ``stages``: the Sets, each stage begun when all of the one before are
-    finished. ``looks_itself``: it checks the links of each port again before a key is sent, and leaves out those
-    that cannot be examined.
+    it besides: a dry run shows them, else the command raises the first one. ``questions`` are asked by the code that
+    shows the plan, and are notes to a user who said yes beforehand. ``troubles``: ports of a change to many that were
+    left out or failed, and why. ``stages``: the Sets, each stage begun when all of the one before are finished.
+    ``looks_itself``: it checks the links of each port again before a key is sent, and leaves out those that cannot be
+    examined.
     """
 
     command: str

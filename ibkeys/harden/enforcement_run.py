@@ -101,7 +101,7 @@ class EnforcementPlan(Plan):
             session.verify()
             for text in remove_left_overs(operation.journal, self.files, writer.keystore):
                 self.say(text)
-            entries = session.write(self.new, operation)
+            entries = session.write(lambda file: self.new[file.key], operation)
             wrong = session.tell_until(lambda _: self._wait(session), bool)
             for entry in entries:
                 (entry.failed if wrong else entry.done)()

@@ -113,10 +113,12 @@ class Running:
         ]
         return settings, notes
 
-    def verify_process(self) -> None:
-        """Check that the process is still running. Raises Refused (``stale``), HostNotReached."""
+    def verify_process(self, advice: str = "") -> None:
+        """Check that the process is still running. *advice*: what to do if it died. Raises Refused (``stale``),
+        HostNotReached."""
         if not self.machine.is_running(self.instance.process):
-            raise stale(f"{self.instance.name} no longer runs, or was restarted")
+            what = f"{self.instance.name} no longer runs, or was restarted"
+            raise stale(f"{what}; {advice}" if advice else what)
 
     def verify_options(self) -> None:
         """Check that the options file has not changed. Raises Refused (``stale``), HostNotReached."""

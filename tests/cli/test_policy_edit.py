@@ -203,6 +203,22 @@ def test_the_policy_of_a_running_opensm_needs_force(policy: Path, monkeypatch: p
     assert policy.read_text() != TEXT
 
 
+def test_the_policy_of_a_running_opensm_needs_force_as_out_too(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = host("-P", str(policy))
+    real = policy_file.look_at_host
+    monkeypatch.setattr(policy_file, "look_at_host", lambda *_: real(running, NOTHING_NAMED))
+    mine = policy.with_name("mine.conf")
+    mine.write_text(TEXT)
+    words = ("policy-add", mine, "lustre", "--full", "node01")
+    assert edit(*words).code == 0
+    assert edit(*words, "--dry-run").code == 0, "nothing is left to be changed"
+    assert edit(*words, "--out", policy, "--dry-run").code == 4
+    assert edit(*words, "--out", policy).code == 4
+    assert policy.read_text() == TEXT
+    assert edit(*words, "--out", policy, "--force").code == 0
+    assert policy.read_text() == mine.read_text() != TEXT
+
+
 def test_a_file_that_another_program_makes_needs_an_override(policy: Path) -> None:
     policy.write_text("# Ansible managed\n" + TEXT)
     assert edit("policy-remove", policy, "lustre", "node04").code == 4

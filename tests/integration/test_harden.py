@@ -204,7 +204,7 @@ def test_part_enforce_goes_back_by_abort_while_the_keys_stay(opensm: KeyedOpensm
     operations = json.loads(opensm.served.ibkeys("journal", "-f", "json").stdout)["operations"]
     assert [each["command"] for each in operations] == ["smkey-rotate", "harden", "mkey-deploy"]
     refused = opensm.served.ibkeys("undo", str(operations[1]["id"]), "--yes")
-    assert (refused.returncode, "`ibkeys harden --abort`" in refused.stderr) == (2, True)
+    assert (refused.returncode, "`ibkeys harden --via opensm --abort`" in refused.stderr) == (2, True)
     done = opensm.served.ibkeys("harden", "--abort", "--yes")
     assert done.returncode == 0, done.stderr
     assert set(enforcement(opensm.served)) == {0}

@@ -13,7 +13,7 @@ import pytest
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.conf.edit import NewValue
 from ibkeys.keys.mkey import MKey
-from ibkeys.sm.files.opensm_file import OpensmFile
+from ibkeys.sm.files.opensm_file import OpensmFile, merged
 from ibkeys.sm.files.proven import is_proven
 from ibkeys.sm.machines.this_host import THIS
 from ibkeys.sm.site import Running
@@ -102,6 +102,31 @@ def test_one_that_its_opensm_does_not_see_is_restored(conf: Path, store: KeyStor
     assert operation.id is not None
     assert {each.status for each in operation.journal.files(operation.id)} == {"failed"}
     file.verify("")
+
+
+def test_a_file_of_several_opensms_keeps_the_place_of_the_last_one(conf: Path) -> None:
+    """That of the master is the last one that is written, and the master the last one that is signalled."""
+    other = conf.with_name("other.conf")
+    other.write_text(TEXT)
+
+    def read_by(name: str, path: Path) -> OpensmFile:
+        file = OpensmFile.at(THIS, path, os.geteuid())
+        instance = cast(Any, SimpleNamespace(name=name))
+        file.opensms, file.places = [Running(instance, THIS, None)], [path]
+        return file
+
+    files = merged([read_by("a standby", conf), read_by("another", other), read_by("the master", conf)])
+    readers = [[each.instance.name for each in file.opensms] for file in files]
+    assert readers == [["another"], ["a standby", "the master"]]
+    assert [len(file.places) for file in files] == [1, 2]
+
+
+@pytest.mark.parametrize("users", [(1, 0), (0, 1)])
+def test_a_file_keeps_the_rights_that_one_of_its_opensms_needs(conf: Path, users: tuple[int, int]) -> None:
+    """One user reads the file as its owner or as root, the other one only because others may."""
+    owner = os.geteuid()
+    [file] = merged(OpensmFile.at(THIS, conf, owner + each) for each in users)
+    assert file.rights is None
 
 
 def test_who_keeps_the_rights_on_a_file_that_belongs_to_another_user_is_said(conf: Path) -> None:

@@ -44,7 +44,7 @@ class Run(SteppedRun):
         session = self.session
         session.verify()
         self.guards.written(self.course.contents[number])
-        written = session.write(self.course.contents[number], self.assignment.operation)
+        written = session.write(lambda file: self.course.contents[number][file.key], self.assignment.operation)
         has_news = bool(written or self.ports_of(number) or (number == 0 and self.site.unread_edit("policy")))
         seen = self._watch(number, has_news)
         self.fell_back = seen.fell_back

@@ -223,13 +223,12 @@ def _carry_out(
         exits.warn(f"{len(found.troubles)} things could not be read, so a name may belong to more ports: see discover")
     meant = look_up(found, words)
     edited = edit(given.policy, meant)
-    refused = refuse_what_objects(place, editing.force, editing.override, editing.dry_run or not edited.pending)
-    if not editing.dry_run and (edited.pending or editing.out is not None):
+    has_text = edited.pending or editing.out is not None
+    refused = has_text and refuse_what_objects(place, editing.force, editing.override, only_say=editing.dry_run)
+    written = has_text and not editing.dry_run
+    if written:
         place.write(edited.after.data or b"", like=given)
-        written = True
-    else:
-        written = False
     report(command, edited, place, written, meant.ports, format)
-    if editing.dry_run and edited.pending:
-        return exits.REFUSED if refused else exits.SAYS_NO
-    return exits.DONE
+    if refused:
+        return exits.REFUSED
+    return exits.SAYS_NO if editing.dry_run and edited.pending else exits.DONE

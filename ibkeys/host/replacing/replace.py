@@ -1,7 +1,7 @@
 """Replacing a file with the journal: its former bytes are on disk before; what a crash left is removed.
 
 The way of one file: `look` when the change is planned, `replace` when it is made. What goes through several contents
-one after the other, as a policy does, goes back by `replace` too (`ibkeys.apply.opensm.policy_files`). After a crash
+one after the other, as a policy does, goes back by `replace` too (`ibkeys.sm.files.opensm_file`). After a crash
 `clean_up` comes first.
 """
 

@@ -85,7 +85,7 @@ def options_files(reached: Sequence[Reached], own_guid: int) -> list[OpensmFile]
             continue
         running = Running(instance, each.machine, None)
         try:
-            found.append(OpensmFile.at(each.machine, running.place_of("options")[0]).require())
+            found.append(OpensmFile.at(each.machine, running.place_of("options")[0], user=0).require())
         except (UsageError, FileError, FileFormatError):
             continue
     return found

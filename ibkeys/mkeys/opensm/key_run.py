@@ -182,9 +182,8 @@ class KeyRun:
         """Write *setting* into every options file as explicit lines, also into those of standbys that are stopped; into
         that of the master last."""
         values: dict[str, NewValue] = dict(zip(KEY_LINES, (setting.key, setting.protect, setting.lease), strict=True))
-        files = self._files()
-        new = {file.key: file.with_options(values) for file in files}
-        return replace(self._session, files=files).write(new, self.context.operation)
+        session = replace(self._session, files=self._files())
+        return session.write(lambda file: file.with_options(values), self.context.operation)
 
     def _files(self) -> list[OpensmFile]:
         stopped = [each.options_file(self.context.reached) for each in self.record.stopped]

@@ -23,7 +23,7 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import CapabilityMask
 from ibkeys.printable import named
 from ibkeys.sm.files.listeners import hindrance_to_closing
-from ibkeys.sm.files.opensm_file import OpensmFile
+from ibkeys.sm.files.opensm_file import OpensmFile, merged
 from ibkeys.sm.files.options_files import REFUSAL, notes_on_idle_hosts, options_file, refuse_strangers
 from ibkeys.sm.files.proven import is_proven
 from ibkeys.sm.instance import CHECK_FIRST
@@ -132,7 +132,9 @@ def find_key_managers(
         manager, uncertain = _manager(writer, running)
         managers.append(manager)
         notes += uncertain
+    files = {file.key: file for file in merged(manager.conf for manager in managers)}
     for manager in managers:
+        manager.conf = files[manager.conf.key]  # of OpenSMs that share a file one sees what the other wrote
         _refuse_unfit(manager, wanted)
     _refuse_shared(seen.report.hosts)
     notes += notes_on_idle_hosts(seen.report.hosts)

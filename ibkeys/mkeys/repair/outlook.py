@@ -19,7 +19,7 @@ class RepairOutlook:
     ``ports``: how many are asked with a key of the store; ``orders``: of those how many with which keys, in that order.
     ``protected``: ports that are not known to be at level 0 or 1. ``violations``: most M_Key violations that are
     counted: one for each key at each protected port. ``leases``: those of protected ports in seconds, as the store has
-    them, and those of the opensm.files; ``unknown_leases``: protected ports of which the store has none; ``never``:
+    them, and those of the opensm.confs; ``unknown_leases``: protected ports of which the store has none; ``never``:
     protected ports with lease 0.
     """
 

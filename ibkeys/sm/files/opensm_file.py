@@ -19,6 +19,11 @@ from ibkeys.sm.site import Running
 from ibkeys.store.journal import FileEntry, Operation
 from ibkeys.store.keys.keystore import KeyStore
 
+
+class NotSeenByOpensm(FileError):
+    """A file was replaced, and an OpenSM that runs does not see the new one; its former contents are restored."""
+
+
 FileKey = tuple[str, str]
 """The name of a host, "" for this one, and a path there."""
 
@@ -106,21 +111,25 @@ class OpensmFile:
     def put(self, operation: Operation, new: bytes | None, contents: Contents = WITHOUT_KEYS) -> FileEntry | None:
         """Replace what was seen by *new*, None for no file; return None when they are equal already.
 
-        Raises FileChanged if somebody else changed it; FileError, HostNotReached, StoreError; FileError too where an
-        OpenSM does not see the new file: its former contents are restored then.
+        Raises FileChanged if somebody else changed it; FileError, HostNotReached, StoreError; NotSeenByOpensm.
         """
         former = self.seen
         if former.data == new:
             return None
         entry = self.machine.replace(operation, former, new, contents=contents, rights=self.rights)
         self.look_at(new)
-        blind = [] if new is None else list(self.not_seeing(new))
-        if blind:
-            self.machine.replace(operation, self.seen, former.data, contents=contents).failed()
-            entry.failed()
-            self.seen = self.machine.look(self.path)
-            raise FileError(f"{blind[0]}; the former file is restored")
+        for problem in self.not_seeing(new) if new is not None else ():
+            self.restore(operation, former.data, entry, contents)
+            raise NotSeenByOpensm(f"{problem}; the former file is restored")
         return entry
+
+    def restore(
+        self, operation: Operation, former: bytes | None, entry: FileEntry, contents: Contents = WITHOUT_KEYS
+    ) -> None:
+        """Put the *former* contents back, and note that the change of *entry* failed. Raises as `put`."""
+        self.machine.replace(operation, self.seen, former, contents=contents).failed()
+        entry.failed()
+        self.seen = self.machine.look(self.path)
 
     def look_at(self, new: bytes | None) -> None:
         """Look at it after it was replaced by *new*. Raises FileChanged if it holds something else."""
@@ -155,10 +164,10 @@ class OpensmFile:
         Nothing is done where it says *new* already: OpenSMs of one host may share one options file, or hosts one
         folder. Raises FileFormatError, too, for a key that the journal could not restore.
         """
-        if new != self.data:
-            now = self.machine.look(self.path)
-            if now.data == new:
-                self.seen = now
+        if new != self.data and (now := self.machine.look(self.path)).data == new:
+            self.seen = now
+            for problem in self.not_seeing(new or b""):
+                raise NotSeenByOpensm(problem)
         return self.put(operation, new, key_references(store))
 
     def verify(self, otherwise: str) -> None:
@@ -168,11 +177,14 @@ class OpensmFile:
 
 
 def merged(files: Iterable[OpensmFile]) -> list[OpensmFile]:
-    """Return each file once, with all OpenSMs that read it, in the order in which each was first."""
+    """Return each file once, with all OpenSMs that read it, in the order in which each was last: that of the master
+    stays the last one. Only its owner may read it afterwards if all of these can still do so."""
     found: dict[FileKey, OpensmFile] = {}
     for file in files:
-        known = found.setdefault(file.key, file)
-        if known is not file:
-            known.opensms += file.opensms
-            known.places += file.places
+        known = found.pop(file.key, None)
+        if known is not None:
+            file.opensms, file.places = [*known.opensms, *file.opensms], [*known.places, *file.places]
+            owner = file.seen.found.metadata.uid if file.seen.found is not None else None
+            file.user = next((user for user in (known.user, file.user) if user not in (0, owner)), file.user)
+        found[file.key] = file
     return list(found.values())
