@@ -181,7 +181,8 @@ class KeyedScene:
 
     def assert_nothing_beside(self, said: str) -> None:
         """Nothing is left beside a file; but for a copy of key files, of which the journal has no bytes: it is named,
-        and then removed as *said*; and the lock of the command that was killed, where none followed it."""
+        and then removed as *said*; and the lock of the command that was killed, where none went through OpenSM since.
+        """
         left = [conf.with_name(name) for conf in self.confs for name in left_over(conf)]
         if not said:
             left = [path for path in left if ".ibkeys-lock" not in path.name]
