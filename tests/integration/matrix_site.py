@@ -232,8 +232,8 @@ class MatrixSite:
         assert "refused by interlock stale-lock" in text, self.told()
         command, since = re.findall(r"by `([^`]+)` since (\S+ \S+) UTC, process \d+, was cut off", text)[0]
         named = self.kind_name if self.kind.words == ABORT else self.kind.words[0]
-        if (self.kind_name, self.moment) == ("harden", BETWEEN):
-            named = "mkey-deploy"  # the step that it is in
+        if self.kind_name == "harden":  # by the step that it is in
+            named = "mkey-deploy" if self.moment == BETWEEN else "smkey-rotate"
         assert (command, self.facts()) == (named, before), self.told()
         assert since <= f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
         code, _ = self.yes(self.bert, *words, *TAKE_OVER)
