@@ -144,6 +144,14 @@ def test_a_standby_that_is_started_otherwise_does_not_let_the_level_rise(
     assert site.key()[1:] == (0, 0)
     site.kill_standbys()
     site.user = None
+    if wrong is another_key:
+        code, said = site.ibkeys("mkey-deploy", "--resume")
+        assert code == 4, said
+        assert "somebody else has changed what it set" in said
+        right = re.findall("^m_key .*$", site.master.conf.read_text(), re.MULTILINE)[-1]
+        for conf in [each.conf for each in site.standbys]:
+            assert f"{conf} says another M_Key" in said
+            conf.write_text(re.sub("^m_key.*0x0*7$", right, conf.read_text(), flags=re.MULTILINE))
     code, said = site.ibkeys("mkey-deploy", "--resume")
     assert code == 0, said
     takes_over(site)
