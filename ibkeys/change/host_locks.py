@@ -73,7 +73,7 @@ def _released(lock: TakenLock, warnings: list[str], place: str) -> Iterator[None
 
 
 def _wait_for_lock(writer: Writer, machine: Machine, path: Path, clock: Clock) -> TakenLock | None:
-    """Return the lock beside *path*, None where no file can be made. Raises Refused if somebody else has that lock."""
+    """Take the lock beside *path*; return None if no file can be made there. Raises Refused if somebody else has it."""
     stale: bytes | None = None
     waiting = ProgressTimeout(clock, OWN_SECONDS)
     while True:

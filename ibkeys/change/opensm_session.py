@@ -25,7 +25,7 @@ Found = TypeVar("Found")
 @dataclass(slots=True)
 class OpensmSession:
     """The OpenSMs of one change. ``manager``: the SM that has to stay the one master; ``master``: its OpenSM; ``told``:
-    those that are signalled, the master last; ``files``: what they read, that of the master last; ``options_verified``:
+    those that are signalled, the master last; ``files``: what they read, that of the master last; ``verify_options``:
     raises if the master's options file is not as it was left; ``asked_to_stop``: raises when the user did;
     ``advice``: what to do where the master has died.
     """
@@ -35,7 +35,7 @@ class OpensmSession:
     master: Running
     told: list[Running]
     files: list[OpensmFile]
-    options_verified: Callable[[], None]
+    verify_options: Callable[[], None]
     asked_to_stop: Callable[[], None]
     advice: str = ""
 
@@ -54,7 +54,7 @@ class OpensmSession:
         Raises Refused (``stale``), FileChanged, HostNotReached.
         """
         self.verify_process()
-        self.options_verified()
+        self.verify_options()
         verify_master(self.writer.fabric, self.manager, self.writer.master_sm_lids)
 
     def write(self, new: Callable[[OpensmFile], bytes | None], operation: Operation) -> list[FileEntry]:
@@ -67,7 +67,7 @@ class OpensmSession:
         for file in self.files:
             former = file.seen.data
             try:
-                entry = self._write(file, new(file), operation)
+                entry = file.put(operation, new(file), self._contents(file))
             except NotSeenByOpensm:
                 for each, before, noted in reversed(written):
                     each.restore(operation, before, noted, self._contents(each))
@@ -76,12 +76,8 @@ class OpensmSession:
                 written.append((file, former, entry))
         return [entry for _, _, entry in written]
 
-    def _write(self, file: OpensmFile, new: bytes | None, operation: Operation) -> FileEntry | None:
-        if file.holds_keys:
-            return file.write(new, operation, self.writer.keystore)
-        return file.put(operation, new)
-
     def _contents(self, file: OpensmFile) -> Contents:
+        """Return what the journal keeps of a file: references to the key store in place of keys."""
         return key_references(self.writer.keystore) if file.holds_keys else WITHOUT_KEYS
 
     def tell(self) -> None:
@@ -93,7 +89,7 @@ class OpensmSession:
             opensm.machine.signal(opensm.instance.process)
 
     def verify_files(self, otherwise: str) -> None:
-        """Raise FileChanged if a file is not as it was left; *otherwise*: what was not done then, in words."""
+        """Raise FileChanged if somebody else changed a file. *otherwise*: words for what was not done then."""
         for file in self.files:
             file.verify(otherwise)
 

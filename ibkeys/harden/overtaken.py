@@ -1,6 +1,6 @@
 """Changes of part_enforce that did not end: refusing them where it was changed by others, and closing them.
 
-The journal has each options file before and after each change. A value in none of these was set by somebody else.
+The journal has each options file before and after each change. Any other value was set by somebody else.
 """
 
 from __future__ import annotations

@@ -234,16 +234,14 @@ class Run:
         problems, back = [], []
         for each in reversed(self._placed):
             try:
-                conf = each.file
-                seen = conf.machine.look(conf.path)
-                if seen.data != each.former:
-                    if seen.data != each.after:
-                        raise FileChanged(
-                            f"{conf.name}: somebody else changed it in the meantime; it is left unchanged"
-                        )
-                    entry = conf.machine.replace(self.operation, seen, each.former, contents=self._contents)
-                    entry.failed()
-                each.entry.failed()
+                file = each.file
+                file.seen = file.machine.look(file.path)
+                if file.seen.data == each.former:
+                    each.entry.failed()
+                elif file.seen.data == each.after:
+                    file.restore(self.operation, each.former, each.entry, self._contents)
+                else:
+                    raise FileChanged(f"{file.name}: somebody else changed it in the meantime; it is left unchanged")
                 back.append(each.file)
             except IbkeysError as error:
                 problems.append(str(error))

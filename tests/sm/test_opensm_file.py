@@ -12,6 +12,7 @@ import pytest
 
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.conf.edit import NewValue
+from ibkeys.host.conf.references import key_references
 from ibkeys.keys.mkey import MKey
 from ibkeys.sm.files.opensm_file import OpensmFile, merged
 from ibkeys.sm.files.proven import is_proven
@@ -58,7 +59,7 @@ def file_at(path: Path) -> OpensmFile:
 
 
 def write(file: OpensmFile, values: dict[str, NewValue], operation: Operation, store: KeyStore) -> FileEntry | None:
-    return file.write(file.with_options(values), operation, store)
+    return file.put(operation, file.with_options(values), key_references(store))
 
 
 def test_three_lines_change_and_others_lose_their_rights(conf: Path, store: KeyStore, operation: Operation) -> None:

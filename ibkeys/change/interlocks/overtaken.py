@@ -1,4 +1,4 @@
-"""Refusing to continue or roll back an operation after somebody else has changed what it set.
+"""The refusal to continue or roll back an operation when somebody else has changed what it set.
 
 An operation that was interrupted, or has ended, knows what it found and what it wrote. It is continued or rolled back
 only where ports and files hold one of these values. Anything else was set by another administrator, who has another key

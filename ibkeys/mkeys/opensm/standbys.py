@@ -145,8 +145,7 @@ class Standbys:
         """Give a standby the master's key files, start it, and return when it was a standby for ``steady`` seconds.
 
         OpenSM reads key files only when it starts, so one that somebody started before is stopped again. Raises
-        HostRefused if it cannot be started, if nobody starts it, if it is not a standby in the end, and if it was
-        started with other key files.
+        HostRefused if it does not start, does not become a standby, or was started with other key files.
         """
         early = opensms_with(machine, standby.cache)
         for process in early:

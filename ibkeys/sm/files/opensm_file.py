@@ -10,14 +10,12 @@ from typing import Self
 
 from ibkeys.errors import FileChanged, FileError, FileFormatError
 from ibkeys.host.conf.edit import NewValue, with_options
-from ibkeys.host.conf.references import key_references
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
 from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.sm.instance import Role
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.site import Running
 from ibkeys.store.journal import FileEntry, Operation
-from ibkeys.store.keys.keystore import KeyStore
 
 
 class NotSeenByOpensm(FileError):
@@ -96,7 +94,7 @@ class OpensmFile:
 
     @property
     def why_it_stays_open(self) -> str:
-        """A note for the user where others than its owner keep their rights on it, "" if nobody does."""
+        """A note for the user if others than its owner can still read or write it, else ""."""
         if not self.is_open or self.rights is not None:
             return ""
         assert self.seen.found is not None  # it is open
@@ -109,16 +107,24 @@ class OpensmFile:
     # --- replacing it -------------------------------------------------------------------------------------------------
 
     def put(self, operation: Operation, new: bytes | None, contents: Contents = WITHOUT_KEYS) -> FileEntry | None:
-        """Replace what was seen by *new*, None for no file; return None when they are equal already.
+        """Replace the file by *new*, or remove it for None. Return None if it holds *new* already: two OpenSMs of one
+        host may share one options file, and two hosts one folder.
 
-        Raises FileChanged if somebody else changed it; FileError, HostNotReached, StoreError; NotSeenByOpensm.
+        *contents*: what the journal keeps of it. Raises FileChanged if somebody else changed it, NotSeenByOpensm if an
+        OpenSM does not see the new file, FileFormatError for a key that the journal could not restore, and FileError,
+        HostNotReached, StoreError.
         """
         former = self.seen
         if former.data == new:
             return None
+        if self.holds_keys and (now := self.machine.look(self.path)).data == new:
+            self.seen = now
+            for problem in self.not_seeing(new):
+                raise NotSeenByOpensm(problem)
+            return None
         entry = self.machine.replace(operation, former, new, contents=contents, rights=self.rights)
         self.look_at(new)
-        for problem in self.not_seeing(new) if new is not None else ():
+        for problem in self.not_seeing(new):
             self.restore(operation, former.data, entry, contents)
             raise NotSeenByOpensm(f"{problem}; the former file is restored")
         return entry
@@ -137,10 +143,11 @@ class OpensmFile:
         if self.seen.data != new:
             raise FileChanged(f"{self.name}: somebody else changed it right after ibkeys did")
 
-    def not_seeing(self, new: bytes) -> Iterable[str]:
-        """Yield, in words, each OpenSM that does not see it as *new*: its mounts may hold on to the old file."""
+    def not_seeing(self, new: bytes | None) -> Iterable[str]:
+        """Yield, in words, each OpenSM that does not see it as *new*: its mounts may hold on to the old file. Nothing
+        is asked about a file that was removed."""
         for running, place in zip(self.opensms, self.places, strict=True):
-            if place == self.path:
+            if new is None or place == self.path:
                 continue
             try:
                 sees_it = self.machine.files.read(place, len(new) + 1) == new
@@ -158,20 +165,8 @@ class OpensmFile:
         except FileFormatError as error:
             raise FileFormatError(error.fault, self.name) from None
 
-    def write(self, new: bytes | None, operation: Operation, store: KeyStore) -> FileEntry | None:
-        """Replace an options file as `put`; the journal gets references to the key store in place of keys.
-
-        Nothing is done where it says *new* already: OpenSMs of one host may share one options file, or hosts one
-        folder. Raises FileFormatError, too, for a key that the journal could not restore.
-        """
-        if new != self.data and (now := self.machine.look(self.path)).data == new:
-            self.seen = now
-            for problem in self.not_seeing(new or b""):
-                raise NotSeenByOpensm(problem)
-        return self.put(operation, new, key_references(store))
-
     def verify(self, otherwise: str) -> None:
-        """Raise FileChanged if it is not as it was left. *otherwise*: what was not done then, in words."""
+        """Raise FileChanged if somebody else changed it. *otherwise*: words for what was not done because of that."""
         if self.machine.look(self.path) != self.seen:
             raise FileChanged(f"{self.name}: somebody else changed it in the meantime; {otherwise}")
 

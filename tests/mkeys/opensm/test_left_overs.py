@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.host.conf.edit import NewValue
+from ibkeys.host.conf.references import key_references
 from ibkeys.host.replacing.contents import NOT_KEPT
 from ibkeys.keys.mkey import MKey
 from ibkeys.sm.files.left_overs import remove_left_overs
@@ -33,7 +34,7 @@ class Killed:
         path.write_bytes(BEFORE)
         self.conf = OpensmFile.at(machine, path, os.geteuid())
         with journal.operation("mkey-rotate", this_process()) as operation:
-            self.conf.write(self.conf.with_options(WANTED), operation, store)
+            self.conf.put(operation, self.conf.with_options(WANTED), key_references(store))
             seen = machine.look(folder / "guid2mkey")
             machine.replace(operation, seen, b"0x1 0x1111222233334444\n", contents=NOT_KEPT, rights=0o600)
 
