@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys import files
+from tests.owners import GROUP, OWNER, give_away
 
 
 @pytest.fixture(params=["fifo", "socket", "device", "folder", "link to a fifo"])
@@ -158,16 +159,15 @@ def test_output_into_an_inherited_pipe_is_as_it_comes() -> None:
     os.close(reader)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 def test_what_is_replaced_as_it_was_read_keeps_its_owner_and_the_rights_that_it_may(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_text("old")
     path.chmod(0o640)
-    os.chown(path, 12, 34)
+    give_away(path)
     data, status = files.read_to_replace(path, 100)
     files.replace_as_read(path, data + b"er", status, stat.S_IRWXU)
     after = path.stat()
-    assert (path.read_text(), after.st_uid, after.st_gid, stat.S_IMODE(after.st_mode)) == ("older", 12, 34, 0o600)
+    assert (path.read_text(), after.st_uid, after.st_gid, stat.S_IMODE(after.st_mode)) == ("older", OWNER, GROUP, 0o600)
 
 
 @pytest.mark.parametrize("was", ["old", None])

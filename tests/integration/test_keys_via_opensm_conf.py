@@ -11,6 +11,7 @@ import pytest
 from tests.corpus import DATA
 from tests.integration.hosted import facts
 from tests.integration.keyed_opensm import CONF, KeyedOpensm, keyed
+from tests.owners import needs_root
 
 NET = DATA / "fabrics" / "two-switch.net"
 DEPLOY = ("mkey-deploy", "--protect", "2", "--lease", "60")
@@ -63,6 +64,7 @@ def test_a_file_that_nobody_may_write_is_replaced_and_stays_so() -> None:
         assert opensm.mode(opensm.conf) == 0o400
 
 
+@needs_root
 def test_a_file_of_another_owner_stays_theirs_and_nobody_else_reads_it() -> None:
     """OpenSM runs as root, and reads it all the same."""
     with keyed(NET) as opensm:

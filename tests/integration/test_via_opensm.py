@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.corpus import DATA
 from tests.integration.hosted import facts, opensm, plan_for, undo, via
 from tests.integration.subnet import Subnet
 from tests.integration.tenants import PAIRS, tables
+from tests.owners import give_away
 from tests.sample import sampled
 
 CRASHES_OPENSM = "reused and moved on"
@@ -21,7 +20,7 @@ def test_the_wire_is_as_planned_and_after_undo_as_before(name: str) -> None:
     old, new, conf, _ = PAIRS[name]
     with Subnet(DATA / "fabrics" / "two-switch.net") as served, opensm(served, old, conf) as running:
         running.policy.chmod(0o640)
-        os.chown(running.policy, 12, 34)
+        give_away(running.policy)
         plan = plan_for(served, new, *(["--allow-both-pkeys"] if conf else []))
         before, file = tables(served), facts(running.policy)
         assert file is not None

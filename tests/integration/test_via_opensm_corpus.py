@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,10 @@ from tests import corpus
 from tests.integration.hosted import Hosted, Running, Wire, facts, left_over, opensm, plan_for, planned, undo, via
 from tests.integration.ibsim import Ibsim
 from tests.integration.recordings import first_node, recordings
+from tests.owners import GROUP, OWNER, give_away
 
 START = "Default=0x7fff, ipoib : ALL=limited, SELF=full ;\n"
-OWNER, GROUP, MODE = 12, 34, 0o640
+MODE = 0o640
 SAMPLE = (
     "churn-1+churn-2--free-indexes",
     "merge-override--enforce-off",
@@ -73,7 +73,7 @@ def test_on_the_served_fabric(file: Path) -> None:
     row = Row(file)
     with Hosted(row.netfile, sim_host=row.sim_host) as served, opensm(served, START, row.conf) as running:
         running.policy.chmod(MODE)
-        os.chown(running.policy, OWNER, GROUP)
+        give_away(running.policy)
         if row.is_accepted:
             there_and_back(served, running, row)
         else:

@@ -23,6 +23,7 @@ from tests.corpus import DATA
 from tests.integration.crashes import first_of_each_kind, kinds_passed, last_of_each_kind, run_to_a_point
 from tests.integration.hosted import BLUNT, File, Hosted, Running, Wire, facts, left_over, opensm, plan_for, planned
 from tests.integration.tenants import GREEN, TENANTS
+from tests.owners import give_away
 
 SAMPLE = 2
 """Points of each way under `make test`. Under `make soak` one of each kind, in `PARTS` tests."""
@@ -40,7 +41,7 @@ class Scene:
         self.served, self.running, self.preloaded = served, running, preloaded
         self.serial = 0
         running.policy.chmod(0o640)
-        os.chown(running.policy, 12, 34)
+        give_away(running.policy)
         running.sweep()
         self.exact = True
         self.look()

@@ -31,6 +31,7 @@ from tests.integration.hosted import (
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.tenants import GREEN, TENANTS
 from tests.mounts import needs_mounts
+from tests.owners import give_away
 
 MORE = TENANTS + "More=0x50 : ALL=limited ;\n"
 THEIRS = TENANTS.replace("Red=0x10", "Theirs=0x12")
@@ -166,8 +167,7 @@ def test_a_symbolic_link_is_followed_and_stays(served: Hosted) -> None:
     real, link = served.folder / "elsewhere" / "real.conf", served.folder / "partitions.conf"
     real.parent.mkdir()
     real.write_text(TENANTS)
-    if os.geteuid() == 0:
-        os.chown(real, 12, 34)
+    give_away(real)
     link.symlink_to("elsewhere/real.conf")
     with opensm(served, None, policy=link) as running:
         there_and_back(served, running)

@@ -22,6 +22,7 @@ from tests.integration.other_host import OtherHost
 from tests.integration.sshd import Sshd
 from tests.integration.subnet import Subnet
 from tests.integration.tenants import GREEN, SM, TENANTS, tables
+from tests.owners import give_away
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def heard(process: subprocess.Popen[str], words: str) -> None:
 
 def test_through_the_opensm_of_another_host_and_back(other: OtherHost) -> None:
     other.running.policy.chmod(0o640)
-    os.chown(other.running.policy, 12, 34)
+    give_away(other.running.policy)
     before, file = tables(other.served), facts(other.running.policy)
     done = other.served.run(other.served.ibkeys_command("apply", other.plan, "--via", "opensm", "--allow-removals"))
     assert done.returncode == 4  # nobody said yes

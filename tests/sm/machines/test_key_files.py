@@ -19,6 +19,7 @@ from ibkeys.host.replacing.contents import NO_BYTES, NOT_KEPT, WITHOUT_KEYS, Con
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.store.journal import Journal
 from tests.host.replacing.helpers import KEY, REFERENCE, WITH_KEYS
+from tests.owners import give_away, needs_root
 from tests.sm.machines.there import NEW, OLD, Here, There, names
 
 BEFORE, AFTER = b"m_key 0xfeed\nlog 1\n", b"m_key 0xfeed\nlog 2\n"
@@ -110,8 +111,7 @@ def test_no_key_is_in_the_arguments_of_a_command(there: There, journal: Journal,
 def test_the_new_file_has_just_these_rights_and_the_former_owner(
     machine: Machine, journal: Journal, file: Path, former: int, rights: int
 ) -> None:
-    if os.geteuid() == 0:
-        os.chown(file, 1, 2)
+    give_away(file)
     os.setxattr(file, "user.note", b"a\0b")
     file.chmod(former)
     before = file.stat()
@@ -258,16 +258,12 @@ def test_at_no_moment_the_new_file_has_more_rights_than_it_shall_have(
         file.unlink()
     else:
         file.chmod(former)
-        if os.geteuid() == 0:
-            os.chown(file, 1, 2)
+        give_away(file)
     with journal.operation("apply") as operation:
         machine.replace(operation, machine.look(file), NEW, 0o666, contents=NOT_KEPT, rights=rights)
     watched.look()
     assert watched.modes() == {0o600, rights}
     assert rights_of(file) == rights
-
-
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 
 
 @pytest.mark.parametrize("command", ["chmod", pytest.param("cp", marks=needs_root)])
@@ -278,7 +274,7 @@ def test_a_file_that_cannot_be_given_its_rights_does_not_get_into_place(
         seen = host.look(file)
         there.tool(command, "exit 0")
         if command == "cp":
-            os.chown(file, 1, 2)  # a file of this user has the right owner without it
+            give_away(file)  # a file of this user has the right owner without it
             seen = host.look(file)
         with pytest.raises(FileError, match="cannot be given owner, mode"):
             host.replace(operation, seen, NEW, rights=0o400)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from pathlib import Path
 
@@ -13,14 +12,14 @@ from ibkeys.host.replacing.contents import Contents
 from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.store.journal import Journal, Operation
+from tests.owners import give_away
 from tests.sm.machines.there import NEW, OLD, There, cutting, names
 
 HIDDEN = Contents(lambda data: data.upper(), lambda data: data.lower())
 
 
 def test_it_takes_its_place_when_it_is_put(machine: Machine, journal: Journal, file: Path) -> None:
-    if os.geteuid() == 0:
-        os.chown(file, 1, 2)
+    give_away(file)
     before = file.stat()
     with journal.operation("test") as operation, machine.stage(operation, machine.look(file), NEW) as staged:
         assert file.read_bytes() == OLD

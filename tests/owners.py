@@ -1,0 +1,18 @@
+"""Files of other users: only root gives a file away, so other users leave them as they are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+IS_ROOT = os.geteuid() == 0
+needs_root = pytest.mark.skipif(not IS_ROOT, reason="only root gives files away")
+OWNER, GROUP = (12, 34) if IS_ROOT else (os.geteuid(), os.getegid())
+"""Whose a file is that was given away: nobody's in particular."""
+
+
+def give_away(path: Path) -> None:
+    """Give a file to `OWNER` and `GROUP`."""
+    os.chown(path, OWNER, GROUP)
