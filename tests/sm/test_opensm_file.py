@@ -13,8 +13,9 @@ import pytest
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.conf.edit import NewValue
 from ibkeys.host.conf.references import key_references
+from ibkeys.host.opensm_process import PROC, OpensmProcess
 from ibkeys.keys.mkey import MKey
-from ibkeys.sm.files.opensm_file import OpensmFile, merged
+from ibkeys.sm.files.opensm_file import NotSeenByOpensm, OpensmFile, merged
 from ibkeys.sm.files.proven import is_proven
 from ibkeys.sm.machines.this_host import THIS
 from ibkeys.sm.site import Running
@@ -103,6 +104,27 @@ def test_one_that_its_opensm_does_not_see_is_restored(conf: Path, store: KeyStor
     assert operation.id is not None
     assert {each.status for each in operation.journal.files(operation.id)} == {"failed"}
     file.verify("")
+
+
+@pytest.mark.parametrize(
+    ("ticks", "why"), [(0, "it has its own mount namespace"), (1, "it no longer runs, or was restarted")]
+)
+def test_it_says_why_an_opensm_does_not_see_the_new_file(
+    conf: Path, store: KeyStore, operation: Operation, ticks: int, why: str
+) -> None:
+    """What it sees cannot be read: it has ended, or its root is not to be reached."""
+    file = file_at(conf)
+    here = OpensmProcess(os.getpid(), Path("/"), True, None, folder=PROC / str(os.getpid()), ticks=own_ticks() + ticks)
+    instance = cast(Any, SimpleNamespace(name="OpenSM (process 7)", process=here))
+    file.opensms, file.places = [Running(instance, THIS, None)], [conf.with_name("gone")]
+    with pytest.raises(NotSeenByOpensm, match=why):
+        write(file, WANTED, operation, store)
+    assert conf.read_text() == TEXT
+
+
+def own_ticks() -> int:
+    """Return when this process began, in ticks since the machine started: field 22 of proc(5) stat."""
+    return int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
 
 
 def test_a_file_of_several_opensms_keeps_the_place_of_the_last_one(conf: Path) -> None:

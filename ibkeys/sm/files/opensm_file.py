@@ -149,14 +149,14 @@ class OpensmFile:
         for running, place in zip(self.opensms, self.places, strict=True):
             if new is None or place == self.path:
                 continue
+            why = "it has its own mount namespace"
             try:
-                sees_it = self.machine.files.read(place, len(new) + 1) == new
+                if self.machine.files.read(place, len(new) + 1) == new:
+                    continue
             except OSError:
-                sees_it = False
-            if not sees_it:
-                yield (
-                    f"{self.name}: {running.instance.name} does not see the new file: it has its own mount namespace"
-                )
+                if not self.machine.is_running(running.instance.process):
+                    why = "it no longer runs, or was restarted"
+            yield f"{self.name}: {running.instance.name} does not see the new file: {why}"
 
     def with_options(self, values: Mapping[str, NewValue]) -> bytes:
         """Return an options file with *values* as explicit lines; every other byte stays. Raises FileFormatError."""
