@@ -24,14 +24,14 @@ Found = TypeVar("Found")
 
 @dataclass(slots=True)
 class OpensmSession:
-    """The OpenSMs of one change. ``manager``: the SM that has to stay the one master; ``master``: its OpenSM; ``told``:
-    those that are signalled, the master last; ``files``: what they read, that of the master last; ``verify_options``:
-    raises if the master's options file is not as it was left; ``asked_to_stop``: raises when the user did;
-    ``advice``: what to do where the master has died.
+    """The OpenSMs of one change. ``manager``: the SM that has to stay the one master, None where there may be several;
+    ``master``: its OpenSM; ``told``: those that are signalled, the master last; ``files``: what they read, that of the
+    master last; ``verify_options``: raises if the master's options file is not as it was left; ``asked_to_stop``:
+    raises when the user did; ``advice``: what to do where the master has died.
     """
 
     writer: Writer
-    manager: Manager
+    manager: Manager | None
     master: Running
     told: list[Running]
     files: list[OpensmFile]
@@ -49,13 +49,18 @@ class OpensmSession:
         self.master.verify_process(self.advice)
 
     def verify(self) -> None:
-        """Look again whether the master is the same process, still the one master, with the options file as it was.
+        """Look again whether each is the same process, and the master still the one master, with its options file as
+        it was left.
 
         Raises Refused (``stale``), FileChanged, HostNotReached.
         """
+        for each in self.told:
+            if each is not self.master:
+                each.verify_process()
         self.verify_process()
         self.verify_options()
-        verify_master(self.writer.fabric, self.manager, self.writer.master_sm_lids)
+        if self.manager is not None:
+            verify_master(self.writer.fabric, self.manager, self.writer.master_sm_lids)
 
     def write(self, new: Callable[[OpensmFile], bytes | None], operation: Operation) -> list[FileEntry]:
         """Replace the files by what *new* returns for each, the master's last; return the entries of the journal.

@@ -17,6 +17,7 @@ from ibkeys.change.interlocks.file_owners import objections_to_owners
 from ibkeys.change.interlocks.overtaken import OVERTAKEN
 from ibkeys.change.interlocks.printed_keys import objections_to_listeners
 from ibkeys.change.interlocks.unread_policy import objections_to_unread_policy
+from ibkeys.change.opensm_managers import OpensmManagers
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import Wanted
@@ -30,7 +31,7 @@ from ibkeys.sm.files.options_files import REFUSAL
 from ibkeys.sm.instance import CHECK_FIRST
 from ibkeys.sm.reading import WORDS
 from ibkeys.sm.site import Reached
-from ibkeys.smkeys.managers import DEFAULT, KINDS, KeyManagers, Kind, find_key_managers, keys_in
+from ibkeys.smkeys.managers import DEFAULT, KINDS, Kind, find_key_managers, keys_in
 from ibkeys.smkeys.overtaken import CLOSES, refuse_changed_files
 from ibkeys.smkeys.run import Run
 from ibkeys.store.journal import Journal, Operation
@@ -62,7 +63,7 @@ class KeyChange(Plan):
     be refused at the end.
     """
 
-    managers: KeyManagers
+    managers: OpensmManagers
     new: Mapping[Kind, SMKey]
     former: Sequence[SMKey]
     goes_on: bool
@@ -118,9 +119,9 @@ class KeyChange(Plan):
             ],
             "managers": [
                 {"port_guid": f"0x{each.guid:016x}", "port": str(each.port), "state": each.state}
-                for each in managers.managers
+                for each in managers.sms
             ],
-            "polling_seconds": managers.window,
+            "polling_seconds": min(managers.takeover_seconds, default=None),
             "notes": list(self.notes),
             "interlocks": [objection.interlock for objection in self.objections],
         }
@@ -162,10 +163,10 @@ def plan_change(
         goes_on=bool(pending),
         settings=settings,
     )
-    change.objections += [*_unread_edits(change), *objections_to_listeners(managers.opensms)]
-    masters = [each for each in managers.opensms if each.manager is not None and each.manager.is_master]
-    for master in masters:
-        change.objections += objections_to_unread_policy(writer, master.instance, found)
+    change.objections += [*_unread_edits(change), *objections_to_listeners([each.running for each in managers.all])]
+    for each in managers.all:
+        if each.sm.is_master:
+            change.objections += objections_to_unread_policy(writer, each.running.instance, found)
     change.objections += objections_to_owners(managers.files, _FORMER_AGAIN)
     if not pending:
         change.objections += objections_to_layers(managers.files, _FORMER_AGAIN)
@@ -216,7 +217,7 @@ def _new_keys(given: Mapping[Kind, SMKey], pending: Mapping[Kind, SMKey]) -> dic
     return new
 
 
-def _refuse_other_files(writer: Writer, managers: KeyManagers) -> None:
+def _refuse_other_files(writer: Writer, managers: OpensmManagers) -> None:
     """Raise Refused (``overtaken``) if the change that was interrupted had other options files, and none of these. This
     is another subnet then, which would get its keys, while nobody could finish it any more; or others have taken the
     place of its OpenSMs.
@@ -250,7 +251,7 @@ def _refuse_without_sa(writer: Writer) -> None:
         ).unchanged() from error
 
 
-def _former(managers: KeyManagers, new: Mapping[Kind, SMKey], rows: Sequence[StoredSmKey]) -> list[SMKey]:
+def _former(managers: OpensmManagers, new: Mapping[Kind, SMKey], rows: Sequence[StoredSmKey]) -> list[SMKey]:
     """Return the SA_Keys that may have been in force, and OpenSM's default: all of them must be refused at the end. 0
     is shown by the code that has no key, and served as such.
     """
@@ -277,7 +278,7 @@ def _unread_edits(change: KeyChange) -> Iterator[Objection]:
         )
 
 
-def _weak(managers: KeyManagers, given: Mapping[Kind, SMKey]) -> Iterator[Objection]:
+def _weak(managers: OpensmManagers, given: Mapping[Kind, SMKey]) -> Iterator[Objection]:
     """Yield ``weak-key`` for keys that the user gave: generated ones are not guessable."""
     m_keys = {read_options(file.data).value("m_key") for file in managers.files}
     for kind, key in given.items():

@@ -7,12 +7,14 @@ time. No OpenSM is stopped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from ibkeys.change.clock import Clock
 from ibkeys.change.interrupts import ExplainedInterrupt
+from ibkeys.change.opensm_managers import OpensmManagers
+from ibkeys.change.opensm_session import OpensmSession
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Incomplete
 from ibkeys.host.conf.edit import NewValue
@@ -25,7 +27,7 @@ from ibkeys.sm.files.left_overs import remove_left_overs
 from ibkeys.sm.files.listeners import close
 from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.site import Running
-from ibkeys.smkeys.managers import KeyManagers, Kind, keys_in
+from ibkeys.smkeys.managers import Kind, keys_in
 from ibkeys.smkeys.overtaken import keep_found
 from ibkeys.smkeys.proof import Proof
 from ibkeys.store.cut_off import close_cut_off
@@ -54,7 +56,7 @@ class Run:
     """
 
     writer: Writer
-    managers: KeyManagers
+    managers: OpensmManagers
     new: Mapping[Kind, SMKey]
     former: Sequence[SMKey]
     goes_on: bool
@@ -78,9 +80,8 @@ class Run:
             with ExitStack() as stack:
                 ready = self._stage(stack)
                 self.check()
-                self.managers.verify()
+                self._verify()
                 self._put(ready)
-            self._signal(self.managers.opensms)
             self._prove()
         except KeyboardInterrupt as error:
             raise ExplainedInterrupt(f"{error}; {self._what_stands()}", AGAIN) from None
@@ -105,11 +106,29 @@ class Run:
             self._refs = [known.get((kind, key)) or keys.put_pending(kind, key) for kind, key in self.new.items()]
 
     def _before(self) -> None:
-        self.managers.verify()
+        self._verify()
         for file in self.managers.files:
             for each in file.opensms:
                 self._close_log(each, file.user)
         self.notes += remove_left_overs(self.operation.journal, self.managers.files, self._keystore)
+
+    @property
+    def _session(self) -> OpensmSession:
+        """All OpenSMs. There may be several masters while they have different keys."""
+        opensms = [each.running for each in self.managers.all]
+        return OpensmSession(self.writer, None, opensms[-1], opensms, self.managers.files, lambda: None, self.check)
+
+    def _verify(self) -> None:
+        """Look again whether each OpenSM is the same process, with its options file as it was seen. Raises Refused
+        (``stale``), HostNotReached."""
+        self._session.verify()
+        for each in self.managers.all:
+            each.running.verify_options()
+
+    @property
+    def _longest(self) -> float:
+        """Seconds after which the last standby takes over from a master with another sm_key, 0 with one SM."""
+        return max(self.managers.takeover_seconds, default=0.0)
 
     def _close_log(self, opensm: Running, user: int) -> None:
         log = opensm.instance.files["log"]
@@ -157,31 +176,25 @@ class Run:
 
     def _refuse_late(self, began: float) -> None:
         """Raise Incomplete if there is only as much of the polling time left as the rollback needs."""
-        window = self.managers.window
+        window = min(self.managers.takeover_seconds, default=None)
         taken = self.clock.now() - began
         if window is not None and taken > window / 2:
             raise Incomplete(f"replacing the files took {taken:.1f} s, and a standby takes over after {window:g} s")
 
-    def _signal(self, opensms: Iterable[Running]) -> None:
-        """Send SIGHUP to every OpenSM, even where the file had the keys already: it may not have been signalled."""
-        for each in opensms:
-            each.machine.signal(each.instance.process)
-
     def _prove(self) -> None:
-        """Raise Incomplete unless the new keys are in force, and the SMs know each other."""
+        """Signal every OpenSM, even where the file had the keys already: it may not have been signalled. Raise
+        Incomplete unless the new keys are in force then, and the SMs know each other."""
         proof = self._proof()
         self.say("waiting until every OpenSM has read its file")
-        if self._problem(proof):
-            self._signal(self.managers.opensms)
-            if problem := self._problem(proof):
-                raise Incomplete(f"{problem}; OpenSM was signalled twice")
+        if problem := self._session.tell_until(lambda _: self._problem(proof), bool):
+            raise Incomplete(f"{problem}; OpenSM was signalled twice")
         for key in self.former:
             self.say("querying the SA with a former key, which it must ignore")
             if proof.is_trusted(key):
                 raise Incomplete("the SA still answers to a former sa_key")
-        if self.managers.longest:
-            self.say(f"watching for at least {self.managers.longest:g} s whether there is one master")
-        if wrong := proof.until_steady(self.managers.longest):
+        if self._longest:
+            self.say(f"watching for at least {self._longest:g} s whether there is one master")
+        if wrong := proof.until_steady(self._longest):
             raise Incomplete(wrong)
 
     def _problem(self, proof: Proof) -> str:
@@ -191,7 +204,7 @@ class Run:
         return "" if proof.until_trusted(self.new["sa_key"]) else "the SA does not answer to the new sa_key"
 
     def _proof(self) -> Proof:
-        return Proof(self.writer, self.managers.managers, self.clock, self.wait, self.check)
+        return Proof(self.writer, self.managers.sms, self.clock, self.wait, self.check)
 
     # --- how it ended -------------------------------------------------------------------------------------------------
 
@@ -247,7 +260,8 @@ class Run:
                 problems.append(str(error))
         for file in back:
             try:
-                self._signal(file.opensms)
+                for opensm in file.opensms:
+                    opensm.machine.signal(opensm.instance.process)
             except IbkeysError as error:
                 problems.append(str(error))
         return problems
@@ -255,7 +269,7 @@ class Run:
     def _prove_former(self) -> str:
         """Return "" if the SMs get along again, else what is wrong, in words."""
         try:
-            return self._proof().until_steady(self.managers.longest)
+            return self._proof().until_steady(self._longest)
         except IbkeysError as error:
             return str(error)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys import files
+from ibkeys.change.opensm_managers import ManagedOpensm
 from ibkeys.errors import FileError
 from ibkeys.host.replacing.contents import NOT_KEPT
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.opensm.managers import KeyManager
 from ibkeys.mkeys.opensm.standbys import Standby
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.store.journal import Operation
@@ -20,7 +20,7 @@ COPIED: Final = (NEIGHBORS_FILE, MKEY_FILE)
 """What a standby needs to reach every port when it takes over; keys come last."""
 
 
-def not_in_key_file(manager: KeyManager, key: MKey, guids: Collection[int]) -> set[int]:
+def not_in_key_file(manager: ManagedOpensm, key: MKey, guids: Collection[int]) -> set[int]:
     """Return the port GUIDs for which OpenSM's guid2mkey does not say *key*; all of them where there is none yet.
 
     It is written at the end of a sweep. Raises FileError if it cannot be read, HostNotReached.
@@ -36,7 +36,7 @@ def not_in_key_file(manager: KeyManager, key: MKey, guids: Collection[int]) -> s
     return {guid for guid in guids if known.get(guid) != key}
 
 
-def copy_key_files(master: KeyManager, standby: Standby, machine: Machine, operation: Operation) -> None:
+def copy_key_files(master: ManagedOpensm, standby: Standby, machine: Machine, operation: Operation) -> None:
     """Give a standby, which does not run, the master's guid2mkey and neighbors, mode 0600, as files that it can read.
 
     Raises FileChanged, FileError, HostNotReached, StoreError.

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ibkeys.change.clock import Clock, look_until
+from ibkeys.change.opensm_managers import ManagedOpensm, OpensmManagers
 from ibkeys.change.opensm_session import OpensmSession
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, NotStored, Unreachable
@@ -21,7 +22,7 @@ from ibkeys.host.conf.edit import NewValue
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.opensm.key_files import copy_key_files, not_in_key_file
-from ibkeys.mkeys.opensm.managers import KEY_LINES, KeyManager, KeyManagers, find_key_managers, refuse_newcomers
+from ibkeys.mkeys.opensm.managers import KEY_LINES, advice_if_dead, find_key_managers, refuse_newcomers
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import close
 from ibkeys.mkeys.opensm.standbys import Standby, Standbys, ask_managers, refuse_other_settings
@@ -49,7 +50,7 @@ class RunContext:
 
     writer: Writer
     operation: Operation
-    managers: KeyManagers
+    managers: OpensmManagers
     reached: Sequence[Reached]
     ports: Mapping[int, PortHandle]
     clock: Clock
@@ -71,7 +72,7 @@ class KeyRun:
     record: RunRecord
     context: RunContext
     last: SeenPorts = field(default_factory=SeenPorts)
-    _running: list[KeyManager] = field(default_factory=list)
+    _running: list[ManagedOpensm] = field(default_factory=list)
     _behind: dict[int, IbkeysError] = field(default_factory=dict)
 
     def make(self, until: int | None = None) -> None:
@@ -187,7 +188,7 @@ class KeyRun:
 
     def _files(self) -> list[OpensmFile]:
         stopped = [each.options_file(self.context.reached) for each in self.record.stopped]
-        return [*stopped, *(each.conf for each in self._running), self.context.managers.master.conf]
+        return [*stopped, *(each.file for each in self._running), self.context.managers.master.file]
 
     @property
     def _session(self) -> OpensmSession:
@@ -196,13 +197,13 @@ class KeyRun:
         master, running = managers.master, [*self._running, managers.master]
         return OpensmSession(
             writer,
-            managers.seen.manager,
+            managers.master.sm,
             master.running,
             [each.running for each in running],
-            [each.conf for each in running],
-            partial(master.conf.verify, "nothing more was done"),
+            [each.file for each in running],
+            partial(master.file.verify, "nothing more was done"),
             self.context.check,
-            master.way_on,
+            advice_if_dead(master),
         )
 
     def _watch(self, number: int, guids: Collection[int]) -> SeenPorts:
@@ -257,7 +258,7 @@ class KeyRun:
                 f"{context.wait:g} s (--wait): continue with --resume and a longer --wait"
             ).explained(
                 f"The ports: {ports}.",
-                f"Either it does not read {master.conf.name}, which has its former values again: OpenSM never "
+                f"Either it does not read {master.file.name}, which has its former values again: OpenSM never "
                 "reads an options file that did not exist when it started.",
                 "Or OpenSM's sweep takes longer, and OpenSM may still set the key.",
             )
@@ -312,8 +313,8 @@ class KeyRun:
         The master must be the same one.
         """
         context, former = self.context, self.context.managers
-        former.master.conf.verify("the standbys are started")
-        guids = [*(each.guid for each in former.seen.report.managers or ()), *started]
+        former.master.file.verify("the standbys are started")
+        guids = [*(each.guid for each in former.report.managers or ()), *started]
         managers = ask_managers(context.writer, context.ports, dict.fromkeys(guids))
         found = find_key_managers(context.writer, context.reached, managers, self.record.keys.wanted)
         former.verify_same_master(found)

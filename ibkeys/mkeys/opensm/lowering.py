@@ -15,6 +15,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.mkeys.opensm.earlier import refuse_another_subnet
 from ibkeys.mkeys.opensm.key_run import KeyRun
+from ibkeys.mkeys.opensm.managers import setting_in_options
 from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.planned import READING, Through, method_again, reach_again
 from ibkeys.mkeys.opensm.record import RunRecord
@@ -97,7 +98,7 @@ def plan_lowering(writer: Writer, through: Through) -> Lowering | None:
     ports = [handle.port for handle in of_run.found.values()]
     if not _is_above(level_to_fall_to(record), ports, method):
         return None
-    writer.note_master_sm_lids(ports, [seen.port for seen in method.managers.seen.report.managers or ()])
+    writer.note_master_sm_lids(ports, [seen.port for seen in method.managers.report.managers or ()])
     return Lowering(method, last, of_run)
 
 
@@ -128,4 +129,4 @@ def _is_above(level: int, ports: Iterable[Port], method: OpensmMethod) -> bool:
     """Whether a port is above *level*, or an options file says so: then OpenSM raises it with its next sweep."""
     infos = [port.port_info for port in ports]
     shown = [info.m_key_protect_bits for info in infos if info is not None]
-    return max([*shown, *(each.setting.protect for each in method.managers.all)]) > level
+    return max([*shown, *(setting_in_options(each).protect for each in method.managers.all)]) > level

@@ -8,12 +8,12 @@ from typing import Any
 
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.interrupts import Interrupts
+from ibkeys.change.opensm_managers import OpensmManagers
 from ibkeys.change.writer import Writer
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.key_run import KeyRun, OnStep, RunContext
-from ibkeys.mkeys.opensm.managers import KeyManagers
 from ibkeys.mkeys.opensm.record import NAME, RunRecord
 from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT, steady_seconds
 from ibkeys.mkeys.opensm.wire import SeenPorts
@@ -45,7 +45,7 @@ class OpensmMethod:
     signalled again; after as many seconds more the run stops."""
 
     reached: Sequence[Reached]
-    managers: KeyManagers
+    managers: OpensmManagers
     record: RunRecord
     wait: float
     listener: RunListener = field(default_factory=RunListener)
@@ -66,8 +66,8 @@ class OpensmMethod:
         """Return each OpenSM that it goes through, the master first, and its options file."""
         master, *standbys = reversed(self.managers.all)
         return [
-            f"the master, {master.name}: {master.conf.name}",
-            *(f"a standby, {each.name}: {each.conf.name}" for each in standbys),
+            f"the master, {master.name}: {master.file.name}",
+            *(f"a standby, {each.name}: {each.file.name}" for each in standbys),
         ]
 
     def begin(self, store: KeyStore) -> Mapping[str, Any]:

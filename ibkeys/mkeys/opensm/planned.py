@@ -22,6 +22,7 @@ from ibkeys.change.interlocks.m_keys import (
 )
 from ibkeys.change.interlocks.printed_keys import objections_to_listeners
 from ibkeys.change.interlocks.unread_policy import objections_to_unread_policy
+from ibkeys.change.opensm_managers import OpensmManagers
 from ibkeys.change.plan import StepNote
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import OnFound, Wanted
@@ -38,7 +39,7 @@ from ibkeys.mkeys.opensm.at_hand import (
 )
 from ibkeys.mkeys.opensm.course import Keys, course
 from ibkeys.mkeys.opensm.earlier import record_of_last_run, refuse_another_subnet
-from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, MIXED, KeyManagers, find_key_managers
+from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, MIXED, find_key_managers, setting_in_options
 from ibkeys.mkeys.opensm.method import OpensmMethod, RunListener
 from ibkeys.mkeys.opensm.overtaken import files_of_absent, refuse_changed_files
 from ibkeys.mkeys.opensm.record import RunRecord
@@ -145,7 +146,7 @@ def _plan_new(
         reached, managers, record, through.wait, through.listener, standby_wait=through.standby_wait
     )
     _describe(writer, run, run.method)
-    run.plan.objections += objections_to_layers([each.conf for each in managers.all], _IF_LAYER_IS_GONE)
+    run.plan.objections += objections_to_layers([each.file for each in managers.all], _IF_LAYER_IS_GONE)
     return run
 
 
@@ -189,7 +190,7 @@ def plan_return(writer: Writer, through: Through, progress: OnFound | None = Non
     refuse_mixed_keys(record, settings)
     goal = record.keys.wanted if record.goes_back else record.keys.former
     run.method = method = method_again(writer, run.found, record, reached, through, goal)
-    in_files = [each.setting for each in method.managers.all]
+    in_files = [setting_in_options(each) for each in method.managers.all]
     record.rewind(settings)
     turn_back(record, settings, in_files[-1], in_files[:-1], through.open)
     note_awaited(record, through.confirm)
@@ -244,13 +245,13 @@ def _common_setting(run: PlannedRun) -> KeySetting | None:
     )
 
 
-def _refuse_other_options(managers: KeyManagers, now: KeySetting) -> None:
+def _refuse_other_options(managers: OpensmManagers, now: KeySetting) -> None:
     """Raise Refused if the master's options file does not say what the ports have."""
-    in_file = managers.master.setting
+    in_file = setting_in_options(managers.master)
     if in_file != now and not (in_file.key.is_zero and now.key.is_zero):
         found = "another M_Key" if in_file.key != now.key else f"level {in_file.protect}, lease {in_file.lease} s"
         raise Refused(
-            f"{managers.master.conf.name} says {found}, but the ports have "
+            f"{managers.master.file.name} says {found}, but the ports have "
             f"{'none' if now.key.is_zero else f'level {now.protect}, lease {now.lease} s'}",
             MIXED,
         ).unchanged(
@@ -292,7 +293,7 @@ def method_again(
             where = "if OpenSM died in the middle of the run, type `ibkeys sm-repair` on its host"
             error.going_on(f"{where}: {AFTER_REPAIR}")
         raise
-    there = [each.conf for each in managers.all]
+    there = [each.file for each in managers.all]
     # again, now under the locks on the hosts, which were taken with the managers
     refuse_changed_files(writer, record, [*there, *files_of_absent(record, there, reached)])
     return OpensmMethod(reached, managers, record, through.wait, through.listener, standby_wait=through.standby_wait)
@@ -318,7 +319,7 @@ def _describe(writer: Writer, run: PlannedRun, method: OpensmMethod) -> None:
     plan, record, managers = run.plan, method.record, method.managers
     jobs = [*run.jobs, *run.already_set]
     plan.changes = [change for job in run.jobs for change in changes_of(job.port, job.old, job.wanted)]
-    writer.note_master_sm_lids([job.port for job in jobs], [seen.port for seen in managers.seen.report.managers or ()])
+    writer.note_master_sm_lids([job.port for job in jobs], [seen.port for seen in managers.report.managers or ()])
     wanted = record.keys.wanted
     if not wanted.key.is_zero:
         plan.objections += objections_to_sa_key(managers) + objections_to_listeners(
@@ -327,7 +328,7 @@ def _describe(writer: Writer, run: PlannedRun, method: OpensmMethod) -> None:
         plan.objections += objections_to_lease(f"each of {counted(len(jobs), 'port')}", wanted, None)
         plan.notes.append(f"level {wanted.protect}: {PROTECTION_TEXT[wanted.protect]}")
     plan.objections += objections_to_owners(
-        [each.conf for each in managers.all], "the M_Key would be removed from every port"
+        [each.file for each in managers.all], "the M_Key would be removed from every port"
     )
     plan.objections += objections_to_unread_policy(writer, managers.master.running.instance, run.found)
     left, whole = record.steps[record.at :], len(record.steps)

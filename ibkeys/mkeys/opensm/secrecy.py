@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.change.consent import Objection
+from ibkeys.change.opensm_managers import ManagedOpensm, OpensmManagers
 from ibkeys.host.file_access import FileFact
-from ibkeys.mkeys.opensm.managers import KeyManager, KeyManagers
 from ibkeys.printable import named
 from ibkeys.sm.files.listeners import close as close_to_others
 from ibkeys.sm.files.listeners import is_usable_alone
@@ -20,7 +20,7 @@ from ibkeys.sm.files.listeners import is_usable_alone
 _UNITS_UMASK: Final = "UMask=0077"
 
 
-def objections_to_sa_key(managers: KeyManagers) -> list[Objection]:
+def objections_to_sa_key(managers: OpensmManagers) -> list[Objection]:
     """Return ``default-sa-key``, as a list of none or one: with the default SA_Key anybody reads the M_Key."""
     names = [each.name for each in managers.all if each.options["sa_key"].shown == "default"]
     if not names:
@@ -34,12 +34,12 @@ def objections_to_sa_key(managers: KeyManagers) -> list[Objection]:
     ]
 
 
-def notes_on_files(managers: KeyManagers) -> list[str]:
+def notes_on_files(managers: OpensmManagers) -> list[str]:
     """Return what will be closed, and what ibkeys does not close, in words."""
     notes = []
     for manager in managers.all:
         files = manager.running.instance.files
-        user = manager.conf.user
+        user = manager.file.user
         open_files = [str(files[role].path) for role in ("cache", "log") if _is_closed_next(files[role].fact, user)]
         if open_files:
             notes.append(f"{manager.name}: other users can no longer access {named(open_files)}")
@@ -53,21 +53,21 @@ def notes_on_files(managers: KeyManagers) -> list[str]:
                 f"{manager.name} re-creates guid2mkey with mode 0644 at each change: its folder, which is closed "
                 f"to others, protects it; {_UNITS_UMASK} in its unit does too, from its next start on"
             )
-        if why := manager.conf.why_it_stays_open:
+        if why := manager.file.why_it_stays_open:
             notes.append(why)
-        elif manager.conf.is_open:
-            notes.append(f"{manager.conf.name} holds keys: only its owner may read it from now on")
+        elif manager.file.is_open:
+            notes.append(f"{manager.file.name} holds keys: only its owner may read it from now on")
     return notes
 
 
-def close(manager: KeyManager) -> None:
+def close(manager: ManagedOpensm) -> None:
     """Take the rights of others away from the folder of the key files and from the log. Raises FileError, FileChanged,
     HostNotReached."""
     files = manager.running.instance.files
     for role in ("cache", "log"):
         path = manager.cache if role == "cache" else files["log"].place
         if path is not None and not (role == "log" and files["log"].fact is None):
-            close_to_others(manager.machine, path, manager.conf.user)
+            close_to_others(manager.machine, path, manager.file.user)
 
 
 def _is_closed_next(fact: FileFact | None, user: int) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ibkeys.change.clock import LONGEST_PAUSE, Clock, look_until
+from ibkeys.change.opensm_managers import ManagedOpensm
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
 from ibkeys.errors import HostNotReached, HostRefused, IbkeysError, StoreError
@@ -23,7 +24,7 @@ from ibkeys.host.opensm_process import OpensmProcess, opensm_processes
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import Method, SMState
-from ibkeys.mkeys.opensm.managers import KeyManager
+from ibkeys.mkeys.opensm.managers import setting_in_options
 from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.managers import Manager
@@ -39,12 +40,9 @@ STANDBY_WAIT: Final = 600.0
 """Seconds that a user has to log in to a host and start a standby there."""
 
 
-def steady_seconds(manager: KeyManager) -> float:
+def steady_seconds(manager: ManagedOpensm) -> float:
     """Return how long a standby of this OpenSM has to be one before it counts."""
-    count, timeout = (manager.options[name].value for name in ("polling_retry_number", "sminfo_polling_timeout"))
-    assert isinstance(count, int)
-    assert isinstance(timeout, int)
-    return STEADY * count * timeout / 1000
+    return STEADY * manager.takeover_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +61,9 @@ class Standby:
     user: int
 
     @classmethod
-    def of(cls, manager: KeyManager) -> Standby:
+    def of(cls, manager: ManagedOpensm) -> Standby:
         """Return what has to be remembered of an SM that runs. Raises HostRefused, HostNotReached."""
-        instance, machine, conf = manager.running.instance, manager.machine, manager.conf
+        instance, machine, conf = manager.running.instance, manager.machine, manager.file
         unit = instance.process.unit if machine.can_start(instance.process) else None
         assert instance.port_guid is not None  # it was found by it
         command = command_to_start(instance)
@@ -128,7 +126,7 @@ class Standbys:
     say: Callable[[str], None]
     start_wait: float = STANDBY_WAIT
 
-    def stop(self, manager: KeyManager) -> None:
+    def stop(self, manager: ManagedOpensm) -> None:
         """End a standby, and wait until it has ended. Raises HostRefused if it does not, HostNotReached."""
         self._stop(manager.machine, manager.running.instance.process, manager.name)
 
@@ -201,13 +199,13 @@ class Standbys:
         return next((each.state for each in ask_managers(self.writer, self.ports, [standby.guid])), None)
 
 
-def refuse_other_settings(started: Iterable[KeyManager], setting: KeySetting) -> None:
+def refuse_other_settings(started: Iterable[ManagedOpensm], setting: KeySetting) -> None:
     """Raise HostRefused if the options of a standby that was *started* do not say *setting*."""
     for manager in started:
-        if manager.setting != setting:
+        if setting_in_options(manager) != setting:
             raise HostRefused(
                 f"{manager.name} was started with another M_Key, level or lease than was in its options file "
-                f"({manager.conf.name}): end it, and continue with --resume",
+                f"({manager.file.name}): end it, and continue with --resume",
                 manager.machine.name,
             )
 

@@ -18,6 +18,7 @@ import pytest
 
 from ibkeys.change.clock import Clock
 from ibkeys.change.consent import Consent
+from ibkeys.change.opensm_managers import ManagedOpensm, OpensmManagers
 from ibkeys.change.writer import Writer
 from ibkeys.host.opensm_command_line import CommandLine
 from ibkeys.host.opensm_options import read_options
@@ -29,7 +30,7 @@ from ibkeys.mkeys import places as rooms
 from ibkeys.mkeys.confirming import lower_unconfirmed
 from ibkeys.mkeys.opensm import key_run, planned
 from ibkeys.mkeys.opensm.lowering import Lowering
-from ibkeys.mkeys.opensm.managers import KEY_LINES, KEY_OPTIONS, KeyManager, KeyManagers
+from ibkeys.mkeys.opensm.managers import KEY_LINES, KEY_OPTIONS
 from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.planned import Through
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
@@ -41,7 +42,7 @@ from ibkeys.sm.instance import Instance, InstanceFile, Role
 from ibkeys.sm.machines.this_host import THIS
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Options
-from ibkeys.sm.site import Reached, Running, Seen
+from ibkeys.sm.site import Reached, Running
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions, Runs
@@ -136,7 +137,7 @@ class MadeUpOpensm:
         """Look at its options file."""
         return OpensmFile.at(cast(Any, _Machine(self)), self.conf, os.geteuid())
 
-    def managers(self, port: Any) -> KeyManagers:
+    def managers(self, port: Any) -> OpensmManagers:
         """Return it as the one master. *port*: of its node, as a sweep found it."""
         process = OpensmProcess(7, Path("/c"), True, None, ticks=1)
         paths: dict[Role, Path | None] = {
@@ -154,8 +155,8 @@ class MadeUpOpensm:
         running = Running(instance, machine, manager)
         conf = self.options_file()
         settings = {name: options.setting(name) for name in (*KEY_LINES, *KEY_OPTIONS)}
-        seen = SimpleNamespace(manager=manager, others=lambda: [], report=SimpleNamespace(managers=[manager]))
-        return KeyManagers(cast(Seen, seen), KeyManager(running, conf, self.folder, settings), (), [])
+        report = cast(Any, SimpleNamespace(managers=[manager]))
+        return OpensmManagers(report, (ManagedOpensm(running, manager, conf, settings),), [conf], [])
 
 
 @dataclass
