@@ -12,7 +12,7 @@ from ibkeys.errors import Refused, UsageError
 from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import Enforce, SmOptions
 from ibkeys.sm.instance import Instance, InstanceFile
-from ibkeys.sm.report import Report
+from ibkeys.sm.report import SmReport
 from ibkeys.sm.site import master_in
 
 _ENFORCE: Final = ("both", "in", "out", "off")
@@ -47,7 +47,7 @@ class SmFile:
         return self.instance.files["policy"]
 
 
-def sm_file_of(report: Report) -> SmFile:
+def sm_file_of(report: SmReport) -> SmFile:
     """Return the file of the one master that a report has.
 
     Raises UsageError if there is no one master, it is not seen, or its policy cannot be read; HostNotReached if a host

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ibkeys.audit.catalogue import CATALOGUE
 from ibkeys.audit.findings import SEVERITIES, Coverage, Profile, Report, Result, RuleResult, Severity, Subject
 from ibkeys.audit.inputs import BETWEEN_SWITCHES, AuditInput
-from ibkeys.audit.rule import NO_IDENTITY, Draft, Rule, Verdict
+from ibkeys.audit.rule import NO_IDENTITY, Rule, RuleFinding, Verdict
 from ibkeys.audit.waivers import Waivers
 from ibkeys.topology.model import Trouble
 from ibkeys.topology.moves import Moved
@@ -71,8 +71,8 @@ def _looked_at(data: AuditInput, part: Part | None) -> LookedAt | None:
 
 
 def _result(rule: Rule, verdict: Verdict, profile: Profile, waivers: Waivers, part: Part | None) -> RuleResult:
-    found = [(draft, _subject(rule, draft, verdict.data, profile, waivers)) for draft in verdict.drafts]
-    subjects = [subject for draft, subject in found if part is None or _is_of(part, draft)]
+    found = [(finding, _subject(rule, finding, verdict.data, profile, waivers)) for finding in verdict.findings]
+    subjects = [subject for finding, subject in found if part is None or _is_of(part, finding)]
     failed = [subject.severity or rule.severity_in(profile) for subject in subjects if subject.result == "fail"]
     return RuleResult(
         rule.id,
@@ -87,9 +87,9 @@ def _result(rule: Rule, verdict: Verdict, profile: Profile, waivers: Waivers, pa
     )
 
 
-def _is_of(part: Part, draft: Draft) -> bool:
+def _is_of(part: Part, finding: RuleFinding) -> bool:
     """Whether a finding is about a port of *part*, or about one of its ports and another."""
-    return draft.port is not None and any(map(part.keeps, (draft.port, *draft.partners)))
+    return finding.port is not None and any(map(part.keeps, (finding.port, *finding.partners)))
 
 
 def _of_all(verdict: Verdict, subjects: Sequence[Subject]) -> Result:
@@ -110,20 +110,20 @@ def _of_part(rule: Rule, verdict: Verdict, subjects: Sequence[Subject]) -> Resul
     result = _of_all(verdict, subjects)
     if result not in ("pass", "n/a"):
         return result
-    at_ports = any(draft.port is not None for draft in verdict.drafts)
-    alone = verdict.passed and not verdict.drafts and rule.group != "KF"
+    at_ports = any(finding.port is not None for finding in verdict.findings)
+    alone = verdict.passed and not verdict.findings and rule.group != "KF"
     return "pass" if at_ports or alone else "n/a"
 
 
-def _subject(rule: Rule, draft: Draft, data: AuditInput, profile: Profile, waivers: Waivers) -> Subject:
-    waiver = waivers.find(rule.id, draft)
-    port = draft.port
-    severity: Severity | None = rule.severity_in(profile, draft.severity) if draft.severity is not None else None
+def _subject(rule: Rule, finding: RuleFinding, data: AuditInput, profile: Profile, waivers: Waivers) -> Subject:
+    waiver = waivers.find(rule.id, finding)
+    port = finding.port
+    severity: Severity | None = rule.severity_in(profile, finding.severity) if finding.severity is not None else None
     return Subject(
         data.identity(port) if port is not None else NO_IDENTITY,
-        "waived" if waiver is not None else draft.result,
-        draft.message,
-        draft.evidence,
+        "waived" if waiver is not None else finding.result,
+        finding.message,
+        finding.evidence,
         data.snapshot.about.finished,
         not port.end_port.m_key.is_zero if port is not None else None,
         str(waiver) if waiver is not None else None,

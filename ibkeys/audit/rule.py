@@ -53,7 +53,7 @@ NO_IDENTITY: Final[Mapping[str, None]] = dict.fromkeys(
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class RuleFinding:
     """What a rule says about one subject, before waivers. ``port`` None: a file of the host, or the fabric as a whole.
 
     ``partners``: the ports that it makes pairs with. ``labels``: other words by which a waiver may name the subject.
@@ -75,7 +75,7 @@ class Verdict:
     the rule does not apply."""
 
     data: AuditInput
-    drafts: list[Draft] = field(default_factory=list)
+    findings: list[RuleFinding] = field(default_factory=list)
     passed: int = 0
     note: str = ""
     unknown_as_a_whole: bool = False
@@ -109,13 +109,13 @@ class Verdict:
         labels: tuple[str, ...] = (),
     ) -> None:
         """Say that a subject is against the rule."""
-        self.drafts.append(Draft(port, "fail", message, evidence or {}, severity, partners, labels))
+        self.findings.append(RuleFinding(port, "fail", message, evidence or {}, severity, partners, labels))
 
     def unknown(
         self, port: Port | None, message: str, evidence: Evidence | None = None, *, labels: tuple[str, ...] = ()
     ) -> None:
         """Say that nothing can be said about a subject, and why."""
-        self.drafts.append(Draft(port, "unknown", message, evidence or {}, labels=labels))
+        self.findings.append(RuleFinding(port, "unknown", message, evidence or {}, labels=labels))
 
     def unread(self, port: Port, attribute: str) -> None:
         """Say that nothing can be said about a port because one of its attributes was not read; SwitchInfo is asked of
@@ -150,7 +150,7 @@ class Verdict:
 
     def note_if_empty(self, note: str) -> None:
         """Say in *note* what there was nothing of, where no subject passes and none is against the rule or unknown."""
-        if not self.passed and not self.drafts:
+        if not self.passed and not self.findings:
             self.note = note
 
 

@@ -33,7 +33,7 @@ from typing import Any, Final
 
 from ibkeys import files
 from ibkeys.audit.catalogue import find_rule
-from ibkeys.audit.rule import Draft
+from ibkeys.audit.rule import RuleFinding
 from ibkeys.errors import FileFormatError
 from ibkeys.keys.guid import is_spelled_as_guid, parse_guid
 from ibkeys.store.private_files import os_error
@@ -86,20 +86,20 @@ class Waiver:
     used: bool = False
     _known: dict[tuple[Pattern, Port], bool] = field(default_factory=dict, repr=False)
 
-    def covers(self, rule: str, draft: Draft) -> bool:
+    def covers(self, rule: str, finding: RuleFinding) -> bool:
         """Return whether this waives what *rule* says about a subject; of a pair, either its port or every partner."""
         if rule not in self.rules:
             return False
-        if any(fnmatchcase(label, pattern.text) for pattern in self.ports for label in draft.labels):
+        if any(fnmatchcase(label, pattern.text) for pattern in self.ports for label in finding.labels):
             return True
-        port = draft.port
+        port = finding.port
         if port is None:
             return False
         if any(self._matches(pattern, port) for pattern in self.ports):
             return True
         far = [b for a, b in self.pairs if self._matches(a, port)]
         far += [a for a, b in self.pairs if self._matches(b, port)]
-        partners = iter(draft.partners) if far else iter(())
+        partners = iter(finding.partners) if far else iter(())
         first = next(partners, None)
         return first is not None and all(
             any(self._matches(pattern, each) for pattern in far) for each in itertools.chain((first,), partners)
@@ -122,9 +122,9 @@ class Waivers:
     waivers: list[Waiver] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def find(self, rule: str, draft: Draft) -> Waiver | None:
+    def find(self, rule: str, finding: RuleFinding) -> Waiver | None:
         """Return the first waiver of a subject, None when there is none."""
-        found = next((waiver for waiver in self.waivers if waiver.covers(rule, draft)), None)
+        found = next((waiver for waiver in self.waivers if waiver.covers(rule, finding)), None)
         if found is not None:
             found.used = True
         return found

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ibkeys.change.consent import Objection
-from ibkeys.change.pending_set import PendingSet, Proof
+from ibkeys.change.pending_set import PendingSet, SetProof
 from ibkeys.change.portinfo import set_image, with_valid_lids, without_key, without_volatile_fields
 from ibkeys.change.target import Target, key_for_set
 from ibkeys.client.smp import SmpClient, Task
@@ -60,16 +60,16 @@ class _ReadBack(ABC):
         try:
             stored: bytes = yield client.request(Method.GET, self.attribute, self.modifier, route, node=node, m_key=key)
         except IbkeysError as error:
-            return Proof(error, is_silent=isinstance(error, NoReply))
+            return SetProof(error, is_silent=isinstance(error, NoReply))
         wrong = self.wrong(each.before, each.after, stored)
         if not wrong:
-            return Proof()
+            return SetProof()
         untouched = self.changed_nothing(each.before, stored)
         if isinstance(answer, NoReply):
             times = " each time" if self.at_most > 1 and untouched else ""
-            return Proof(NotStored(f"{each} was lost{times}: {wrong} ({answer})"), never_arrived=untouched)
+            return SetProof(NotStored(f"{each} was lost{times}: {wrong} ({answer})"), never_arrived=untouched)
         refused = answer or NotStored(f"{each} was accepted but not stored: {wrong}")
-        return Proof(refused, changed_nothing=untouched)
+        return SetProof(refused, changed_nothing=untouched)
 
 
 class PKeyBlockEdit(_ReadBack):

@@ -20,7 +20,7 @@ from ibkeys.sm.files.options_files import REFUSAL, notes_on_idle_hosts, options_
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Setting
-from ibkeys.sm.report import Report
+from ibkeys.sm.report import SmReport
 from ibkeys.sm.site import MASTER, Reached, Running, stale, taking_part
 
 POLLING: Final = ("polling_retry_number", "sminfo_polling_timeout")
@@ -70,7 +70,7 @@ class OpensmManagers:
     """All of them. ``report``: what was seen of all hosts; ``all``: the OpenSMs, the master last; ``files``: their
     options files, each once, that of the master last; ``notes``: what is not certain."""
 
-    report: Report
+    report: SmReport
     all: tuple[ManagedOpensm, ...]
     files: list[OpensmFile]
     notes: list[str]

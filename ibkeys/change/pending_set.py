@@ -13,7 +13,7 @@ from ibkeys.store.journal import Entry
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class SetProof:
     """What was found after a Set. ``error``: what is not as it was sent, None if all is.
 
     ``changed_nothing``: the Set changed nothing. ``never_arrived``: a read proved that the Set was
@@ -86,7 +86,7 @@ class Edit(Protocol):
         ...
 
     def prove(self, client: SmpClient, each: PendingSet) -> Task:
-        """Task: read back what the Set changed; return the `Proof`. ``each.answer``: what came in answer to it."""
+        """Task: read back what the Set changed; return the `SetProof`. ``each.answer``: what came in answer to it."""
         ...
 
 

@@ -15,11 +15,11 @@ from ibkeys.change.writer import Writer
 from ibkeys.printable import named
 from ibkeys.sm.instance import Instance
 from ibkeys.sm.managers import Manager
-from ibkeys.sm.report import Report
-from ibkeys.sm.site import Reached, Seen, find_master, look_around, taking_part
+from ibkeys.sm.report import SmReport
+from ibkeys.sm.site import FoundMaster, Reached, find_master, look_around, taking_part
 
 
-def master_for(writer: Writer, managers: Sequence[Manager], reached: Sequence[Reached]) -> Seen:
+def master_for(writer: Writer, managers: Sequence[Manager], reached: Sequence[Reached]) -> FoundMaster:
     """Return what `find_master` finds, once the lock on every host of an SM that takes part is held.
 
     Raises what `find_master` raises; Refused (``unknown-sm``) where an SM that takes part is of an unknown kind, and
@@ -31,7 +31,7 @@ def master_for(writer: Writer, managers: Sequence[Manager], reached: Sequence[Re
             return seen
 
 
-def all_sms_for(writer: Writer, managers: Sequence[Manager], reached: Sequence[Reached]) -> Report:
+def all_sms_for(writer: Writer, managers: Sequence[Manager], reached: Sequence[Reached]) -> SmReport:
     """Return what `look_around` finds, where there may be several masters. Locks and raises as `master_for`."""
     while True:
         report = look_around(managers, reached, writer.fabric.own_guid)
@@ -39,7 +39,7 @@ def all_sms_for(writer: Writer, managers: Sequence[Manager], reached: Sequence[R
             return report
 
 
-def _refuse_unknown_and_lock(writer: Writer, report: Report, reached: Sequence[Reached]) -> bool:
+def _refuse_unknown_and_lock(writer: Writer, report: SmReport, reached: Sequence[Reached]) -> bool:
     """Refuse an SM of an unknown kind, and lock the hosts. Return whether a lock is new: *report* may be older then."""
     running = [each for _, each in taking_part(report, reached) if each is not None]
     for objection in _objections([each.instance for each in running]):

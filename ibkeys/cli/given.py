@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from ibkeys.cli.types import Number, Way
+from ibkeys.cli.types import Number, Via
 
 _ELSEWHERE: Final = frozenset({"yes", "force", "override", "format", "verbose", "debug", "pcap"})
 """What the journal has in another place, or what says nothing about the change."""
@@ -35,5 +35,5 @@ def given_options() -> tuple[str, ...]:
 
 def _in_words(param: click.Option, value: Any) -> str:
     name = next((each for each in param.opts if each.startswith("--")), param.opts[0])
-    shows = isinstance(param.type, Number | Way | click.Choice) or param.name in _PLAIN
+    shows = isinstance(param.type, Number | Via | click.Choice) or param.name in _PLAIN
     return name if param.is_flag or not shows else f"{name} {value}"

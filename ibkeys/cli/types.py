@@ -132,7 +132,7 @@ class Duration(_ParamType):
 DURATION: Final = Duration()
 
 
-class Way(_ParamType):
+class Via(_ParamType):
     """A way to the fabric: ``direct``, ``opensm``, or ``ufm:URL``."""
 
     name = "way"

@@ -43,7 +43,7 @@ class Failure:
     limit: str = ""
 
 
-class Way:
+class Destination:
     """To which LID and queue pair MADs go, and how long and how often; not the ports they pass, which a directed route
     has in the MAD itself. ``head``: LID, timeout and *to*, as a record begins (`ibkeys.umad.requests.way_of`).
 
@@ -69,13 +69,13 @@ class Envelope:
 
     ``node``: who is asked, as far as the sender knows: the scheduler counts what is in flight, and what failed, by it.
     ``record``: its way and the MAD, as a port takes it (`ibkeys.umad.requests`). ``timeout``, ``retries`` and
-    ``is_smp`` are those of its `Way`; ``is_keyed``: it carries an M_Key other than 0. ``counted``: what
+    ``is_smp`` are those of its `Destination`; ``is_keyed``: it carries an M_Key other than 0. ``counted``: what
     `Statistics.by_attribute` adds to an AttributeID.
     """
 
     __slots__ = ("counted", "is_keyed", "is_smp", "method", "mgmt_class", "node", "record", "retries", "timeout")
 
-    def __init__(self, node: Hashable, mad: bytes, way: Way) -> None:
+    def __init__(self, node: Hashable, mad: bytes, way: Destination) -> None:
         """*mad*: 256 bytes, whatever the TransactionID's lower half is and what it asks."""
         self.node = node
         self.record = way.head + mad
@@ -179,9 +179,9 @@ class Request:
     ) -> Request:
         """Return a request with an envelope of its own. *mad*: 256 bytes, whatever the TransactionID's lower half is.
 
-        *node* is that of `Envelope`, the others are those of `Way`. Raises EncodeError.
+        *node* is that of `Envelope`, the others are those of `Destination`. Raises EncodeError.
         """
-        envelope = Envelope(node, mad, Way(lid, timeout, retries, to))
+        envelope = Envelope(node, mad, Destination(lid, timeout, retries, to))
         modifier = int.from_bytes(mad[at.ATTRIBUTE_MODIFIER])
         return cls(envelope, int.from_bytes(mad[at.ATTRIBUTE_ID]), (modifier,))
 

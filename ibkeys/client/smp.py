@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from ibkeys.client.address import DirectedAddress, LidAddress
 from ibkeys.client.limits import Limits
-from ibkeys.client.request import Envelope, Failure, Request, Way
+from ibkeys.client.request import Destination, Envelope, Failure, Request
 from ibkeys.client.scheduler import Scheduler
 from ibkeys.client.statistics import Statistics
 from ibkeys.client.window import MAX_WINDOW
@@ -63,7 +63,7 @@ class SmpClient:
     def __init__(self, port: UmadPort, timing: Timing | None = None, limits: Limits | None = None) -> None:
         self.port = port
         self.timing = timing or Timing()
-        self._directed = Way(PERMISSIVE_LID, self.timing.timeout, self.timing.retries)
+        self._directed = Destination(PERMISSIVE_LID, self.timing.timeout, self.timing.retries)
         self.limits = limits or Limits()
         self._scheduler = self._new_scheduler()
         self._reached: dict[str, str] = {}

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from ibkeys.client.smp import SmpClient, Task
 from ibkeys.discovery.keyring import KeyRing
-from ibkeys.discovery.links.proof import Proof
+from ibkeys.discovery.links.proof import LinkProof
 from ibkeys.discovery.sweep import Sweep
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import IbkeysError, NoReply, SendRefused
@@ -21,7 +21,7 @@ from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.topology.model import Trouble
 from ibkeys.topology.nodes import LinkEnd, Port
 
-_ProvenLink = tuple[Port, LinkEnd, Proof]
+_ProvenLink = tuple[Port, LinkEnd, LinkProof]
 
 
 class FrugalSweep(Sweep):
@@ -73,7 +73,7 @@ class FrugalSweep(Sweep):
             self.silent.add(guid)
         raise last
 
-    def _ask_proven(self, near: Port, far: LinkEnd, proof: Proof) -> Task:
+    def _ask_proven(self, near: Port, far: LinkEnd, proof: LinkProof) -> Task:
         guid = far[0]
         if near.peer is not None:
             return

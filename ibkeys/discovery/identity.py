@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from ibkeys.discovery.keyring import KeyRing
-from ibkeys.discovery.links.proof import Proof
+from ibkeys.discovery.links.proof import LinkProof
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import NodeType
@@ -79,7 +79,7 @@ class FoundNodes:
         self.found.nodes.insert(len(self.found.nodes) if path else 0, node)
         return node
 
-    def doubt_of(self, arrival: NodeInfo, near: Port, far: LinkEnd | None, proof: Proof | None) -> str:
+    def doubt_of(self, arrival: NodeInfo, near: Port, far: LinkEnd | None, proof: LinkProof | None) -> str:
         """Return why the GUIDs of *arrival*, which answered behind *near*, are not believed; "" where nothing speaks
         against them. *far*: the end that is proven to be there; *proof*: what says so."""
         ring = self._ring
@@ -107,7 +107,7 @@ class FoundNodes:
             "GUID (`ibkeys mkey-list --settle` records ports that moved)"
         )
 
-    def switch_named(self, proof: Proof) -> Node | None:
+    def switch_named(self, proof: LinkProof) -> Node | None:
         """Return the switch that the SA names, where it was found with that GUID and with the LID that the SA means.
 
         The GUID alone would be that of a liar too, whose LID is its own.

@@ -21,7 +21,7 @@ from ibkeys.discovery.bounds import Bounds
 from ibkeys.discovery.identity import FoundNodes
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.links.gmps import LinkGmps
-from ibkeys.discovery.links.proof import LinkProver, Proof
+from ibkeys.discovery.links.proof import LinkProof, LinkProver
 from ibkeys.discovery.own_port import check_own_port
 from ibkeys.discovery.port_reading import PortReader
 from ibkeys.discovery.unproven import UnprovenPlaces
@@ -199,7 +199,7 @@ class Sweep:
             return
         self._unproven.put_off(near, proof.reason)
 
-    def _ask_proven(self, near: Port, far: LinkEnd, proof: Proof) -> Task:
+    def _ask_proven(self, near: Port, far: LinkEnd, proof: LinkProof) -> Task:
         """Task: ask the far end of a link that is proven to lead to *far*, with the key of the port that is there."""
         yield from self._ask_far_end(near, self.ring.key_of(far[0]), far, proof)
 
@@ -208,7 +208,7 @@ class Sweep:
         near: Port,
         key: MKey,
         far: LinkEnd | None = None,
-        proof: Proof | None = None,
+        proof: LinkProof | None = None,
         retries: int | None = None,
     ) -> Task:
         """Task: ask who is behind *near*. *far*: the end that is proven to be there; *proof*: what says so."""
@@ -227,7 +227,7 @@ class Sweep:
         """Ask at the places that could not be proven, as far as no protected port can be there (`UnprovenPlaces`)."""
         self._unproven.ask()
 
-    def _ask_stranger(self, near: Port, proof: Proof | None, retries: int | None) -> Task:
+    def _ask_stranger(self, near: Port, proof: LinkProof | None, retries: int | None) -> Task:
         """Task: ask who is behind *near* with the key for unidentified nodes. *proof*: what names who is there, if
         anything."""
         yield from self._ask_far_end(near, self.ring.for_unknown_port, None, proof, retries)
@@ -260,7 +260,7 @@ class Sweep:
         near: Port | None,
         key: MKey,
         far: LinkEnd | None = None,
-        proof: Proof | None = None,
+        proof: LinkProof | None = None,
     ) -> None:
         """Take a NodeInfo that came in through *near*, in answer to *key*: join the link, start reading what is new.
 

@@ -12,14 +12,14 @@ from ibkeys.client.smp import SmpClient, Task
 from ibkeys.discovery.identity import FoundNodes
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.links.gmps import LinkGmps
-from ibkeys.discovery.links.proof import LinkProver, Proof
+from ibkeys.discovery.links.proof import LinkProof, LinkProver
 from ibkeys.errors import IbkeysError
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.printable import counted
 from ibkeys.topology.model import Trouble, Unasked
 from ibkeys.topology.nodes import LinkEnd, Port
 
-AskFarEnd = Callable[[Port, Proof | None, int | None], Task]
+AskFarEnd = Callable[[Port, LinkProof | None, int | None], Task]
 """Task: ask who is behind a port, with the key for unidentified nodes; what names who is there, and the attempts after
 the first (None: as any other question)."""
 
@@ -49,7 +49,7 @@ class UnprovenPlaces:
         self._provokes = provokes
         self._protected = ring.protected() if ring.has_keys else set()
         self._waiting: list[Port] = []
-        self._left: dict[Port, Proof] = {}
+        self._left: dict[Port, LinkProof] = {}
         self._open_ends: set[Port] = set()
         self.doubts: dict[Port, str] = {}
 
@@ -117,10 +117,10 @@ class UnprovenPlaces:
         try:
             near.info = yield self._client.get_along(path, PortInfo, near.num, near.node, near.end_port.m_key)
         except IbkeysError as error:
-            self._left[near] = Proof(False, None, f"the port before it could not be read again: {error}")
+            self._left[near] = LinkProof(False, None, f"the port before it could not be read again: {error}")
             return
         yield from self._gmps.read_counter(near)  # before it is said who is there: --settle keeps both
-        proof: Proof = yield from self._prover.identify(near)
+        proof: LinkProof = yield from self._prover.identify(near)
         if near.peer is not None or self._join(near, proof):
             return
         if proof.found is None:
@@ -133,7 +133,7 @@ class UnprovenPlaces:
         else:
             self._left[near] = proof
 
-    def _join(self, near: Port, proof: Proof) -> bool:
+    def _join(self, near: Port, proof: LinkProof) -> bool:
         """Join *near* with the port of a protected switch that was found, where the SA names it behind *near*: then
         nobody needs to be asked. Returns whether it did."""
         switch = self._nodes.switch_named(proof)
@@ -159,7 +159,7 @@ class UnprovenPlaces:
         self._left = {}
 
 
-def _why_not_asked(known: LinkEnd | None, proof: Proof, doubt: str, missing: int, is_found: bool) -> str:
+def _why_not_asked(known: LinkEnd | None, proof: LinkProof, doubt: str, missing: int, is_found: bool) -> str:
     """Return why a sweep asked nobody at a place, and what to do. *known*: the end that the known links place there;
     *doubt*: why it was not proven; *missing*: ports known as protected that were not found and not settled;
     *is_found*: who *proof* names was found, at another place."""

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ibkeys import files
+from ibkeys.dumps.facts import DumpFacts, End, NodeFacts, PortFacts
 from ibkeys.dumps.lines import unreadable
-from ibkeys.dumps.said import End, NodeSaid, PortSaid, Said
 from ibkeys.errors import FileFormatError
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.const import NODE_TYPE_NAMES, NodeType
@@ -34,7 +34,7 @@ _PORT: Final = struct.Struct("<QBBHB64sQBQB")
 _NOT_READ: Final = bytes(64)
 
 
-def read_cache(path: Path, limit: int) -> Said:
+def read_cache(path: Path, limit: int) -> DumpFacts:
     """Return what a cache file says. Raises FileFormatError, with the byte where the mistake is."""
     try:
         data = files.read_bytes(path, limit)
@@ -46,16 +46,16 @@ def read_cache(path: Path, limit: int) -> Said:
 class _Reader:
     def __init__(self, data: bytes, name: str) -> None:
         self.data, self.name, self.at = data, name, 0
-        self.said = Said(links=[])
-        self.nodes: dict[int, NodeSaid] = {}
+        self.facts = DumpFacts(links=[])
+        self.nodes: dict[int, NodeFacts] = {}
 
-    def read(self) -> Said:
+    def read(self) -> DumpFacts:
         magic, version, nodes, ports, start, _ = self._take(_HEADER)
         if magic != MAGIC:
             raise self._error("is not a file of ibnetdiscover --cache (wrong magic number)", 0)
         if version != _VERSION:
             raise self._error(f"is of version {version} of ibnetdiscover --cache; version {_VERSION} is known", 4)
-        self.said.start = start or None
+        self.facts.start = start or None
         for _ in range(nodes):
             self._node()
         far_ends: dict[End, End] = {}
@@ -65,7 +65,7 @@ class _Reader:
         if self.at != len(self.data):
             raise self._error("goes on after its last port: it is damaged", self.at)
         self._link(places, far_ends)
-        return self.said
+        return self.facts
 
     def _node(self) -> None:
         begins = self.at
@@ -79,11 +79,11 @@ class _Reader:
             raise self._error("has a node that contradicts its NodeInfo: it is damaged", begins)
         if guid in self.nodes:
             raise self._error("has a node GUID twice", begins)
-        node = NodeSaid(guid, kind, ports, description=description, info=info)
+        node = NodeFacts(guid, kind, ports, description=description, info=info)
         if kind == NodeType.SWITCH and switch_info != _NOT_READ:
             node.switch_info = switch_info
         self.nodes[guid] = node
-        self.said.nodes.append(node)
+        self.facts.nodes.append(node)
 
     def _port(self, places: dict[End, End], far_ends: dict[End, End]) -> None:
         begins = self.at
@@ -96,7 +96,7 @@ class _Reader:
         places[guid, num] = (node_guid, num)
         if has_far_end:
             far_ends[guid, num] = (far_guid, far_num)
-        port = PortSaid(node_guid, num)
+        port = PortFacts(node_guid, num)
         if node.type != NodeType.SWITCH:
             port.guid = guid
         elif not num and node.info is not None:
@@ -104,15 +104,15 @@ class _Reader:
         if info != _NOT_READ:
             port.info = info
             port.lid = PortInfo.lid.decode(info) or None
-        self.said.ports.append(port)
+        self.facts.ports.append(port)
 
     def _link(self, places: dict[End, End], far_ends: dict[End, End]) -> None:
-        assert self.said.links is not None
+        assert self.facts.links is not None
         for near, far in far_ends.items():
             if far not in places or far_ends.get(far) != near:
                 raise self._error("has a link whose two ends do not agree: it is damaged", self.at)
             if near < far:
-                self.said.links.append((places[near], places[far]))
+                self.facts.links.append((places[near], places[far]))
 
     def _take(self, form: struct.Struct) -> tuple[Any, ...]:
         end = self.at + form.size

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from ibkeys.dumps.facts import DumpFacts, NodeFacts, PortFacts, PortFields
 from ibkeys.dumps.lines import TextLine, text_lines
-from ibkeys.dumps.said import NodeSaid, PortFields, PortSaid, Said
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
 from ibkeys.mad.const import MAX_PORT, NODE_TYPE_NAMES, NodeType
 from ibkeys.mad.fields import NumberRow
@@ -79,19 +79,19 @@ PORT_COLUMNS: Final[Mapping[str, NumberRow]] = {
 Values = Mapping[str, str]
 
 
-def read_db_csv(path: Path, limit: int) -> Said:
+def read_db_csv(path: Path, limit: int) -> DumpFacts:
     """Return what an ibdiagnet2.db_csv says. Raises FileFormatError; no message shows a value."""
     reader = _Reader()
     for line in text_lines(path, limit):
         reader.take(line)
-        reader.said.refuse_too_much(line.path)
+        reader.facts.refuse_too_much(line.path)
     return reader.finish(str(path))
 
 
 class _Reader:
     def __init__(self) -> None:
-        self.said = Said()
-        self.nodes: dict[int, NodeSaid] = {}
+        self.facts = DumpFacts()
+        self.nodes: dict[int, NodeFacts] = {}
         self.ports: set[tuple[int, int]] = set()
         self.begun: TextLine | None = None
         self.section = ""
@@ -123,10 +123,10 @@ class _Reader:
             if self.section:
                 raise line.error("a section begins inside another one, whose END_ line is missing")
             self.section, self.header, self.begun = name, None, line
-            if name == "LINKS" and self.said.links is None:
-                self.said.links = []
+            if name == "LINKS" and self.facts.links is None:
+                self.facts.links = []
             if name == "PKEY":
-                self.said.notes.append(
+                self.facts.notes.append(
                     f"{line.path}:{line.number}: the columns of section PKEY are not publicly known, so its P_Key "
                     "tables were not read"
                 )
@@ -135,11 +135,11 @@ class _Reader:
             raise line.error("this END_ line does not belong to the section that began last")
         self.section, self.header = "", None
 
-    def finish(self, name: str) -> Said:
+    def finish(self, name: str) -> DumpFacts:
         """Return what was read. Raises FileFormatError for a section without its end."""
         if self.section and self.begun is not None:
             raise self.begun.error("this section has no END_ line: the file is cut off")
-        return self.said
+        return self.facts
 
     def _node(self, line: TextLine, values: Values) -> None:
         guid = _guid(line, values, "NodeGUID")
@@ -149,12 +149,12 @@ class _Reader:
         if guid in self.nodes:
             raise line.error("this NodeGUID appears twice")
         description = _text(values.get("NodeDesc"))
-        node = self.nodes[guid] = NodeSaid(guid, kind, ports, line.number, description)
+        node = self.nodes[guid] = NodeFacts(guid, kind, ports, line.number, description)
         for column, row in NODE_COLUMNS.items():
             value = _maybe(line, values, column, row.max)
             if value is not None:
                 node.fields[row.attr] = value
-        self.said.nodes.append(node)
+        self.facts.nodes.append(node)
 
     def _switch(self, line: TextLine, values: Values) -> None:
         node = self.nodes.get(_guid(line, values, "NodeGUID"))
@@ -177,10 +177,10 @@ class _Reader:
             value = _maybe(line, values, column, (1 << 64) - 1)
             if value is not None and not fields.put(row, value):
                 raise line.error(f"{column} has a value that this field cannot have")
-        port = PortSaid(guid, num, line.number)
+        port = PortFacts(guid, num, line.number)
         if values.get("PortGuid", "") not in _ABSENT:
             port.guid = line.guid_in(values["PortGuid"], "PortGuid")
-        self.said.ports.append(fields.into(port))
+        self.facts.ports.append(fields.into(port))
 
     def _link(self, line: TextLine, values: Values) -> None:
         ends = []
@@ -189,8 +189,8 @@ class _Reader:
             ends.append((_guid(line, values, f"NodeGuid{which}"), num))
         if ends[0] == ends[1] or not (ends[0][1] and ends[1][1]):
             raise line.error("a link between a port and itself, or to a port 0")
-        assert self.said.links is not None
-        self.said.links.append((ends[0], ends[1]))
+        assert self.facts.links is not None
+        self.facts.links.append((ends[0], ends[1]))
 
 
 def split_row(line: TextLine, count: int) -> list[str]:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from ibkeys.dumps.facts import NodeFacts, PortFacts, PortFields
 from ibkeys.dumps.lines import TextLine, to_number
-from ibkeys.dumps.said import NodeSaid, PortFields, PortSaid
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
 from ibkeys.mad.const import MAX_PORT, NODE_TYPE_NAMES, NodeType
 from ibkeys.mad.fields import NumberRow
@@ -118,7 +118,7 @@ def take_port_info(line: TextLine, name: str, text: str, fields: PortFields) -> 
         fields.put(row, value_of(line, name, text, row))
 
 
-def node_of(heading: TextLine, said: Mapping[str, int], lid: int) -> tuple[NodeSaid, PortSaid | None]:
+def node_of(heading: TextLine, said: Mapping[str, int], lid: int) -> tuple[NodeFacts, PortFacts | None]:
     """Return the node that fields of NodeInfo describe, by JSON name, and the port that answered; *lid*: its, 0 for
     none.
 
@@ -129,11 +129,11 @@ def node_of(heading: TextLine, said: Mapping[str, int], lid: int) -> tuple[NodeS
     port_guid, num = numbers.pop(NodeInfo.port_guid.attr, 0), numbers.pop(NodeInfo.local_port_num.attr, 0)
     if not guid or not 1 <= ports <= MAX_PORT or kind not in NODE_TYPE_NAMES or num > ports:
         raise heading.error("no node can have this node GUID, type, number of ports or port number: is it cut off?")
-    node = NodeSaid(guid, kind, ports, heading.number, fields=numbers)
+    node = NodeFacts(guid, kind, ports, heading.number, fields=numbers)
     is_switch = kind == NodeType.SWITCH
     if not num and not is_switch:
         return node, None
-    return node, PortSaid(guid, 0 if is_switch else num, heading.number, guid=port_guid or None, lid=lid or None)
+    return node, PortFacts(guid, 0 if is_switch else num, heading.number, guid=port_guid or None, lid=lid or None)
 
 
 _WHO: Final = (NodeInfo.node_guid, NodeInfo.node_type, NodeInfo.num_ports)

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from ibkeys.dumps.joining import FileSaid, Joined, join
+from ibkeys.dumps.facts import DumpFacts, PortFacts
+from ibkeys.dumps.joining import FileFacts, Joined, join
 from ibkeys.dumps.kinds import Kind, kind_of, read_file
 from ibkeys.dumps.routes import lay_routes, start_of
-from ibkeys.dumps.said import PortSaid, Said
 from ibkeys.dumps.unread import name_unread
 from ibkeys.errors import EncodeError, FileFormatError, UsageError
 from ibkeys.fabric.snapshot import About, ImportedFile, Snapshot, traits_of
@@ -40,7 +40,7 @@ class _Read:
     """One file that was read."""
 
     about: ImportedFile
-    said: Said
+    facts: DumpFacts
 
 
 def import_files(paths: Sequence[Path], fingerprints: Fingerprints, tables: Sequence[TableOf] = ()) -> Snapshot:
@@ -56,13 +56,13 @@ def import_files(paths: Sequence[Path], fingerprints: Fingerprints, tables: Sequ
     if not every:
         raise UsageError("no file to import")
     read = [_read(path, owners.get(path)) for path in every]
-    joined = join([FileSaid(str(path), each.said, each.about.is_sm) for path, each in zip(every, read, strict=True)])
-    start = start_of(joined.fabric, [each.said.start for each in read if each.said.start is not None])
+    joined = join([FileFacts(str(path), each.facts, each.about.is_sm) for path, each in zip(every, read, strict=True)])
+    start = start_of(joined.fabric, [each.facts.start for each in read if each.facts.start is not None])
     route_notes = lay_routes(joined.fabric, start)
     name_unread(joined)
     files = [each.about for each in read]
     joined.fabric.notes += [
-        *(note for each in read for note in _few(each.said.notes)),
+        *(note for each in read for note in _few(each.facts.notes)),
         *joined.notes,
         *route_notes,
     ]
@@ -78,34 +78,34 @@ def import_files(paths: Sequence[Path], fingerprints: Fingerprints, tables: Sequ
     )
 
 
-def parse_owner(text: str) -> PortSaid:
+def parse_owner(text: str) -> PortFacts:
     """Return the port that ``LID``, ``LID:PORT``, ``GUID`` or ``GUID:PORT`` names. Raises UsageError."""
     address, _, number = text.rpartition(":") if text.count(":") == 1 else (text, "", "0")
     if not (number.isascii() and number.isdigit() and int(number) <= MAX_PORT) or not address:
         raise UsageError(f"--pkeys-of {clean(text)!r}: write LID, LID:PORT, GUID or GUID:PORT")
     if is_spelled_as_guid(address):
         try:
-            return PortSaid(None, int(number), at_guid=parse_guid(address))
+            return PortFacts(None, int(number), at_guid=parse_guid(address))
         except EncodeError as error:
             raise UsageError(f"--pkeys-of: {error}") from None
     if not (address.isascii() and address.isdigit() and 0 < int(address[:9]) <= MAX_UNICAST_LID):
         raise UsageError(f"--pkeys-of {clean(text)!r}: {clean(address)!r} is neither a LID nor a GUID")
-    return PortSaid(None, int(number), at_lid=int(address[:9]))
+    return PortFacts(None, int(number), at_lid=int(address[:9]))
 
 
-def _read(path: Path, owner: PortSaid | None) -> _Read:
+def _read(path: Path, owner: PortFacts | None) -> _Read:
     kind = kind_of(path)
-    said = read_file(path, kind, owner)
-    return _Read(_described(path, kind, said), said)
+    facts = read_file(path, kind, owner)
+    return _Read(_described(path, kind, facts), facts)
 
 
-def _described(path: Path, kind: Kind, said: Said) -> ImportedFile:
+def _described(path: Path, kind: Kind, facts: DumpFacts) -> ImportedFile:
     try:
         written = datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
         when = timestamp(lambda: written)
     except (OSError, ValueError, OverflowError) as error:
         raise FileFormatError(f"its modification time cannot be shown: {error}", str(path)) from None
-    return ImportedFile(clean(path.name), kind.name, when, kind.is_sm, said.m_keys)
+    return ImportedFile(clean(path.name), kind.name, when, kind.is_sm, facts.m_keys)
 
 
 def _about(joined: Joined, files: Sequence[ImportedFile], start: Port | None, fingerprints: Fingerprints) -> About:

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ibkeys.dumps.addresses import Addresses
-from ibkeys.dumps.said import (
+from ibkeys.dumps.facts import (
     END_PORT_NEEDED,
     PORT_INFO_NEEDED,
     SWITCH_PORT_NEEDED,
+    DumpFacts,
     End,
-    NodeSaid,
-    PortSaid,
-    Said,
+    NodeFacts,
+    PortFacts,
 )
 from ibkeys.errors import FileFormatError
 from ibkeys.fabric.sa_view import SaAnswer, SaPort, SaView
@@ -37,11 +37,11 @@ P_KEY_BYTES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class FileSaid:
+class FileFacts:
     """One file: its ``name``, what it says, and whether that is the SM's word."""
 
     name: str
-    said: Said
+    facts: DumpFacts
     is_sm: bool
 
 
@@ -60,7 +60,7 @@ class Joined:
     notes: list[str] = field(default_factory=list)
 
 
-def join(files: Sequence[FileSaid]) -> Joined:
+def join(files: Sequence[FileFacts]) -> Joined:
     """Return the fabric that *files* describe together; nothing in it has a route yet.
 
     Raises FileFormatError: no file names a node; two contradict each other about what a node is; more nodes than any
@@ -75,12 +75,12 @@ def join(files: Sequence[FileSaid]) -> Joined:
 
 
 class _Joiner:
-    def __init__(self, files: Sequence[FileSaid]) -> None:
+    def __init__(self, files: Sequence[FileFacts]) -> None:
         self.files = sorted(enumerate(files), key=lambda each: each[1].is_sm)
         """With their places: what ports answered first, and else in the order in which they were named."""
         self.names = [each.name for each in files]
         self.is_sm = [each.is_sm for each in files]
-        self.joined = Joined(lists_links=any(each.said.links is not None for each in files))
+        self.joined = Joined(lists_links=any(each.facts.links is not None for each in files))
         self.by_guid: dict[int, Node] = {}
         self.blocks: dict[Port, tuple[int, dict[int, bytes]]] = {}
         """Blocks of P_Key tables, which several files may have, and the first of these."""
@@ -88,9 +88,9 @@ class _Joiner:
     # --- nodes -------------------------------------------------------------------------------------------------------
 
     def nodes(self) -> None:
-        merged: dict[int, NodeSaid] = {}
+        merged: dict[int, NodeFacts] = {}
         for _, file in self.files:
-            for node in file.said.nodes:
+            for node in file.facts.nodes:
                 known = merged.setdefault(node.guid, node)
                 if known is not node:
                     _merge(known, node, file.name)
@@ -105,8 +105,8 @@ class _Joiner:
                 f"more than {MOST_NODES} nodes or {MOST_SWITCH_PORTS} switch ports, which no fabric has",
                 self.files[0][1].name,
             )
-        for said in merged.values():
-            made = self.by_guid[said.guid] = _node(said)
+        for facts in merged.values():
+            made = self.by_guid[facts.guid] = _node(facts)
             self.joined.fabric.nodes.append(made)
 
     # --- links -------------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ class _Joiner:
     def links(self) -> None:
         for _, file in self.files:
             odd = 0
-            for a, b in file.said.links or ():
+            for a, b in file.facts.links or ():
                 near, far = self._end(a), self._end(b)
                 if near is None or far is None or near is far:
                     odd += 1
@@ -138,14 +138,14 @@ class _Joiner:
         """Take what is said about ports by the GUID of their node: after it, their LIDs and GUIDs are known."""
         for place, file in self.files:
             strange = 0
-            for said in file.said.ports:
-                if said.node is None:
+            for facts in file.facts.ports:
+                if facts.node is None:
                     continue
-                port = self._end((said.node, said.num))
+                port = self._end((facts.node, facts.num))
                 if port is None or (not port.num and not port.node.is_switch):
                     strange += 1
                 else:
-                    self._take(port, said, place)
+                    self._take(port, facts, place)
             if strange:
                 self.joined.notes.append(
                     f"{file.name}: {counted(strange, 'port')} left out: of nodes that no file describes, or past the "
@@ -157,14 +157,14 @@ class _Joiner:
         addresses = Addresses(self.joined.fabric.nodes)
         for place, file in self.files:
             lost = 0
-            for said in file.said.ports:
-                if said.node is None:
-                    port = addresses.find(said.at_lid, said.at_guid, said.num)
+            for facts in file.facts.ports:
+                if facts.node is None:
+                    port = addresses.find(facts.at_lid, facts.at_guid, facts.num)
                     if port is None:
                         lost += 1
                     else:
-                        self._take(port, said, place)
-            for lid, info in file.said.switch_infos:
+                        self._take(port, facts, place)
+            for lid, info in file.facts.switch_infos:
                 port = addresses.find(lid, None, 0)
                 if port is None or not port.node.is_switch:
                     lost += 1
@@ -177,33 +177,33 @@ class _Joiner:
                 )
         self._join_blocks()
 
-    def _take(self, port: Port, said: PortSaid, place: int) -> None:
+    def _take(self, port: Port, facts: PortFacts, place: int) -> None:
         if port.is_end_port:
-            port.guid = port.guid or said.guid or 0
+            port.guid = port.guid or facts.guid or 0
             if port.stated_lid is None:
-                port.stated_lid = said.lid
-        if said.info is not None and self.is_sm[place]:
+                port.stated_lid = facts.lid
+        if facts.info is not None and self.is_sm[place]:
             view = self.joined.sm_view
             view.answers.setdefault(PortInfoRecord.name, SaAnswer("answered"))
-            view.ports.setdefault(port, SaPort()).port_info = PortInfo(said.info).replace(m_key=0).raw
-        if said.info is not None and port.info is None:
-            self._take_info(port, said, said.info, place)
-        if said.table is not None and port.p_key_raw is None:
-            port.p_key_raw = said.table
+            view.ports.setdefault(port, SaPort()).port_info = PortInfo(facts.info).replace(m_key=0).raw
+        if facts.info is not None and port.info is None:
+            self._take_info(port, facts, facts.info, place)
+        if facts.table is not None and port.p_key_raw is None:
+            port.p_key_raw = facts.table
             self.joined.origins[port, PKeyTable.name] = place
-            _learn_capacity(port, len(said.table) // P_KEY_BYTES)
-        for number, block in said.blocks.items():
+            _learn_capacity(port, len(facts.table) // P_KEY_BYTES)
+        for number, block in facts.blocks.items():
             self.blocks.setdefault(port, (place, {}))[1].setdefault(number, block)
 
-    def _take_info(self, port: Port, said: PortSaid, info: bytes, place: int) -> None:
+    def _take_info(self, port: Port, facts: PortFacts, info: bytes, place: int) -> None:
         needed = (*PORT_INFO_NEEDED, *(END_PORT_NEEDED if port.is_end_port else SWITCH_PORT_NEEDED))
-        missing = [row.name for row in (*needed, *_needed_for_virtual_ports(info)) if row.attr in said.lacks]
+        missing = [row.name for row in (*needed, *_needed_for_virtual_ports(info)) if row.attr in facts.lacks]
         if missing:
             name = self.names[place]
             self.joined.why.setdefault((port, PortInfo.name), f"{name} does not say its {', '.join(missing)}")
             return
         port.info = info
-        port.says_m_key = said.says_m_key or not port.is_end_port
+        port.says_m_key = facts.says_m_key or not port.is_end_port
         self.joined.why.pop((port, PortInfo.name), None)
         self.joined.origins[port, PortInfo.name] = place
 
@@ -241,7 +241,7 @@ def _needed_for_virtual_ports(info: bytes) -> tuple[NumberRow, ...]:
     return (PortInfo.capability_mask2,) if has_one else ()
 
 
-def _merge(known: NodeSaid, other: NodeSaid, name: str) -> None:
+def _merge(known: NodeFacts, other: NodeFacts, name: str) -> None:
     """Take from *other* what *known* does not say. Raises FileFormatError where they contradict each other."""
     if (known.type, known.num_ports) != (other.type, other.num_ports):
         raise FileFormatError(
@@ -257,18 +257,18 @@ def _merge(known: NodeSaid, other: NodeSaid, name: str) -> None:
     known.fields = {**other.fields, **known.fields}
 
 
-def _node(said: NodeSaid) -> Node:
+def _node(facts: NodeFacts) -> Node:
     """Return a node without a route. Its NodeInfo has zeros where no file says a field."""
-    info = said.info
+    info = facts.info
     if info is None:
-        who = {"node_type": said.type, "num_ports": said.num_ports, "node_guid": said.guid}
-        info = NodeInfo.new(base_version=1, class_version=1, **who, **said.fields).raw
+        who = {"node_type": facts.type, "num_ports": facts.num_ports, "node_guid": facts.guid}
+        info = NodeInfo.new(base_version=1, class_version=1, **who, **facts.fields).raw
     node = Node(info, ())
     node.says_capacity = bool(NodeInfo(info).partition_cap)
-    if said.description is not None:
-        raw = said.description[: NodeDescription.size].ljust(NodeDescription.size, b"\0")
+    if facts.description is not None:
+        raw = facts.description[: NodeDescription.size].ljust(NodeDescription.size, b"\0")
         node.description_raw, node.description = raw, NodeDescription(raw).node_description
-    node.switch_info_raw = said.switch_info if node.is_switch else None
+    node.switch_info_raw = facts.switch_info if node.is_switch else None
     for num in range(node.num_ports + 1) if node.is_switch else ():
         node.port(num)
     return node
@@ -282,5 +282,5 @@ def _learn_capacity(port: Port, entries: int) -> None:
         node.says_capacity = True
 
 
-def _switch_ports(node: NodeSaid) -> int:
+def _switch_ports(node: NodeFacts) -> int:
     return node.num_ports + 1 if node.type == NodeType.SWITCH else 0

@@ -10,8 +10,8 @@ from typing import Final
 
 from ibkeys import files
 from ibkeys.dumps import cache, db_csv, netdiscover, saquery, smpquery, subnet_list
+from ibkeys.dumps.facts import DumpFacts, PortFacts
 from ibkeys.dumps.lines import unreadable
-from ibkeys.dumps.said import PortSaid, Said
 from ibkeys.errors import FileFormatError
 
 _HEAD: Final = 64 * files.KIB
@@ -28,7 +28,7 @@ class Kind:
     begins: re.Pattern[str] | None
     is_sm: bool
     limit: int
-    read: Callable[[Path, int], Said]
+    read: Callable[[Path, int], DumpFacts]
 
 
 SMPQUERY: Final = Kind("smpquery", smpquery.BEGINS, False, files.LARGE, smpquery.read_smpquery)
@@ -59,7 +59,7 @@ def kind_of(path: Path) -> Kind:
     raise FileFormatError(f"is not a file that can be imported; these can: {names}", str(path))
 
 
-def read_file(path: Path, kind: Kind, owner: PortSaid | None) -> Said:
+def read_file(path: Path, kind: Kind, owner: PortFacts | None) -> DumpFacts:
     """Return what *path* says. *owner*: whose P_Key table is in it, of smpquery's output. Raises FileFormatError."""
     if owner is None:
         return kind.read(path, kind.limit)

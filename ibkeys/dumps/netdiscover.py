@@ -10,8 +10,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+from ibkeys.dumps.facts import DumpFacts, NodeFacts, PortFacts
 from ibkeys.dumps.lines import text_lines
-from ibkeys.dumps.said import NodeSaid, PortSaid, Said
 from ibkeys.errors import FileFormatError
 from ibkeys.mad.const import NodeType
 from ibkeys.sim.netfile.model import FileNode
@@ -21,9 +21,9 @@ _START: Final = re.compile(r"# Initiated from node ([0-9a-fA-F]{1,16}) port ([0-
 BEGINS: Final = re.compile(r'(?:Switch|Ca|Rt)\s+[0-9]+\s+"|(?:switch|ca|rt)guid=|# Topology file:')
 
 
-def read_netdiscover(path: Path, limit: int) -> Said:
+def read_netdiscover(path: Path, limit: int) -> DumpFacts:
     """Return what a file of ibnetdiscover's output says. Raises FileFormatError."""
-    said = Said(links=[])
+    said = DumpFacts(links=[])
     texts = []
     for line in text_lines(path, limit):
         found = _START.match(line.text)
@@ -39,20 +39,20 @@ def read_netdiscover(path: Path, limit: int) -> Said:
     return said
 
 
-def _node(node: FileNode) -> NodeSaid:
+def _node(node: FileNode) -> NodeFacts:
     if not node.says_guid or not node.guid:
         raise FileFormatError("this node has no switchguid=, caguid= or rtguid= before it", node.path, node.line)
     fields = {"vendor_id": node.vendor_id, "device_id": node.device_id, "system_image_guid": node.system_image_guid}
     described = node.description != node.node_id.encode("utf-8", "surrogateescape")
-    return NodeSaid(
+    return NodeFacts(
         node.guid, node.node_type, node.num_ports, node.line, node.description if described else None, fields
     )
 
 
-def _ports(node: FileNode) -> list[PortSaid]:
+def _ports(node: FileNode) -> list[PortFacts]:
     if node.node_type == NodeType.SWITCH:
-        return [PortSaid(node.guid, 0, node.line, guid=node.port0_guid, lid=node.lid or None)]
+        return [PortFacts(node.guid, 0, node.line, guid=node.port0_guid, lid=node.lid or None)]
     return [
-        PortSaid(node.guid, port.number, port.line, guid=port.guid or None, lid=port.lid or None)
+        PortFacts(node.guid, port.number, port.line, guid=port.guid or None, lid=port.lid or None)
         for port in node.ports.values()
     ]

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys.dumps.dotted import NODE_RECORD, node_of, split_dotted, take_port_info, value_of
+from ibkeys.dumps.facts import DumpFacts, PortFacts, PortFields
 from ibkeys.dumps.lines import TextLine, text_lines, without_messages
-from ibkeys.dumps.said import PortFields, PortSaid, Said
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import MAX_PORT, MAX_UNICAST_LID, P_KEYS_PER_BLOCK
 
@@ -35,19 +35,19 @@ _MOST: Final = {
 }
 
 
-def read_saquery(path: Path, limit: int) -> Said:
+def read_saquery(path: Path, limit: int) -> DumpFacts:
     """Return what a file of saquery's output says. Raises FileFormatError."""
     reader = _Reader()
     for line in without_messages(text_lines(path, limit)):
         reader.take(line)
-        reader.said.refuse_too_much(line.path)
+        reader.facts.refuse_too_much(line.path)
     reader.end_record()
-    return reader.said
+    return reader.facts
 
 
 class _Reader:
     def __init__(self) -> None:
-        self.said = Said()
+        self.facts = DumpFacts()
         self.record = ""
         self.heading: TextLine | None = None
         self.numbers: dict[str, int] = {}
@@ -56,7 +56,7 @@ class _Reader:
         self.node: dict[str, int] = {}
         self.description: bytes | None = None
         self.nodes: set[int] = set()
-        self.tables: dict[tuple[int, int], PortSaid] = {}
+        self.tables: dict[tuple[int, int], PortFacts] = {}
 
     def take(self, line: TextLine) -> None:
         heading = _HEADING.fullmatch(line.text.strip())
@@ -98,10 +98,10 @@ class _Reader:
         if lid is None or num is None:
             raise heading.error(f"this {record} does not say {' or '.join(place)}")
         if record == PORT_INFO_RECORD:
-            port = self.fields.into(PortSaid(None, num, heading.number, at_lid=lid))
+            port = self.fields.into(PortFacts(None, num, heading.number, at_lid=lid))
             assert port.info is not None
             port.says_m_key = port.says_m_key and bool(PortInfo(port.info).m_key)
-            self.said.ports.append(port)
+            self.facts.ports.append(port)
             return
         block = self.numbers.get("Block")
         if block is None or len(self.keys) != 2 * P_KEYS_PER_BLOCK:
@@ -113,15 +113,15 @@ class _Reader:
         node.description = self.description
         if node.guid not in self.nodes:  # one record for each port of a CA
             self.nodes.add(node.guid)
-            self.said.nodes.append(node)
+            self.facts.nodes.append(node)
         if port is not None:
-            self.said.ports.append(port)
+            self.facts.ports.append(port)
 
     def _block(self, heading: TextLine, place: tuple[int, int], block: int) -> None:
         port = self.tables.get(place)
         if port is None:
-            port = self.tables[place] = PortSaid(None, place[1], heading.number, at_lid=place[0])
-            self.said.ports.append(port)
+            port = self.tables[place] = PortFacts(None, place[1], heading.number, at_lid=place[0])
+            self.facts.ports.append(port)
         if port.blocks.setdefault(block, bytes(self.keys)) != bytes(self.keys):
             raise heading.error("this block of the P_Key table was there before, with other P_Keys")
 

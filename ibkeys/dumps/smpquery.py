@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys.dumps.dotted import NODE_INFO, SWITCH_INFO, node_of, split_dotted, take_port_info, value_of
+from ibkeys.dumps.facts import DumpFacts, PortFacts, PortFields
 from ibkeys.dumps.lines import TextLine, text_lines, without_messages
-from ibkeys.dumps.said import PortFields, PortSaid, Said
 from ibkeys.mad.attributes import SwitchInfo
 from ibkeys.mad.const import MAX_PORT, MAX_UNICAST_LID
 
@@ -28,23 +28,23 @@ _MOST_P_KEYS: Final = 65535
 BEGINS: Final = re.compile(r"# (?:Node|Port|Switch) info: | *0:(?: +0x[0-9a-fA-F]{4}){1,8} *$")
 
 
-def read_smpquery(path: Path, limit: int, owner: PortSaid | None = None) -> Said:
+def read_smpquery(path: Path, limit: int, owner: PortFacts | None = None) -> DumpFacts:
     """Return what a file of smpquery's output says. *owner*: whose P_Key table is in it. Raises FileFormatError."""
     reader = _Reader(owner)
     for line in without_messages(text_lines(path, limit)):
         reader.take(line)
-        reader.said.refuse_too_much(line.path)
+        reader.facts.refuse_too_much(line.path)
     reader.end_part()
     if reader.row_line is not None:
         raise reader.row_line.error(
             "the P_Key table is cut off: its last line (N pkeys capacity for this port) is missing"
         )
-    return reader.said
+    return reader.facts
 
 
 class _Reader:
-    def __init__(self, owner: PortSaid | None) -> None:
-        self.said = Said()
+    def __init__(self, owner: PortFacts | None) -> None:
+        self.facts = DumpFacts()
         self.owner = owner
         self.part = ""
         self.heading: TextLine | None = None
@@ -96,20 +96,20 @@ class _Reader:
         if part == "Node":
             self._end_node(heading)
         elif not self.lid:
-            self.said.notes.append(
+            self.facts.notes.append(
                 f"{heading.path}:{heading.number}: the heading has no LID (asked by a directed route), so "
                 "the port that answered is not known: the answer was left out"
             )
         elif part == "Port":
-            self.said.ports.append(self.port.into(PortSaid(None, self.num, heading.number, at_lid=self.lid)))
+            self.facts.ports.append(self.port.into(PortFacts(None, self.num, heading.number, at_lid=self.lid)))
         elif SwitchInfo.partition_enforcement_cap.attr in self.numbers:
-            self.said.switch_infos.append((self.lid, SwitchInfo.new(**self.numbers).raw))
+            self.facts.switch_infos.append((self.lid, SwitchInfo.new(**self.numbers).raw))
 
     def _end_node(self, heading: TextLine) -> None:
         node, port = node_of(heading, self.numbers, self.lid)
-        self.said.nodes.append(node)
+        self.facts.nodes.append(node)
         if port is not None:
-            self.said.ports.append(port)
+            self.facts.ports.append(port)
 
     def _row(self, line: TextLine, row: re.Match[str]) -> None:
         if 2 * int(row[1]) != len(self.keys):
@@ -130,4 +130,4 @@ class _Reader:
             )
         owner, self.owner = self.owner, None
         owner.table, owner.line = keys[: 2 * capacity], line.number
-        self.said.ports.append(owner)
+        self.facts.ports.append(owner)

@@ -14,8 +14,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+from ibkeys.dumps.facts import DumpFacts, End, NodeFacts, PortFacts
 from ibkeys.dumps.lines import TextLine, text_lines
-from ibkeys.dumps.said import End, NodeSaid, PortSaid, Said
 from ibkeys.mad.const import NodeType
 
 _TYPES: Final = {"CA": NodeType.CA, "SW": NodeType.SWITCH, "Rt": NodeType.ROUTER}
@@ -33,27 +33,27 @@ _ID_BITS: Final = {"vendor": ("vendor_id", 24), "device": ("device_id", 16), "re
 BEGINS: Final = re.compile(r"\{ (?:CA|SW|Rt)(?:-SM)? Ports:")
 
 
-def read_subnet_list(path: Path, limit: int) -> Said:
+def read_subnet_list(path: Path, limit: int) -> DumpFacts:
     """Return what an opensm-subnet.lst says. Raises FileFormatError."""
     reader = _Reader()
     for line in text_lines(path, limit):
         if line.text.strip():
             reader.take(line)
-            reader.said.refuse_too_much(line.path)
-    return reader.said
+            reader.facts.refuse_too_much(line.path)
+    return reader.facts
 
 
 class _Reader:
     def __init__(self) -> None:
-        self.said = Said(links=[])
-        self.nodes: dict[int, NodeSaid] = {}
-        self.ports: dict[End, PortSaid] = {}
+        self.facts = DumpFacts(links=[])
+        self.nodes: dict[int, NodeFacts] = {}
+        self.ports: dict[End, PortFacts] = {}
         self.linked: set[tuple[End, End]] = set()
 
     def take(self, line: TextLine) -> None:
         ends = self._ends(line)
         if ends is None:
-            self.said.notes.append(
+            self.facts.notes.append(
                 f"{line.path}:{line.number}: the name of a node looks like the rest of the line, so the "
                 "link was left out"
             )
@@ -62,8 +62,8 @@ class _Reader:
         pair = (min(near, far), max(near, far))
         if pair not in self.linked:
             self.linked.add(pair)
-            assert self.said.links is not None
-            self.said.links.append(pair)
+            assert self.facts.links is not None
+            self.facts.links.append(pair)
 
     def _ends(self, line: TextLine) -> tuple[re.Match[str], re.Match[str]] | None:
         """Return both ends; None where a name makes it doubtful where one ends and the other begins."""
@@ -87,9 +87,9 @@ class _Reader:
         node = self.nodes.get(guid)
         if node is None:
             description = end["name"].encode("utf-8", "surrogateescape")
-            node = self.nodes[guid] = NodeSaid(guid, kind, ports, line.number, description)
+            node = self.nodes[guid] = NodeFacts(guid, kind, ports, line.number, description)
             node.fields["system_image_guid"] = int(end["system"], 16)
-            self.said.nodes.append(node)
+            self.facts.nodes.append(node)
         elif (node.type, node.num_ports) != (kind, ports):
             raise line.error(f"the node of line {node.line} has another type or number of ports here")
         if is_first:
@@ -102,7 +102,7 @@ class _Reader:
         own = 0 if kind == NodeType.SWITCH else num
         port = self.ports.get((guid, own))
         if port is None:
-            port = self.ports[guid, own] = PortSaid(guid, own, line.number, guid=line.guid_in(end["port"], "PortGUID"))
-            self.said.ports.append(port)
+            port = self.ports[guid, own] = PortFacts(guid, own, line.number, guid=line.guid_in(end["port"], "PortGUID"))
+            self.facts.ports.append(port)
         port.lid = int(end["lid"], 16) or port.lid
         return guid, num

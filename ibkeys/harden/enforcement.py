@@ -25,7 +25,7 @@ from ibkeys.errors import Refused, UsageError
 from ibkeys.harden.enforcement_run import COMMANDS, ENFORCE, EnforcementPlan, LeafPort
 from ibkeys.harden.findings import StepName
 from ibkeys.harden.overtaken import file_images, not_ended, refuse_changed_files
-from ibkeys.harden.step import COMMAND, Asked, Draft, Step
+from ibkeys.harden.step import COMMAND, HardenRequest, Step, StepChange
 from ibkeys.host.conf.edit import NewValue
 from ibkeys.host.opensm_options import read_options
 from ibkeys.mad.attributes import SwitchInfo
@@ -35,7 +35,7 @@ from ibkeys.sm.files.opensm_file import OpensmFile, merged
 from ibkeys.sm.files.options_files import options_file, where_it_may_be
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.options import Setting
-from ibkeys.sm.site import Running, Seen, reach
+from ibkeys.sm.site import FoundMaster, Running, reach
 from ibkeys.topology.enforcement import Enforcement, leaf_of
 
 _WAY_BACK: Final = "ibkeys harden --via opensm --abort"
@@ -55,11 +55,11 @@ class EnforcementStep(Step):
     serves: frozenset[StepName] = frozenset()
     lifts: frozenset[str] = frozenset()
 
-    def is_due(self, writer: Writer, asked: Asked) -> bool:
+    def is_due(self, writer: Writer, asked: HardenRequest) -> bool:
         """Whether it, or its way back, was begun and has not ended."""
         return bool(not_ended(writer))
 
-    def draft(self, writer: Writer, asked: Asked) -> Draft | None:
+    def plan_change(self, writer: Writer, asked: HardenRequest) -> StepChange | None:
         """Return the change of the options files, None if they say so already and every leaf port enforces.
 
         Raises what `plan_enforcement` raises; Refused (``overtaken``) where one was cut off and a file that it wrote
@@ -73,13 +73,13 @@ class EnforcementStep(Step):
         if not plan.pending:
             return None
         plan.objections += objections_to_layers(plan.changing, "its OpenSM would enforce as before")
-        return Draft(plan.words, _WAY_BACK, lambda: _make(writer, plan), plan.notes, plan.objections)
+        return StepChange(plan.words, _WAY_BACK, lambda: _make(writer, plan), plan.notes, plan.objections)
 
 
 ENFORCEMENT: Final = EnforcementStep()
 
 
-def plan_enforcement(writer: Writer, asked: Asked, wanted: str) -> EnforcementPlan:
+def plan_enforcement(writer: Writer, asked: HardenRequest, wanted: str) -> EnforcementPlan:
     """Plan that every OpenSM works with part_enforce *wanted*: ``both``, ``in``, ``out`` or ``off``.
 
     SMPs: a sweep, and the table of each end port and leaf port. Raises Refused if an OpenSM would not take it over,
@@ -112,7 +112,7 @@ def plan_enforcement(writer: Writer, asked: Asked, wanted: str) -> EnforcementPl
     return plan
 
 
-def plan_abort(writer: Writer, asked: Asked) -> EnforcementPlan:
+def plan_abort(writer: Writer, asked: HardenRequest) -> EnforcementPlan:
     """Plan to restore the value of part_enforce that the last hardening which changed it found at the master. Raises
     UsageError if none did, what `plan_enforcement` raises, and Refused (``overtaken``) for a file with another value.
     """
@@ -128,11 +128,11 @@ def plan_abort(writer: Writer, asked: Asked) -> EnforcementPlan:
     return plan
 
 
-def refuse_overtaken(writer: Writer, asked: Asked) -> None:
+def refuse_overtaken(writer: Writer, asked: HardenRequest) -> None:
     """Raise what refuses a change of part_enforce that has not ended, forth or back; UsageError if all have ended."""
     if not not_ended(writer):
         raise UsageError(f"--overtaken: every change of {ENFORCE} in the journal has ended")
-    ENFORCEMENT.draft(writer, asked)
+    ENFORCEMENT.plan_change(writer, asked)
     plan_abort(writer, asked)
 
 
@@ -144,7 +144,7 @@ def _make(writer: Writer, plan: EnforcementPlan) -> Sequence[str]:
 # --- the options files ------------------------------------------------------------------------------------------------
 
 
-def _files(seen: Seen, notes: list[str]) -> list[OpensmFile]:
+def _files(seen: FoundMaster, notes: list[str]) -> list[OpensmFile]:
     """Return the options files of the OpenSMs that are reached, that of the master last."""
     files = []
     for running in [*(running for _, running in seen.others() if running is not None), seen.master]:
@@ -223,7 +223,7 @@ def _of_drift(site: Site, survey: Survey, wanted: str) -> Iterator[Objection]:
         )
 
 
-def objections_to_strangers(seen: Seen) -> Iterator[Objection]:
+def objections_to_strangers(seen: FoundMaster) -> Iterator[Objection]:
     """``standby-differs``: an SM that would take over works with its own part_enforce."""
     strangers = [str(manager.port) for manager, running in seen.others() if running is None]
     if strangers:

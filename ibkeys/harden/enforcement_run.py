@@ -24,7 +24,7 @@ from ibkeys.partitions.opensm_tables import packed
 from ibkeys.printable import counted, named
 from ibkeys.sm.files.left_overs import remove_left_overs
 from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
-from ibkeys.sm.site import Seen
+from ibkeys.sm.site import FoundMaster
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.origin import Origin
@@ -63,7 +63,7 @@ class EnforcementPlan(Plan):
     ``reverts``: the command of an unfinished change in the other direction, which ends with this one, or "".
     """
 
-    seen: Seen
+    seen: FoundMaster
     wait: float
     progress: OnStep
     say: Callable[[str], None]

@@ -19,7 +19,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import FileError, Refused
 from ibkeys.harden.findings import StepName
-from ibkeys.harden.step import COMMAND, Asked, Draft, Step
+from ibkeys.harden.step import COMMAND, HardenRequest, Step, StepChange
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.opensm_process import opensm_config
 from ibkeys.sm.files.listeners import close, hindrance_to_closing, is_usable_alone
@@ -44,13 +44,13 @@ class FileStep(Step):
     serves: frozenset[StepName] = _KEY_STEPS
     lifts: frozenset[str] = frozenset()
 
-    def draft(self, writer: Writer, asked: Asked) -> Draft | None:
+    def plan_change(self, writer: Writer, asked: HardenRequest) -> StepChange | None:
         """Return what would be closed. Raises what `master_for` raises."""
         runnings = _opensms(writer, asked)
         found = [each for running in runnings for each in self.open_files(running)]
         if not found and not self.words:
             return None
-        return Draft(
+        return StepChange(
             [each.words for each in found] or self.words,
             "; ".join(each.way_back for each in found) or "chmod restores the rights",
             lambda: self._close([each for running in runnings for each in self.open_files(running)]),
@@ -125,7 +125,7 @@ KEY_FILES: Final = FileStep(
 )
 
 
-def _opensms(writer: Writer, asked: Asked) -> list[Running]:
+def _opensms(writer: Writer, asked: HardenRequest) -> list[Running]:
     """Return the OpenSMs of the fabric that are on hosts that are reached, the master last."""
     found = writer.fabric.sweep(wanted=Wanted(sm_info=True))
     seen = master_for(writer, managers_of(found), reach(writer.enter, asked.hosts))

@@ -23,7 +23,7 @@ from ibkeys.harden.findings import StepName, by_step, failing
 from ibkeys.harden.m_keys import M_KEYS, NEW_M_KEY
 from ibkeys.harden.partitions import PARTITIONS
 from ibkeys.harden.sm_keys import SM_KEYS
-from ibkeys.harden.step import COMMAND, Asked, Draft, Step
+from ibkeys.harden.step import COMMAND, HardenRequest, Step, StepChange
 
 STEPS: Final[tuple[Step, ...]] = (FOLDERS, SM_KEYS, ENFORCEMENT, PARTITIONS, NEW_M_KEY, M_KEYS, KEY_FILES)
 """All steps, in the order in which they are made."""
@@ -31,26 +31,26 @@ STEPS: Final[tuple[Step, ...]] = (FOLDERS, SM_KEYS, ENFORCEMENT, PARTITIONS, NEW
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """One step of a plan. ``rules``: those that call for it; ``draft``: what it would do, None if that cannot be said,
+    """One step of a plan. ``rules``: those that call for it; ``change``: what it would do, None if that cannot be said,
     for the reason in ``refusal``.
     """
 
     step: Step
     rules: tuple[str, ...]
-    draft: Draft | None
+    change: StepChange | None
     refusal: IbkeysError | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return it as the contract has it. No key is in it."""
-        draft = self.draft
+        change = self.change
         return {
             "step": self.step.name,
             "title": self.step.title,
             "command": self.step.command,
             "rules": list(self.rules),
-            "changes": list(draft.words) if draft is not None else [],
-            "way_back": draft.way_back if draft is not None else None,
-            "refusals": [str(each) for each in (draft.refusals if draft is not None else ())]
+            "changes": list(change.words) if change is not None else [],
+            "way_back": change.way_back if change is not None else None,
+            "refusals": [str(each) for each in (change.refusals if change is not None else ())]
             + ([str(self.refusal)] if self.refusal is not None else []),
         }
 
@@ -71,7 +71,7 @@ class Hardening(Plan):
 def plan_hardening(
     fabric: Fabric,
     consent: Consent,
-    asked: Asked,
+    asked: HardenRequest,
     report: Report,
     severity: Severity,
     steps: Sequence[Step] = STEPS,
@@ -87,24 +87,24 @@ def plan_hardening(
     for step in _needed(fabric, asked, calls, steps):
         with Writer(fabric, step.command, consent, dry_run=True) as writer:
             try:
-                draft, refusal = step.draft(writer, asked), None
+                change, refusal = step.plan_change(writer, asked), None
             except IbkeysError as error:
-                draft, refusal = None, error
-        if draft is None and refusal is None:
+                change, refusal = None, error
+        if change is None and refusal is None:
             continue
-        plan.steps.append(PlannedStep(step, calls.get(step.name, ()), draft, refusal))
+        plan.steps.append(PlannedStep(step, calls.get(step.name, ()), change, refusal))
         plan.refusals += [refusal] if refusal is not None else []
-        if draft is not None:
-            plan.notes += [each for each in draft.notes if each not in plan.notes]
-            plan.objections += _new_ones(plan.objections, draft.objections, lifted)
-            plan.questions += draft.questions
-            plan.refusals += draft.refusals
+        if change is not None:
+            plan.notes += [each for each in change.notes if each not in plan.notes]
+            plan.objections += _new_ones(plan.objections, change.objections, lifted)
+            plan.questions += change.questions
+            plan.refusals += change.refusals
         lifted |= step.lifts
     return plan
 
 
 def _needed(
-    fabric: Fabric, asked: Asked, calls: Mapping[StepName, tuple[str, ...]], steps: Sequence[Step]
+    fabric: Fabric, asked: HardenRequest, calls: Mapping[StepName, tuple[str, ...]], steps: Sequence[Step]
 ) -> list[Step]:
     """Return the steps that findings call for, that are due all the same, or that serve one of these."""
     wanted = set()
@@ -124,7 +124,7 @@ def _new_ones(known: Sequence[Objection], more: Sequence[Objection], lifted: set
 def make(
     fabric: Fabric,
     consent: Consent,
-    asked: Asked,
+    asked: HardenRequest,
     hardening: Hardening,
     options: Sequence[str],
     say: Callable[[str], None],
@@ -140,23 +140,23 @@ def make(
         say(f"step {number} of {count}: {step.title}")
         try:
             with Writer(fabric, step.command, consent, options=options) as writer:
-                draft = step.draft(writer, asked)
-                if draft is None:
+                change = step.plan_change(writer, asked)
+                if change is None:
                     continue  # a step before has done it
-                _refuse(consent, draft)
-                hardening.unmade += draft.make()
+                _refuse(consent, change)
+                hardening.unmade += change.make()
         except IbkeysError as error:
             raise _explained(error, number, count, planned) from None
         if hardening.unmade:
             return
 
 
-def _refuse(consent: Consent, draft: Draft) -> None:
+def _refuse(consent: Consent, change: StepChange) -> None:
     """Raise Refused for the first interlock of a step that was not overridden, or what else refuses it."""
-    objections = [each for each in draft.objections if not consent.covers(each.interlock)]
+    objections = [each for each in change.objections if not consent.covers(each.interlock)]
     if objections:
         raise objections[0].refusal(objections[1:])
-    for refusal in draft.refusals:
+    for refusal in change.refusals:
         raise refusal
 
 
@@ -165,7 +165,7 @@ def _explained(error: IbkeysError, number: int, count: int, planned: PlannedStep
     roll back."""
     done = f"the {number - 1} steps before it are done and verified" if number > 2 else ""
     done = done or ("the step before it is done and verified" if number == 2 else "no step was done before it")
-    back = [planned.draft.way_back] if planned.draft and not isinstance(error, Refused) else []
+    back = [planned.change.way_back] if planned.change and not isinstance(error, Refused) else []
     error.step = f"step {number} of {count} ({planned.step.title})"
     return error.after("this step changed nothing").going_on(
         done, *(f"to roll this step back: {each}" for each in back), "ibkeys harden --via opensm continues"

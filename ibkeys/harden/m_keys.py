@@ -11,11 +11,11 @@ from typing import Final, Literal
 from ibkeys.change.plan import StepNote
 from ibkeys.change.writer import Writer
 from ibkeys.harden.findings import StepName
-from ibkeys.harden.step import Asked, Draft, Step
+from ibkeys.harden.step import HardenRequest, Step, StepChange
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.course import in_words
 from ibkeys.mkeys.opensm.method import OpensmMethod
-from ibkeys.mkeys.opensm.planned import Through, plan_keys, plan_rest
+from ibkeys.mkeys.opensm.planned import ViaOpensm, plan_keys, plan_rest
 from ibkeys.mkeys.rollout.found_ports import has_now
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
 from ibkeys.mkeys.rollout.result import PortResult
@@ -36,15 +36,15 @@ class MKeyStep(Step):
     serves: frozenset[StepName] = frozenset()
     lifts: frozenset[str] = frozenset()
 
-    def is_due(self, writer: Writer, asked: Asked) -> bool:
+    def is_due(self, writer: Writer, asked: HardenRequest) -> bool:
         """Whether the last run of the key store is one of this command through OpenSM, and is not finished."""
         last = _open_run(writer)
         return last is not None and last.command == self.command
 
-    def draft(self, writer: Writer, asked: Asked) -> Draft | None:
+    def plan_change(self, writer: Writer, asked: HardenRequest) -> StepChange | None:
         """Return a new run, or the rest of the one that is not finished, whichever step began it: no other run begins
         before. Raises what `plan_keys` raises; Refused (``open-run``) for one that takes keys away or sends Sets."""
-        through = Through(asked.hosts, asked.wait, listener=asked.listener)
+        through = ViaOpensm(asked.hosts, asked.wait, listener=asked.listener)
         if _open_run(writer) is not None:
             run = plan_rest(writer, through)
         else:
@@ -54,7 +54,7 @@ class MKeyStep(Step):
         if not run.pending:
             return None
         plan = run.plan
-        return Draft(
+        return StepChange(
             list(_in_words(run, asked)),
             self._way_back,
             lambda: _make(writer, run),
@@ -91,7 +91,7 @@ def _key_of_all(writer: Writer) -> MKey | None:
     return None if only is None or only.is_zero else only
 
 
-def _in_words(run: PlannedRun, asked: Asked) -> Iterator[str]:
+def _in_words(run: PlannedRun, asked: HardenRequest) -> Iterator[str]:
     if run.is_open:
         yield f"the unfinished run continues: {counted(len(run.jobs) + len(run.already_set), 'port')} in it"
     else:

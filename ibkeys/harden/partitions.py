@@ -18,7 +18,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import UsageError
 from ibkeys.harden.findings import StepName
-from ibkeys.harden.step import Asked, Draft, Step
+from ibkeys.harden.step import HardenRequest, Step, StepChange
 from ibkeys.plan.model import Options
 from ibkeys.plan.planner import make_plan
 from ibkeys.printable import counted
@@ -37,15 +37,15 @@ class PartitionStep(Step):
     serves: frozenset[StepName] = frozenset()
     lifts: frozenset[str] = frozenset()
 
-    def is_asked_for(self, asked: Asked) -> bool:
+    def is_asked_for(self, asked: HardenRequest) -> bool:
         """Whether the user gave a policy."""
         return asked.policy is not None
 
-    def is_due(self, writer: Writer, asked: Asked) -> bool:
+    def is_due(self, writer: Writer, asked: HardenRequest) -> bool:
         """Whether the user gave a policy: it is to be what the fabric has."""
         return asked.policy is not None
 
-    def draft(self, writer: Writer, asked: Asked) -> Draft | None:
+    def plan_change(self, writer: Writer, asked: HardenRequest) -> StepChange | None:
         """Return what the policy changes, or the rest of the apply that was interrupted. Raises what `plan_apply` and
         `plan_resume` raise."""
         interrupts = Interrupts()
@@ -58,7 +58,7 @@ class PartitionStep(Step):
             plan = self._new(writer, asked, hooks, via)
         if not plan.pending:
             return None
-        return Draft(
+        return StepChange(
             [plan.carrier.way, *_in_words(plan)],
             "ibkeys undo, with the number that the journal shows",
             lambda: _make(writer, plan, interrupts),
@@ -68,7 +68,7 @@ class PartitionStep(Step):
             plan.refusals,
         )
 
-    def _new(self, writer: Writer, asked: Asked, hooks: ApplyHooks, via: Via) -> ApplyPlan:
+    def _new(self, writer: Writer, asked: HardenRequest, hooks: ApplyHooks, via: Via) -> ApplyPlan:
         """Plan for the options that the master works with: its enforcement is another step's."""
         if asked.policy is None:
             raise UsageError("P_Keys change only with a policy")
@@ -83,7 +83,7 @@ class PartitionStep(Step):
 PARTITIONS: Final = PartitionStep()
 
 
-def _site(writer: Writer, asked: Asked, found: Topology) -> Site:
+def _site(writer: Writer, asked: HardenRequest, found: Topology) -> Site:
     """Return the master OpenSM, when the sweep in which it read what a step before wrote to its options has ended."""
     reached = reach(writer.enter, asked.hosts)
     return look_until(

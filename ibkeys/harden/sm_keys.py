@@ -12,7 +12,7 @@ from typing import Final
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.writer import Writer
 from ibkeys.harden.findings import StepName
-from ibkeys.harden.step import Asked, Draft, Step
+from ibkeys.harden.step import HardenRequest, Step, StepChange
 from ibkeys.mkeys.opensm.at_hand import options_files
 from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.site import reach
@@ -31,7 +31,7 @@ class SmKeyStep(Step):
     serves: frozenset[StepName] = frozenset()
     lifts: frozenset[str] = frozenset({"default-sa-key"})
 
-    def is_due(self, writer: Writer, asked: Asked) -> bool:
+    def is_due(self, writer: Writer, asked: HardenRequest) -> bool:
         """Whether a change was interrupted, so that its keys are pending in the key store, or, in a dry run,
         an options file has the default sa_key: a dry run does not ask the SA for it."""
         with writer.open_store() as store:
@@ -42,12 +42,12 @@ class SmKeyStep(Step):
         files = options_files(reach(writer.enter, asked.hosts), writer.fabric.own_guid)
         return any(keys_in(file.data)["sa_key"] == DEFAULT for file in files)
 
-    def draft(self, writer: Writer, asked: Asked) -> Draft | None:
+    def plan_change(self, writer: Writer, asked: HardenRequest) -> StepChange | None:
         """Return the change, or the rest of the one that was interrupted. Raises what `plan_change` raises."""
         interrupts = Interrupts()
         settings = Settings(asked.wait, check=interrupts.check, say=asked.say)
         plan = plan_change(writer, reach(writer.enter, asked.hosts), {}, settings)
-        return Draft(
+        return StepChange(
             [_in_words(plan, file) for file in plan.managers.files],
             "former keys are not restored; ibkeys smkey-rotate --via opensm gives new ones",
             lambda: _make(writer, plan, interrupts),

@@ -25,7 +25,7 @@ COMMAND: Final = "harden"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HardenRequest:
     """What the user asks of a hardening. ``hosts``: those with OpenSMs, this one first; ``wait``: seconds without
     progress after which an OpenSM is given up; ``lease``: of the M_Keys, in seconds; ``policy``: None where P_Keys stay
     as they are; ``permissions``: what the policy may do; ``listener``: called with the progress; ``say``: called with
@@ -43,7 +43,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Draft:
+class StepChange:
     """A step as planned now. ``words``: what changes, line by line; ``way_back``: how that is taken back; ``make``:
     makes it, and returns what was not done, in words; ``refusals``: what would refuse it, besides interlocks; the rest
     as a `Plan` has it.
@@ -73,15 +73,15 @@ class Step(ABC):
     serves: frozenset[StepName]
     lifts: frozenset[str]
 
-    def is_asked_for(self, asked: Asked) -> bool:
+    def is_asked_for(self, asked: HardenRequest) -> bool:
         """Whether the user's options allow it."""
         return True
 
-    def is_due(self, writer: Writer, asked: Asked) -> bool:
+    def is_due(self, writer: Writer, asked: HardenRequest) -> bool:
         """Whether it is made whatever the audit finds: an earlier run is not finished, or the user asks for it."""
         return False
 
     @abstractmethod
-    def draft(self, writer: Writer, asked: Asked) -> Draft | None:
+    def plan_change(self, writer: Writer, asked: HardenRequest) -> StepChange | None:
         """Return what it would do now, None for nothing. Sends only Gets. Raises what its own command raises where it
         cannot be done."""

@@ -50,7 +50,7 @@ _HASHED: Final = (
 
 
 @dataclass(frozen=True)
-class Report:
+class HardwareReport:
     """What is reported of one look. ``look``: None where the local port could not be opened. ``host``: what doctor says
     of this host, one mapping for each check. Whatever is shown or written of it is masked."""
 
@@ -109,7 +109,7 @@ class Report:
 
 
 def lines_of(findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield one line for each finding, as `Report.rows` has them, and where it differs another one that
+    """Yield one line for each finding, as `HardwareReport.rows` has them, and where it differs another one that
     says what was assumed."""
     width = max((len(row["id"]) for row in findings), default=0)
     for row in findings:

@@ -127,7 +127,7 @@ _MISTYPED_KEY: Final = re.compile(r"(?i)(key[a-z_]*[=:\s]+)(0x[0-9a-f]+|[0-9a-f]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenArgument:
     """One argument that was given. ``value``: as written; None where it takes none, or where it is a key."""
 
     argument: Argument
@@ -148,7 +148,7 @@ class CommandLine:
     the first of them, so one that runs is of another version, and what follows from the rest is uncertain.
     """
 
-    given: tuple[Given, ...] = ()
+    given: tuple[GivenArgument, ...] = ()
     options: Mapping[str, Value] = field(default_factory=dict)
     not_understood: int = 0
 
@@ -177,7 +177,7 @@ def read_command_line(words: Sequence[str], in_order: bool = False) -> CommandLi
         options.update(_set(argument, value))
     if options.get("no_partition_enforcement") is True:
         options["part_enforce"] = "off"
-    shown = (Given(each, None if _is_key(each) else value) for each, value in given)
+    shown = (GivenArgument(each, None if _is_key(each) else value) for each, value in given)
     return CommandLine(tuple(shown), options, errors)
 
 

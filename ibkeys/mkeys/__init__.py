@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
     from ibkeys.mkeys.rollout.removal import plan_removal
     from ibkeys.mkeys.rollout.rest import plan_rest
-    from ibkeys.mkeys.rollout.result import Account, PortResult
+    from ibkeys.mkeys.rollout.result import PortResult, RunOutcome
     from ibkeys.store.keys.runs import RunOptions
 
 __all__ = [
-    "Account",
     "PlannedRun",
     "PortResult",
     "Recovery",
@@ -34,6 +33,7 @@ __all__ = [
     "RecoveryResult",
     "RecoverySummary",
     "RunOptions",
+    "RunOutcome",
     "Status",
     "carry_out",
     "plan_recovery",
@@ -56,7 +56,7 @@ _HOMES = {
     "plan_rest": "mkeys.rollout.rest",
     "plan_return": "mkeys.rollout.going_back",
     "plan_run": "mkeys.rollout.new_keys",
-    "Account": "mkeys.rollout.result",
+    "RunOutcome": "mkeys.rollout.result",
     "PortResult": "mkeys.rollout.result",
     "RunOptions": "store.keys.runs",
 }

@@ -19,7 +19,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, Refused, StoreError
 from ibkeys.mkeys.opensm.earlier import record_of_last_run
 from ibkeys.mkeys.opensm.lowering import Lowering, plan_lowering
-from ibkeys.mkeys.opensm.planned import Through
+from ibkeys.mkeys.opensm.planned import ViaOpensm
 from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import GOES_BACK, Runs
@@ -74,7 +74,7 @@ def confirm_run(store: KeyStore, run: int) -> bool:
     return False
 
 
-def lower_unconfirmed(writer: Writer, through: Through, run: int) -> Lowering | None:
+def lower_unconfirmed(writer: Writer, through: ViaOpensm, run: int) -> Lowering | None:
     """Lower the level of a run that nobody confirmed; None if there was nothing to lower.
 
     Raises StoreError if it is not to go back, or is not the last one; and what `plan_lowering` and lowering raise: then

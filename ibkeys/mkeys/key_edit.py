@@ -21,7 +21,7 @@ from typing import ClassVar, Literal
 
 from ibkeys.change.consent import Objection
 from ibkeys.change.edits import what_changed, wrong_fields
-from ibkeys.change.pending_set import PendingSet, Proof
+from ibkeys.change.pending_set import PendingSet, SetProof
 from ibkeys.change.portinfo import set_image, with_valid_lids, without_key, without_volatile_fields
 from ibkeys.change.target import Target
 from ibkeys.client.smp import SmpClient, Task
@@ -125,17 +125,17 @@ class KeyEdit:
         if answer is None:
             why = "" if replied else f" ({each.answer})"
             text = f"after the Set it answers neither to the new nor to the old M_Key{why}; {self.advice}"
-            return Proof(NoReply(self.who + text), is_silent=True)
+            return SetProof(NoReply(self.who + text), is_silent=True)
         self.violations += answer.violations(self.asked)
         self.asked.clear()
         return self._judge(each, answer)
 
-    def _judge(self, each: PendingSet, answer: Answer) -> Proof:
+    def _judge(self, each: PendingSet, answer: Answer) -> SetProof:
         error, wrong = each.answer, wrong_fields(answer.info, self.wanted.fields())
         if answer.key == self.wanted.key and not wrong:
             self.has = "wanted"
             self.replies_lost += isinstance(error, NoReply)
-            return Proof()
+            return SetProof()
         if answer.key not in (self.wanted.key, self.old.key):
             return self._not_stored("it has an M_Key that is neither its old nor its new one")
         if answer.key == self.wanted.key and not self.keeps_key:
@@ -155,8 +155,8 @@ class KeyEdit:
         missing = "; ".join(filter(None, ("" if self.keeps_key else "M_Key is the old one", wrong)))
         return self._not_stored(f"Set(PortInfo) was accepted but not stored: {missing}")
 
-    def _not_stored(self, why: str, changed_nothing: bool = False, never_arrived: bool = False) -> Proof:
-        return Proof(NotStored(self.who + why), changed_nothing, never_arrived)
+    def _not_stored(self, why: str, changed_nothing: bool = False, never_arrived: bool = False) -> SetProof:
+        return SetProof(NotStored(self.who + why), changed_nothing, never_arrived)
 
     def _who_answers(self, client: SmpClient, replied: bool) -> Task:
         """Task: return the `Answer` of the port after a Set, or None when it answers to neither key.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Final, Generic, TypeVar
 
-from ibkeys.plan.kinds import Kind, Levels, Room, bits_of
+from ibkeys.plan.kinds import Kind, Levels, TableSpace, bits_of
 from ibkeys.plan.rounds import Forced, Pair, Rounds
 from ibkeys.printable import counted
 
@@ -27,7 +27,7 @@ class PortTransition(Generic[P]):
     port: P
     before: Levels
     after: Levels
-    rooms: tuple[Room, ...] = ()
+    rooms: tuple[TableSpace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

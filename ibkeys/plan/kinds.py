@@ -26,7 +26,7 @@ def levels(keys: Iterable[PKey]) -> dict[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class TableSpace:
     """A table that may be too small for all that its port has on the way: its capacity, and how many entries each
     partition takes before and after; the fewer of both where its membership stays (`thinned`)."""
 
@@ -35,7 +35,7 @@ class Room:
     after: tuple[tuple[int, int], ...]
 
     @classmethod
-    def of(cls, capacity: int, before: Iterable[PKey], after: Iterable[PKey]) -> Room | None:
+    def of(cls, capacity: int, before: Iterable[PKey], after: Iterable[PKey]) -> TableSpace | None:
         """Return the room of a table, None if that is no question on the way."""
         before, after = tuple(before), tuple(after)
         counts = (_count(before), _count(after))
@@ -79,7 +79,7 @@ class Kind(Generic[P]):
     """Ports with the same memberships before and after. Sets of partitions are numbers, a bit for each."""
 
     ports: list[P]
-    rooms: tuple[Room, ...]
+    rooms: tuple[TableSpace, ...]
     any_before: int = 0
     full_before: int = 0
     any_after: int = 0

@@ -30,7 +30,7 @@ from ibkeys.plan.model import (
     SmOptions,
 )
 from ibkeys.plan.outcome import reach_of_plan
-from ibkeys.plan.tables.draft import Draft, Table, key_of
+from ibkeys.plan.tables.builder import PlanBuilder, Table, key_of
 from ibkeys.plan.tables.layout import Placed, place
 from ibkeys.plan.tables.leaf_ports import LeafPorts
 from ibkeys.printable import counted
@@ -75,8 +75,8 @@ def make_plan(
             f"{manager.evidence or 'a subnet manager may be master'}, and OpenSM would restore the "
             "default P_Key of each disconnected port when it next writes that block; stop it first",
         ).refusal()
-    draft = Draft(fabric)
-    return _Planner(policy, fabric, options, manager, draft, LeafPorts(draft, options.enforce)).plan(full)
+    builder = PlanBuilder(fabric)
+    return _Planner(policy, fabric, options, manager, builder, LeafPorts(builder, options.enforce)).plan(full)
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class _Planner:
     fabric: Topology
     options: Options
     manager: SubnetManager
-    draft: Draft
+    builder: PlanBuilder
     leaves: LeafPorts
     moves: list[IndexMove] = field(default_factory=list)
     placed: dict[tuple[object, ...], Placed] = field(default_factory=dict)
@@ -101,26 +101,26 @@ class _Planner:
             if table is not None and port.peer is not None and port.peer.is_external:
                 self.leaves.plan(port.peer, port, table)
             elif port.peer is None and port.is_linked and port.num:
-                self.draft.report(port, "unreadable", "its links are not known, so a leaf port there stays as it is")
+                self.builder.report(port, "unreadable", "its links are not known, so a leaf port there stays as it is")
         self.leaves.clear_between_switches()
         self.leaves.report_incapable()
         self.report_unmatched(resolution)
         self.report_manager(ends, resolution)
-        known = [table for table in self.draft.tables if not table.port.is_external]
-        changed = [table for table in self.draft.tables if table.differs]
+        known = [table for table in self.builder.tables if not table.port.is_external]
+        changed = [table for table in self.builder.tables if table.differs]
         return PartitionPlan(
             FabricState(
-                state_digest(changed, self.draft.enforcement), self.manager.port_guid, self.manager.evidence or None
+                state_digest(changed, self.builder.enforcement), self.manager.port_guid, self.manager.evidence or None
             ),
             PolicySource(self.policy.path, self.policy.digest, self.policy.data),
-            tuple(self.draft.tables if full else changed),
-            tuple(self.draft.enforcement),
-            tuple(self.draft.problems),
+            tuple(self.builder.tables if full else changed),
+            tuple(self.builder.enforcement),
+            tuple(self.builder.problems),
             _new_and_removed(known),
-            reach_of_plan(self.fabric, changed, self.draft.enforcement),
+            reach_of_plan(self.fabric, changed, self.builder.enforcement),
             self.options,
             tuple(self.moves),
-            find_breaks(self.draft.tables, self.draft.enforcement),
+            find_breaks(self.builder.tables, self.builder.enforcement),
             SmOptions.of(self.options),
         )
 
@@ -130,18 +130,18 @@ class _Planner:
         """Return the end ports that can be planned; report the others."""
         found = list(self.fabric.end_ports())
         places = Counter((port.node.guid, port.num) for port in found)
-        self.draft.twins = frozenset(place for place, count in places.items() if count > 1)
+        self.builder.twins = frozenset(place for place, count in places.items() if count > 1)
         shared = shared_port_guids(found)
         ends = []
         for port in found:
-            if (port.node.guid, port.num) in self.draft.twins:
+            if (port.node.guid, port.num) in self.builder.twins:
                 self.left_out.add(port.guid)
-                self.draft.report(
+                self.builder.report(
                     port, "duplicate-guid", "several nodes have this NodeGUID, so none of them is in the plan"
                 )
             elif port.guid in shared:
                 self.left_out.add(port.guid)
-                self.draft.report(
+                self.builder.report(
                     port,
                     "duplicate-guid",
                     f"its port GUID 0x{port.guid:016x} is also reported by "
@@ -150,9 +150,11 @@ class _Planner:
                     "they are",
                 )
             elif port.node.type_name not in _KINDS:
-                self.draft.report(port, "unknown-node-type", f"a node of {port.node.type_name} is not planned")
+                self.builder.report(port, "unknown-node-type", f"a node of {port.node.type_name} is not planned")
             elif not port.guid:
-                self.draft.report(port, "unreadable", "its port GUID could not be read, so its membership is not known")
+                self.builder.report(
+                    port, "unreadable", "its port GUID could not be read, so its membership is not known"
+                )
             else:
                 ends.append(port)
         return ends
@@ -194,7 +196,7 @@ class _Planner:
 
     def plan_end_port(self, port: Port, keys: tuple[PKey, ...], index0: PKey | None) -> Table | None:
         """Plan the table of an end port and return it; None when it cannot be known."""
-        before, capacity = self.draft.read(port)
+        before, capacity = self.builder.read(port)
         if before is None or capacity is None:
             return None
         what = (port.p_key_raw, keys, capacity, index0)
@@ -206,7 +208,7 @@ class _Planner:
             cut = (
                 "; WITHOUT A DEFAULT P_Key IT CANNOT REACH THE SA" if any(k.is_default for k in placed.dropped) else ""
             )
-            self.draft.report(
+            self.builder.report(
                 port,
                 "table-full",
                 f"no room for {listed}: {len(placed.entries)} of {capacity} entries are in use{cut}",
@@ -214,7 +216,7 @@ class _Planner:
         if placed.misplaced is not None:
             there = next((str(i) for i, key in sorted(placed.entries.items()) if key == placed.misplaced), "no index")
             at_0 = placed.entries.get(0)
-            self.draft.report(
+            self.builder.report(
                 port,
                 "index-0",
                 f"{placed.misplaced} belongs to index 0 and stays at {there}, because a P_Key in use keeps its index "
@@ -222,7 +224,7 @@ class _Planner:
             )
         self.moves += [IndexMove(port.id, *move) for move in placed.moves]
         peer = port.peer
-        self.draft.tables.append(
+        self.builder.tables.append(
             TableChange(port.id, before, placed.entries, capacity, key_of(peer) if peer is not None else None)
         )
         return placed.entries
@@ -239,16 +241,16 @@ class _Planner:
             node = nodes.get(rule.guid)
             alias = aliases.get(rule.guid)
             if alias is not None:
-                self.draft.report(
+                self.builder.report(
                     None, "guid-not-found", f"{where} is alias GUID {alias[1]} of {alias[0]}: {ALIAS_MEANS}"
                 )
                 continue
             if node is None:
-                self.draft.report(None, "guid-not-found", f"{where}: no port that a link reaches has this GUID")
+                self.builder.report(None, "guid-not-found", f"{where}: no port that a link reaches has this GUID")
                 continue
             guids = [f"0x{port.guid:016x}" for port in self.fabric.find_guid(rule.guid) if port.guid]
             hint = f"; its port GUIDs are {', '.join(guids)}" if guids else ""
-            self.draft.report(
+            self.builder.report(
                 None, "guid-no-end-port", f"{where} is the GUID of node {node.description!r}, not of a port{hint}"
             )
 
@@ -264,18 +266,18 @@ class _Planner:
         )
         port = next((port for port in ends if port.guid == guid), None)
         if port is not None and DEFAULT_FULL not in resolution.by_port.get(port.guid, ()) and limited:
-            self.draft.report(
+            self.builder.report(
                 port,
                 "sm-limited",
                 "THE SUBNET MANAGER'S PORT IS NOT A FULL MEMBER OF THE DEFAULT PARTITION: "
                 f"{counted(limited, 'limited member')} will not reach the SA; put SELF=full after ALL=limited",
             )
-        changes = any(table.differs for table in self.draft.tables) or bool(self.draft.enforcement)
+        changes = any(table.differs for table in self.builder.tables) or bool(self.builder.enforcement)
         if self.manager.presence != "none" and changes:
             undo = (
                 "; it restores the default P_Key of disconnected ports" if self.options.disconnect_unconfigured else ""
             )
-            self.draft.report(
+            self.builder.report(
                 port,
                 "active-sm",
                 f"{self.manager.evidence or 'a subnet manager is master'}; {BESIDE_SM}: `ibkeys apply PLAN "

@@ -24,7 +24,7 @@ from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
 from ibkeys.keys.pkey import FULL_BIT, PKey
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.plan.courses import FabricTransition, PortTransition, WaitCycle
-from ibkeys.plan.kinds import Levels, Room, levels, thinned
+from ibkeys.plan.kinds import Levels, TableSpace, levels, thinned
 from ibkeys.topology.port_id import PortId, PortKey
 
 
@@ -163,7 +163,7 @@ def _courses(chains: Iterable[Chain]) -> list[PortTransition[PortId]]:
     found = []
     for chain in chains:
         rooms = [
-            Room.of(table.capacity, table.before.values(), table.after.values())
+            TableSpace.of(table.capacity, table.before.values(), table.after.values())
             for table in chain.tables
             if table.differs
         ]

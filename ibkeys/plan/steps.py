@@ -24,7 +24,7 @@ from typing import Generic, TypeVar
 
 from ibkeys.keys.pkey import PKey
 from ibkeys.plan.courses import FabricTransition, PortTransition, WaitCycle
-from ibkeys.plan.kinds import Room, levels, thinned
+from ibkeys.plan.kinds import TableSpace, levels, thinned
 
 P = TypeVar("P", bound=Hashable)
 
@@ -56,7 +56,7 @@ def steps_between(
     had, gets = ({port: frozenset(keys.get(port, ())) for port in ports} for keys in (before, after))
     courses = []
     for port in ports:
-        room = Room.of(capacity[port], had[port], gets[port]) if capacity and port in capacity else None
+        room = TableSpace.of(capacity[port], had[port], gets[port]) if capacity and port in capacity else None
         courses.append(PortTransition(port, levels(had[port]), levels(gets[port]), (room,) if room else ()))
     found = FabricTransition(courses, gaps=gaps).plan(additions_first=False)
     at_once = {port: thinned(had[port], gets[port]) for port in ports}

@@ -31,7 +31,7 @@ from ibkeys.keys.pkey import (
 from ibkeys.reach.between import Between, SwitchLinks
 from ibkeys.reach.forms import LIMITED, Standing, Traffic, forms_in, keys_of, traffic
 from ibkeys.reach.routes import numbers_in
-from ibkeys.reach.sets import Found, PartitionSets, ReachedField
+from ibkeys.reach.sets import PartitionReach, PartitionSets, ReachedField
 from ibkeys.reach.why import Check, Match, Verdict, find_matches, keys_held, prove
 from ibkeys.topology.enforcement import INBOUND, OUTBOUND, Direction, enforced, leaf_of, unread_for
 from ibkeys.topology.model import Topology
@@ -173,7 +173,7 @@ class Reach:
         unknown = (may_both | (may_to & ~to) | (may_by & ~by)) & ~both
         return Reached(both, to & ~both & ~unknown, by & ~both & ~unknown, unknown)
 
-    def _found(self, partition: int, standing: Standing) -> Found:
+    def _found(self, partition: int, standing: Standing) -> PartitionReach:
         return self._partitions[partition].reached_by(traffic(standing, self.inbound_check), standing.place)
 
     def meeting(self, profile: Profile, ports: int, name: ReachedField = "both") -> list[int]:

@@ -13,7 +13,7 @@ ReachedField = Literal["both", "to", "by", "unknown"]
 """A field of `ibkeys.reach.reach.Reached`."""
 
 
-class Found(NamedTuple):
+class PartitionReach(NamedTuple):
     """What a port reaches in one partition (see `ibkeys.reach.reach.Reached`). ``may_both``, ``may_to``, ``may_by``:
     what it may reach besides, as the route or a port that was not read decides."""
 
@@ -40,10 +40,10 @@ class PartitionSets:
     places: Places | None
     members: dict[Traffic, int] = field(default_factory=dict)
     at: dict[int, int] = field(default_factory=dict)
-    reached: dict[tuple[Traffic, int], Found] = field(default_factory=dict)
+    reached: dict[tuple[Traffic, int], PartitionReach] = field(default_factory=dict)
     ports: dict[int, int] = field(default_factory=dict)
 
-    def reached_by(self, mine: Traffic, place: int) -> Found:
+    def reached_by(self, mine: Traffic, place: int) -> PartitionReach:
         """Return what a port of this traffic reaches, whose switch is at *place*."""
         found = self.reached.get((mine, place))
         if found is None:
@@ -51,7 +51,7 @@ class PartitionSets:
             self.reached[mine, place] = found
         return found
 
-    def _on_any_route(self, mine: Traffic) -> Found:
+    def _on_any_route(self, mine: Traffic) -> PartitionReach:
         both = to = by = 0
         for other, ports in self.members.items():
             match mine.sends_to(other), other.sends_to(mine):
@@ -61,9 +61,9 @@ class PartitionSets:
                     to |= ports
                 case False, True:
                     by |= ports
-        return Found(both, to, by)
+        return PartitionReach(both, to, by)
 
-    def _by_routes(self, places: Places, mine: Traffic, place: int) -> Found:
+    def _by_routes(self, places: Places, mine: Traffic, place: int) -> PartitionReach:
         to = may_to = by = may_by = 0
         for other, ports in self.members.items():
             for forms, is_back in ((mine.leaves & other.arrives, False), (other.leaves & mine.arrives, True)):
@@ -76,7 +76,7 @@ class PartitionSets:
                 else:
                     to, may_to = to | sure, may_to | may
         both = to & by
-        return Found(both, to & ~both, by & ~both, may_to & may_by & ~both, may_to & ~to, may_by & ~by)
+        return PartitionReach(both, to & ~both, by & ~both, may_to & may_by & ~both, may_to & ~to, may_by & ~by)
 
     def _ports_at(self, row: int) -> int:
         """Return the ports at a set of places."""

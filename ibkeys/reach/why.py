@@ -90,7 +90,7 @@ class Match:
         return _all((self.gets_there, self.gets_back))
 
 
-class Ways(NamedTuple):
+class Connectivity(NamedTuple):
     """Whether two ports can talk (packets and answers, by two P_Keys that match), and whether any packet gets from a to
     b and from b to a. None: what was not read decides.
 
@@ -108,26 +108,26 @@ class Verdict:
     ``otherwise`` if it is the other one. ``unread`` names the ports whose values were not read, ``virtualized`` those
     of the two with virtual ports, whose P_Keys cannot be read."""
 
-    ways: Ways
+    ways: Connectivity
     matches: tuple[Match, ...]
     unread: tuple[Port, ...]
     inbound_check: InboundCheck
-    otherwise: Ways
+    otherwise: Connectivity
     virtualized: tuple[Port, ...] = ()
 
     @property
     def can_talk(self) -> bool | None:
-        """See `Ways`."""
+        """See `Connectivity`."""
         return self.ways.can_talk
 
     @property
     def a_to_b(self) -> bool | None:
-        """See `Ways`."""
+        """See `Connectivity`."""
         return self.ways.a_to_b
 
     @property
     def b_to_a(self) -> bool | None:
-        """See `Ways`."""
+        """See `Connectivity`."""
         return self.ways.b_to_a
 
     @property
@@ -180,7 +180,7 @@ def _checks(source: Port, destination: Port, key: PKey, between: Between) -> tup
     return tuple(found), OnSomeRoutes(stops, crossing.unread) if crossing.passes is None else _ON_NO_ROUTE
 
 
-def _ways(a: Port, b: Port, matches: Sequence[Match]) -> Ways:
+def _ways(a: Port, b: Port, matches: Sequence[Match]) -> Connectivity:
     known = a.p_keys is not None and b.p_keys is not None
     there, back = known and not _is_unsure(a, b), known and not _is_unsure(b, a)
     may_have_more = a.hides_p_keys or b.hides_p_keys  # behind virtual ports
@@ -191,7 +191,7 @@ def _ways(a: Port, b: Port, matches: Sequence[Match]) -> Ways:
             return found if is_sure else None
         return False if known and not may_have_more else None
 
-    return Ways(
+    return Connectivity(
         verdict((match.passes for match in matches), there and back),
         verdict((match.gets_there for match in matches), there),
         verdict((match.gets_back for match in matches), back),

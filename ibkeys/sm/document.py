@@ -7,14 +7,14 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from ibkeys.sm.dangers.danger import Found
+from ibkeys.sm.dangers.danger import FoundDanger
 from ibkeys.sm.instance import Instance, InstanceFile
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Setting
-from ibkeys.sm.report import HostReport, Report
+from ibkeys.sm.report import HostReport, SmReport
 
 
-def to_json(report: Report, dangers: Iterable[Found]) -> dict[str, Any]:
+def to_json(report: SmReport, dangers: Iterable[FoundDanger]) -> dict[str, Any]:
     """Return the document without its schema. None: not known, or not read."""
     by_guid = {each.port_guid: each for each in report.instances() if each.port_guid is not None}
     managers = report.managers

@@ -38,7 +38,7 @@ class HostReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SmReport:
     """``managers``: those of the fabric; None if it was not queried or did not answer, with the reason in ``error``."""
 
     managers: tuple[Manager, ...] | None
@@ -99,12 +99,12 @@ def _is_named(process: OpensmProcess, named: Named) -> bool:
 
 def join(
     managers: Sequence[Manager] | None, hosts: Sequence[HostReport], own_guids: Collection[int] = (), error: str = ""
-) -> Report:
+) -> SmReport:
     """Return the report of fabric and hosts together. *own_guids*: port GUIDs of this host, besides those that its
     kernel tells."""
     states = {each.guid: each.state for each in managers or ()}
     joined = [with_ports(host, states, own_guids if not host.name else ()) for host in hosts]
-    return Report(tuple(managers) if managers is not None else None, tuple(joined), error)
+    return SmReport(tuple(managers) if managers is not None else None, tuple(joined), error)
 
 
 def with_ports(host: HostReport, states: Mapping[int, str | None], own_guids: Collection[int] = ()) -> HostReport:

@@ -25,7 +25,7 @@ from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.machines.opening import open_machine
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Setting
-from ibkeys.sm.report import Report, join, look_at_host
+from ibkeys.sm.report import SmReport, join, look_at_host
 
 KEPT_HOSTS: Final = "sm_hosts"
 """Under this name the journal keeps the hosts of an operation."""
@@ -163,10 +163,10 @@ def hosts_in(kept: Mapping[str, Any]) -> list[SmHost]:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class FoundMaster:
     """What was seen: all managers and hosts, and of these the one master."""
 
-    report: Report
+    report: SmReport
     reached: Sequence[Reached]
     manager: Manager
     master: Running
@@ -181,7 +181,7 @@ class Seen:
                 yield manager, running
 
 
-def taking_part(report: Report, reached: Sequence[Reached]) -> Iterator[tuple[Manager, Running | None]]:
+def taking_part(report: SmReport, reached: Sequence[Reached]) -> Iterator[tuple[Manager, Running | None]]:
     """Yield every SM of the fabric that is or may become master, each with its OpenSM; None if that is on no host that
     was examined.
     """
@@ -193,13 +193,13 @@ def taking_part(report: Report, reached: Sequence[Reached]) -> Iterator[tuple[Ma
         yield manager, None if instance is None else Running(instance, machine_of(reached, instance), manager)
 
 
-def look_around(managers: Sequence[Manager], reached: Sequence[Reached], own_guid: int) -> Report:
+def look_around(managers: Sequence[Manager], reached: Sequence[Reached], own_guid: int) -> SmReport:
     """Return the *managers* of the fabric with the OpenSMs of the hosts *reached*; see `find_master`."""
     looked = [look_at_host(each.machine.files, each.host.named, own_socket()) for each in reached]
     return join(managers, looked, [own_guid])
 
 
-def find_master(managers: Sequence[Manager], reached: Sequence[Reached], own_guid: int) -> Seen:
+def find_master(managers: Sequence[Manager], reached: Sequence[Reached], own_guid: int) -> FoundMaster:
     """Return the one master among the *managers* of the fabric, whose OpenSM has to run on one of the hosts *reached*.
 
     *own_guid*: the port GUID of the port that was swept from. Raises Refused if there is no master or more than one, or
@@ -208,10 +208,10 @@ def find_master(managers: Sequence[Manager], reached: Sequence[Reached], own_gui
     """
     report = look_around(managers, reached, own_guid)
     manager, instance = master_in(report)
-    return Seen(report, reached, manager, Running(instance, machine_of(reached, instance), manager))
+    return FoundMaster(report, reached, manager, Running(instance, machine_of(reached, instance), manager))
 
 
-def master_in(report: Report) -> tuple[Manager, Instance]:
+def master_in(report: SmReport) -> tuple[Manager, Instance]:
     """Return the one master that a report has, and its OpenSM. Raises as `find_master`."""
     manager = _the_master(report)
     instance = report.master_instance()
@@ -244,7 +244,7 @@ def stale(what: str) -> Refused:
     )
 
 
-def _the_master(report: Report) -> Manager:
+def _the_master(report: SmReport) -> Manager:
     if not report.masters:
         raise Refused(
             "no subnet manager says that it is master, so nothing can be changed through one; see `ibkeys sm-show`",
@@ -260,7 +260,7 @@ def _the_master(report: Report) -> Manager:
     return report.masters[0]
 
 
-def _not_seen(report: Report, manager: Manager) -> IbkeysError:
+def _not_seen(report: SmReport, manager: Manager) -> IbkeysError:
     """Return the error for a master that none of the OpenSMs is seen to be; it may be on a host that did not answer."""
     doubles = [each.name for each in report.instances() if each.port_guid == manager.guid]
     if len(doubles) > 1:

@@ -33,7 +33,7 @@ from ibkeys.sm.reading import WORDS
 from ibkeys.sm.site import Reached
 from ibkeys.smkeys.managers import DEFAULT, KINDS, Kind, find_key_managers, keys_in
 from ibkeys.smkeys.overtaken import CLOSES, refuse_changed_files
-from ibkeys.smkeys.run import Run
+from ibkeys.smkeys.run import SmKeyRun
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Runs
@@ -86,7 +86,7 @@ class KeyChange(Plan):
     def perform(self, writer: Writer, operation: Operation) -> None:
         """Make the change, and prove it. Raises as `ibkeys.smkeys.run.Run.make`."""
         settings = self.settings
-        run = Run(
+        run = SmKeyRun(
             writer,
             self.managers,
             self.new,

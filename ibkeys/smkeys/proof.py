@@ -28,7 +28,7 @@ _MARGIN: Final = 2 * LONGEST_PAUSE
 
 
 @dataclass(slots=True)
-class Proof:
+class SmKeyProof:
     """Asks the SA and the SMs until they show the expected keys. ``managers``: their ports; ``wait``: seconds without
     progress after which it is given up; ``check``: called often, raises to stop.
     """

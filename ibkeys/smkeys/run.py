@@ -29,7 +29,7 @@ from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.site import Running
 from ibkeys.smkeys.managers import Kind, keys_in
 from ibkeys.smkeys.overtaken import keep_found
-from ibkeys.smkeys.proof import Proof
+from ibkeys.smkeys.proof import SmKeyProof
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import FileEntry, Operation
 from ibkeys.store.keys.keystore import KeyStore
@@ -39,7 +39,7 @@ AGAIN = "`ibkeys smkey-rotate --via opensm` with the same hosts finishes it"
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedFile:
     """A file that has the new keys now. ``former``, ``after``: its bytes before and now."""
 
     file: OpensmFile
@@ -49,7 +49,7 @@ class Placed:
 
 
 @dataclass(slots=True)
-class Run:
+class SmKeyRun:
     """``new``: the keys that all files get; ``former``: SA_Keys that must be refused afterwards; ``goes_on``: it is an
     earlier change that was interrupted, so that some files may have the new keys already. ``check``: called often,
     raises to stop; ``say``: called with what is being done. ``notes``: what the user should know at the end.
@@ -66,7 +66,7 @@ class Run:
     check: Callable[[], None]
     say: Callable[[str], None]
     notes: list[str] = field(default_factory=list)
-    _placed: list[Placed] = field(default_factory=list)
+    _placed: list[PlacedFile] = field(default_factory=list)
     _refs: list[int] = field(default_factory=list)
 
     def make(self) -> None:
@@ -162,7 +162,7 @@ class Run:
         began = self.clock.now()
         for file, after, staged in ready:
             self._refuse_late(began)
-            self._placed.append(Placed(file, file.data, after, staged.entry))
+            self._placed.append(PlacedFile(file, file.data, after, staged.entry))
             try:
                 staged.put()
             except FileError as error:
@@ -197,14 +197,14 @@ class Run:
         if wrong := proof.until_steady(self._longest):
             raise Incomplete(wrong)
 
-    def _problem(self, proof: Proof) -> str:
+    def _problem(self, proof: SmKeyProof) -> str:
         """Return "" when all SMs and the SA have the new keys, else who has not, in words."""
         if wrong := proof.until_read(self.new["sm_key"]):
             return wrong
         return "" if proof.until_trusted(self.new["sa_key"]) else "the SA does not answer to the new sa_key"
 
-    def _proof(self) -> Proof:
-        return Proof(self.writer, self.managers.sms, self.clock, self.wait, self.check)
+    def _proof(self) -> SmKeyProof:
+        return SmKeyProof(self.writer, self.managers.sms, self.clock, self.wait, self.check)
 
     # --- how it ended -------------------------------------------------------------------------------------------------
 

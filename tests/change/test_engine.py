@@ -9,7 +9,7 @@ import pytest
 
 from ibkeys.change.edits import PKeyBlockEdit
 from ibkeys.change.engine import Engine, EngineHooks
-from ibkeys.change.pending_set import PendingSet, Proof
+from ibkeys.change.pending_set import PendingSet, SetProof
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import SmpClient, Task
@@ -238,7 +238,7 @@ class TookNothing(KeyEdit):
 
     def prove(self, client: SmpClient, each: PendingSet) -> Task:
         yield from super().prove(client, each)
-        return Proof(NotStored("nothing was stored"), changed_nothing=True)
+        return SetProof(NotStored("nothing was stored"), changed_nothing=True)
 
 
 def test_a_refused_set_is_told_when_the_run_stops_before_its_other_form() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibkeys.client.request import Envelope, Failure, Request, Way
+from ibkeys.client.request import Destination, Envelope, Failure, Request
 from ibkeys.client.scheduler import Scheduler
 from ibkeys.mad.smp import build_smp
 
@@ -13,7 +13,7 @@ def ask(node: object = "n", modifier: int = 0, retries: int = 2, timeout: float 
 
 def ask_each(node: object, parts: int, retries: int = 2) -> Request:
     """Return a request for the same attribute at the modifiers 0, 1, ..."""
-    return Request(Envelope(node, build_smp(1, 0x15, path=(1,)), Way(0xFFFF, 1.0, retries)), 0x15, range(parts))  # type: ignore[arg-type]
+    return Request(Envelope(node, build_smp(1, 0x15, path=(1,)), Destination(0xFFFF, 1.0, retries)), 0x15, range(parts))  # type: ignore[arg-type]
 
 
 def answer(mad: bytes) -> bytes:

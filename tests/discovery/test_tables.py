@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ibkeys.client.request import Envelope, Request, Way
+from ibkeys.client.request import Destination, Envelope, Request
 from ibkeys.client.smp import Task
 from ibkeys.discovery.tables import AT_ONCE, read_guid_info, read_p_key_tables
 from ibkeys.errors import IbkeysError, NoReply
@@ -16,7 +16,7 @@ from ibkeys.mad.const import NodeType
 from ibkeys.mad.smp import get_template
 from ibkeys.topology.nodes import Node, Port
 
-GETS = Envelope("node", get_template((1,), 0), Way(0xFFFF, 1.0, 2))
+GETS = Envelope("node", get_template((1,), 0), Destination(0xFFFF, 1.0, 2))
 PORTS = 16
 
 

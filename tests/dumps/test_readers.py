@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.dumps import said
+from ibkeys.dumps import facts
+from ibkeys.dumps.facts import PortFacts, PortFields
 from ibkeys.dumps.kinds import KINDS, kind_of
-from ibkeys.dumps.said import PortFields, PortSaid
 from ibkeys.errors import FileFormatError
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.mad.attributes import PortInfo
@@ -180,7 +180,7 @@ def test_a_refusal_of_the_sa_is_no_file_to_import() -> None:
 def test_a_file_with_more_than_any_fabric_is_refused_while_it_is_read(
     lines: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(said, "MOST_RECORDS", 20)
+    monkeypatch.setattr(facts, "MOST_RECORDS", 20)
     text = lines.format(
         rows="".join(f"{number:x},1\n" for number in range(1, 30)),
         links="1,1,2,1\n" * 30,
@@ -196,7 +196,7 @@ def test_rows_with_the_same_columns_share_what_they_lack() -> None:
     first, second = PortFields(), PortFields()
     for fields in (first, second):
         fields.put(PortInfo.lid, 7)
-    lacks = [fields.into(PortSaid(1, 1)).lacks for fields in (first, second)]
+    lacks = [fields.into(PortFacts(1, 1)).lacks for fields in (first, second)]
     assert lacks[0] is lacks[1]
     assert PortInfo.m_key.attr in lacks[0]
     assert PortInfo.lid.attr not in lacks[0]

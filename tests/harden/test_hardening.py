@@ -12,7 +12,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import NotStored, Refused, UsageError
 from ibkeys.harden.findings import StepName
 from ibkeys.harden.hardening import Hardening, make, plan_hardening
-from ibkeys.harden.step import Asked, Draft
+from ibkeys.harden.step import HardenRequest, StepChange
 from ibkeys.scripting import Fabric
 from tests.fabricsim import subnet, tool
 from tests.harden.reports import report
@@ -45,19 +45,19 @@ class Made:
     def title(self) -> str:
         return f"the step {self.name}"
 
-    def is_asked_for(self, asked: Asked) -> bool:
+    def is_asked_for(self, asked: HardenRequest) -> bool:
         return self.is_allowed
 
-    def is_due(self, writer: Writer, asked: Asked) -> bool:
+    def is_due(self, writer: Writer, asked: HardenRequest) -> bool:
         return self.was_begun
 
-    def draft(self, writer: Writer, asked: Asked) -> Draft | None:
+    def plan_change(self, writer: Writer, asked: HardenRequest) -> StepChange | None:
         if self.refused is not None:
             raise self.refused
         if self.is_done:
             return None
         self.log.append(f"{'looks' if writer.dry_run else 'makes'} {self.name}")
-        return Draft([f"changes {self.name}"], f"back {self.name}", self._make, self.notes, self.objections)
+        return StepChange([f"changes {self.name}"], f"back {self.name}", self._make, self.notes, self.objections)
 
     def _make(self) -> Sequence[str]:
         if self.error is not None:
@@ -73,7 +73,7 @@ def fabric() -> Iterator[Fabric]:
 
 
 def planned(fabric: Fabric, *steps: Made) -> Hardening:
-    return plan_hardening(fabric, Consent(), Asked(()), FOUND, "high", steps)
+    return plan_hardening(fabric, Consent(), HardenRequest(()), FOUND, "high", steps)
 
 
 def names(plan: Hardening) -> list[str]:
@@ -125,7 +125,7 @@ def test_each_step_is_planned_again_when_its_turn_comes(fabric: Fabric) -> None:
     plan = planned(fabric, one, other)
     other.is_done = True  # the step before did it along
     said: list[str] = []
-    make(fabric, Consent(), Asked(()), plan, (), said.append)
+    make(fabric, Consent(), HardenRequest(()), plan, (), said.append)
     assert log == ["looks enforcement", "looks m-keys", "makes enforcement"]
     assert said == ["step 1 of 2: the step enforcement", "step 2 of 2: the step m-keys"]
 
@@ -136,7 +136,7 @@ def test_a_step_that_fails_says_what_is_made_its_way_back_and_how_to_go_on(fabri
     other = Made("m-keys", log, error=NotStored("level 1: no port has it"))
     plan = planned(fabric, one, other)
     with pytest.raises(NotStored) as failed:
-        make(fabric, Consent(), Asked(()), plan, (), log.append)
+        make(fabric, Consent(), HardenRequest(()), plan, (), log.append)
     text = str(failed.value)
     assert text.startswith("step 2 of 2 (the step m-keys): level 1: no port has it; the step before it is done")
     assert "back m-keys" in text
@@ -151,14 +151,14 @@ def test_an_interlock_that_came_meanwhile_refuses_the_step(fabric: Fabric) -> No
     plan = planned(fabric, step)
     step.objections = [DRIFT]
     with pytest.raises(Refused, match=r"step 1 of 1 .*interlock drift.*no step was done before it"):
-        make(fabric, Consent(), Asked(()), plan, (), lambda text: None)
-    make(fabric, Consent(overrides=frozenset({"drift"})), Asked(()), plan, (), lambda text: None)
+        make(fabric, Consent(), HardenRequest(()), plan, (), lambda text: None)
+    make(fabric, Consent(overrides=frozenset({"drift"})), HardenRequest(()), plan, (), lambda text: None)
     assert step.is_done
 
 
 def test_a_step_that_leaves_something_undone_is_the_last(fabric: Fabric) -> None:
     log: list[str] = []
     plan = planned(fabric, Made("enforcement", log, left=["leaf 3 was silent"]), Made("m-keys", log))
-    make(fabric, Consent(), Asked(()), plan, (), lambda text: None)
+    make(fabric, Consent(), HardenRequest(()), plan, (), lambda text: None)
     assert plan.unmade == ["leaf 3 was silent"]
     assert "makes m-keys" not in log

@@ -13,7 +13,7 @@ from ibkeys.errors import Refused, UsageError
 from ibkeys.harden.enforcement import plan_abort, refuse_overtaken
 from ibkeys.harden.enforcement_run import ABORT, EnforcementPlan
 from ibkeys.harden.overtaken import CLOSES, close_overtaken, file_images, not_ended, refuse_changed_files
-from ibkeys.harden.step import COMMAND, Asked
+from ibkeys.harden.step import COMMAND, HardenRequest
 from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.store.journal import FileImage, Journal, OperationRecord
 from tests.fabricsim import subnet, tool
@@ -65,9 +65,9 @@ def test_the_record_of_both_ways_ends(tmp_path: Path) -> None:
 def test_without_a_record_there_is_nothing_to_restore_and_a_command_leads_on() -> None:
     with tool(subnet("two-switch")) as fabric, Writer(fabric, ABORT, dry_run=True) as writer:
         with pytest.raises(UsageError, match="nothing to restore") as caught:
-            plan_abort(writer, Asked(()))
+            plan_abort(writer, HardenRequest(()))
         with pytest.raises(UsageError, match="has ended"):
-            refuse_overtaken(writer, Asked(()))
+            refuse_overtaken(writer, HardenRequest(()))
     assert "`ibkeys harden --via opensm`" in caught.value.more
 
 

@@ -12,7 +12,7 @@ import ibkeys
 from ibkeys.hardware.catalogue import all_findings
 from ibkeys.hardware.check import Answer
 from ibkeys.hardware.look import Look
-from ibkeys.hardware.report import Report
+from ibkeys.hardware.report import HardwareReport
 from ibkeys.keys.smkey import SMKey
 from ibkeys.scripting import Fabric
 from ibkeys.umad.port import LocalPort, UmadPort
@@ -38,10 +38,10 @@ def answers(look: Look) -> dict[str, Answer]:
 
 def archived(look: Look, path: Path, hashed: bool = False) -> dict[str, bytes]:
     """Make a report of all checks, write it to *path*, and return the files in it."""
-    return written(Report(look, list(all_findings(look)), hashed=hashed), path)
+    return written(HardwareReport(look, list(all_findings(look)), hashed=hashed), path)
 
 
-def written(report: Report, path: Path) -> dict[str, bytes]:
+def written(report: HardwareReport, path: Path) -> dict[str, bytes]:
     """Write *report* to *path*, and return the files in it."""
     report.write(path)
     return unpacked(path)

@@ -18,7 +18,7 @@ from typing import Self
 from ibkeys.plan.document_reader import read_plan
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.sim import subnet as simulated
-from ibkeys.sim.server.outbox import Seen
+from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.sim.server.server import Server
 from tests.integration import opensms
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
@@ -40,7 +40,7 @@ class Hosted(Subnet):
         super().__init__(netfile, sim_host=sim_host)
         self._allow_others = allow_others
         self.net = simulated.Subnet.from_file(self.netfile, "ibsim", links="initialize")
-        self.watchers: list[Callable[[Seen], None]] = []
+        self.watchers: list[Callable[[PassedMad], None]] = []
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
@@ -49,7 +49,7 @@ class Hosted(Subnet):
         self._thread.start()
         return self
 
-    def _watch(self, seen: Seen) -> None:
+    def _watch(self, seen: PassedMad) -> None:
         for watcher in self.watchers:
             watcher(seen)
 

@@ -12,7 +12,7 @@ from typing import IO
 
 from ibkeys.mad.const import AttributeID, Method, MgmtClass, PortState
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.server.outbox import Seen
+from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.store.keys.keystore import KeyStore
 from tests.integration.hosted import Hosted, Running, opensm
 from tests.integration.ibsim import RUN_TIMEOUT
@@ -70,7 +70,7 @@ class KeyedOpensm(KeyedPorts):
     def conf(self) -> Path:
         return self.served.folder / "opensm.conf"
 
-    def watch(self, seen: Seen) -> None:
+    def watch(self, seen: PassedMad) -> None:
         """Note an SMP that came back with nobody's answer, and each trap 256."""
         is_smp = seen.mad[1] in (MgmtClass.SUBN_LID_ROUTED, MgmtClass.SUBN_DIRECTED_ROUTE)
         if is_smp and seen.note:
@@ -101,7 +101,7 @@ class KeyedOpensm(KeyedPorts):
         """Within this, do something when OpenSM sends the Set(PortInfo) with this number, from 1."""
         sets = 0
 
-        def watch(seen: Seen) -> None:
+        def watch(seen: PassedMad) -> None:
             nonlocal sets
             if seen.out and seen.mad[3] == Method.SET and seen.mad[16:18] == AttributeID.PORT_INFO.to_bytes(2):
                 sets += 1

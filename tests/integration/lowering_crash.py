@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ibkeys.sim.server.outbox import Seen
+from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Runs
 from tests.integration.keyed_crash import KeyedScene, Setting
@@ -90,7 +90,7 @@ class LoweringScene:
         """Within this every port is at level 1 or above after each MAD, with a key that is in the key store."""
         seen: set[tuple[int, int]] = set()
 
-        def watch(mad: Seen) -> None:
+        def watch(mad: PassedMad) -> None:
             settings = self.scene.keys()
             seen.update((key, level) for key, level, _ in settings)
 

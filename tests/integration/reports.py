@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ibkeys.mad.const import Method, MgmtClass
-from ibkeys.sim.server.outbox import Seen
+from ibkeys.sim.server.outbox import PassedMad
 from tests.integration.hosted import Hosted
 
 SA_KEY = 0x5A5A_0000_1234_0001
@@ -33,7 +33,7 @@ class Answered:
         self.reports: list[bytes] = []
         self.answers = 0
 
-    def __call__(self, seen: Seen) -> None:
+    def __call__(self, seen: PassedMad) -> None:
         mad = seen.mad
         if mad[1] == MgmtClass.SUBN_ADM and not seen.note:
             if mad[3] == Method.REPORT and seen.out:

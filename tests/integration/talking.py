@@ -8,7 +8,7 @@ from ibkeys.keys.pkey import match_inbound
 from ibkeys.mad.const import Method
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.packets import INBOUND, OUTBOUND, allows, enforces
-from ibkeys.sim.server.outbox import Seen
+from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.sim.subnet import Subnet
 
 Pairs = frozenset[tuple[str, str]]
@@ -50,7 +50,7 @@ class History:
     def look(self, *_: object) -> None:
         self.states.append(talking(self.net))
 
-    def watch(self, seen: Seen) -> None:
+    def watch(self, seen: PassedMad) -> None:
         """Look once a Set has arrived: the next MAD is its answer, or comes after it."""
         if self.is_due:
             self.look()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ibkeys.sim.server.outbox import Seen
+from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.store.journal import Journal
 from tests.corpus import DATA
 from tests.integration.crashes import run_to_a_point
@@ -171,7 +171,7 @@ KILLED: dict[str, Callable[[KeyedOpensm], bool]] = {
 def test_killed_in_the_middle_the_same_command_goes_on(opensm: KeyedOpensm, when: str) -> None:
     it_is_time = threading.Event()
 
-    def watch(seen: Seen) -> None:
+    def watch(seen: PassedMad) -> None:
         if KILLED[when](opensm):
             it_is_time.set()
 

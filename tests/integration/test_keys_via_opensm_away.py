@@ -14,7 +14,7 @@ import pytest
 
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.server.outbox import Seen
+from ibkeys.sim.server.outbox import PassedMad
 from tests.corpus import DATA
 from tests.fattree import fat_tree
 from tests.integration.ibsim import RUN_TIMEOUT
@@ -186,7 +186,7 @@ class At:
         self._thread.start()
         opensm.served.watchers.append(self._watch)
 
-    def _watch(self, seen: Seen) -> None:
+    def _watch(self, seen: PassedMad) -> None:
         if seen.out and seen.client.is_sm and self._when(seen.mad):
             self._begun.set()
 

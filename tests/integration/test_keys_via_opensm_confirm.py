@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.sim.server.outbox import Seen
+from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Runs
 from tests.corpus import DATA
@@ -35,7 +35,7 @@ def opensm() -> Iterator[KeyedOpensm]:
 def killed_at_a_set(opensm: KeyedOpensm, waiting: Waiting, level: int, has_key: bool) -> Iterator[None]:
     """Kill an ibkeys when OpenSM first sets such a level on a port."""
 
-    def watch(seen: Seen) -> None:
+    def watch(seen: PassedMad) -> None:
         is_set = seen.out and seen.mad[3] == Method.SET and seen.mad[16:18] == AttributeID.PORT_INFO.to_bytes(2)
         if is_set and seen.mad[_LEVEL_AT] >> 6 == level and any(seen.mad[_KEY_AT]) == has_key:
             waiting.process.kill()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.sim.server.outbox import Seen
+from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sm_keys import SmKeys
 from tests.corpus import DATA
@@ -55,7 +55,7 @@ class Site:
         """Arguments and environment, as /proc shows them, of all that sent a MAD and of their children."""
         served.watchers.append(self._watch)
 
-    def _watch(self, seen: Seen) -> None:
+    def _watch(self, seen: PassedMad) -> None:
         pid = seen.client.ident
         if pid not in self.processes:
             for each in (pid, *_children(pid)):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ibkeys.mad.const import MgmtClass
-from ibkeys.sim.server.outbox import Seen
+from ibkeys.sim.server.outbox import PassedMad
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.policy_opensm import running_opensm
@@ -40,7 +40,7 @@ def mkey_show(served: Hosted, sa_key: int, preload: Preload) -> subprocess.Compl
     )
 
 
-def is_smp_of_tool(seen: Seen) -> bool:
+def is_smp_of_tool(seen: PassedMad) -> bool:
     """Whether it is an SMP that a program other than the subnet manager sent."""
     return seen.out and not seen.client.is_sm and seen.mad[1] != MgmtClass.SUBN_ADM
 

@@ -18,7 +18,7 @@ import pytest
 
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.server.outbox import Seen
+from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.store.opensm import read_key_files
 from tests.fattree import fat_tree
 from tests.integration import opensms
@@ -69,7 +69,7 @@ class Site(Hosted):
         assert done.returncode == 0, done.stderr
         process, sets = self.running.process, 0
 
-        def watch(seen: Seen) -> None:
+        def watch(seen: PassedMad) -> None:
             nonlocal sets
             mad = seen.mad
             if seen.out and mad[3] == Method.SET and mad[16:18] == AttributeID.PORT_INFO.to_bytes(2):

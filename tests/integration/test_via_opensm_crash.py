@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from ibkeys.sim.server.outbox import Seen
+from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.store.journal import Journal, OperationRecord
 from tests.corpus import DATA
 from tests.integration.crashes import first_of_each_kind, kinds_passed, last_of_each_kind, run_to_a_point
@@ -188,7 +188,7 @@ class Count:
     def __init__(self, process: subprocess.Popen[str] | None = None, at: int = 0) -> None:
         self.passed, self._process, self._at = 0, process, at
 
-    def __call__(self, seen: Seen) -> None:
+    def __call__(self, seen: PassedMad) -> None:
         if seen.out:
             if self.passed == self._at and self._process is not None:
                 os.kill(self._process.pid, signal.SIGKILL)

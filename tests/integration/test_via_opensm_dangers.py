@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.sim.server.outbox import Seen
+from ibkeys.sim.server.outbox import PassedMad
 from tests.integration.hosted import Hosted, Wire, facts, left_over, opensm, plan_for, planned, undo, via
 from tests.integration.tenants import GREEN, TENANTS
 
@@ -100,7 +100,7 @@ class Swapped:
         self.aside = policy.with_name("aside")
         self.is_done = False
 
-    def __call__(self, seen: Seen) -> None:
+    def __call__(self, seen: PassedMad) -> None:
         if not seen.out or not seen.client.is_sm or self.is_done:
             return
         is_set = seen.mad[3] == Method.SET and int.from_bytes(seen.mad[16:18], "big") == AttributeID.P_KEY_TABLE

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.sim.server.outbox import Seen
+from ibkeys.sim.server.outbox import PassedMad
 from tests.corpus import DATA
 from tests.integration.hosted import (
     BLUNT,
@@ -130,7 +130,7 @@ class AtFirstSet:
     def __init__(self, work: Callable[[], None]) -> None:
         self.work: Callable[[], None] | None = work
 
-    def __call__(self, seen: Seen) -> None:
+    def __call__(self, seen: PassedMad) -> None:
         is_set = seen.mad[3] == Method.SET and int.from_bytes(seen.mad[16:18], "big") == AttributeID.P_KEY_TABLE
         if self.work is not None and seen.out and is_set:
             work, self.work = self.work, None

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.sim.server.outbox import Seen
+from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.store.journal import Journal, OperationRecord
 from tests.integration.crashes import crash_command, crash_environment, first_of_each_kind, kinds_passed
 from tests.integration.tenants import tables
@@ -178,7 +178,7 @@ class Passed:
     def tell(self, passed: int) -> None:
         """Nobody is told."""
 
-    def __call__(self, seen: Seen) -> None:
+    def __call__(self, seen: PassedMad) -> None:
         if seen.out:
             self.tell(self.passed)
             self.passed += 1

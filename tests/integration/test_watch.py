@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ibkeys.mad.const import Method, MgmtClass
-from ibkeys.sim.server.outbox import Seen
+from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.watch.opensm_log import NO_SENDER
 from tests.integration import hosted, opensms
 from tests.integration.hosted import Hosted
@@ -91,7 +91,7 @@ class Subscriptions:
     def __init__(self) -> None:
         self.answered: list[int] = []
 
-    def __call__(self, seen: Seen) -> None:
+    def __call__(self, seen: PassedMad) -> None:
         mad = seen.mad
         is_answer = mad[1] == MgmtClass.SUBN_ADM and mad[3] == Method.GET_RESP and not seen.out
         if is_answer and int.from_bytes(mad[16:18]) == _INFORM_INFO and not seen.note:

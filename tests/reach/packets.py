@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations, product
 
 from ibkeys.keys.pkey import InboundCheck, may_talk
-from ibkeys.reach.why import Ways
+from ibkeys.reach.why import Connectivity
 from ibkeys.sim import nodes
 from ibkeys.sim.notices import Packet
 from ibkeys.sim.subnet import Subnet
@@ -28,7 +28,9 @@ def keys(port: nodes.Port) -> list[int]:
     return [key for key in dict.fromkeys(port.p_keys) if key & 0x7FFF]
 
 
-def by_packets(net: Subnet, check: InboundCheck, pairs: list[tuple[nodes.Port, Port]]) -> dict[tuple[Port, Port], Ways]:
+def by_packets(
+    net: Subnet, check: InboundCheck, pairs: list[tuple[nodes.Port, Port]]
+) -> dict[tuple[Port, Port], Connectivity]:
     """Send a packet with every P_Key from every end port to every other, and say what came of it."""
     net.inbound_check = check
     arrived = {
@@ -37,7 +39,7 @@ def by_packets(net: Subnet, check: InboundCheck, pairs: list[tuple[nodes.Port, P
         for key in keys(a)
     }
     return {
-        (one, other): Ways(
+        (one, other): Connectivity(
             any(
                 may_talk(key, answer) and arrived[one, other, key] and arrived[other, one, answer]
                 for key, answer in product(keys(a), keys(b))

@@ -13,7 +13,7 @@ from ibkeys.plan.model import Options
 from ibkeys.plan.planner import make_plan
 from ibkeys.reach.reach import Reach
 from ibkeys.reach.routes import numbers_in
-from ibkeys.reach.why import Ways
+from ibkeys.reach.why import Connectivity
 from ibkeys.sim import nodes
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
@@ -62,7 +62,7 @@ def compare_with_packets(net: RoutedNet, fabric: Topology, pairs: list[tuple[nod
     return 3 * len(said)
 
 
-def assert_sets_are_as_pairs(reach: Reach, said: dict[tuple[Port, Port], Ways]) -> None:
+def assert_sets_are_as_pairs(reach: Reach, said: dict[tuple[Port, Port], Connectivity]) -> None:
     """Compare the matrix with what is said of each pair."""
     one_way = unknown = talking = 0
     for at, port in enumerate(reach.ports):

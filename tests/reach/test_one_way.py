@@ -13,7 +13,7 @@ from ibkeys.reach.difference import compare_reach
 from ibkeys.reach.forms import Standing, traffic
 from ibkeys.reach.reach import Reach
 from ibkeys.reach.routes import numbers_in
-from ibkeys.reach.why import Ways
+from ibkeys.reach.why import Connectivity
 from ibkeys.sim.notices import Packet
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
@@ -179,8 +179,8 @@ def test_a_host_that_gave_itself_the_full_p_key_can_send(check: InboundCheck) ->
     a, b = named(fabric, LIAR), named(fabric, "node05 mlx4_0")
     reach = Reach(fabric, inbound_check=check)
     verdict = reach.why(a, b)
-    assert verdict.ways == Ways(False, True, False)
-    assert reach.why(b, a).ways == Ways(False, False, True)
+    assert verdict.ways == Connectivity(False, True, False)
+    assert reach.why(b, a).ways == Connectivity(False, False, True)
     [match] = verdict.matches
     assert (match.a_pkey, match.b_pkey) == (0x8001, 0x0001)
     assert [(each.direction, each.entry) for each in match.a_to_b] == [("inbound", 0x0001), ("outbound", 0x0001)]
@@ -193,11 +193,11 @@ def test_where_the_answer_depends_on_the_reading_it_is_said() -> None:
     fabric = read(limited_members(LIAR))
     full, limited = named(fabric, "node01 mlx4_0"), named(fabric, "node03 mlx4_0")
     verdict = Reach(fabric).why(full, limited)
-    assert (verdict.ways, verdict.otherwise) == (Ways(True, True, True), Ways(False, True, False))
+    assert (verdict.ways, verdict.otherwise) == (Connectivity(True, True, True), Connectivity(False, True, False))
     assert verdict.depends_on_inbound_check
     strict = Reach(fabric, inbound_check="membership")
-    assert strict.why(full, limited).ways == Ways(False, True, False)
-    assert strict.why(full, limited).otherwise == Ways(True, True, True)
+    assert strict.why(full, limited).ways == Connectivity(False, True, False)
+    assert strict.why(full, limited).otherwise == Connectivity(True, True, True)
     depending = {port.node.description for port in strict.depending_on_inbound_check()}
     assert depending == {f"node0{number} mlx4_0" for number in (1, 2, 3, 4, 5, 6)}  # node01 by its 0x0001
 
@@ -208,5 +208,5 @@ def test_what_was_not_read_leaves_open_only_the_way_that_it_decides() -> None:
     assert b.peer is not None
     b.peer.p_key_raw = None  # it checks what goes to node05, and what comes from it
     verdict = Reach(fabric).why(a, b)
-    assert verdict.ways == Ways(False, None, False)
+    assert verdict.ways == Connectivity(False, None, False)
     assert verdict.unread == (b.peer,)

@@ -9,7 +9,7 @@ import pytest
 
 from ibkeys.host.opensm_process import opensm_processes
 from ibkeys.sm.dangers.catalogue import DANGERS, dangers_of
-from ibkeys.sm.dangers.danger import Found
+from ibkeys.sm.dangers.danger import FoundDanger
 from ibkeys.sm.instance import describe
 from tests.sm.hosts import BOOTED, KEY, STARTED, MadeUpHost
 
@@ -32,7 +32,7 @@ def good(
     return host
 
 
-def of(host: MadeUpHost) -> list[Found]:
+def of(host: MadeUpHost) -> list[FoundDanger]:
     [process] = opensm_processes(Path("/proc"), host=host)
     return list(dangers_of(describe(process, host)))
 

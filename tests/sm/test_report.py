@@ -14,7 +14,7 @@ from ibkeys.sm.document import to_json
 from ibkeys.sm.host_ports import HostPort, host_ports
 from ibkeys.sm.instance import Named
 from ibkeys.sm.managers import Manager, managers_of
-from ibkeys.sm.report import Report, join, look_at_host
+from ibkeys.sm.report import SmReport, join, look_at_host
 from tests import documents
 from tests.corpus import DATA
 from tests.sm.hosts import BOOTED, KEY, STARTED, MadeUpHost
@@ -31,11 +31,11 @@ def managers() -> tuple[Manager, ...]:
     return master, Manager(other, TWO, "standby", 0, 5)
 
 
-def report(managers: tuple[Manager, ...] | None, *hosts: MadeUpHost) -> Report:
+def report(managers: tuple[Manager, ...] | None, *hosts: MadeUpHost) -> SmReport:
     return join(managers, [look_at_host(host) for host in hosts])
 
 
-def names(found: Report) -> list[str]:
+def names(found: SmReport) -> list[str]:
     return [each.danger for each in all_dangers(found) if each.danger not in ("sa-key-default", "sm-key-default")]
 
 

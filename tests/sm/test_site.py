@@ -14,7 +14,7 @@ from ibkeys.sm import site
 from ibkeys.sm.files.options_files import refuse_strangers
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.managers import Manager, managers_of
-from ibkeys.sm.report import HostReport, Report
+from ibkeys.sm.report import HostReport, SmReport
 from tests.fabricsim import subnet, tool
 
 
@@ -24,7 +24,7 @@ def manager(guid: int, state: str) -> Manager:
 
 def ask(monkeypatch: pytest.MonkeyPatch, managers: list[Manager], host: HostReport) -> Any:
     monkeypatch.setattr(site, "look_at_host", lambda files, named, socket: host)
-    monkeypatch.setattr(site, "join", lambda managers, hosts, own: Report(tuple(managers), tuple(hosts)))
+    monkeypatch.setattr(site, "join", lambda managers, hosts, own: SmReport(tuple(managers), tuple(hosts)))
     reached = SimpleNamespace(machine=SimpleNamespace(files=None), host=SmHost())
     return site.find_master(managers, [cast(Any, reached)], 1)
 

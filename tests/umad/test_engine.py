@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pytest_mock import MockerFixture
 
-from ibkeys.client.request import Envelope, Request, Way
+from ibkeys.client.request import Destination, Envelope, Request
 from ibkeys.client.request_errors import status_error
 from ibkeys.client.scheduler import Scheduler
 from ibkeys.client.smp import SmpClient, Task, Timing
@@ -236,7 +236,7 @@ def test_what_is_taken_for_an_answer_is_one_for_the_scheduler_too(
 def several(first_tid: int) -> tuple[Scheduler, Request, list[Outgoing]]:
     """Return a scheduler with all parts of one request in flight, and what it sent for them."""
     scheduler = Scheduler(first_tid=first_tid)
-    envelope = Envelope("node", build_smp(1, 0, path=(1, 2), m_key=7), Way(0xFFFF, 0.25, 2))
+    envelope = Envelope("node", build_smp(1, 0, path=(1, 2), m_key=7), Destination(0xFFFF, 0.25, 2))
     scheduler.submit(envelope.ask(NodeInfo))
     [first] = scheduler.to_send(0.0)
     scheduler.answered([(int.from_bytes(first.mad[12:16]), bytes(64))], 0.0)  # now the node may have several at a time

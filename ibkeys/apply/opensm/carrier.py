@@ -31,7 +31,7 @@ from ibkeys.apply.opensm.policy_files import (
     ways_in,
     where_it_is,
 )
-from ibkeys.apply.opensm.run import Run
+from ibkeys.apply.opensm.run import OpensmRun
 from ibkeys.apply.opensm.site import Site, find_site
 from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey, look_at_all, read_again
@@ -160,7 +160,7 @@ class OpensmCarrier:
     def carry_out(self, assignment: Assignment) -> Carried:
         """Give OpenSM one policy after the other, each verified on the ports before the next."""
         wait = self._settings.wait
-        run = Run(self._course, self._prediction, assignment, self._clock, wait, self._site, self._guards)
+        run = OpensmRun(self._course, self._prediction, assignment, self._clock, wait, self._site, self._guards)
         with stopped_by(run.carried, assignment.operation):
             run.carried.notes += self._clean_up(assignment.operation)
             run.make()

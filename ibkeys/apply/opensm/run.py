@@ -19,7 +19,7 @@ from ibkeys.topology.port_id import PortId
 
 
 @dataclass(slots=True)
-class Run(SteppedRun):
+class OpensmRun(SteppedRun):
     """One run. After ``wait`` seconds without progress OpenSM is signalled once more, and after as many it is given up.
     ``fell_back``: OpenSM turned to its built-in policy, and nothing was done after that."""
 

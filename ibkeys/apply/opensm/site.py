@@ -26,7 +26,7 @@ from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.managers import Manager, managers_of
 from ibkeys.sm.options import Setting
 from ibkeys.sm.reading import WORDS
-from ibkeys.sm.site import Reached, Running, Seen
+from ibkeys.sm.site import FoundMaster, Reached, Running
 from ibkeys.store.journal import Journal
 from ibkeys.topology.model import Topology
 
@@ -137,7 +137,7 @@ def _place(running: Running) -> PolicyPlace:
     return PolicyPlace(instance, running.machine, *running.place_of("policy"))
 
 
-def _find_others(site: Site, seen: Seen) -> None:
+def _find_others(site: Site, seen: FoundMaster) -> None:
     """Note the other SMs: those whose policy file can be reached, and those whose file cannot."""
     untold = [each.name for each in seen.report.instances() if each.port_guid is None]
     missing = where_it_may_be(untold)

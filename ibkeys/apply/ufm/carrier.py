@@ -21,7 +21,7 @@ from ibkeys.apply.going_back import go_back_by_plan
 from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey, look_at_all
 from ibkeys.apply.ufm.course import Planning, UfmCourse
-from ibkeys.apply.ufm.run import Run
+from ibkeys.apply.ufm.run import UfmRun
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.consent import Objection
 from ibkeys.change.writer import Writer
@@ -128,7 +128,7 @@ class UfmCarrier(NobodyElsewhere):
     def carry_out(self, assignment: Assignment) -> Carried:
         """Make one step after the other, each verified on the ports before the next."""
         wait = self._settings.wait
-        run = Run(self._course, self._prediction, assignment, self._clock, wait, self._writer, self._ufm)
+        run = UfmRun(self._course, self._prediction, assignment, self._clock, wait, self._writer, self._ufm)
         with stopped_by(run.carried, assignment.operation):
             run.make()
         return run.carried

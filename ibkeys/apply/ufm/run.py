@@ -25,7 +25,7 @@ _SHOWS_WITHIN: Final = 10.0
 
 
 @dataclass(slots=True)
-class Run(SteppedRun):
+class UfmRun(SteppedRun):
     """One run. After ``wait`` seconds without progress a job, or the ports, are given up."""
 
     course: UfmCourse

@@ -62,7 +62,7 @@ def guids(data: AuditInput) -> Verdict:
             verdict.fail(port, "neither its port GUID nor its node GUID is in the inventory", evidence)
         else:
             verdict.passed += 1
-    if known is None and not verdict.drafts:
+    if known is None and not verdict.findings:
         return Verdict.without(
             data, "no GUID is used twice; an inventory (--inventory) would show whether all belong here"
         )

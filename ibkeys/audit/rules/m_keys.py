@@ -132,7 +132,7 @@ def shared(data: AuditInput) -> Verdict:
             continue
         message = f"{holders} nodes have this M_Key: anyone who learns it from one of them can change them all"
         verdict.fail(port, message, port_info(data, port, PortInfo.m_key), severity=severity)
-    verdict.note = "" if ports or verdict.drafts else "no port has an M_Key"
+    verdict.note = "" if ports or verdict.findings else "no port has an M_Key"
     return verdict
 
 
@@ -234,7 +234,7 @@ def guessable(data: AuditInput) -> Verdict:
             verdict.fail(port, message, evidence, severity="low")
         else:
             verdict.passed += 1
-    verdict.note = "" if ports or verdict.drafts else "no port has an M_Key"
+    verdict.note = "" if ports or verdict.findings else "no port has an M_Key"
     return verdict
 
 

@@ -310,5 +310,5 @@ def tenant_on_default(data: AuditInput) -> Verdict:
         if problem and data.policy is not None:
             evidence = {"policy": {"file": data.policy.path, "line": definition.line, "name": definition.name}}
             verdict.fail(None, problem, evidence, labels=("0x7fff",))
-    verdict.passed = 0 if verdict.drafts else 1
+    verdict.passed = 0 if verdict.findings else 1
     return verdict

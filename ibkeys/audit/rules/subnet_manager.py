@@ -89,7 +89,7 @@ def default_keys(data: AuditInput) -> Verdict:
     _judge_ufm(verdict)
     asked = data.snapshot.sa_probes.get(WITH_DEFAULT_KEY)
     if asked is None:
-        return verdict if verdict.drafts or verdict.passed else Verdict.without(data, _NOT_ASKED)
+        return verdict if verdict.findings or verdict.passed else Verdict.without(data, _NOT_ASKED)
     plain = data.snapshot.sa_probes.get(WITHOUT_KEY)
     unkeyed = plain.answer if plain is not None else None
     answers: Evidence = {"SA": {WITH_DEFAULT_KEY: asked.answer, WITHOUT_KEY: unkeyed}}

@@ -9,7 +9,7 @@ from typing import Final
 
 from ibkeys.change.engine.port_steps import FRESH, PortSteps, was_not_asked
 from ibkeys.change.images import image_of
-from ibkeys.change.pending_set import PendingSet, Proof
+from ibkeys.change.pending_set import PendingSet, SetProof
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply, StoreError
@@ -253,13 +253,13 @@ class Engine:
             else:
                 self._end(each, error)
             return
-        proof: Proof | None = yield from self._steps.set_and_prove(each)
+        proof: SetProof | None = yield from self._steps.set_and_prove(each)
         if proof is None:
             self._unsent.append(each)
         else:
             self._judge(each, proof)
 
-    def _judge(self, each: PendingSet, proof: Proof) -> None:
+    def _judge(self, each: PendingSet, proof: SetProof) -> None:
         """Decide by what was read back: ended, to be asked again, or to be set in its other form."""
         each.is_silent, each.error = proof.is_silent, proof.error
         if not proof.is_silent:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ibkeys.change.consent import Objection
-from ibkeys.change.pending_set import PendingSet, Proof
+from ibkeys.change.pending_set import PendingSet, SetProof
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.client.request import Request
@@ -69,9 +69,9 @@ class PortSteps:
     def set_and_prove(self, each: PendingSet) -> Task:
         """Task: set and prove; set again only where a read proved that the Set never arrived, and the edit allows it.
 
-        Return the `Proof`, None where the Set was not sent. ``each.answer`` is what came in answer to it.
+        Return the `SetProof`, None where the Set was not sent. ``each.answer`` is what came in answer to it.
         """
-        proof = Proof()
+        proof = SetProof()
         for _ in range(each.edit.at_most):
             each.answer = yield from self._set(each)
             if isinstance(each.answer, NoReply) and not each.answer.attempts:

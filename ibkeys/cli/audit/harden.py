@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ibkeys.harden.enforcement_run import EnforcementPlan
     from ibkeys.harden.findings import RemainingFinding
     from ibkeys.harden.hardening import Hardening, PlannedStep
-    from ibkeys.harden.step import Asked
+    from ibkeys.harden.step import HardenRequest
     from ibkeys.scripting import Fabric
 
 _NOT_ASKED: Final = (
@@ -109,13 +109,15 @@ def _require_file(policy: str | None) -> None:
         )
 
 
-def _asked(where: Where, wanted: Goal, sm_hosts: SmHosts, sm_wait: int, audit: GoalAudit, is_dry: bool) -> Asked:
+def _asked(
+    where: Where, wanted: Goal, sm_hosts: SmHosts, sm_wait: int, audit: GoalAudit, is_dry: bool
+) -> HardenRequest:
     from ibkeys.apply.apply import Permissions
     from ibkeys.cli.mkeys.rollout_output import Steps
-    from ibkeys.harden.step import Asked
+    from ibkeys.harden.step import HardenRequest
     from ibkeys.mkeys.opensm.method import RunListener
 
-    return Asked(
+    return HardenRequest(
         hosts_of(where, sm_hosts),
         sm_wait,
         wanted.lease,
@@ -127,7 +129,7 @@ def _asked(where: Where, wanted: Goal, sm_hosts: SmHosts, sm_wait: int, audit: G
     )
 
 
-def _abort(where: Where, consent: Changing, asked: Asked, format: str) -> int:
+def _abort(where: Where, consent: Changing, asked: HardenRequest, format: str) -> int:
     from ibkeys.harden.enforcement import plan_abort
     from ibkeys.harden.enforcement_run import ABORT
 
@@ -135,7 +137,7 @@ def _abort(where: Where, consent: Changing, asked: Asked, format: str) -> int:
         return _ShownAbort(writer, plan_abort(writer, asked), consent, format).carry_out()
 
 
-def _end_overtaken(where: Where, consent: Changing, asked: Asked) -> int:
+def _end_overtaken(where: Where, consent: Changing, asked: HardenRequest) -> int:
     from ibkeys.harden.enforcement import refuse_overtaken
     from ibkeys.harden.overtaken import close_overtaken
     from ibkeys.harden.step import COMMAND
@@ -189,7 +191,7 @@ class _ShownHardening(ShownChange):
         plan: Hardening,
         consent: Changing,
         format: str,
-        asked: Asked,
+        asked: HardenRequest,
         audit: GoalAudit,
         report: Report,
     ) -> None:
@@ -267,13 +269,13 @@ class _ShownHardening(ShownChange):
 def _show_step(number: int, each: PlannedStep, put: Callable[[str], None]) -> None:
     rules = f" (for {', '.join(each.rules)})" if each.rules else ""
     put(f"step {number}: {each.step.title}{rules}")
-    draft = each.draft
-    if draft is None:
+    change = each.change
+    if change is None:
         put("  its effect is not known: it would be refused")
         return
-    for words in draft.words:
+    for words in change.words:
         put(clean(f"  {words}"))
-    put(clean(f"  to roll back: {draft.way_back}"))
+    put(clean(f"  to roll back: {change.way_back}"))
 
 
 def _show_left(left: list[RemainingFinding], put: Callable[[str], None]) -> None:

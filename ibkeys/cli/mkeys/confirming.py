@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ibkeys.change.writer import Writer
     from ibkeys.fabric.live import Fabric
     from ibkeys.mkeys.opensm.lowering import Lowering
-    from ibkeys.mkeys.opensm.planned import Through
+    from ibkeys.mkeys.opensm.planned import ViaOpensm
     from ibkeys.mkeys.rollout.planned_run import PlannedRun
 
 
@@ -32,7 +32,7 @@ class Awaiting:
 
     guardian: Guardian
     seconds: int
-    through: Callable[[], Through]
+    through: Callable[[], ViaOpensm]
     number: int | None = None
 
     def began(self, number: int) -> None:
@@ -68,7 +68,7 @@ class Awaiting:
 
 @contextmanager
 def awaiting(
-    command: str, where: Where, sm_hosts: SmHosts, sm_wait: int, seconds: int, through: Callable[[], Through]
+    command: str, where: Where, sm_hosts: SmHosts, sm_wait: int, seconds: int, through: Callable[[], ViaOpensm]
 ) -> Iterator[Awaiting]:
     """Leave a child that lowers the level should this process die, before the fabric is opened. Raises UsageError if it
     could not open the key store.
@@ -113,7 +113,7 @@ def confirm(where: Where, command: str, run: int) -> int:
     return exits.DONE
 
 
-def lower(writer: Writer, through: Through, run: int) -> int:
+def lower(writer: Writer, through: ViaOpensm, run: int) -> int:
     """Lower the level of a run that nobody confirmed."""
     from ibkeys.mkeys.confirming import lower_unconfirmed
 

@@ -36,14 +36,14 @@ from ibkeys.errors import UsageError
 if TYPE_CHECKING:
     from ibkeys.change.writer import Writer
     from ibkeys.discovery.wanted import OnFound
-    from ibkeys.mkeys.opensm.planned import Through
+    from ibkeys.mkeys.opensm.planned import ViaOpensm
     from ibkeys.mkeys.rollout.new_keys import Command
     from ibkeys.mkeys.rollout.planned_run import PlannedRun
     from ibkeys.mkeys.rollout.rest import GoOn
     from ibkeys.store.keys.runs import RunOptions
 
     NewRun = Callable[[Writer, OnFound | None], PlannedRun]
-    NewRunVia = Callable[[Writer, OnFound | None, Through], PlannedRun]
+    NewRunVia = Callable[[Writer, OnFound | None, ViaOpensm], PlannedRun]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +67,17 @@ class _RunRequest:
             return self.method.is_opensm
         return goes_through_opensm(writer)
 
-    def through(self, awaits: Awaiting | None = None) -> Through:
+    def through(self, awaits: Awaiting | None = None) -> ViaOpensm:
         """Return the options for a run through OpenSM. *awaits*: learns when the run begins."""
         from ibkeys.mkeys.opensm.method import RunListener
-        from ibkeys.mkeys.opensm.planned import Through
+        from ibkeys.mkeys.opensm.planned import ViaOpensm
 
         self.method.check(self.course)
         listener = RunListener(lambda text: exits.warn(text, "to do"), Steps().tell)
         if awaits is not None:
             listener = replace(listener, began=awaits.began)
         hosts, is_awaited = hosts_of(self.where, self.sm_hosts), self.confirming.confirm_within is not None
-        return Through(
+        return ViaOpensm(
             hosts, self.method.sm_wait, self.method.open_while_rotating, listener, is_awaited, self.method.standby_wait
         )
 
@@ -191,7 +191,7 @@ def mkey_remove(
             leaves_open=leave_open,
         )
 
-    def plan_via(writer: Writer, progress: OnFound | None, through: Through) -> PlannedRun:
+    def plan_via(writer: Writer, progress: OnFound | None, through: ViaOpensm) -> PlannedRun:
         from ibkeys.mkeys.opensm.planned import plan_removal
 
         return plan_removal(writer, through, progress, leaves_open=leave_open)
@@ -225,7 +225,7 @@ def _give_keys(keys: KeyOptions, request: _RunRequest) -> int:
         command: Command = "mkey-deploy" if request.command == "mkey-deploy" else "mkey-rotate"
         return plan_run(writer, command, options_of(keys.same), key, order, file, progress, keys.opensm_conf)
 
-    def plan_via(writer: Writer, progress: OnFound | None, through: Through) -> PlannedRun:
+    def plan_via(writer: Writer, progress: OnFound | None, through: ViaOpensm) -> PlannedRun:
         from ibkeys.mkeys.opensm.planned import plan_keys
 
         return plan_keys(writer, request.command, options_of(same=True), through, key, progress)

@@ -18,7 +18,7 @@ from ibkeys.cli.options.declaring import option as option
 from ibkeys.cli.options.declaring import shared as shared
 from ibkeys.cli.options.general import common as common
 from ibkeys.cli.options.managers import SmHosts as SmHosts
-from ibkeys.cli.options.managers import Through as Through
+from ibkeys.cli.options.managers import ViaOptions as ViaOptions
 from ibkeys.cli.options.managers import opensm as opensm
 from ibkeys.cli.options.managers import sm_hosts as sm_hosts
 from ibkeys.cli.options.managers import via_opensm_only as via_opensm_only

@@ -9,11 +9,11 @@ from typing import Final
 import click
 
 from ibkeys.cli.options.declaring import F, group, option
-from ibkeys.cli.types import Number, Way
+from ibkeys.cli.types import Number, Via
 
 
 @dataclass(frozen=True, slots=True)
-class Through:
+class ViaOptions:
     """How a change gets to the fabric, and how long the subnet manager is waited for."""
 
     via: str | None
@@ -68,11 +68,11 @@ def via_opensm_only(how: str) -> Callable[[F], F]:
 
 opensm: Final = group(
     "through",
-    Through,
+    ViaOptions,
     option(
         "--via",
         env=False,
-        type=Way(),
+        type=Via(),
         default=None,
         metavar="direct|opensm|ufm:URL",
         help="direct: ibkeys sends the Sets; opensm: through the policy file; ufm:URL: through UFM.  "

@@ -17,7 +17,7 @@ from ibkeys.cli.guarding import MOST_SECONDS, command_for_child, wait_for_enter
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.opening import journal_of, open_fabric, stores_of
-from ibkeys.cli.options import Changing, Folding, SmHosts, Through, Where
+from ibkeys.cli.options import Changing, Folding, SmHosts, ViaOptions, Where
 from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.ufm import UfmOptions, open_ufm, ufm_options
@@ -100,7 +100,7 @@ def apply(
     ufm: UfmOptions,
     consent: Changing,
     sm_hosts: SmHosts,
-    through: Through,
+    through: ViaOptions,
     folding: Folding,
     format: str,
     plan: Path | None,
@@ -146,7 +146,7 @@ class _Asked:
     path: Path | None
     permissions: Permissions
     resume: bool
-    through: Through
+    through: ViaOptions
     rewrite: bool
     sm_hosts: SmHosts
     ufm: UfmOptions

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ibkeys.client.address import Address
     from ibkeys.keys.pkey import InboundCheck, PKey
     from ibkeys.reach.reach import Reach
-    from ibkeys.reach.why import Check, Match, Verdict, Ways
+    from ibkeys.reach.why import Check, Connectivity, Match, Verdict
     from ibkeys.topology.model import Topology
     from ibkeys.topology.nodes import Port
 
@@ -239,7 +239,7 @@ def _names(one: Port, other: Port) -> tuple[str, str]:
     return names if names[0] != names[1] else (str(one), str(other))
 
 
-def _in_words(ways: Ways, one: str, other: str, reason: str) -> str:
+def _in_words(ways: Connectivity, one: str, other: str, reason: str) -> str:
     match ways:
         case True, _, _:
             return "can talk"

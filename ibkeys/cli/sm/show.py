@@ -18,7 +18,7 @@ from ibkeys.errors import AddressError, EncodeError, FileFormatError, IbkeysErro
 
 if TYPE_CHECKING:
     from ibkeys.sm.hosts import SmHost
-    from ibkeys.sm.report import Report
+    from ibkeys.sm.report import SmReport
     from ibkeys.topology.model import Topology
 
 _USAGE = (UsageError, AddressError, EncodeError, FileFormatError)
@@ -62,7 +62,7 @@ def sm_show(where: Where, sm_hosts: SmHosts, dry_run: bool, format: str) -> int:
     return _finish(report, finish(errors, format))
 
 
-def _look(where: Where, hosts: Sequence[SmHost]) -> tuple[Report, Topology | None]:
+def _look(where: Where, hosts: Sequence[SmHost]) -> tuple[SmReport, Topology | None]:
     """Ask the fabric and look at the hosts. A fabric that does not answer leaves the hosts to be shown."""
     from ibkeys.host.opensm_here import own_socket
     from ibkeys.sm.hosts import look_at_hosts
@@ -90,7 +90,7 @@ def _ask_fabric(where: Where) -> tuple[Topology | None, int, str]:
         return None, 0, str(error)
 
 
-def _finish(report: Report, code: int) -> int:
+def _finish(report: SmReport, code: int) -> int:
     """Say what could not be read, and return the exit code."""
     problems = [f"the fabric: {report.error}"] if report.error else []
     problems += [f"{host.name}: {host.error}" for host in report.hosts if host.error]

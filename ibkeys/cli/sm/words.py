@@ -11,13 +11,13 @@ from ibkeys.cli.render import NOTHING, UNREADABLE, heading_of, write_details, wr
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
-    from ibkeys.sm.dangers.danger import Found
+    from ibkeys.sm.dangers.danger import FoundDanger
     from ibkeys.sm.instance import Instance, InstanceFile
     from ibkeys.sm.options import Setting
-    from ibkeys.sm.report import Report
+    from ibkeys.sm.report import SmReport
 
 
-def write_words(report: Report, dangers: Sequence[Found]) -> None:
+def write_words(report: SmReport, dangers: Sequence[FoundDanger]) -> None:
     """Write the managers of the fabric, each OpenSM with files and options, and the dangers."""
     _write_managers(report)
     for host in report.hosts:
@@ -38,7 +38,7 @@ def write_words(report: Report, dangers: Sequence[Found]) -> None:
         write(clean(f"  -> {found.remedy}"))
 
 
-def _no_danger(report: Report) -> str:
+def _no_danger(report: SmReport) -> str:
     """Say that no danger was seen, and what was not examined."""
     instances = list(report.instances())
     left = [] if report.managers is not None else ["the fabric"]
@@ -49,7 +49,7 @@ def _no_danger(report: Report) -> str:
     return "no danger seen" + (f"; not examined: {', '.join(left)}" if left else "")
 
 
-def _write_managers(report: Report) -> None:
+def _write_managers(report: SmReport) -> None:
     if report.managers is None:
         write("the fabric was not read, so its subnet managers are not known")
         return

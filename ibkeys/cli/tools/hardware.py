@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ibkeys.fabric.live import Fabric
     from ibkeys.hardware.check import Finding
     from ibkeys.hardware.look import Look
-    from ibkeys.hardware.report import Report
+    from ibkeys.hardware.report import HardwareReport
     from ibkeys.umad.port import LocalCa, LocalPort, UmadPort
     from ibkeys.umad.simulated import SimulatedPort
 
@@ -166,7 +166,7 @@ def made_report(where: Where, consent: Changing, wanted: ReportOptions, host: Se
     """
     from ibkeys.hardware.archive.packing import check_place
     from ibkeys.hardware.catalogue import none_made
-    from ibkeys.hardware.report import Report
+    from ibkeys.hardware.report import HardwareReport
 
     assert wanted.report is not None
     path = Path(wanted.report)
@@ -183,7 +183,7 @@ def made_report(where: Where, consent: Changing, wanted: ReportOptions, host: Se
         if any(row["name"] == _LOCAL_PORT and row["ok"] for row in host):
             raise
         findings = none_made(f"the local port was not opened: {typed.without_keys(str(error))}")
-    return _reported(path, Report(None, findings, said, wanted.hash_guids))
+    return _reported(path, HardwareReport(None, findings, said, wanted.hash_guids))
 
 
 def _at_first_port(where: Where, ports: str) -> Where:
@@ -197,7 +197,7 @@ def _at_first_port(where: Where, ports: str) -> Where:
     return replace(where, ca=ca or where.ca, port=int(number) if number.isdecimal() else where.port)
 
 
-def _reported(path: Path, report: Report, writes: Writes = NO_WRITES) -> Reported:
+def _reported(path: Path, report: HardwareReport, writes: Writes = NO_WRITES) -> Reported:
     """Write the archive, and return what is in it. Raises FileError."""
     report.write(path)
     return Reported(path, report.rows, report.summary(), writes)
@@ -205,11 +205,11 @@ def _reported(path: Path, report: Report, writes: Writes = NO_WRITES) -> Reporte
 
 def _look_at(
     fabric: Fabric, where: Where, consent: Changing, wanted: ReportOptions, host: Sequence[Mapping[str, Any]]
-) -> tuple[Report, Writes]:
+) -> tuple[HardwareReport, Writes]:
     """Agree on the writes if there are any, make all checks, then the writes."""
     from ibkeys.hardware.catalogue import all_findings
     from ibkeys.hardware.look import Look
-    from ibkeys.hardware.report import Report
+    from ibkeys.hardware.report import HardwareReport
 
     look = Look(fabric, _cas_of(fabric), sm_key_of(where))
     if not wanted.write_loopback:  # else another port may be open than the one that doctor asked
@@ -217,7 +217,7 @@ def _look_at(
     prove_far = _agree_on_writes(look, consent, wanted.write_loopback) if wanted.write_loopback else None
     findings = list(all_findings(look))
     writes = _make_writes(look, prove_far, consent) if prove_far is not None else NO_WRITES
-    return Report(look, [*findings, *writes.findings], host, wanted.hash_guids), writes
+    return HardwareReport(look, [*findings, *writes.findings], host, wanted.hash_guids), writes
 
 
 def _cas_of(fabric: Fabric) -> Callable[[], Sequence[LocalCa]]:

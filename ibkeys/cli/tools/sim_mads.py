@@ -16,7 +16,7 @@ from ibkeys.errors import IbkeysError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ibkeys.sim.server.outbox import Seen
+    from ibkeys.sim.server.outbox import PassedMad
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +39,15 @@ traced_options: Final = options.group(
 )
 
 
-def watching(stack: ExitStack, traced: Traced) -> Callable[[Seen], None] | None:
+def watching(stack: ExitStack, traced: Traced) -> Callable[[PassedMad], None] | None:
     """Return what shows and captures every MAD, as far as it was asked for; None if it was not."""
-    watchers: list[Callable[[Seen], None]] = [_print_mad] if traced.verbose else []
+    watchers: list[Callable[[PassedMad], None]] = [_print_mad] if traced.verbose else []
     if traced.pcap:
         watchers.append(_capture(stack, Path(traced.pcap), traced.show_keys))
     return (lambda seen: _all(watchers, seen)) if watchers else None
 
 
-def _all(watchers: list[Callable[[Seen], None]], seen: Seen) -> None:
+def _all(watchers: list[Callable[[PassedMad], None]], seen: PassedMad) -> None:
     """Show one MAD to every watcher. One that fails (a closed pipe, a full disk) is dropped: programs hang when the
     server goes, so it serves on."""
     for watcher in tuple(watchers):
@@ -58,7 +58,7 @@ def _all(watchers: list[Callable[[Seen], None]], seen: Seen) -> None:
             exits.warn(f"what was shown or captured ends here: {error}", "sim")
 
 
-def _print_mad(seen: Seen) -> None:
+def _print_mad(seen: PassedMad) -> None:
     from ibkeys.mad.decode import summary
 
     lids = "" if seen.dlid == 0xFFFF else f" LID {seen.slid} to {seen.dlid}"
@@ -70,13 +70,13 @@ def _print_mad(seen: Seen) -> None:
         raise exits.StdoutFailed(str(failure))
 
 
-def _capture(stack: ExitStack, path: Path, show_keys: bool) -> Callable[[Seen], None]:
+def _capture(stack: ExitStack, path: Path, show_keys: bool) -> Callable[[PassedMad], None]:
     from ibkeys.umad.pcap import PcapFile
 
     class Capture(PcapFile):
         """A capture file of MADs between any two ports."""
 
-        def seen(self, seen: Seen) -> None:
+        def seen(self, seen: PassedMad) -> None:
             """Write one MAD; what came back unanswered was on the wire once."""
             if not seen.note:
                 self._write(seen.mad, seen.slid, seen.dlid, seen.qpn, 0)

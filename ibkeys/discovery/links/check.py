@@ -14,7 +14,7 @@ from typing import Final
 from ibkeys.client.smp import SmpClient, Task
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.links.gmps import LinkGmps
-from ibkeys.discovery.links.proof import LinkProver, Proof
+from ibkeys.discovery.links.proof import LinkProof, LinkProver
 from ibkeys.errors import IbkeysError
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.topology.model import Topology
@@ -67,7 +67,7 @@ class LinkCheck:
         unproven: dict[Port, str] = {}
 
         def task(near: Port, far: LinkEnd) -> Task:
-            proof: Proof = yield from prover.prove(near, far)
+            proof: LinkProof = yield from prover.prove(near, far)
             if not proof.is_known:
                 unproven[near] = proof.reason
 

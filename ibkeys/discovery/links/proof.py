@@ -32,7 +32,7 @@ _LIDS_PER_BLOCK: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class LinkProof:
     """What speaks for a link. ``is_known``: its far end is the expected one. ``found``: the end that the SA or the
     forwarding table names behind it, None where neither does. ``reason``: why it is not known, in words. ``lid``: the
     LID under which the SA names that end, 0 where it does not."""
@@ -55,22 +55,22 @@ class LinkProver:
     # --- proving -------------------------------------------------------------------------------------------------
 
     def prove(self, near: Port, far: LinkEnd) -> Task:
-        """Task: return the `Proof` that the link of *near* still leads to *far*. Nothing is sent to the far end."""
+        """Task: return the `LinkProof` that the link of *near* still leads to *far*. Nothing is sent to the far end."""
         if self._ring.trust_topology:
-            return Proof(True, far)
+            return LinkProof(True, far)
         if not near.is_active:
             reason = f"the link is {near.state_name}: the cable was plugged in again, or no SM has brought the link up"
-            return Proof(False, None, reason)
+            return LinkProof(False, None, reason)
         counter = yield from self._gmps.read_counter(near)
         named, lid = yield from self._gmps.far_end_by_sa(near)
         if named is not None:
             if named[0] == far[0]:
-                return Proof(True, named, lid=lid)
-            return Proof(False, named, f"the SA names port {_end_text(named)} there", lid)
+                return LinkProof(True, named, lid=lid)
+            return LinkProof(False, named, f"the SA names port {_end_text(named)} there", lid)
         doubt = self._doubt_of_counter(near, counter)
         if not doubt:
             doubt = yield from self._doubt_of_table(near, far)
-        return Proof(not doubt, far if not doubt else None, doubt)
+        return LinkProof(not doubt, far if not doubt else None, doubt)
 
     def _doubt_of_counter(self, near: Port, counter: int | None) -> str:
         if counter is None:
@@ -107,18 +107,18 @@ class LinkProver:
     # --- identifying ---------------------------------------------------------------------------------------------
 
     def identify(self, near: Port) -> Task:
-        """Task: return a `Proof` whose ``found`` names who is behind *near*: the SA, else the forwarding table where it
-        sends a single node's LIDs out of that port. Nothing is sent to the far end. ``is_known`` is False."""
+        """Task: return a `LinkProof` whose ``found`` names who is behind *near*: the SA, else the forwarding table
+        where it sends a single node's LIDs out of that port. Nothing is sent to the far end. ``is_known`` is False."""
         if not near.is_active:
             reason = f"the link is {near.state_name}: neither the SA nor a forwarding table can identify the far end"
-            return Proof(False, None, reason)
+            return LinkProof(False, None, reason)
         named, lid = yield from self._gmps.far_end_by_sa(near)
         if named is not None:
-            return Proof(False, named, "named by the SA", lid)
+            return LinkProof(False, named, "named by the SA", lid)
         guid = yield from self._only_node_behind(near)
         if guid is not None:
-            return Proof(False, (guid, 0), "named by the forwarding table of the switch before it")
-        return Proof(
+            return LinkProof(False, (guid, 0), "named by the forwarding table of the switch before it")
+        return LinkProof(
             False, None, "neither the SA nor the forwarding table of the switch before it identifies the far end"
         )
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from ibkeys.dumps.dotted import split_dotted
+from ibkeys.dumps.facts import DumpFacts, PortFacts
 from ibkeys.dumps.lines import text_lines
 from ibkeys.dumps.netdiscover import read_netdiscover
-from ibkeys.dumps.said import PortSaid, Said
 from ibkeys.dumps.saquery import read_saquery
 from ibkeys.dumps.smpquery import read_smpquery
 from ibkeys.errors import IbkeysError
@@ -51,7 +51,7 @@ def portinfo(look: Look) -> Answer:
 @check("smpquery.pkeys", "standard", "smpquery pkeys of the local port prints the table that ibkeys reads")
 def pkeys(look: Look) -> Answer:
     """The P_Key table, entry by entry."""
-    owner = PortSaid(None, look.local.port, at_lid=look.local.base_lid)
+    owner = PortFacts(None, look.local.port, at_lid=look.local.base_lid)
     command = ["smpquery", "pkeys", str(look.local.base_lid), str(look.local.port)]
     ask(look, command, lambda path, limit: read_smpquery(path, limit, owner))
     table = owner.table or b""
@@ -113,7 +113,7 @@ def _read_counters(path: Path, limit: int) -> dict[str, int]:
     return {pair[0]: int(pair[1]) for pair in pairs if pair is not None and _COUNTER.fullmatch(pair[1])}
 
 
-def _port_info(look: Look, said: Said, mine: PortInfo | None = None) -> Answer:
+def _port_info(look: Look, said: DumpFacts, mine: PortInfo | None = None) -> Answer:
     ports = [port for port in said.ports if port.info is not None]
     if not ports or ports[0].info is None:
         return not_checked("no PortInfo was printed")

@@ -17,7 +17,7 @@ from ibkeys.mkeys.opensm.earlier import refuse_another_subnet
 from ibkeys.mkeys.opensm.key_run import KeyRun
 from ibkeys.mkeys.opensm.managers import setting_in_options
 from ibkeys.mkeys.opensm.method import OpensmMethod
-from ibkeys.mkeys.opensm.planned import READING, Through, method_again, reach_again
+from ibkeys.mkeys.opensm.planned import READING, ViaOpensm, method_again, reach_again
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to, lower_level
 from ibkeys.mkeys.rollout.earlier_run import last_run
@@ -80,7 +80,7 @@ class Lowering:
         self.unproven |= {guid: str(error) for guid, error in key_run.last.silent.items()}
 
 
-def plan_lowering(writer: Writer, through: Through) -> Lowering | None:
+def plan_lowering(writer: Writer, through: ViaOpensm) -> Lowering | None:
     """Plan to lower the level of the last run, which goes through OpenSM; None if neither a port nor an options file is
     above the level that it falls to: what was not raised yet stays as it is.
 

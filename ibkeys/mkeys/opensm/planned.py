@@ -67,7 +67,7 @@ _IF_LAYER_IS_GONE: Final = "its OpenSM has another M_Key than the ports, and may
 
 
 @dataclass(frozen=True, slots=True)
-class Through:
+class ViaOpensm:
     """Options for a run through OpenSM. ``hosts``: this one first; ``wait``: seconds without progress after which
     OpenSM is signalled again; ``open``: the key changes at level 0; ``confirm``: the run is to be confirmed;
     ``standby_wait``: seconds that a user has to start a standby.
@@ -85,7 +85,7 @@ def plan_keys(
     writer: Writer,
     command: str,
     options: RunOptions,
-    through: Through,
+    through: ViaOpensm,
     new_key: MKey | None = None,
     progress: OnFound | None = None,
 ) -> PlannedRun:
@@ -110,7 +110,7 @@ def plan_keys(
 
 
 def plan_removal(
-    writer: Writer, through: Through, progress: OnFound | None = None, *, leaves_open: bool = False
+    writer: Writer, through: ViaOpensm, progress: OnFound | None = None, *, leaves_open: bool = False
 ) -> PlannedRun:
     """Plan a new run that takes the M_Key of all ports away. The user is asked whether they may be open then, unless
     *leaves_open* says so. Raises what `plan_keys` raises."""
@@ -125,7 +125,7 @@ def _plan_new(
     command: str,
     options: RunOptions,
     wanted: Callable[[KeySetting], KeySetting],
-    through: Through,
+    through: ViaOpensm,
     progress: OnFound | None,
 ) -> PlannedRun:
     reached = _reach_hosts(writer, through.hosts)
@@ -154,7 +154,7 @@ def _of_the_subnet(run: PlannedRun) -> str:
     return f"{counted(len(run.jobs), 'port')} of the subnet"
 
 
-def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None) -> PlannedRun:
+def plan_rest(writer: Writer, through: ViaOpensm, progress: OnFound | None = None) -> PlannedRun:
     """Plan the rest of the last run, which was interrupted, or during which some ports were offline.
 
     This also confirms a run that still waits for it. Raises UsageError if there is no such run, Refused
@@ -175,7 +175,7 @@ def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None)
     return run
 
 
-def plan_return(writer: Writer, through: Through, progress: OnFound | None = None) -> PlannedRun:
+def plan_return(writer: Writer, through: ViaOpensm, progress: OnFound | None = None) -> PlannedRun:
     """Plan to give all ports the key, level and lease from before the last run, by the same kind of steps.
 
     Raises Refused (``overtaken``) if somebody else has changed files or ports since, and (`MIXED`) while some ports
@@ -263,7 +263,7 @@ def _refuse_other_options(managers: OpensmManagers, now: KeySetting) -> None:
 # --- an earlier run ---------------------------------------------------------------------------------------------------
 
 
-def reach_again(writer: Writer, through: Through) -> tuple[RunRecord, list[Reached]]:
+def reach_again(writer: Writer, through: ViaOpensm) -> tuple[RunRecord, list[Reached]]:
     """Return the record of the last run, and its hosts, or those that the user names now. Raises what `plan_keys`
     raises, UsageError if that run did not go through OpenSM, and Refused (``overtaken``) if somebody else changed its
     options files: a sweep with the keys of this key store would only count violations then."""
@@ -280,7 +280,7 @@ def method_again(
     found: Topology,
     record: RunRecord,
     reached: Sequence[Reached],
-    through: Through,
+    through: ViaOpensm,
     goal: KeySetting,
 ) -> OpensmMethod:
     """Return the method of an earlier run, through the OpenSMs that are there now. *found*: a sweep that has `READING`;

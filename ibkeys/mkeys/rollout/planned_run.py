@@ -22,7 +22,7 @@ from ibkeys.host.opensm_here import known_sweep_interval
 from ibkeys.keys.mkey import PROTECTION_TEXT
 from ibkeys.mkeys.rollout import opensm_procedure
 from ibkeys.mkeys.rollout.port_job import Job
-from ibkeys.mkeys.rollout.result import Account, PortResult, Report
+from ibkeys.mkeys.rollout.result import PortResult, Report, RunOutcome
 from ibkeys.mkeys.rollout.rollout import Rollout
 from ibkeys.mkeys.set import changes_of
 from ibkeys.store.cut_off import close_cut_off
@@ -95,7 +95,7 @@ class PlannedRun:
     procedure: list[str] = field(default_factory=list)
     goes_back: bool = False
     is_open: bool = False
-    account: Account = field(default_factory=Account)
+    account: RunOutcome = field(default_factory=RunOutcome)
     away: list[NewRunPort] = field(default_factory=list)
     method: RunMethod | None = None
     overtaken: list[Port] = field(default_factory=list)

@@ -22,7 +22,7 @@ Report = Callable[[PortResult], None]
 
 
 @dataclass(slots=True)
-class Account:
+class RunOutcome:
     """The whole account of a run.
 
     ``done``, ``skipped``, ``failed`` and ``waiting`` count each port of the run once; ``waiting`` are those that were

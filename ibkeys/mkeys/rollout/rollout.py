@@ -18,7 +18,7 @@ from ibkeys.errors import StoreError
 from ibkeys.mkeys.key_edit import KeyEdit
 from ibkeys.mkeys.key_keeper import KeyKeeper
 from ibkeys.mkeys.rollout.port_job import Job, keep_keys
-from ibkeys.mkeys.rollout.result import Account, PortResult, Report
+from ibkeys.mkeys.rollout.result import PortResult, Report, RunOutcome
 from ibkeys.store.journal import Operation
 from ibkeys.store.keys.runs import PortState, RunOptions, Runs
 
@@ -38,7 +38,7 @@ class Rollout(KeyKeeper):
         run: int,
         options: RunOptions,
         report: Report,
-        account: Account,
+        account: RunOutcome,
         interrupts: Interrupts,
     ) -> None:
         super().__init__(writer.keystore, writer.fabric.ring)

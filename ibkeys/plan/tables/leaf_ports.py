@@ -5,7 +5,7 @@ from __future__ import annotations
 from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.partitions.opensm_tables import packed
 from ibkeys.plan.model import Enforce
-from ibkeys.plan.tables.draft import Draft, Table, key_of
+from ibkeys.plan.tables.builder import PlanBuilder, Table, key_of
 from ibkeys.printable import counted
 from ibkeys.topology.enforcement import Enforcement, leaf_of
 from ibkeys.topology.model import Topology
@@ -27,10 +27,10 @@ def enforcement_as_is(fabric: Topology) -> Enforce | None:
 
 
 class LeafPorts:
-    """Plans switch ports into a draft. *enforce*: what leaf ports shall enforce."""
+    """Plans switch ports into a builder. *enforce*: what leaf ports shall enforce."""
 
-    def __init__(self, draft: Draft, enforce: Enforce) -> None:
-        self._draft = draft
+    def __init__(self, builder: PlanBuilder, enforce: Enforce) -> None:
+        self._draft = builder
         self._enforce = enforce
         self._incapable: dict[Node, list[int]] = {}
 

@@ -20,7 +20,7 @@ _METHOD: Final = HEADER_SIZE + at.METHOD
 _NO_ERROR: Final = bytes(4)
 
 
-class Seen(NamedTuple):
+class PassedMad(NamedTuple):
     """A MAD that passed: from *client* into the subnet (``out``) or to it.
 
     With a ``note`` it is the client's own, back because nothing answered it: the note says why.
@@ -35,7 +35,7 @@ class Seen(NamedTuple):
     note: str = ""
 
 
-Watch = Callable[[Seen], None]
+Watch = Callable[[PassedMad], None]
 
 
 class Outbox:
@@ -87,7 +87,7 @@ class Outbox:
     def _show(watch: Watch, client: Client, packet: bytes, note: str) -> None:
         slid, dlid = protocol.lid(packet[protocol.SLID]), protocol.lid(packet[protocol.DLID])
         qpn = int.from_bytes(packet[protocol.SQP])
-        watch(Seen(client, False, packet[HEADER_SIZE:], slid, dlid, qpn, note))
+        watch(PassedMad(client, False, packet[HEADER_SIZE:], slid, dlid, qpn, note))
 
     def _send(self, client: Client, packet: bytes) -> bool:
         if client.gone:

@@ -31,7 +31,7 @@ from ibkeys.sim.server.credentials import receive
 from ibkeys.sim.server.heads import HEAD_SIZE, Head, completed, head_of
 from ibkeys.sim.server.ibsim_protocol import HEADER_SIZE, PACKET_SIZE
 from ibkeys.sim.server.loop import WRITABLE, Loop
-from ibkeys.sim.server.outbox import DEAD, Outbox, Seen, Watch
+from ibkeys.sim.server.outbox import DEAD, Outbox, PassedMad, Watch
 
 BATCH: Final = 32
 """Most packets taken from one client before the others have their turn, and before it gets its answers: it shall not
@@ -149,7 +149,7 @@ class Traffic:
             return
         if self._watch is not None:
             qpn = int.from_bytes(head.header[protocol.DQP])
-            self._watch(Seen(client, True, mad, head.slid, head.dlid, qpn))
+            self._watch(PassedMad(client, True, mad, head.slid, head.dlid, qpn))
         self._settle(client, head, mad, self._carry(client, head, mad))
 
     def _carry(self, client: Client, head: Head, mad: bytes) -> Outcome:

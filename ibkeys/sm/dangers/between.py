@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from ibkeys.sm.dangers.danger import Found
+from ibkeys.sm.dangers.danger import FoundDanger
 from ibkeys.sm.instance import Instance, InstanceFile
-from ibkeys.sm.report import Report, shared_files
+from ibkeys.sm.report import SmReport, shared_files
 
 MUST_AGREE: Final = (
     *("sm_key", "sa_key", "m_key", "m_key_protection_level", "m_key_lease_period", "m_key_lookup", "subnet_prefix"),
@@ -19,12 +19,12 @@ MUST_AGREE: Final = (
 """Options that a standby needs as the master has them: at a takeover its own count."""
 
 
-def _masters(report: Report) -> Iterator[Found]:
+def _masters(report: SmReport) -> Iterator[FoundDanger]:
     if report.managers is None:
         return
     if len(report.masters) > 1:
         ports = ", ".join(str(each.port) for each in report.masters)
-        yield Found(
+        yield FoundDanger(
             "two-masters",
             "the fabric",
             f"{len(report.masters)} subnet managers say they are master: {ports}",
@@ -32,7 +32,7 @@ def _masters(report: Report) -> Iterator[Found]:
             "stop all but one; with OpenSM the reason is usually a different sm_key, or ignore_other_sm",
         )
     elif not report.masters and report.managers:
-        yield Found(
+        yield FoundDanger(
             "no-master",
             "the fabric",
             "there are subnet managers, but none says that it is master",
@@ -41,10 +41,10 @@ def _masters(report: Report) -> Iterator[Found]:
         )
 
 
-def _silent(report: Report) -> Iterator[Found]:
+def _silent(report: SmReport) -> Iterator[FoundDanger]:
     for each in report.managers or ():
         if each.state is None:
-            yield Found(
+            yield FoundDanger(
                 "manager-silent",
                 str(each.port),
                 "its IsSM bit is set, and SMInfo was not answered",
@@ -54,13 +54,13 @@ def _silent(report: Report) -> Iterator[Found]:
             )
 
 
-def _not_seen(report: Report) -> Iterator[Found]:
+def _not_seen(report: SmReport) -> Iterator[FoundDanger]:
     seen = {each.port_guid for each in report.instances()}
     if not report.hosts or any(each.port_guid is None for each in report.instances()):
         return  # no host was examined, or it may be one of these
     for each in report.managers or ():
         if each.guid not in seen and (each.state or "") not in ("", "not active"):
-            yield Found(
+            yield FoundDanger(
                 "manager-not-seen",
                 str(each.port),
                 f"a subnet manager ({each.state}) on a host that was not examined",
@@ -69,7 +69,7 @@ def _not_seen(report: Report) -> Iterator[Found]:
             )
 
 
-def _standbys(report: Report) -> Iterator[Found]:
+def _standbys(report: SmReport) -> Iterator[FoundDanger]:
     master = report.master_instance()
     if master is None:
         return
@@ -78,7 +78,7 @@ def _standbys(report: Report) -> Iterator[Found]:
             continue
         differing = list(_differing(master, other))
         if differing:
-            yield Found(
+            yield FoundDanger(
                 "standby-differs",
                 other.name,
                 f"it differs from the master, {master.name}, in {', '.join(differing)}",
@@ -91,7 +91,7 @@ def _standbys(report: Report) -> Iterator[Found]:
             )
         unknown = list(_not_compared(master, other))
         if unknown:
-            yield Found(
+            yield FoundDanger(
                 "standby-not-compared",
                 other.name,
                 f"it cannot be compared with the master, {master.name}: not read: {', '.join(unknown)}",
@@ -131,7 +131,7 @@ def _is_unknown(instance: Instance, name: str) -> bool:
     return instance.options.setting(name).source == "not known"
 
 
-def _claimed_twice(report: Report) -> Iterator[Found]:
+def _claimed_twice(report: SmReport) -> Iterator[FoundDanger]:
     claims: dict[int, list[Instance]] = {}
     for each in report.instances():
         if each.port_guid is not None:
@@ -140,7 +140,7 @@ def _claimed_twice(report: Report) -> Iterator[Found]:
         if len(claiming) > 1:
             number = "two" if len(claiming) == 2 else str(len(claiming))
             named = ", ".join(each.name for each in claiming)
-            yield Found(
+            yield FoundDanger(
                 "port-claimed-twice",
                 "the fabric",
                 f"{number} OpenSMs say that they run on port GUID 0x{guid:016x}: {named}",
@@ -150,7 +150,7 @@ def _claimed_twice(report: Report) -> Iterator[Found]:
             )
 
 
-def _self_takeover(report: Report) -> Iterator[Found]:
+def _self_takeover(report: SmReport) -> Iterator[FoundDanger]:
     if len(report.managers or ()) < 2:
         return
     for each in report.instances():
@@ -158,7 +158,7 @@ def _self_takeover(report: Report) -> Iterator[Found]:
             rule.who == "SELF" for partition in each.policy.partitions for rule in partition.rules
         )
         if names_self:
-            yield Found(
+            yield FoundDanger(
                 "self-takeover",
                 each.name,
                 f"its policy {each.files['policy'].path} names SELF",
@@ -170,7 +170,7 @@ def _self_takeover(report: Report) -> Iterator[Found]:
             )
 
 
-def _sharing(report: Report) -> Iterator[Found]:
+def _sharing(report: SmReport) -> Iterator[FoundDanger]:
     for host in report.hosts:
         for one, other, same in shared_files(host):
             named = ", ".join(f"{file.role} {file.path}" for file in same)
@@ -182,7 +182,7 @@ def _sharing(report: Report) -> Iterator[Found]:
             else:
                 means = "changing a file for one changes it for both"
                 remedy = "give each its own file where they serve different subnets"
-            yield Found(
+            yield FoundDanger(
                 "shared-files",
                 one.name,
                 f"it shares with process {other.process.pid}: {named}",
@@ -193,7 +193,7 @@ def _sharing(report: Report) -> Iterator[Found]:
             )
 
 
-BETWEEN: Final[tuple[Callable[[Report], Iterator[Found]], ...]] = (
+BETWEEN: Final[tuple[Callable[[SmReport], Iterator[FoundDanger]], ...]] = (
     _masters,
     _silent,
     _not_seen,

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from ibkeys.sm.dangers.between import BETWEEN
-from ibkeys.sm.dangers.danger import Danger, Found
+from ibkeys.sm.dangers.danger import Danger, FoundDanger
 from ibkeys.sm.dangers.of_files import FILE_DANGERS
 from ibkeys.sm.dangers.of_options import OPTION_DANGERS
 from ibkeys.sm.instance import Instance
-from ibkeys.sm.report import Report
+from ibkeys.sm.report import SmReport
 
 DANGERS: Final[tuple[Danger, ...]] = (*FILE_DANGERS, *OPTION_DANGERS)
 
 
-def all_dangers(report: Report) -> Iterator[Found]:
+def all_dangers(report: SmReport) -> Iterator[FoundDanger]:
     """Yield every danger: those of the fabric and between OpenSMs first, then those of each OpenSM."""
     for find in BETWEEN:
         yield from find(report)
@@ -23,8 +23,8 @@ def all_dangers(report: Report) -> Iterator[Found]:
         yield from dangers_of(instance)
 
 
-def dangers_of(instance: Instance) -> Iterator[Found]:
+def dangers_of(instance: Instance) -> Iterator[FoundDanger]:
     """Yield the dangers that one OpenSM shows by itself."""
     for row in DANGERS:
         for seen in row.find(instance):
-            yield Found(row.name, instance.name, seen, row.means, row.remedy, instance.host, instance.process.pid)
+            yield FoundDanger(row.name, instance.name, seen, row.means, row.remedy, instance.host, instance.process.pid)

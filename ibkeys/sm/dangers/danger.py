@@ -21,7 +21,7 @@ class Danger:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundDanger:
     """A danger that is there. ``subject``: whose it is, in words; ``host`` and ``pid`` where it is of one OpenSM."""
 
     danger: str

@@ -32,7 +32,7 @@ from ibkeys.mkeys.opensm import key_run, planned
 from ibkeys.mkeys.opensm.lowering import Lowering
 from ibkeys.mkeys.opensm.managers import KEY_LINES, KEY_OPTIONS
 from ibkeys.mkeys.opensm.method import OpensmMethod
-from ibkeys.mkeys.opensm.planned import Through
+from ibkeys.mkeys.opensm.planned import ViaOpensm
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.sim.nodes import Port
@@ -224,17 +224,17 @@ class Bench:
     def lower(self, run: int = 1) -> Lowering | None:
         """Let a run go back that nobody confirmed."""
         with self.writer() as writer:
-            return lower_unconfirmed(writer, Through([SmHost()], WAIT), run)
+            return lower_unconfirmed(writer, ViaOpensm([SmHost()], WAIT), run)
 
     def run(
         self,
-        plan: Callable[[Writer, Through], PlannedRun],
+        plan: Callable[[Writer, ViaOpensm], PlannedRun],
         open_while_rotating: bool = False,
         confirm: bool = False,
     ) -> None:
         """Plan and carry out. *confirm*: the run is to be confirmed."""
         with self.writer() as writer:
-            run = plan(writer, Through([SmHost()], WAIT, open_while_rotating, confirm=confirm))
+            run = plan(writer, ViaOpensm([SmHost()], WAIT, open_while_rotating, confirm=confirm))
             carry_out(writer, run, self.results.append)
 
     @contextmanager

@@ -18,7 +18,7 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.confirming import Confirmation, confirm_run, is_unconfirmed, let_be_confirmed
 from ibkeys.mkeys.opensm.course import Keys, course
-from ibkeys.mkeys.opensm.planned import Through, plan_rest
+from ibkeys.mkeys.opensm.planned import ViaOpensm, plan_rest
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to, lower_level, raising_step
 from ibkeys.sm.hosts import SmHost
@@ -210,7 +210,7 @@ def test_while_a_run_may_go_back_no_other_begins_and_a_resume_keeps_it(bench: Be
         bench.rotate()
     assert refused.value.interlock == "open-run"
     with bench.writer() as writer:
-        assert plan_rest(writer, Through([SmHost()], 1)).pending
+        assert plan_rest(writer, ViaOpensm([SmHost()], 1)).pending
     bench.resume()
     assert (bench.opensm.key(), bench.run_state(), stage(bench)) == (before, "ended", None)
     bench.rotate()

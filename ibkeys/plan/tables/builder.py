@@ -16,7 +16,7 @@ Table = dict[int, PKey]
 
 
 @dataclass(slots=True)
-class Draft:
+class PlanBuilder:
     """A plan for *fabric* while it is made. ``twins``: ports of nodes that share a NodeGUID, which are left alone."""
 
     fabric: Topology

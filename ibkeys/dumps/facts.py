@@ -43,7 +43,7 @@ End = tuple[int, int]
 
 
 @dataclass(slots=True)
-class NodeSaid:
+class NodeFacts:
     """A node. ``type`` as NodeInfo has it. ``fields``: fields of NodeInfo by JSON name, as far as they are said;
     ``info``: the whole NodeInfo of 64 bytes, where the file has it raw. ``switch_info``: 64 bytes. ``line``: where in
     the file, 0 in one without lines."""
@@ -59,7 +59,7 @@ class NodeSaid:
 
 
 @dataclass(slots=True)
-class PortSaid:
+class PortFacts:
     """A port. ``node``: the GUID of its node; None where the port is named by ``at_lid``, or by ``at_guid``, a port or
     node GUID.
 
@@ -83,13 +83,13 @@ class PortSaid:
 
 
 @dataclass(slots=True)
-class Said:
+class DumpFacts:
     """All that one file says. ``links``: None where files of this kind list no links. ``switch_infos``: SwitchInfo of
     64 bytes by LID. ``start``: port GUID or node GUID of where the tool ran, None when that is not said. ``notes``:
     what was left out, in sentences."""
 
-    nodes: list[NodeSaid] = field(default_factory=list)
-    ports: list[PortSaid] = field(default_factory=list)
+    nodes: list[NodeFacts] = field(default_factory=list)
+    ports: list[PortFacts] = field(default_factory=list)
     links: list[tuple[End, End]] | None = None
     switch_infos: list[tuple[int, bytes]] = field(default_factory=list)
     start: int | None = None
@@ -125,7 +125,7 @@ class PortFields:
         self.said.add(row.attr)
         return True
 
-    def into(self, port: PortSaid) -> PortSaid:
+    def into(self, port: PortFacts) -> PortFacts:
         """Put what was collected into *port*, and return it."""
         port.info = bytes(self._buffer)
         port.lacks = _all_but(frozenset(self.said))
