@@ -19,11 +19,13 @@ from ibkeys.topology.port_id import LookedAt
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a fabric: ``keeps`` says for which ports findings count, ``is_about`` of which ports it counts that
-    something was not read (it may not be known which of them would be kept)."""
+    """A part of a fabric: ``keeps`` says for which ports findings count, ``is_about`` which ports it is about (where
+    they were not read, it may not be known which of them would be kept), ``concerns`` what of that was not read counts.
+    """
 
     keeps: Callable[[Port], bool]
     is_about: Callable[[Port], bool]
+    concerns: Callable[[Trouble], bool]
 
 
 DEFAULT_PROFILE: Final[Profile] = "cloud-secured"
@@ -88,8 +90,11 @@ def _result(rule: Rule, verdict: Verdict, profile: Profile, waivers: Waivers, pa
 
 
 def _is_of(part: Part, finding: RuleFinding) -> bool:
-    """Whether a finding is about a port of *part*, or about one of its ports and another."""
-    return finding.port is not None and any(map(part.keeps, (finding.port, *finding.partners)))
+    """Whether a finding is about a port of *part*, or about one of its ports and another; or about somebody who did not
+    answer and may be in it."""
+    if finding.port is not None and any(map(part.keeps, (finding.port, *finding.partners))):
+        return True
+    return finding.trouble is not None and finding.trouble.is_behind and part.concerns(finding.trouble)
 
 
 def _of_all(verdict: Verdict, subjects: Sequence[Subject]) -> Result:
@@ -145,7 +150,7 @@ def coverage_of(data: AuditInput, part: Part | None = None, undecided: Sequence[
     """Return how much of the fabric, or of a *part* of it, was read. *undecided*: what else was not, as troubles."""
     fabric = data.fabric
     ports = [port for port in fabric.ports() if part is None or part.is_about(port)]
-    missing = [trouble for trouble in fabric.troubles if part is None or part.is_about(trouble.port)]
+    missing = [trouble for trouble in fabric.troubles if part is None or part.concerns(trouble)]
     unreadable = {trouble.port for trouble in missing if not trouble.is_behind}
     troubles: list[Mapping[str, Any]] = [
         {
@@ -167,9 +172,14 @@ def coverage_of(data: AuditInput, part: Part | None = None, undecided: Sequence[
         if probe.answer == "failed"
     ]
     troubles += undecided
-    silent = sum(part is None or part.is_about(port) for port in data.hidden_ports)
+    silent = {trouble.port for trouble in missing if trouble.is_behind}
     return Coverage(
-        len({port.node for port in ports}), len(ports), len(ports) - len(unreadable), len(unreadable), silent, troubles
+        len({port.node for port in ports}),
+        len(ports),
+        len(ports) - len(unreadable),
+        len(unreadable),
+        len(silent),
+        troubles,
     )
 
 

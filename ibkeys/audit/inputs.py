@@ -161,11 +161,6 @@ class AuditInput:
         return [trouble for trouble in self.fabric.troubles if trouble.is_behind]
 
     @cached_property
-    def hidden_ports(self) -> frozenset[Port]:
-        """The ports behind which such a far end is."""
-        return frozenset(trouble.port for trouble in self.hidden)
-
-    @cached_property
     def _troubles(self) -> dict[tuple[Port, str], Trouble]:
         return {(trouble.port, trouble.attribute): trouble for trouble in self.fabric.troubles}
 

@@ -11,6 +11,7 @@ from ibkeys.audit.inputs import AuditInput, number
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.fields import NumberRow
 from ibkeys.topology.enforcement import as_shown
+from ibkeys.topology.model import Trouble
 from ibkeys.topology.nodes import Port
 
 Evidence = Mapping[str, Mapping[str, Any]]
@@ -57,6 +58,7 @@ class RuleFinding:
     """What a rule says about one subject, before waivers. ``port`` None: a file of the host, or the fabric as a whole.
 
     ``partners``: the ports that it makes pairs with. ``labels``: other words by which a waiver may name the subject.
+    ``trouble``: what was not read, where the finding is that.
     """
 
     port: Port | None
@@ -66,6 +68,7 @@ class RuleFinding:
     severity: Severity | None = None
     partners: Iterable[Port] = ()
     labels: tuple[str, ...] = ()
+    trouble: Trouble | None = None
 
 
 @dataclass(slots=True)
@@ -85,7 +88,7 @@ class Verdict:
         """Begin a verdict on every node: nodes that were not identified make it unknown."""
         verdict = cls(data)
         for trouble in data.hidden:
-            verdict.unknown(trouble.port, trouble.error, {"NodeInfo": {"reading": trouble.reading}})
+            verdict.unknown_of(trouble, {"NodeInfo": {"reading": trouble.reading}})
         return verdict
 
     @classmethod
@@ -116,6 +119,14 @@ class Verdict:
     ) -> None:
         """Say that nothing can be said about a subject, and why."""
         self.findings.append(RuleFinding(port, "unknown", message, evidence or {}, labels=labels))
+
+    def fail_of(self, trouble: Trouble, message: str, evidence: Evidence) -> None:
+        """Say that it is against the rule that something was not read."""
+        self.findings.append(RuleFinding(trouble.port, "fail", message, evidence, trouble=trouble))
+
+    def unknown_of(self, trouble: Trouble, evidence: Evidence) -> None:
+        """Say that nothing can be said because something was not read."""
+        self.findings.append(RuleFinding(trouble.port, "unknown", trouble.error, evidence, trouble=trouble))
 
     def unread(self, port: Port, attribute: str) -> None:
         """Say that nothing can be said about a port because one of its attributes was not read; SwitchInfo is asked of

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ibkeys.reach.reach import Reach
     from ibkeys.reach.why import Check
     from ibkeys.scripting import Fabric
-    from ibkeys.topology.model import Topology
+    from ibkeys.topology.model import Topology, Trouble
     from ibkeys.topology.nodes import Port
 
 LISTED_TROUBLES: Final = 10
@@ -124,7 +124,7 @@ def read_sheet(
             ports = chosen.kept(found)
             read_more(source, ports)
             rows = [_row(port, values) for port in ports]
-            sheet = Sheet(rows, errors_of(found, chosen.is_about), found.unreached, True, found)
+            sheet = Sheet(rows, errors_of(found, chosen.concerns), found.unreached, True, found)
     if not source.holds_m_keys:
         for row in sheet.ports:
             if "m_key" in row:
@@ -216,9 +216,9 @@ def say_notes(found: Topology) -> None:
         exits.warn(note, "note")
 
 
-def errors_of(found: Topology, is_about: Callable[[Port], bool] = lambda port: True) -> list[dict[str, Any]]:
-    """Return what could not be read, as the contract has it. *is_about*: which ports count."""
-    return [{**trouble.port.identity(), "error": trouble.error} for trouble in found.troubles if is_about(trouble.port)]
+def errors_of(found: Topology, counts: Callable[[Trouble], bool] = lambda trouble: True) -> list[dict[str, Any]]:
+    """Return what could not be read, as the contract has it. *counts*: which of it."""
+    return [{**trouble.port.identity(), "error": trouble.error} for trouble in found.troubles if counts(trouble)]
 
 
 def finish(errors: Sequence[dict[str, Any]], format: str, names: FoldedNames | None = None, each: bool = False) -> int:

@@ -192,3 +192,16 @@ def test_what_was_not_read_elsewhere_does_not_matter_to_a_part(tmp_path: Path) -
     assert run("audit", "--from", file, "--check", "MK001").code == 3
     part = run("audit", "--from", file, "--check", "MK001", "--node", "node03", "--fail-on", "never")
     assert (part.code, part.err) == (0, "")
+
+
+@pytest.mark.parametrize("words", [("--hosts",), ("--switch",), ("--node", "node0*"), ("--hosts", "--level", "2")])
+def test_who_did_not_answer_may_be_of_the_part(tmp_path: Path, words: tuple[str, ...]) -> None:
+    net = subnet("two-switch")
+    net.silence(HOSTS[4])
+    asked = ("audit", "--from", save(net, tmp_path / "a.db"), "--check", "MK011,HY003,PK007", *words)
+    result = run(*asked, "-f", "json")
+    found = {each["rule"]: (each["result"], [it["port"] for it in each["subjects"]]) for each in result.json["results"]}
+    assert found == {"MK011": ("fail", [2]), "HY003": ("fail", [2]), "PK007": ("unknown", [2])}
+    coverage = result.json["coverage"]
+    assert (result.code, [each["port"] for each in coverage["troubles"]], coverage["silent"]) == (3, [2], 1)
+    assert "1 with no answer behind them" in run(*asked).out

@@ -13,6 +13,7 @@ from ibkeys.fabric.snapshot import take_snapshot
 from ibkeys.fabric.snapshot_file import save_snapshot
 from ibkeys.keys.fingerprint import Fingerprints
 from tests.cli.conftest import TWO_SWITCH, WITH_SA, Cli, key_argument, run
+from tests.cli.saved import save
 from tests.client.sasim import SA_KEY
 from tests.fabricsim import subnet, tool
 
@@ -37,6 +38,17 @@ def policy(tmp_path: Path) -> Path:
 
 def add(cli: Cli, key: str, lid: int = 3) -> None:
     assert cli("pkey-add", lid, key, "--yes", "--force").code == 0
+
+
+@pytest.mark.parametrize(("words", "code"), [(("--hosts",), 3), (("--node", "node0*"), 3), (("--node", "node01"), 0)])
+def test_who_did_not_answer_may_be_among_those_chosen(
+    cli: Cli, policy: Path, tmp_path: Path, words: tuple[str, ...], code: int
+) -> None:
+    net = subnet("two-switch")
+    net.silence("node05 mlx4_0")
+    asked = ("compare", "--policy", policy, "--from", save(net, tmp_path / "a.db"), *words, "-f", "json")
+    result = cli(*asked)
+    assert (result.code, len(result.json["errors"])) == (code, 1 if code else 0)
 
 
 def test_all_agree(cli: Cli, sa_key: str, policy: Path) -> None:

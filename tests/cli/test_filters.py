@@ -9,7 +9,8 @@ import pytest
 
 from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import Cli
-from tests.fabricsim import change_each_subnet
+from tests.cli.saved import save
+from tests.fabricsim import change_each_subnet, subnet
 
 SHOWING = ["pkey-show", "mkey-show", "enforce-show", "caps-show", "counters-show"]
 
@@ -91,6 +92,53 @@ def test_what_could_not_be_read_of_other_nodes_does_not_matter(cli: Cli, monkeyp
     assert cli("pkey-show", "--all", "--timeout", 1).code == 3
     assert cli("pkey-show", "--all", "--timeout", 1, "--node", "node03").code == 0
     assert cli("pkey-show", "--all", "--timeout", 1, "--partition", "0x8010").code == 3, "it may be a member"
+
+
+@pytest.fixture
+def silent(tmp_path: Path) -> Path:
+    """A snapshot of the usual fabric without an answer of node05."""
+    net = subnet("two-switch")
+    net.silence("node05 mlx4_0")
+    return save(net, tmp_path / "silent.db")
+
+
+def every_port_of(command: str) -> tuple[str, ...]:
+    """Return what asks *command* about every port."""
+    return () if command in ("discover", "names") else ("--all",)
+
+
+@pytest.mark.parametrize("command", [*SHOWING, "discover", "names"])
+@pytest.mark.parametrize(
+    "words", [("--hosts",), ("--switch",), ("--node", "node0*"), ("--node", "node01", "--node", "node0?")]
+)
+def test_who_did_not_answer_may_fit_what_names_nobody(
+    cli: Cli, silent: Path, command: str, words: tuple[str, ...]
+) -> None:
+    result = cli(command, *every_port_of(command), *words, "--from", silent, "-f", "json")
+    assert (result.code, [each["port"] for each in result.json["errors"]]) == (3, [2])
+    assert "port 2, LID 8: nothing answers behind it" in result.err
+
+
+@pytest.mark.parametrize("command", SHOWING)
+def test_nor_is_it_known_of_a_pattern_after_N(cli: Cli, silent: Path, command: str) -> None:
+    assert cli(command, "-N", "node0*", "--from", silent).code == 3
+    assert cli(command, "-N", "node0[1-4]", "--from", silent).code == 0
+
+
+@pytest.mark.parametrize("command", [*SHOWING, "discover", "names"])
+@pytest.mark.parametrize("names", [("node01",), ("node01", "node0[2-3]")])
+def test_where_each_is_named_nobody_else_matters(cli: Cli, silent: Path, command: str, names: tuple[str, ...]) -> None:
+    asked = [word for name in names for word in ("--node", name)]
+    for hosts in ([], ["--hosts"]):
+        result = cli(command, *every_port_of(command), *asked, *hosts, "--from", silent, "-f", "json")
+        assert (result.code, result.json["errors"]) == (0, [])
+
+
+def test_a_host_at_level_2_is_among_those_at_level_2_as_far_as_is_known(cli: Cli, tmp_path: Path) -> None:
+    net = subnet("two-switch")
+    net.port("node05 mlx4_0", 1).m_key, net.port("node05 mlx4_0", 1).protect_bits = 0x9C4E21D7B05A63F8, 2
+    result = cli("mkey-show", "--all", "--level", 2, "--hosts", "--from", save(net, tmp_path / "a.db"), "-f", "json")
+    assert (result.code, result.json["ports"], len(result.json["errors"])) == (3, [], 1)
 
 
 @pytest.mark.parametrize("command", SHOWING)

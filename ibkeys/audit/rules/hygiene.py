@@ -102,9 +102,9 @@ def incomplete(data: AuditInput) -> Verdict:
     for trouble in data.fabric.troubles:
         evidence = {trouble.attribute or "SMP": {"reading": trouble.reading}}
         if trouble.reading in ("not-asked", "not-in-file"):
-            verdict.unknown(trouble.port, trouble.error, evidence)
+            verdict.unknown_of(trouble, evidence)
         else:
-            verdict.fail(trouble.port, trouble.error, evidence)
+            verdict.fail_of(trouble, trouble.error, evidence)
     incomplete_ports = {trouble.port for trouble in data.fabric.troubles}
     verdict.passed = sum(port not in incomplete_ports for port in data.fabric.ports())
     return verdict

@@ -144,9 +144,9 @@ def not_auditable(data: AuditInput) -> Verdict:
             continue
         evidence = {trouble.attribute: {"reading": trouble.reading}}
         if trouble.reading == "not-asked":
-            verdict.unknown(trouble.port, trouble.error, evidence)
+            verdict.unknown_of(trouble, evidence)
         else:
             where = "the link is up, but " if trouble.is_behind else f"{trouble.attribute}: "
-            verdict.fail(trouble.port, where + trouble.error, evidence)
+            verdict.fail_of(trouble, where + trouble.error, evidence)
     verdict.passed = sum(port.info is not None for port in data.end_ports)
     return verdict

@@ -142,7 +142,7 @@ def _part_of(data: AuditInput, chosen: PortFilter) -> Part | None:
     chosen.look_up(data.fabric)
     if chosen.since is not None:
         chosen.compare(load(chosen.since), data.snapshot)
-    return Part(chosen.keeps, chosen.is_about)
+    return Part(chosen.keeps, chosen.is_about, chosen.concerns)
 
 
 def _report(
@@ -161,7 +161,7 @@ def _report(
     report = run_audit(data, choice.profile, rules, waivers, source, part)
     for text in [*waivers.warnings, *waivers.unused(rule.id for rule in rules)]:
         exits.warn(text)
-    errors = errors_of(data.fabric, part.is_about) if part is not None else errors_of(data.fabric)
+    errors = errors_of(data.fabric, part.concerns) if part is not None else errors_of(data.fabric)
     failed_probes = [each for each in data.snapshot.sa_probes.items() if each[1].answer == "failed"]
     fail_on = fail_on_of(choice.fail_on)
     code = code_of(report, fail_on)

@@ -15,7 +15,7 @@ from ibkeys.topology.port_id import LookedAt
 if TYPE_CHECKING:
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.topology.directory import Directory
-    from ibkeys.topology.model import Topology
+    from ibkeys.topology.model import Topology, Trouble
     from ibkeys.topology.nodes import Node, Port
     from ibkeys.topology.port_id import PortKey
 
@@ -31,6 +31,7 @@ class PortFilter:
         self._p_keys = {parse_p_key(text) for text in filters.p_key}
         self._partitions = {parse_p_key(text).partition for text in filters.partition}
         self._nodes: Collection[Node] | None = None
+        self._names_each = False
         self._changed: Collection[PortKey] | None = None
 
     @property
@@ -54,9 +55,11 @@ class PortFilter:
         Raises AddressError for one that is in none.
         """
         from ibkeys.topology.directory import Directory
+        from ibkeys.topology.names.patterns import is_wild
 
         words = [*names, *self._asked.node]
         if words:
+            self._names_each = not any(map(is_wild, words))
             directories = [Directory(fabric) for fabric in fabrics]
             self._nodes = {port.node for word in words for port in _find(directories, word)}
 
@@ -79,6 +82,11 @@ class PortFilter:
         if self._nodes is not None and node not in self._nodes:
             return False
         return not ((self._asked.hosts and node.type_name != "ca") or (self._asked.switch and not node.is_switch))
+
+    def concerns(self, trouble: Trouble) -> bool:
+        """Whether *trouble* is of a node that was asked for, or may be: who is behind a port where nothing answers is
+        not known. It is none of those asked for only where each of these was named, and so was found."""
+        return self.is_about(trouble.port) or (trouble.is_behind and not self._names_each)
 
     def keeps(self, port: Port) -> bool:
         """Whether *port* is listed."""

@@ -141,7 +141,7 @@ def _show(seen: Agreement, full: bool, folded: bool, format: str, chosen: PortFi
     found = seen.inputs.found
     say_notes(found)
     listed = [value for value in seen.values if full or value.verdict.state != "agree"]
-    errors = errors_of(found, chosen.is_about)
+    errors = errors_of(found, chosen.concerns)
     looked_at = chosen.looked_at(found)
     if format == "json":
         part = looked_at.to_json() if looked_at is not None else None

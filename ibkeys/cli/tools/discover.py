@@ -37,7 +37,7 @@ def discover(where: Where, filters: Filters, format: str) -> int:
     chosen = PortFilter(filters)
     with open_source(where) as source:
         found = sweep_for(source, where, chosen, Wanted())
-    errors = errors_of(found, chosen.is_about)
+    errors = errors_of(found, chosen.concerns)
     nodes = {node: list(_ports(node)) for node in found.nodes}
     if chosen.is_given:
         kept = {node: [port for port in ports if chosen.keeps(port)] for node, ports in nodes.items()}

@@ -57,7 +57,7 @@ def names(where: Where, words: tuple[str, ...], only: str | None, filters: Filte
         found = sweep_for(source, where, chosen, Wanted())
     directory = Directory(found)
     ports = [port for port in _ports(directory, words) if not chosen.is_given or chosen.keeps(port)]
-    errors = errors_of(found, chosen.is_about)
+    errors = errors_of(found, chosen.concerns)
     if only is not None:
         for port in ports:
             value = _ONE[only](directory, port)
