@@ -39,13 +39,16 @@ class ReachComparison:
 
     ``between``: the ports on links between switches that make pairs unknown.
 
-    Only ports that both fabrics have are compared: who came or went has no reach to gain or lose.
+    Only ports that both fabrics have are compared. ``came`` and ``went``: the ports that only the later or only the
+    earlier has, for sure; they are in no pair.
     """
 
     changes: list[Gain]
     unread: list[Port]
     virtualized: list[Port]
     between: list[Port]
+    came: list[Port]
+    went: list[Port]
 
     @property
     def is_partly_unknown(self) -> bool:
@@ -54,6 +57,11 @@ class ReachComparison:
 
     @property
     def differs(self) -> bool:
+        """Whether some pair changed, or a port came or went, for sure."""
+        return self.pairs_differ or bool(self.came or self.went)
+
+    @property
+    def pairs_differ(self) -> bool:
         """Whether some pair changed, for sure."""
         return any(each.change != "unknown" for each in self.changes)
 
@@ -84,7 +92,11 @@ def compare_reach(
         elif profiles:
             groups.setdefault(profiles, []).append(port)
             comparable |= 1 << at
-    unread += [*unseen_end_ports(before, after), *unseen_end_ports(after, before)]
+    unseen = [*unseen_end_ports(before, after), *unseen_end_ports(after, before)]
+    unread += unseen
+    unsure = {match_key(port) for port in unseen}
+    came = [port for port in ports if match_key(port) not in old_ports and match_key(port) not in unsure]
+    went = [port for key, port in old_ports.items() if key not in number and key not in unsure]
     hiding = {match_key(port) for each in (old, new) for port in each.virtualized}
     virtualized = [port for port in ports if match_key(port) in hiding and match_key(port) in old_ports]
     changes: list[Gain] = []
@@ -104,7 +116,7 @@ def compare_reach(
         for change, others in found:
             changes += _gains(change, members, own, others, ports)
     is_unknown = any(each.change == "unknown" for each in changes)
-    return ReachComparison(changes, unread, virtualized, _deciding(old, new) if is_unknown else [])
+    return ReachComparison(changes, unread, virtualized, _deciding(old, new) if is_unknown else [], came, went)
 
 
 def _deciding(*reaches: Reach) -> list[Port]:

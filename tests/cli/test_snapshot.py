@@ -14,9 +14,10 @@ from ibkeys.fabric.snapshot import take_snapshot
 from ibkeys.fabric.snapshot_file import save_snapshot
 from ibkeys.keys.fingerprint import Fingerprints
 from tests.cli.conftest import KEY, TWO_SWITCH, Cli, run
+from tests.cli.saved import save
 from tests.cli.unfolding import Row, unfolded
 from tests.corpus import DATA
-from tests.fabricsim import subnet, tool
+from tests.fabricsim import between_switches, subnet, tool
 
 READING = ["pkey-show", "mkey-show", "caps-show", "counters-show", "enforce-show"]
 
@@ -253,6 +254,42 @@ def test_who_gained_and_lost_reach(cli: Cli, taken: Path) -> None:
     assert run("diff", "--reach", taken, taken, "-f", "json").json["reach"]["changes"] == []
     assert run("diff", "--reach", "--pairs", middle, taken, "-f", "csv").out.count("gained") == 1
     assert run("diff", "--reach", taken, taken).code == 0
+
+
+def test_who_came_or_went_is_named_beside_the_reach_of_the_others(tmp_path: Path) -> None:
+    net = subnet("two-switch")
+    whole = save(net, tmp_path / "whole.db")
+    net.unplug("node05 mlx4_0", 1)
+    net.unplug("node06 mlx4_0", 1)
+    part = save(net, tmp_path / "part.db")
+    gone = ["node05 mlx4_0", "node06 mlx4_0"]
+    both = (whole, part, "only_in_a", "only_in_b", "A"), (part, whole, "only_in_b", "only_in_a", "B")
+    for a, b, here, there, which in both:
+        result = run("diff", "--reach", a, b)
+        assert (result.code, result.out.splitlines()) == (
+            1,
+            [
+                "no pair of ports that are in both snapshots gained or lost reach",
+                f"2 ports are only in {which}, and in no pair: node[05-06] mlx4_0",
+            ],
+        )
+        result = run("diff", "--reach", a, b, "-f", "json")
+        assert [port["node_desc"] for port in result.json[here]] == gone
+        assert (result.code, result.json[there], result.json["reach"]["changes"]) == (1, [], [])
+        assert run("diff", "--reach", a, b, "-f", "csv").code == 1
+    same = run("diff", "--reach", part, part, "-f", "json")
+    assert (same.code, same.json["only_in_a"], same.json["only_in_b"]) == (0, [], [])
+
+
+def test_half_of_a_fabric_that_is_gone_is_named(tmp_path: Path) -> None:
+    net = subnet("two-switch")
+    whole = save(net, tmp_path / "whole.db")
+    near = between_switches(net)
+    for number, port in enumerate(near.node.ports):
+        if port.peer is not None and port.peer.node.is_switch:
+            net.unplug(near.node, number)
+    result = run("diff", "--reach", whole, save(net, tmp_path / "split.db"), "-f", "json")
+    assert (result.code, len(result.json["only_in_a"])) == (1, 4), "three hosts and port 0 of their switch"
 
 
 # --- matrix and why --------------------------------------------------------------------------------------------------

@@ -243,6 +243,7 @@ def test_the_reach_of_a_node_that_does_not_answer_is_unknown() -> None:
         found = compare_reach(*pair)
         assert not found.changes
         assert [port.node.description for port in found.unread] == ["node05 mlx4_0"]
+        assert (found.differs, found.went, found.came) == (False, [], [])
 
 
 def test_nodes_with_one_guid_keep_their_places_whichever_answers_first() -> None:

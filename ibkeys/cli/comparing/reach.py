@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, Final
@@ -52,9 +52,10 @@ def write_reach(about: dict[str, Any], found: ReachComparison, names: FoldedName
             for why, ports in what_was_not_compared(found).items()
             for port in ports
         ]
-        virtualized = [port.identity() for port in found.virtualized]
+        listed = {"virtualized": found.virtualized, "only_in_a": found.went, "only_in_b": found.came}
+        ports = {name: [port.identity() for port in some] for name, some in listed.items()}
         totals = {change.replace("-", "_"): count for change, count in counts.items()}
-        _write_reach_json({**about, "unknown": unread, "virtualized": virtualized, "reach": totals}, changes)
+        _write_reach_json({**about, "unknown": unread, **ports, "reach": totals}, changes)
     elif format == "csv":
         columns = ("change", "a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc")
         write_csv(columns, (_flat(*each) for each in _pairs(found)))
@@ -63,17 +64,28 @@ def write_reach(about: dict[str, Any], found: ReachComparison, names: FoldedName
 
 
 def _write_words(found: ReachComparison, counts: Mapping[Change, int], names: FoldedNames, pairs: bool) -> None:
-    if not found.differs:
-        write("no pair of ports gained or lost reach" + (", as far as was read" if found.is_partly_unknown else ""))
+    if not found.pairs_differ:
+        which = "ports" if not found.differs else "ports that are in both snapshots"
+        write(f"no pair of {which} gained or lost reach" + (", as far as was read" if found.is_partly_unknown else ""))
     for change, count in counts.items() if found.changes else ():
-        if count or (found.differs and change in _REACH_ROLES):
+        if count or (found.pairs_differ and change in _REACH_ROLES):
             write(paint(f"{count} {_IN_WORDS[change][count != 1]}", _REACH_ROLES.get(change, "changed")))
         for line in _pair_lines(found, change, names) if pairs else _group_lines(found, change, names):
             write(line)
+    if found.went:
+        write(paint(_only_in("A", found.went, names), "removed"))
+    if found.came:
+        write(paint(_only_in("B", found.came, names), "added"))
     if found.virtualized:
         ports = counted(len(found.virtualized), "port")
         listed = ", ".join(names.words(port.identity() for port in found.virtualized))
         write(f"({ports} with virtual ports, whose P_Keys cannot be read, so this may differ for them: {listed})")
+
+
+def _only_in(snapshot: str, ports: Sequence[Port], names: FoldedNames) -> str:
+    are = f"{counted(len(ports), 'port')} {'is' if len(ports) == 1 else 'are'}"
+    listed = ", ".join(names.words(port.identity() for port in ports))
+    return f"{are} only in {snapshot}, and in no pair: {listed}"
 
 
 def _write_reach_json(document: dict[str, Any], changes: Iterable[dict[str, Any]]) -> None:
