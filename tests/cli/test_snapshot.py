@@ -292,6 +292,20 @@ def test_half_of_a_fabric_that_is_gone_is_named(tmp_path: Path) -> None:
     assert (result.code, len(result.json["only_in_a"])) == (1, 4), "three hosts and port 0 of their switch"
 
 
+def test_matrix_takes_no_names_of_a_file_that_opensm_refuses(tmp_path: Path) -> None:
+    fabric = save(subnet("two-switch"), tmp_path / "a.db")
+    files = {
+        "guid.conf": b"blue=0x10: ALL=full;\nred=0x11: 0x00zz=full;\n",
+        "crlf.conf": b"blue=0x10: ALL=full;\r\nred=0x11: ALL=full;\r\n",
+        "binary.conf": bytes(range(256)),
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+        result = run("matrix", "--from", fabric, "--policy", tmp_path / name)
+        assert (result.code, result.out) == (2, ""), name
+        assert result.error == run("compare", "--from", fabric, "--policy", tmp_path / name).error
+
+
 # --- matrix and why --------------------------------------------------------------------------------------------------
 
 

@@ -18,7 +18,7 @@ from ibkeys.cli.options import Filters, Where
 from ibkeys.cli.partitions.matrix_pairs import Part, looked_at, missing, write_pairs
 from ibkeys.cli.render import IDENTITY, table_lines, write_csv, write_json
 from ibkeys.cli.showing import errors_of, finish, note_stops_between_switches, stop_document, sweep_for
-from ibkeys.cli.sm.policy import is_opensm, master_policy, refuse_url
+from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_names, ufm_options
 from ibkeys.errors import UsageError
 from ibkeys.printable import counted
@@ -161,16 +161,14 @@ def _partition(text: str) -> int:
 
 
 def _names_of(policy: str | None, ufm: UfmOptions) -> Mapping[int, str]:
-    """Return the names of partitions in a file or a UFM; none of the master's policy: it needs the fabric."""
-    from ibkeys.partitions.reader import read_policy
+    """Return the names of partitions in a file, which OpenSM has to take, or a UFM; none of the master's policy: it
+    needs the fabric. Raises what `read_accepted` raises."""
     from ibkeys.ufm.access import is_ufm
 
-    if policy is None or is_opensm(policy):
-        return {}
-    if is_ufm(policy):
+    if policy is not None and is_ufm(policy):
         return ufm_names(policy, ufm)
-    refuse_url(policy)
-    return _names_in(read_policy(policy))
+    read = read_accepted(policy) if policy is not None else None
+    return _names_in(read) if read is not None else {}
 
 
 def _names_in(policy: Policy) -> Mapping[int, str]:
