@@ -78,6 +78,8 @@ def test_json_has_each_port(files: tuple[Path, Path]) -> None:
     assert [each["mgid"] for each in document["partitions"][0]["groups_b"]] == ["ff12:401b:8021::ffff:ffff"]
     assert [(each["lid"], each["before"], each["after"]) for each in document["index_0"]] == [(6, None, "0x8030")]
     assert document["reach"] == {"gained": 2, "lost": 1}
+    back = diff(*reversed(files), "-f", "json").json
+    assert (back["partitions"][1]["name_a"], back["partitions"][1]["name_b"]) == ("gpu", None)
     assert document["not_found"] == {"a": [], "b": ["0x0000000000000abc"]}
 
 
