@@ -10,7 +10,7 @@ from ibkeys.client.address import parse_guid, parse_lid
 from ibkeys.errors import AddressError
 from ibkeys.keys.guid import is_spelled_as_guid
 from ibkeys.near import did_you_mean_any
-from ibkeys.printable import clean, counted
+from ibkeys.printable import clean, counted, named
 from ibkeys.topology.model import Topology
 from ibkeys.topology.names.folded import natural
 from ibkeys.topology.names.patterns import folded, is_wild, parse_pattern, split_description, wildcard
@@ -108,7 +108,7 @@ class Directory:
             if not there:
                 missing.append(host)
         if missing:
-            raise self._not_found(missing, word)
+            raise self._not_found(missing, _as_one_word(missing, word) if len(pattern.hosts) > 1 else word)
         order = {port: at for at, port in enumerate(self.ports)}
         return sorted(found, key=order.__getitem__)
 
@@ -147,12 +147,11 @@ class Directory:
         return ports
 
     def _not_found(self, hosts: Sequence[str], word: str) -> NotFound:
-        shown = folded(hosts) if len(hosts) > 1 and all(map(_TAME.fullmatch, hosts)) else word
         hint = did_you_mean_any([] if is_wild(word) else hosts[:_NEAR], self.by_host, _NEAR)
         troubles = len(self.fabric.troubles)
         if troubles:
             hint += f" ({counted(troubles, 'port')} could not be read: see discover)"
-        return NotFound(f"{clean(shown)!r}: nothing that was read has this name{hint}", tuple(hosts) or (word,))
+        return NotFound(f"{clean(word)!r}: nothing that was read has this name{hint}", tuple(hosts) or (word,))
 
 
 def require_distinct(ports: Iterable[Port]) -> None:
@@ -172,6 +171,13 @@ def guids_of(nodes: Sequence[Node]) -> str:
     listed = ", ".join(f"0x{node.guid:016x} ({node.type_name})" for node in nodes[:_TWINS])
     more = f" and {len(nodes) - _TWINS} more (all of them: names)" if len(nodes) > _TWINS else ""
     return f"{listed}{more}; name them by their GUIDs"
+
+
+def _as_one_word(hosts: Sequence[str], word: str) -> str:
+    """Return those *hosts* of the set of names *word* with the device that *word* has."""
+    names = folded(hosts) if all(map(_TAME.fullmatch, hosts)) else named(hosts)
+    device = split_description(word)[1]
+    return names if device is None else f"{names} {device}"
 
 
 def _has_device(port: Port, devices: Sequence[re.Pattern[str]]) -> bool:

@@ -14,6 +14,8 @@ from ibkeys.change.interlocks import policy_file
 from ibkeys.sm.instance import NOTHING_NAMED
 from tests.change.policyhost import host
 from tests.cli.conftest import DUAL_HOME, TWO_SWITCH, Result, run
+from tests.cli.saved import save
+from tests.fabricsim import subnet
 
 TEXT = (
     "# our policy\n"
@@ -82,6 +84,18 @@ def test_of_names_that_are_not_there_none_is_written(policy: Path) -> None:
     assert (result.code, result.out) == (2, "")
     assert "'node[07-08]': nothing that was read has this name; did you mean node0" in result.error
     assert policy.read_text() == TEXT
+
+
+def test_who_does_not_answer_is_named_and_one_thing_is_not_many(policy: Path, tmp_path: Path) -> None:
+    net = subnet("two-switch")
+    net.silence("node05 mlx4_0")
+    file = save(net, tmp_path / "a.db")
+    result = run("policy-add", policy, "lustre", "--limited", "node[01-06]", "--from", file)
+    assert result.code == 2
+    first, error = result.err.splitlines()
+    assert first == "ibkeys: warning: 1 thing could not be read, so a name may belong to more ports: see discover"
+    assert error.startswith("ibkeys: error: 'node05': nothing that was read has this name; did you mean node06")
+    assert error.endswith("(1 port could not be read: see discover)")
 
 
 def test_both_ports_of_a_host_join_and_that_is_said(policy: Path) -> None:

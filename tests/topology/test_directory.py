@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,22 @@ def test_of_a_folded_set_every_name_has_to_be_there_and_all_that_is_missing_is_s
     assert "did you mean node0" in str(failure.value)
     assert "'tank*'" in str(failure.value)
     assert failure.value.words == ("node07", "node08", "tank*")
+
+
+@pytest.mark.parametrize(
+    ("word", "missing"),
+    [
+        ("node[01-07]", "node07"),
+        ("node[01-02,07-08]", "node[07-08]"),
+        ("node[01-07] mlx4_0", "node07 mlx4_0"),
+        ("node[01-02] mlx5_0", "node[01-02] mlx5_0"),
+        ("node0[6-8]*", "node07*, node08*"),
+        ("node07 mlx4_0", "node07 mlx4_0"),
+    ],
+)
+def test_of_a_set_only_the_names_that_are_missing_are_said_to_be(word: str, missing: str) -> None:
+    with pytest.raises(NotFound, match=f"^{re.escape(repr(missing))}: nothing that was read has this name"):
+        Directory(swept()).find(word)
 
 
 @pytest.mark.parametrize("word", ["node[1-", "node[x-y]", "node[3-1]", "node[1-9999999]", "node[1-3]&node[7-9]"])

@@ -12,6 +12,7 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.options import Where
 from ibkeys.errors import UsageError
+from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.cli.policies.members import Meant
@@ -220,7 +221,8 @@ def _carry_out(
     with open_source(where) as source:
         found = sweep(source, where, wanted=Wanted())
     if found.troubles:
-        exits.warn(f"{len(found.troubles)} things could not be read, so a name may belong to more ports: see discover")
+        unread = counted(len(found.troubles), "thing")
+        exits.warn(f"{unread} could not be read, so a name may belong to more ports: see discover")
     meant = look_up(found, words)
     edited = edit(given.policy, meant)
     has_text = edited.pending or editing.out is not None
