@@ -116,7 +116,7 @@ def _values(inputs: Inputs) -> Iterator[Value]:
         )
         if port.is_end_port or (port in leaves and port.capacity):
             yield from _p_keys(port, said, sm.policy_read if sm is not None else "unknown")
-        by_options = Facts(sm.options_read if sm is not None else "unknown", _is_active(port))
+        by_options = Facts(sm.options_read if sm is not None else "unknown", not port.is_known_inactive)
         if port.is_end_port:
             yield from _option(port, "m_key_protection", said.protection(), by_options)
         elif port.peer is not None and port.capacity:
@@ -152,7 +152,7 @@ class _Four:
 
 
 def _p_keys(port: Port, said: _Four, file: ReadByTheSm) -> Iterator[Value]:
-    facts = Facts(file, _is_active(port), _has_room(port))
+    facts = Facts(file, not port.is_known_inactive, _has_room(port))
     partitions = said.partitions()
     if not partitions and port.is_end_port:
         yield Value(port, "pkey", None, said.members(0), judge(said.members(0), facts))
@@ -171,11 +171,6 @@ def _is_comparable(words: FourViews) -> bool:
     """Whether two know a value. Where nobody needs to manage it, it is left out otherwise; a port that was not read has
     its P_Keys to say so."""
     return sum(word is not None for word in words) > 1
-
-
-def _is_active(port: Port) -> bool:
-    """Whether the SM has brought a port up; port 0 of a switch has no link."""
-    return port.is_active or (port.num == 0 and port.node.is_switch) or port.info is None
 
 
 def _has_room(port: Port) -> bool:

@@ -316,6 +316,12 @@ def stop_document(stop: Check) -> dict[str, Any]:
     return {**stop.port.identity(), "direction": stop.direction, "pkey": str(stop.p_key)}
 
 
+def not_active_document(end: Port) -> dict[str, Any]:
+    """Return an end of a link that is not Active, as the contract has it."""
+    info = end.port_info
+    return {**end.identity(), "state": info.port_state if info is not None else None}
+
+
 def note_stops_between_switches(reach: Reach, chosen: Collection[int] = ()) -> None:
     """Say which ports on links between switches stop packets with which P_Keys (*chosen*: of these partitions), and of
     which that was not read."""

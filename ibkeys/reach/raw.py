@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.fields import NumberRow
-from ibkeys.topology.enforcement import leaf_of
+from ibkeys.topology.enforcement import inactive_end, leaf_of
 from ibkeys.topology.nodes import Port
 
 
@@ -31,7 +31,10 @@ class RawWay:
 
 
 def raw_way(source: Port, destination: Port) -> RawWay:
-    """Return whether raw packets from *source* get to *destination*, and which switch ports drop them."""
+    """Return whether raw packets from *source* get to *destination*, and which switch ports drop them. They do not, and
+    no filter drops them, where the link of one of the two is not Active."""
+    if inactive_end(source) is not None or inactive_end(destination) is not None:
+        return RawWay(False, ())
     inbound = leaf_of(source), PortInfo.filter_raw_inbound, SwitchInfo.filter_raw_inbound_cap
     outbound = leaf_of(destination), PortInfo.filter_raw_outbound, SwitchInfo.filter_raw_outbound_cap
     on_the_way = [(leaf, field, cap) for leaf, field, cap in (inbound, outbound) if leaf is not None]

@@ -4,7 +4,8 @@ A packet carries one P_Key of its sender's table. The receiver takes it when an 
 them, a switch port with PartitionEnforcementInbound checks what its cable brings (`match_inbound`), one with
 PartitionEnforcementOutbound what it is about to send, each against its own table. Here the switch ports that face the
 two end ports count, and those between switches: what these stop decides where it is on every route or on none, and else
-leaves it open (`ibkeys.reach.between`).
+leaves it open (`ibkeys.reach.between`). Whether links are Active does not count: a host that is down now stays in its
+partitions. Only the proof for two ports says so, and ``not_active`` lists the links.
 
 Reach has two directions. Two ports can talk when some P_Key of one and some P_Key of the other match and packets with
 either get through in both directions; where packets get through in one direction only, it is one way. `ibkeys.reach.
@@ -33,7 +34,7 @@ from ibkeys.reach.forms import LIMITED, Standing, Traffic, forms_in, keys_of, tr
 from ibkeys.reach.routes import numbers_in
 from ibkeys.reach.sets import PartitionReach, PartitionSets, ReachedField
 from ibkeys.reach.why import Check, Match, Verdict, find_matches, keys_held, prove
-from ibkeys.topology.enforcement import INBOUND, OUTBOUND, Direction, enforced, leaf_of, unread_for
+from ibkeys.topology.enforcement import INBOUND, OUTBOUND, Direction, enforced, inactive_end, leaf_of, unread_for
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 
@@ -91,7 +92,8 @@ class Reach:
     bit of each one's place in it (another *place* may be given, None for ports that do not count). ``unread``: end
     ports of which nothing can be said: their table, or that of a switch port that enforces towards them, could not be
     read, or whether it enforces. ``virtualized``: those with virtual ports, whose P_Keys cannot be read: they may reach
-    more than is said here. ``inbound_check``: what is assumed of switches, see `ibkeys.keys.pkey.InboundCheck`.
+    more than is said here. ``not_active``: the end of each end port's link that is not Active. ``inbound_check``: what
+    is assumed of switches, see `ibkeys.keys.pkey.InboundCheck`.
     """
 
     def __init__(
@@ -106,6 +108,7 @@ class Reach:
         self.ports: list[Port] = []
         self.unread: list[Port] = []
         self.virtualized: list[Port] = []
+        self.not_active: list[Port] = []
         self._profiles: dict[Port, Profile] = {}
         links = SwitchLinks(fabric)
         self._between = {check: Between(links, check) for check in INBOUND_CHECKS}
@@ -113,6 +116,8 @@ class Reach:
         for port in fabric.end_ports():
             if port.hides_p_keys:
                 self.virtualized.append(port)
+            if (end := inactive_end(port)) is not None:
+                self.not_active.append(end)
             if unread_for(port):
                 self.unread.append(port)
                 continue

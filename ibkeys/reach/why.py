@@ -20,7 +20,16 @@ from ibkeys.keys.pkey import (
     may_talk,
 )
 from ibkeys.reach.between import Between
-from ibkeys.topology.enforcement import INBOUND, OUTBOUND, Direction, enforced, is_unread, leaf_of, unread_for
+from ibkeys.topology.enforcement import (
+    INBOUND,
+    OUTBOUND,
+    Direction,
+    enforced,
+    inactive_end,
+    is_unread,
+    leaf_of,
+    unread_for,
+)
 from ibkeys.topology.nodes import Port
 
 
@@ -106,7 +115,8 @@ class Connectivity(NamedTuple):
 class Verdict:
     """Whether two end ports can talk, and why: ``ways`` if a switch's inbound check is as ``inbound_check`` says,
     ``otherwise`` if it is the other one. ``unread`` names the ports whose values were not read, ``virtualized`` those
-    of the two with virtual ports, whose P_Keys cannot be read."""
+    of the two with virtual ports, whose P_Keys cannot be read. ``not_active``: the ends of their links that are not
+    Active; while there are any, nothing gets through, whatever ``matches`` says."""
 
     ways: Connectivity
     matches: tuple[Match, ...]
@@ -114,6 +124,7 @@ class Verdict:
     inbound_check: InboundCheck
     otherwise: Connectivity
     virtualized: tuple[Port, ...] = ()
+    not_active: tuple[Port, ...] = ()
 
     @property
     def can_talk(self) -> bool | None:
@@ -144,8 +155,12 @@ def prove(a: Port, b: Port, inbound_check: InboundCheck, between: Mapping[Inboun
     on_routes = (port for match in matches for may in (match.a_to_b_may, match.b_to_a_may) for port in may.unread)
     unread = tuple(dict.fromkeys((*unread_for(a), *unread_for(b), *on_routes)))
     virtualized = tuple(port for port in (a, b) if port.hides_p_keys)
-    otherwise = _ways(a, b, find_matches(a, b, between[other]))
-    return Verdict(_ways(a, b, matches), matches, unread, inbound_check, otherwise, virtualized)
+    not_active = tuple(dict.fromkeys(end for end in (inactive_end(a), inactive_end(b)) if end is not None))
+    ways, otherwise = (
+        Connectivity(False, False, False) if not_active else _ways(a, b, found)
+        for found in (matches, find_matches(a, b, between[other]))
+    )
+    return Verdict(ways, matches, unread, inbound_check, otherwise, virtualized, not_active)
 
 
 def keys_held(port: Port) -> list[PKey]:

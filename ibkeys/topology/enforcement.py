@@ -1,4 +1,5 @@
-"""Which switch port faces an end port, and what it checks of the packets that pass it (PortInfo, SwitchInfo)."""
+"""Which switch port faces an end port, whether the link passes packets, and what that port checks of them (PortInfo,
+SwitchInfo)."""
 
 from __future__ import annotations
 
@@ -67,6 +68,12 @@ def leaf_of(port: Port) -> Port | None:
     """Return the switch port that faces an end port; None if there is none (port 0 of a switch, back to back)."""
     peer = port.peer
     return peer if port.num and not port.node.is_switch and peer is not None and peer.is_external else None
+
+
+def inactive_end(port: Port) -> Port | None:
+    """Return the end of an end port's link that lets no data packets pass, as it is not Active (IBA 7.2): the port
+    itself, or what faces it. None if both ends are Active, as far as that was read."""
+    return next((end for end in (port, port.peer) if end is not None and end.is_known_inactive), None)
 
 
 def enforced(port: Port) -> int:

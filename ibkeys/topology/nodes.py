@@ -243,6 +243,11 @@ class Port:
         return self.info is not None and self.info[_STATE] & _STATE_BITS == PortState.ACTIVE
 
     @property
+    def is_known_inactive(self) -> bool:
+        """Whether PortState was read and lets no data packets pass; port 0 of a switch has no link."""
+        return self.info is not None and not self.is_active and not (self.num == 0 and self.node.is_switch)
+
+    @property
     def state_name(self) -> str:
         """The name of PortState as it was read."""
         state = self.info[_STATE] & _STATE_BITS if self.info is not None else 0

@@ -129,6 +129,11 @@ def matrix(
     for partition in empty:
         exits.warn(_empty(partition, is_part=part is not None, is_unread=bool(reach.unread)), "note")
     note_stops_between_switches(reach, chosen)
+    if inactive := len(reach.not_active):
+        have, are = ("have links that are", "they are") if inactive != 1 else ("has a link that is", "it is")
+        exits.warn(
+            f"{counted(inactive, 'end port')} {have} not Active: the pairs are those that can talk when {are}", "note"
+        )
     if reach.count(chosen, part.ports if part is not None else None).unknown:
         exits.warn("the result is partial: routes are not read, and of some pairs they decide", "error")
         return finish(errors_of(found), format) or exits.NOT_COMPLETED

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ibkeys.cli import exits
 from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.render import CsvLines, schema
-from ibkeys.cli.showing import errors_of, guid_of, stop_document
+from ibkeys.cli.showing import errors_of, guid_of, not_active_document, stop_document
 from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.port_id import LookedAt
 
@@ -37,11 +37,12 @@ def looked_at(part: Part | None) -> dict[str, int] | None:
 
 
 def missing(found: Topology, reach: Reach, chosen: set[int]) -> dict[str, Any]:
-    """Return what could not be read, and what the route decides, as the contract has it."""
+    """Return what could not be read, what the route decides, and what is not Active, as the contract has it."""
     return {
         "may_be_stopped_by": [stop_document(stop) for stop in reach.stops_between_switches(chosen)],
         "unread": [port.identity() for port in (*reach.unread, *reach.unread_between_switches)],
         "virtualized": [port.identity() for port in reach.virtualized],
+        "not_active": [not_active_document(end) for end in reach.not_active],
         "errors": errors_of(found),
         "unreached": found.unreached,
     }

@@ -14,7 +14,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Kind, Where
 from ibkeys.cli.render import heading_of, write_csv, write_json
-from ibkeys.cli.showing import MAY_STOP_LISTED, short_name, stop_document, sweep
+from ibkeys.cli.showing import MAY_STOP_LISTED, not_active_document, short_name, stop_document, sweep
 from ibkeys.errors import UsageError
 from ibkeys.printable import counted
 
@@ -131,17 +131,23 @@ def _why_document(one: Port, other: Port, verdict: Verdict) -> dict[str, Any]:
         "may_be_stopped_by": [{**stop_document(stop), "way": way} for stop, way in may_stop.items()],
         "unread": [port.identity() for port in verdict.unread],
         "virtualized": [port.identity() for port in verdict.virtualized],
+        "not_active": [not_active_document(end) for end in verdict.not_active],
         "inbound_check": verdict.inbound_check,
         "depends_on_inbound_check": verdict.depends_on_inbound_check,
         "otherwise": verdict.otherwise._asdict(),
         "traffic": {
-            "smps": True,
+            "smps": _smps_pass(verdict),
             "gmps": verdict.can_talk,
             "raw_a_to_b": raw_way(one, other).passes,
             "raw_b_to_a": raw_way(other, one).passes,
             "reliable_datagram": verdict.can_talk,
         },
     }
+
+
+def _smps_pass(verdict: Verdict) -> bool:
+    """Whether SMPs pass the links of the two ports: they pass one that is not Active, but not one that is down."""
+    return all(end.is_linked for end in verdict.not_active)
 
 
 def _by(match: Match, verdict: Verdict) -> dict[str, Any]:
@@ -165,13 +171,15 @@ def _write_proof(one: Port, other: Port, verdict: Verdict) -> None:
     write(f"{heading_of(one.identity())}\n{heading_of(other.identity())}")
     reason = _why_unknown(verdict)
     write(exits.clean(f"  {_in_words(verdict.ways, *names, reason)}"))
+    for end in verdict.not_active:
+        write(exits.clean(f"  {end} is {end.state_name}: data packets pass only a link whose ends are Active"))
     if not verdict.matches:
         for port in (one, other):
             keys = ", ".join(str(key) for _, key in port.occupied or ()) or "no P_Key"
             write(exits.clean(f"  {short_name(port)} has {keys if port.occupied is not None else 'a table not read'}"))
         for a_pkey, b_pkey in _limited_pairs(one, other):
             write(f"  {a_pkey} with {b_pkey}: {explain_match(a_pkey, b_pkey)}")
-        if verdict.can_talk is False:
+        if all(port.occupied is not None and not port.hides_p_keys for port in (one, other)):
             write("  no P_Key of one matches one of the other")
     for port in verdict.virtualized:
         write(exits.clean(f"  {short_name(port)} has virtual ports, or may have them: their P_Keys cannot be read"))
@@ -221,7 +229,11 @@ def _write_other_traffic(one: Port, other: Port, verdict: Verdict, names: tuple[
         False: ("as above: no request gets an answer", "as above: the EE contexts use one P_Key each"),
         None: ("not known", "not known, as above"),
     }[verdict.can_talk]
-    write("  SMPs (QP0): pass, whatever the P_Keys are")
+    smps = "pass, whatever the P_Keys are" if _smps_pass(verdict) else "do not pass: there is no link"
+    write(f"  SMPs (QP0): {smps}")
+    if verdict.not_active:
+        write("  GMPs (QP1), raw packets and RD (reliable datagram): none get through, as above")
+        return
     write(f"  GMPs (QP1): {gmps}")
     ways = [(raw_way(one, other), *names), (raw_way(other, one), *names[::-1])]
     if all(way.passes for way, *_ in ways):
