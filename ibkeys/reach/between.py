@@ -9,7 +9,7 @@ port lets pass goes by its own table, as at the ports that face the end ports (`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -25,7 +25,7 @@ _BITS: Final[dict[Direction, int]] = {"inbound": INBOUND, "outbound": OUTBOUND}
 
 
 @dataclass(frozen=True, slots=True)
-class _CheckingPort:
+class CheckingPort:
     """A switch port that checks in a direction. ``forms``: what its table holds, by partition; None: not read."""
 
     port: Port
@@ -33,7 +33,7 @@ class _CheckingPort:
     forms: dict[int, int] | None
 
 
-LinkChecks = tuple[_CheckingPort, ...]
+LinkChecks = tuple[CheckingPort, ...]
 """The ports that check packets in one direction of one cable; empty where neither end checks them."""
 
 
@@ -50,13 +50,15 @@ _PASSES: Final = Crossing(True)
 
 
 class SwitchLinks:
-    """The links between the switches of a fabric, and which of their ports check packets."""
+    """The links between the switches of a fabric, and which of their ports check packets. *checks_of*: what a port
+    checks in a direction; by default what its P_Keys decide."""
 
-    def __init__(self, fabric: Topology) -> None:
+    def __init__(self, fabric: Topology, checks_of: Callable[[Port, Direction], LinkChecks] | None = None) -> None:
+        self._checks_of = checks_of if checks_of is not None else _checks_of
         self._switches = [node for node in fabric.nodes if node.is_switch]
         self.checking: dict[Edge, list[LinkChecks]] = {}
         """By pair of switches, if any link between them checks: the checks of each of its links."""
-        self.checks: list[_CheckingPort] = []
+        self.checks: list[CheckingPort] = []
         """Every check of ``checking``; its number is its index here."""
         self.numbered: dict[Edge, list[tuple[int, ...]]] = {}
         """As ``checking``, with the numbers of the checks."""
@@ -66,24 +68,25 @@ class SwitchLinks:
         """For each check 1 if its table was read, else 0."""
         ports = [port for node in self._switches for port in node.ports.values()]
         between = [port for port in ports if _is_between(port)]
-        self.is_open = not any(is_unread(port) or enforced(port) for port in between)
+        self.is_open = not any(self._checks_of(port, direction) for port in between for direction in _BITS)
         """Whether no port between switches checks anything, for sure."""
         if not self.is_open:
             self._read(between)
 
     def _read(self, between: Sequence[Port]) -> None:
         links: dict[Edge, list[LinkChecks]] = {}
+        checks_of = self._checks_of
         for port in between:
             peer = port.peer
             assert peer is not None
             edge = self.number[port.node], self.number[peer.node]
             if edge[0] != edge[1]:
-                links.setdefault(edge, []).append((*_checks_of(port, "outbound"), *_checks_of(peer, "inbound")))
+                links.setdefault(edge, []).append((*checks_of(port, "outbound"), *checks_of(peer, "inbound")))
         for node in self._switches:
             for port in _leading_beyond(node):
                 here, there = self.number[node], len(self._switches)
-                links.setdefault((here, there), []).append(_checks_of(port, "outbound"))
-                links.setdefault((there, here), []).append(_checks_of(port, "inbound"))
+                links.setdefault((here, there), []).append(checks_of(port, "outbound"))
+                links.setdefault((there, here), []).append(checks_of(port, "inbound"))
         self._edges = links.keys()
         self.checking = {edge: each for edge, each in links.items() if any(each)}
         self._number_checks()
@@ -330,8 +333,8 @@ def _is_between(port: Port) -> bool:
 def _checks_of(port: Port, direction: Direction) -> LinkChecks:
     bit = _BITS[direction]
     if is_unread(port, bit):
-        return (_CheckingPort(port, direction, None),)
-    return (_CheckingPort(port, direction, forms_in(port)),) if enforced(port) & bit else ()
+        return (CheckingPort(port, direction, None),)
+    return (CheckingPort(port, direction, forms_in(port)),) if enforced(port) & bit else ()
 
 
 def _leading_beyond(node: Node) -> Iterator[Port]:

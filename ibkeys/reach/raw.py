@@ -1,17 +1,28 @@
 """Whether raw packets get from one end port to another: they carry no P_Key; only filters of switch ports drop them.
 
-Source: IBA 14.2.5.4 and 14.2.5.6 (FilterRawInbound and -Outbound of PortInfo; their capabilities in SwitchInfo). Only
-the switch ports that the two ports are linked to are looked at, as with enforcement.
+Source: IBA 14.2.5.4 and 14.2.5.6 (FilterRawInbound and -Outbound of PortInfo; their capabilities in SwitchInfo). The
+switch ports that the two ports are linked to count, and those between switches as with enforcement: what these drop
+decides where it is on every route or on none, and else leaves it open (`ibkeys.reach.between`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
+from ibkeys.keys.pkey import DEFAULT_FULL, DEFAULT_INBOUND_CHECK
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.fields import NumberRow
-from ibkeys.topology.enforcement import inactive_end, leaf_of
+from ibkeys.reach.between import Between, CheckingPort, LinkChecks, SwitchLinks
+from ibkeys.topology.enforcement import Direction, inactive_end, leaf_of
+from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
+
+_FILTERS: Final[dict[Direction, tuple[NumberRow, NumberRow]]] = {
+    "inbound": (PortInfo.filter_raw_inbound, SwitchInfo.filter_raw_inbound_cap),
+    "outbound": (PortInfo.filter_raw_outbound, SwitchInfo.filter_raw_outbound_cap),
+}
+"""By direction: the field that has the filter on, and the one by which the switch says that it can filter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,29 +35,53 @@ class RawFilter:
 
 @dataclass(frozen=True, slots=True)
 class RawWay:
-    """``passes``: whether raw packets get through; None: a switch port on the way was not read, or is not known."""
+    """``passes``: whether raw packets get through; None: the route decides, or a switch port on the way was not read or
+    is not known. ``may_be_dropped_by``: switch ports between switches that drop them on some routes."""
 
     passes: bool | None
-    dropped_by: tuple[RawFilter, ...]
+    dropped_by: tuple[RawFilter, ...] = ()
+    may_be_dropped_by: tuple[RawFilter, ...] = ()
 
 
-def raw_way(source: Port, destination: Port) -> RawWay:
-    """Return whether raw packets from *source* get to *destination*, and which switch ports drop them. They do not, and
-    no filter drops them, where the link of one of the two is not Active."""
-    if inactive_end(source) is not None or inactive_end(destination) is not None:
-        return RawWay(False, ())
-    inbound = leaf_of(source), PortInfo.filter_raw_inbound, SwitchInfo.filter_raw_inbound_cap
-    outbound = leaf_of(destination), PortInfo.filter_raw_outbound, SwitchInfo.filter_raw_outbound_cap
-    on_the_way = [(leaf, field, cap) for leaf, field, cap in (inbound, outbound) if leaf is not None]
-    drops = tuple(RawFilter(leaf, field.name) for leaf, field, cap in on_the_way if _filters(leaf, field, cap))
-    if drops:
-        return RawWay(False, drops)
-    is_unknown = not (source.says_peer and destination.says_peer) or any(leaf.info is None for leaf, *_ in on_the_way)
-    return RawWay(None if is_unknown else True, ())
+class RawPackets:
+    """Where raw packets get in *fabric*."""
+
+    def __init__(self, fabric: Topology) -> None:
+        # a filter drops every packet, as an empty table does: any P_Key gives the same answer, by either reading
+        self._between = Between(SwitchLinks(fabric, _checks_of), DEFAULT_INBOUND_CHECK)
+
+    def way(self, source: Port, destination: Port) -> RawWay:
+        """Return whether raw packets from *source* get to *destination*, and which switch ports drop them. They do not,
+        and no filter drops them, where the link of one of the two is not Active."""
+        if inactive_end(source) is not None or inactive_end(destination) is not None:
+            return RawWay(False)
+        leaves: tuple[tuple[Port | None, Direction], ...]
+        leaves = (leaf_of(source), "inbound"), (leaf_of(destination), "outbound")
+        on_the_way = [(leaf, direction) for leaf, direction in leaves if leaf is not None]
+        drops = [
+            RawFilter(leaf, _FILTERS[direction][0].name) for leaf, direction in on_the_way if _filters(leaf, direction)
+        ]
+        crossing = self._between.crossing(source, destination, DEFAULT_FULL)
+        between = tuple(RawFilter(port, _FILTERS[direction][0].name) for port, direction in crossing.stops)
+        if drops or crossing.passes is False:
+            return RawWay(False, (*drops, *(between if crossing.passes is False else ())))
+        if crossing.passes is None:
+            return RawWay(None, (), between)
+        is_unknown = not (source.says_peer and destination.says_peer) or any(
+            leaf.info is None for leaf, _ in on_the_way
+        )
+        return RawWay(None if is_unknown else True)
 
 
-def _filters(port: Port, field: NumberRow, cap: NumberRow) -> bool:
+def _checks_of(port: Port, direction: Direction) -> LinkChecks:
+    if port.info is None:
+        return (CheckingPort(port, direction, None),)
+    return (CheckingPort(port, direction, {}),) if _filters(port, direction) else ()
+
+
+def _filters(port: Port, direction: Direction) -> bool:
     """Whether a switch port has the filter on, and its switch does not say that it cannot filter."""
+    field, cap = _FILTERS[direction]
     if port.info is None or not field.decode(port.info):
         return False
     switch = port.node.switch_info_raw

@@ -31,6 +31,7 @@ from ibkeys.keys.pkey import (
 )
 from ibkeys.reach.between import Between, SwitchLinks
 from ibkeys.reach.forms import LIMITED, Standing, Traffic, forms_in, keys_of, traffic
+from ibkeys.reach.raw import RawPackets
 from ibkeys.reach.routes import numbers_in
 from ibkeys.reach.sets import PartitionReach, PartitionSets, ReachedField
 from ibkeys.reach.why import Check, Match, Verdict, find_matches, keys_held, prove
@@ -301,6 +302,11 @@ class Reach:
     def why(self, a: Port, b: Port) -> Verdict:
         """Return what two different end ports can do, by which P_Keys, and who stops them."""
         return prove(a, b, self.inbound_check, self._between)
+
+    @cached_property
+    def raw(self) -> RawPackets:
+        """Where raw packets get."""
+        return RawPackets(self._fabric)
 
     def matches(self, a: Port, b: Port) -> tuple[Match, ...]:
         """Return the P_Keys of two different end ports that match, with what checks packets with them."""

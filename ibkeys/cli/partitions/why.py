@@ -21,6 +21,7 @@ from ibkeys.printable import counted
 if TYPE_CHECKING:
     from ibkeys.client.address import Address
     from ibkeys.keys.pkey import InboundCheck, PKey
+    from ibkeys.reach.raw import RawFilter, RawWay
     from ibkeys.reach.reach import Reach
     from ibkeys.reach.why import Check, Connectivity, Match, Verdict
     from ibkeys.topology.model import Topology
@@ -80,11 +81,11 @@ def _show(reach: Reach, one: Port, other: Port, format: str) -> int:
     """Show the verdict about two ports and return the exit code."""
     verdict = reach.why(one, other)
     if format == "json":
-        write_json("why", _why_document(one, other, verdict))
+        write_json("why", _why_document(reach, one, other, verdict))
     elif format == "csv":
-        write_csv(("a_pkey", "b_pkey", "stopped", "a_to_b", "b_to_a"), _why_document(one, other, verdict)["by"])
+        write_csv(("a_pkey", "b_pkey", "stopped", "a_to_b", "b_to_a"), _why_document(reach, one, other, verdict)["by"])
     else:
-        _write_proof(one, other, verdict)
+        _write_proof(reach, one, other, verdict)
     for port in verdict.unread:
         exits.warn(f"{port}: its P_Key table or its enforcement state could not be read", "not read")
     if None in verdict.ways:
@@ -106,9 +107,7 @@ def _parse_end(text: str, kind: Kind) -> tuple[Address, int | None]:
     return as_address(text), portnum
 
 
-def _why_document(one: Port, other: Port, verdict: Verdict) -> dict[str, Any]:
-    from ibkeys.reach.raw import raw_way
-
+def _why_document(reach: Reach, one: Port, other: Port, verdict: Verdict) -> dict[str, Any]:
     stops = {
         check: way
         for match in verdict.matches
@@ -138,8 +137,8 @@ def _why_document(one: Port, other: Port, verdict: Verdict) -> dict[str, Any]:
         "traffic": {
             "smps": _smps_pass(verdict),
             "gmps": verdict.can_talk,
-            "raw_a_to_b": raw_way(one, other).passes,
-            "raw_b_to_a": raw_way(other, one).passes,
+            "raw_a_to_b": reach.raw.way(one, other).passes,
+            "raw_b_to_a": reach.raw.way(other, one).passes,
             "reliable_datagram": verdict.can_talk,
         },
     }
@@ -164,7 +163,7 @@ def _by(match: Match, verdict: Verdict) -> dict[str, Any]:
 # --- in words --------------------------------------------------------------------------------------------------------
 
 
-def _write_proof(one: Port, other: Port, verdict: Verdict) -> None:
+def _write_proof(reach: Reach, one: Port, other: Port, verdict: Verdict) -> None:
     from ibkeys.keys.pkey import INBOUND_CHECKS, explain_match
 
     names = _names(one, other)
@@ -199,7 +198,7 @@ def _write_proof(one: Port, other: Port, verdict: Verdict) -> None:
                 f"--inbound-check {by_other} the answer is: {_in_words(verdict.otherwise, *names, reason)}"
             )
         )
-    _write_other_traffic(one, other, verdict, names)
+    _write_other_traffic(reach, one, other, verdict, names)
 
 
 def _write_on_some_routes(match: Match, inbound_check: InboundCheck) -> None:
@@ -220,10 +219,8 @@ def _why_unknown(verdict: Verdict) -> str:
     return "not everything could be read"
 
 
-def _write_other_traffic(one: Port, other: Port, verdict: Verdict, names: tuple[str, str]) -> None:
+def _write_other_traffic(reach: Reach, one: Port, other: Port, verdict: Verdict, names: tuple[str, str]) -> None:
     """Say what holds for packets that no queue pair with one P_Key index sends."""
-    from ibkeys.reach.raw import raw_way
-
     gmps, datagrams = {
         True: ("pass with any P_Key above", "pass with the P_Key of their EE contexts, if it is above"),
         False: ("as above: no request gets an answer", "as above: the EE contexts use one P_Key each"),
@@ -235,15 +232,27 @@ def _write_other_traffic(one: Port, other: Port, verdict: Verdict, names: tuple[
         write("  GMPs (QP1), raw packets and RD (reliable datagram): none get through, as above")
         return
     write(f"  GMPs (QP1): {gmps}")
-    ways = [(raw_way(one, other), *names), (raw_way(other, one), *names[::-1])]
+    ways = [(reach.raw.way(one, other), *names), (reach.raw.way(other, one), *names[::-1])]
     if all(way.passes for way, *_ in ways):
         write("  raw packets: pass both ways: they carry no P_Key")
     else:
         for way, source, destination in ways:
-            drops = " and ".join(f"{each.port} ({each.field})" for each in way.dropped_by)
-            outcome = f"dropped by {drops}" if drops else "pass" if way.passes else "not known"
-            write(exits.clean(f"  raw packets, {source} to {destination}: {outcome}"))
+            write(exits.clean(f"  raw packets, {source} to {destination}: {_raw_in_words(way)}"))
     write(f"  RD (reliable datagram): {datagrams}")
+
+
+def _raw_in_words(way: RawWay) -> str:
+    if way.dropped_by:
+        return f"dropped by {_filters_in_words(way.dropped_by)}"
+    if way.may_be_dropped_by:
+        return f"not known: on some routes dropped by {_filters_in_words(way.may_be_dropped_by)}"
+    return "pass" if way.passes else "not known"
+
+
+def _filters_in_words(filters: Sequence[RawFilter]) -> str:
+    named = [f"{each.port} ({each.field})" for each in filters[:MAY_STOP_LISTED]]
+    rest = len(filters) - len(named)
+    return " and ".join([*named, counted(rest, "more switch port")] if rest else named)
 
 
 def _names(one: Port, other: Port) -> tuple[str, str]:
