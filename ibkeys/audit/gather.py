@@ -14,11 +14,12 @@ from ibkeys.store.keys.keystore import TRY_ORDER, KeyState, KeyStore, StoredKey
 from ibkeys.store.keys.runs import Runs
 from ibkeys.store.keys.sealing import Passphrase
 from ibkeys.store.opensm import MKEY_FILE, read_key_files
+from ibkeys.store.private_files import is_there
 
 
 def look_at_store(path: Path | None, passphrase: Passphrase | None = None) -> StoreView | None:
     """Return what the key store says; None if there is none. Raises StoreError, StoreSealed."""
-    if path is None or not path.exists():
+    if path is None or not is_there(path, "key store"):
         return None
     with KeyStore(path, create=False, passphrase=passphrase) as store:
         rows: dict[int, list[StoredKey]] = {}

@@ -170,13 +170,14 @@ def open_keystore(options: Store | Where, command: str, changing: bool = False) 
     from ibkeys.store.keys.keystore import KeyStore
     from ibkeys.store.keys.sealing import Passphrase
     from ibkeys.store.lock import exclusive
+    from ibkeys.store.private_files import is_there
 
     path = keystore_path(options)
     if path is None:
         raise UsageError("this simulated subnet has its key store in memory: name one, or keep it with state=PATH")
     passphrase = Passphrase(passphrase_of(options.keystore_passphrase))
     with exclusive(path if changing else None, command=command):
-        if not changing and not path.exists():
+        if not changing and not is_there(path, "key store"):
             exits.warn(f"{path}: there is no such file: the key store is empty")
         with KeyStore(path, create=changing, passphrase=passphrase) as store:
             yield store
@@ -288,8 +289,12 @@ def _refuse_at_without_simulation(where: Where) -> None:
 
 
 def _warn_of_missing_keystore(where: Where) -> None:
+    from ibkeys.store.private_files import is_there
+
     source = click.get_current_context().get_parameter_source("keystore")
-    if where.keystore and source == ParameterSource.COMMANDLINE and not Path(where.keystore).exists():
+    if not where.keystore or source != ParameterSource.COMMANDLINE:
+        return
+    if not is_there(Path(where.keystore), "key store"):
         exits.warn(f"--keystore: {where.keystore}: there is no such file, so its keys will not be used")
 
 

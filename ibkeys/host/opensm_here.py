@@ -75,7 +75,7 @@ def known_sweep_interval(fabric: Fabric, manager: SubnetManager) -> int | None:
         if isinstance(given, int):
             return given
     named = [process.config for process in running if process.config is not None]
-    found = named or [path for path in opensm_host.OPENSM_CONFIGS if path.exists()]
+    found = named or [path for path in opensm_host.OPENSM_CONFIGS if os.path.exists(path)]
     config = read_opensm_config(found[0]) if len(found) == 1 else None
     return config.sweep_interval if config is not None else None
 
@@ -95,7 +95,7 @@ def describe_locked_out(security_keys: Path | None) -> list[str]:
         where = f"OpenSM runs on this host (process {process.pid}) and keeps its key files in {process.cache}{unless}"
         lines.append(f"{where}{_way_in(process.cache, security_keys)}")
     left = opensm_host.OPENSM_CACHE
-    if not named and (left / MKEY_FILE).exists() and not _has_no_key(left):
+    if not named and os.path.exists(left / MKEY_FILE) and not _has_no_key(left):
         lines.append(f"an OpenSM that ran on this host left its key files in {left}{_way_in(left, security_keys)}")
     return lines
 
@@ -123,7 +123,7 @@ def _way_in(cache: Path, used: Path | None) -> str:
 def _once(paths: list[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
-        if path.exists() and not any(_is_same(path, each) for each in found):
+        if os.path.exists(path) and not any(_is_same(path, each) for each in found):
             found.append(path)
     return found
 

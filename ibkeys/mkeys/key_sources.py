@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.store.private_files import is_there
 
 if TYPE_CHECKING:  # a key store and key files are loaded where there are any
     from ibkeys.store.keys.keystore import KeyStore
@@ -55,7 +56,7 @@ def load_ring(sources: KeySources) -> tuple[KeyRing, list[str]]:
         class_keys, more = read_class_key_files(sources.security_keys)
         ring.class_keys = class_keys
         warnings += more
-    if sources.keystore is not None and sources.keystore.exists():
+    if sources.keystore is not None and is_there(sources.keystore, "key store"):
         from ibkeys.store.keys.keystore import KeyStore
 
         with KeyStore(sources.keystore, create=False, passphrase=sources.passphrase) as store:

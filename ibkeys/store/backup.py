@@ -28,7 +28,7 @@ from ibkeys.store.keys.schema import KEYSTORE_SCHEMA
 from ibkeys.store.keys.sealed import KEY_TABLES
 from ibkeys.store.lock import exclusive
 from ibkeys.store.paths import StorePaths
-from ibkeys.store.private_files import make_directory, os_error, replace_private_file
+from ibkeys.store.private_files import is_there, make_directory, os_error, replace_private_file
 from ibkeys.store.sqlite import Clock, Database, Schema, timestamp, utc_now
 from ibkeys.store.strict import check_folders, check_own
 
@@ -151,7 +151,7 @@ def _two(paths: StorePaths) -> tuple[Path | None, Path | None]:
 
 
 def _image(path: Path | None, schema: Schema) -> bytes | None:
-    if path is None or not path.exists():
+    if path is None or not is_there(path, schema.what):
         return None
     with _open(path, schema) as database:
         return database.image()
@@ -170,7 +170,7 @@ def _held_by(paths: StorePaths) -> Held:
     """Return what the stores have now; one that is not there has nothing."""
     with ExitStack() as stack:
         opened = [
-            stack.enter_context(_open(path, schema)) if path is not None and path.exists() else None
+            stack.enter_context(_open(path, schema)) if path is not None and is_there(path, schema.what) else None
             for path, schema in zip(_two(paths), _SCHEMAS, strict=True)
         ]
         return _held(*opened)

@@ -27,6 +27,14 @@ def os_error(path: Path | None, what: str, error: OSError | ValueError) -> Store
     return StoreError(f"{path}: {what}: {error.strerror or error}")
 
 
+def is_there(path: Path, what: str) -> bool:
+    """Return whether a file is there. Raises StoreError where that cannot be seen, as in another user's folder."""
+    try:
+        return path.exists()
+    except OSError as error:
+        raise os_error(path, what, error) from error
+
+
 def create_private_file(path: Path) -> None:
     """Make an empty file of mode 0600, and its directories of mode 0700 where they are missing, all synced.
 

@@ -10,7 +10,8 @@ import pytest
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Runs
 from ibkeys.umad.probe import Check
-from tests.cli.conftest import TWO_SWITCH, Cli
+from tests.cli.conftest import TWO_SWITCH, Cli, run
+from tests.owners import closed
 
 
 def test_simulated_subnet_without_a_problem(cli: Cli) -> None:
@@ -81,6 +82,32 @@ def test_a_key_store_that_the_user_may_not_create_is_a_problem(
     assert result.code == 1
     said = "does not exist yet: a changing command creates it, but this user may not write"
     assert f"{folder}/deep/my.keys: {said} {folder}" in result.out
+
+
+@pytest.mark.parametrize("option", ["--keystore", "--journal"])
+def test_a_store_in_a_folder_that_this_user_may_not_search_is_a_problem(option: str, tmp_path: Path) -> None:
+    folder = tmp_path / "closed"
+    folder.mkdir()
+    words = ("doctor", "-f", "json", "--backend", TWO_SWITCH, option, folder / "my.db")
+    assert run(*words).code == 0
+    with closed(folder):
+        result = run(*words)
+    [problem] = [check for check in result.json["checks"] if check["ok"] is False]
+    assert result.code == 1
+    assert f"{folder}/my.db: the " in problem["detail"]
+    assert "cannot be opened or made here: Permission denied" in problem["detail"]
+
+
+@pytest.mark.parametrize("words", [("pkey-show", 1), ("mkey-list",), ("audit",)])
+def test_a_key_store_that_this_user_may_not_look_for_is_named(words: tuple[object, ...], tmp_path: Path) -> None:
+    folder = tmp_path / "closed"
+    folder.mkdir()
+    where = ("--keystore", folder / "my.db", "--backend", TWO_SWITCH)
+    run(*words, *where)
+    with closed(folder):
+        result = run(*words, *where)
+    assert result.code == 3
+    assert f"{folder}/my.db: the key store cannot be opened or made here: Permission denied" in result.err
 
 
 def test_a_store_that_cannot_be_used_is_not_a_problem_of_the_port(cli: Cli, tmp_path: Path, key_file: Path) -> None:

@@ -12,6 +12,7 @@ from ibkeys.host.host_lock import LockHere, lock_file, take_lock
 from ibkeys.host.lock_holder import LockHolder
 from ibkeys.sm.lock_checks import check_locks
 from ibkeys.sm.report import HostReport
+from tests.owners import closed
 
 HOLDER = LockHolder("root", "a", "apply", "2026-11-26T12:01:05Z", 123, "0" * 32)
 WHO = "root at a, by `apply` since 2026-11-26 12:01:05 UTC, process 123"
@@ -50,6 +51,15 @@ def test_one_that_this_user_may_not_read_is_a_note(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("ibkeys.sm.lock_checks.os.access", lambda path, mode: False)  # root may read everything
     [check] = check_locks(host(conf))
     assert (check.ok, check.detail.startswith(f"{lock_file(conf)}: somebody is changing")) == (None, True)
+
+
+def test_a_folder_that_this_user_may_not_search_is_a_note(tmp_path: Path) -> None:
+    folder = tmp_path / "closed"
+    folder.mkdir()
+    with closed(folder):
+        [check] = check_locks(host(folder / "opensm.conf"))
+    said = f"{lock_file(folder / 'opensm.conf')}: this user may not see whether there is a lock; root may"
+    assert (check.ok, check.detail) == (None, said)
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, lambda path: path.symlink_to("/dev/null")])

@@ -179,11 +179,13 @@ def mkey_encrypt(store: Store, new_passphrase: str | None, decrypt: bool) -> int
     Every key is encrypted, also keys that are added later. If the passphrase is lost, the keys are lost: keep the
     passphrase, or an export of the keys, where you can reach it without this fabric.
     """
+    from ibkeys.store.private_files import is_there
+
     if decrypt and new_passphrase is not None:
         raise UsageError("--decrypt and --new-passphrase exclude each other")
     check_passphrase_option(new_passphrase, "--new-passphrase")
     path = keystore_path(store)
-    if path is None or not path.exists():
+    if path is None or not is_there(path, "key store"):
         raise UsageError(f"{path or 'in memory'}: there is no key store to encrypt")
     with open_keystore(store, "mkey-encrypt", changing=True) as keys:
         if decrypt and not keys.is_encrypted:

@@ -36,9 +36,10 @@ def journal(where: Where, format: str, operation: int | None) -> int:
     commands that finish it and that roll it back are named.
     """
     from ibkeys.store.journal import Journal
+    from ibkeys.store.private_files import is_there
 
     path = journal_of(where)
-    if where.journal and not path.exists():
+    if where.journal and not is_there(path, "journal"):
         raise StoreError(f"{path}: there is no such journal; without --journal the default one is read")
     with Journal.read(path) as stored:
         records = stored.list_operations() if operation is None else [stored.find(operation)]

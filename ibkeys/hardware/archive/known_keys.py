@@ -10,6 +10,7 @@ from ibkeys.hardware.look import Look
 from ibkeys.store.keys.class_keys import ClassKeyStore
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sm_keys import SmKeys
+from ibkeys.store.private_files import is_there
 
 
 def known_keys(look: Look) -> KeyForms:
@@ -36,7 +37,7 @@ def _of_ring(look: Look) -> Iterator[int]:
 def _of_store(fabric: Fabric) -> Iterator[int]:
     """Yield the former keys too, which no port may have any more."""
     paths = fabric.stores
-    if paths.keystore is None or not paths.keystore.exists():
+    if paths.keystore is None or not is_there(paths.keystore, "key store"):
         return
     with KeyStore(paths.keystore, create=False, upgrade=False, passphrase=paths.passphrase) as store:
         yield from (row.m_key.reveal() for row in store.rows())

@@ -31,6 +31,7 @@ from ibkeys.mkeys.recovery.routes import Links
 from ibkeys.mkeys.recovery.search import Search
 from ibkeys.mkeys.recovery.still_closed import StillClosed
 from ibkeys.store.journal import Entry, Operation
+from ibkeys.store.private_files import is_there
 from ibkeys.topology.nodes import Port
 
 _LEAST_PAUSE: Final = 0.05
@@ -69,7 +70,7 @@ class Recovery:
     def _stored_leases(self) -> set[int]:
         """Return the leases that this tool has set, in seconds, as the key store has them."""
         path = self.writer.fabric.stores.keystore
-        if path is None or not path.exists():
+        if path is None or not is_there(path, "key store"):
             return set()
         return {row.m_key_lease_period for row in self.writer.keystore.rows() if row.m_key_lease_period}
 
