@@ -85,6 +85,7 @@ def test_json_has_a_line_for_each_port_and_the_summary(cli: Cli) -> None:
             "failed": 0,
             "waiting": 0,
             "unread": 0,
+            "overtaken": 0,
             "unresolved": 0,
             "replies_lost": 0,
             "sets_lost": 0,
@@ -156,6 +157,24 @@ def test_nothing_to_do(cli: Cli) -> None:
     result = cli("mkey-rotate", "--per-port", "--yes")
     assert result.code == 0
     assert result.out == ("nothing to change\nleft alone: 8 ports: it has no M_Key: mkey-deploy gives it its first\n")
+
+
+def test_ports_that_somebody_else_changed_are_no_ports_that_could_not_be_asked(cli: Cli, tmp_path: Path) -> None:
+    cli("mkey-deploy", "--same", "--protect", 1, "--lease", 60, "--yes")
+    cli("mkey-rotate", "--same", "--protect", 2, "--lease", 120, "--yes")
+    with between_commands(tmp_path) as net:
+        net.port("node03 mlx4_0", 1).protect_bits = 3
+    result = cli("mkey-rotate", "--abort", "--yes")
+    assert result.code == 3
+    assert "it has level 3 with lease 120 s, which this run neither found nor set" in result.out
+    assert "1 port has what this run neither found nor set; " in result.err
+    assert "`ibkeys mkey-rotate --overtaken`" in result.err
+    assert "could not be queried" not in result.err
+    assert "mkey-recover" not in result.err
+    assert cli("mkey-rotate", "--overtaken", "--yes").code == 0
+    with between_commands(tmp_path) as net:
+        port = net.port("node03 mlx4_0", 1)
+        assert (port.protect_bits, port.lease_period) == (3, 120)
 
 
 def test_a_port_that_cannot_be_asked_is_named_and_the_run_is_not_complete(

@@ -15,7 +15,7 @@ from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions, Runs
 from tests.fabricsim import tool, writer
-from tests.mkeys.rollout import Plan, Site, deploy, go_on, resume, rotate, site_of
+from tests.mkeys.rollout import NAME, Plan, Site, deploy, go_on, remove, resume, rotate, site_of
 
 FIRST = RunOptions(protect=1, lease=60, first=3)
 THEIRS = 0x5D1C93B7A2E4F608
@@ -86,3 +86,55 @@ def test_a_resume_with_nothing_left_names_the_ports_that_hide_a_key(site: Site) 
     assert not run.pending
     assert len(run.skipped) == len(site.ports())
     assert all(each.unread and "hides its M_Key" in (each.reason or "") for each in run.skipped)
+
+
+SECOND = RunOptions(same=True, protect=2, lease=120)
+
+
+@pytest.mark.parametrize(
+    ("protect", "lease"), [(3, 120), (1, 120), (2, 60), (0, 0), (2, 0)], ids=lambda value: str(value)
+)
+def test_a_level_and_a_lease_that_the_run_did_not_set_together_stay(site: Site, protect: int, lease: int) -> None:
+    site.run(deploy(RunOptions(same=True, protect=1, lease=60)))
+    site.run(rotate(SECOND))
+    theirs = next(port for port in site.ports() if port.node.description == NAME)
+    theirs.protect_bits, theirs.lease_period = protect, lease
+    run = site.run(plan_return)
+    assert (theirs.protect_bits, theirs.lease_period) == (protect, lease)
+    assert {(port.protect_bits, port.lease_period) for port in site.ports() if port is not theirs} == {(1, 60)}
+    assert (run.account.done, run.account.unread, run.account.overtaken) == (7, 0, 1)
+    assert not run.account.is_complete
+    (skipped,) = (each for each in site.results if each.overtaken)
+    assert skipped.port["node_desc"] == NAME
+
+
+@pytest.mark.parametrize("had", ["what it found", "what it wrote"])
+def test_a_lease_that_ran_out_was_set_by_nobody(site: Site, had: str) -> None:
+    site.run(deploy(RunOptions(same=True, protect=1, lease=60)))
+    if had == "what it found":
+        site.run(rotate(RunOptions(same=True, protect=2, lease=120, first=3)))
+        end, level = go_on, (2, 120)
+    else:
+        site.run(rotate(SECOND))
+        end, level = plan_return, (1, 60)
+    port = next(port for port in site.ports() if port.lease_period == (60 if end is go_on else 120))
+    port.protect_bits = 0
+    site.run(end)
+    assert site.states() == {level}
+
+
+@pytest.mark.parametrize("what", ["deploy", "remove"])
+def test_the_lease_of_a_port_without_a_key_stays(site: Site, what: str) -> None:
+    if what == "deploy":
+        site.run(deploy(FIRST))
+        end = go_on
+    else:
+        site.run(deploy(RunOptions(protect=1, lease=60)))
+        site.run(remove())
+        end = plan_return
+    theirs = next(port for port in site.ports() if not port.m_key)
+    theirs.lease_period = 77
+    run = site.run(end)
+    assert (theirs.m_key, theirs.lease_period) == (0, 77)
+    assert run.account.overtaken == 1
+    assert [port for port in site.ports() if not port.m_key] == [theirs]

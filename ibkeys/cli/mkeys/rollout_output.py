@@ -60,15 +60,16 @@ class RunOutput:
                 put(f"  {what}: {heading_of(job.port.identity())}")
         if run.later:
             put(f"  {counted(run.later, 'port')} wait{'s' if run.later == 1 else ''} for --continue")
-        reasons = Counter(result.reason for result in run.skipped if not result.unread)
+        reasons = Counter(result.reason for result in run.skipped if not (result.unread or result.overtaken))
         for reason, count in reasons.items():
             put(f"left alone: {counted(count, 'port')}: {reason}")
-        self._write_unread(put)
+        self._write_by_name(put)
 
-    def _write_unread(self, put: Callable[[str], None]) -> None:
-        """Write which ports are skipped because they could not be asked: each cause once, with their names."""
-        unread = [(result.port, result.reason or "") for result in self._run.skipped if result.unread]
-        lines = lines_by_cause(unread, exits.says_all())
+    def _write_by_name(self, put: Callable[[str], None]) -> None:
+        """Write which ports are skipped because they could not be asked, or somebody else changed them: each cause
+        once, with their names."""
+        skipped = (result for result in self._run.skipped if result.unread or result.overtaken)
+        lines = lines_by_cause([(result.port, result.reason or "") for result in skipped], exits.says_all())
         for line, details in lines[:LISTED_TROUBLES]:
             put(f"left alone: {line}")
             exits.show_details(details)
@@ -116,7 +117,7 @@ class RunOutput:
             self._planned(job.port.identity(), changes.get(id(job.port), []))
         run.account.waiting = len(run.jobs) + len(run.already_set) + run.later
         self.write_summary(is_dry)
-        if run.account.unread:
+        if run.account.unread or run.account.overtaken:
             return self.exit_code()
         return exits.SAYS_NO if run.pending else exits.DONE
 
@@ -217,28 +218,34 @@ class RunOutput:
             return exits.DONE
         missing = [f"{counted(account.failed, 'port')} failed"] if account.failed else []
         missing += [f"{counted(account.unread, 'port')} could not be queried"] if account.unread else []
+        if account.overtaken:
+            has = "port has" if account.overtaken == 1 else "ports have"
+            missing.append(f"{account.overtaken} {has} what this run neither found nor set")
         missing += [f"{counted(account.waiting, 'port')} not begun"] if account.stopped else []
         if account.gone_back:
             exits.warn("the run was rolled back: nobody confirmed it", "error")
         if not missing:
             return exits.NOT_COMPLETED
-        exits.warn(f"the run is not complete: {', '.join(missing)}{self._way_to_unread()}", "error")
+        exits.warn(f"the run is not complete: {', '.join(missing)}{self._ways()}", "error")
         return exits.NOT_COMPLETED
 
-    def _way_to_unread(self) -> str:
-        """Return what helps with ports that could not be queried, "" where each was."""
+    def _ways(self) -> str:
+        """Return what helps with ports that could not be queried, or that somebody else changed; "" where none is."""
         from ibkeys.mkeys.rollout.beginning import LastRun
+        from ibkeys.mkeys.rollout.earlier_run import command_that_closes
 
-        run = self._run
-        if not run.account.unread:
-            return ""
-        again = "--abort" if run.goes_back else "--resume"
-        is_earlier = isinstance(run.beginning, LastRun)
-        return (
-            "; `ibkeys mkey-import` brings the keys of ports that hide theirs, from another key store or from OpenSM's "
-            "files; `ibkeys mkey-recover` finds those that no store has; then type "
-            + (f"`ibkeys {self._command} {again}`" if is_earlier else "the same command")
-        )
+        run, ways = self._run, ""
+        last = run.beginning.last if isinstance(run.beginning, LastRun) else None
+        if run.account.unread:
+            again = "--abort" if run.goes_back else "--resume"
+            ways = (
+                "; `ibkeys mkey-import` brings the keys of ports that hide theirs, from another key store or from "
+                "OpenSM's files; `ibkeys mkey-recover` finds those that no store has; then type "
+                + (f"`ibkeys {self._command} {again}`" if last is not None else "the same command")
+            )
+        if run.account.overtaken and last is not None:
+            ways += f"; to keep what is there, when no other port is left: `{command_that_closes(last)}`"
+        return ways
 
 
 class Steps:

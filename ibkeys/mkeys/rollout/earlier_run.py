@@ -10,7 +10,7 @@ from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.errors import KeyGone, Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
-from ibkeys.keys.mkey import NO_MKEY
+from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.rollout.absent import identities
 from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.found_ports import has_now
@@ -123,28 +123,54 @@ def known_job(
         run.skipped.append(PortResult(port.identity(), "skipped", reason, unread=True))
         return None
     old = has_now(info)
-    known = {store.get(ref).m_key for ref in (kept.key_ref, kept.old_ref) if ref is not None}
-    is_overtaken = True
-    if old.key.is_zero and kept.old_ref is not None and NO_MKEY not in known and not meant(old).key.is_zero:
-        reason, is_overtaken = _reset(run), not _goes_through_sm(run)
-    elif not old.key.is_zero and kept.has_found and old.key not in known:
-        reason = "it has an M_Key that is neither its old nor its new one: somebody else changed it"
-    elif not (old.key.is_zero or _goes_through_sm(run) or _knows_level(run, kept, old)):
-        reason = (
-            f"it has level {old.protect}, lease {old.lease} s, neither its old nor its new ones: somebody else set them"
-        )
-    if reason:
-        run.skipped.append(PortResult(port.identity(), "skipped", reason, unread=True))
+    why = _left_alone(run, store, kept, old, meant(old))
+    if why:
+        # OpenSM gives a key to a port that lost its own; nobody has to look at it.
+        is_overtaken = not (old.key.is_zero and _goes_through_sm(run))
+        run.skipped.append(PortResult(port.identity(), "skipped", why, unread=not is_overtaken, overtaken=is_overtaken))
         run.overtaken += [port] if is_overtaken else []
         return None
     return Job(Target(writer.fabric.handle(port), old.key), info, old, meant(old), sequence=kept.sequence)
 
 
-def _knows_level(run: PlannedRun, kept: RunPort, now: KeySetting) -> bool:
-    """Whether a port has the level and lease that a run found or sets. At level 0 its lease may have run out. What a
-    port had that the run has not begun is not known; it keeps them, unless the run sets them."""
-    levels, leases = (kept.old_protect_bits, run.options.protect, 0), (kept.old_lease_period, run.options.lease)
-    return not kept.has_found or (now.protect in levels and now.lease in leases)
+def _left_alone(run: PlannedRun, store: KeyStore, kept: RunPort, now: KeySetting, meant: KeySetting) -> str:
+    """Return why a port is left alone: it has neither what the run found nor what it wrote. "" where it has one of
+    them. What a port had that the run has not begun is not known; it keeps level and lease, unless the run sets them.
+    """
+    if kept.old_protect_bits is None or kept.old_lease_period is None:
+        return ""
+    found = KeySetting(_key(store, kept.old_ref), kept.old_protect_bits, kept.old_lease_period)
+    known = [found]
+    if kept.key_ref is not None:
+        protect, lease = run.options.protect, run.options.lease
+        known.append(
+            KeySetting(
+                _key(store, kept.key_ref),
+                found.protect if protect is None else protect,
+                found.lease if lease is None else lease,
+            )
+        )
+    if now.key not in {each.key for each in known}:
+        if not now.key.is_zero:
+            return "it has an M_Key that is neither its old nor its new one: somebody else changed it"
+        if not meant.key.is_zero:
+            return _reset(run)
+    if _goes_through_sm(run) or now == meant or any(_is_or_was(each, now) for each in known):
+        return ""
+    return (
+        f"it has level {now.protect} with lease {now.lease} s, which this run neither found nor set together: somebody "
+        "else did, or it took only a part"
+    )
+
+
+def _is_or_was(known: KeySetting, now: KeySetting) -> bool:
+    """Whether a port has *known*: key, level and lease. A lease that ran out has left it at level 0."""
+    has_run_out = not known.key.is_zero and known.lease > 0
+    return now == known or (has_run_out and now == replace(known, protect=0))
+
+
+def _key(store: KeyStore, ref: int | None) -> MKey:
+    return NO_MKEY if ref is None else store.get(ref).m_key
 
 
 def _reset(run: PlannedRun) -> str:

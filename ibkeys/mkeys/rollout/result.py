@@ -10,12 +10,14 @@ from typing import Any, Literal
 @dataclass(frozen=True, slots=True)
 class PortResult:
     """What became of one port. ``port`` is its identity, as every document has it; ``reason`` is None for one that is
-    done as planned. ``unread``: it was skipped because it could not be asked, or its key is not known."""
+    done as planned. ``unread``: it was skipped because it could not be asked, or its key is not known; ``overtaken``:
+    because somebody else has changed what the run set or found."""
 
     port: dict[str, Any]
     result: Literal["done", "skipped", "failed"]
     reason: str | None = None
     unread: bool = False
+    overtaken: bool = False
 
 
 Report = Callable[[PortResult], None]
@@ -26,11 +28,11 @@ class RunOutcome:
     """The whole account of a run.
 
     ``done``, ``skipped``, ``failed`` and ``waiting`` count each port of the run once; ``waiting`` are those that were
-    not begun. ``unread``: skipped ones that could not be asked. ``unresolved``: failed ones that answer to no key any
-    more. ``replies_lost``: Sets that took effect although no reply came; ``sets_lost``: Sets that never arrived.
-    ``violations``: those that asking after a lost reply has counted at most, at ports of level 2 and 3.
-    ``stopped``: why ports were left waiting, "" when none were. ``gone_back``: nobody confirmed it, so its level was
-    lowered.
+    not begun. ``unread``: skipped ones that could not be asked; ``overtaken``: those that somebody else has changed.
+    ``unresolved``: failed ones that answer to no key any more. ``replies_lost``: Sets that took effect although no
+    reply came; ``sets_lost``: Sets that never arrived. ``violations``: those that asking after a lost reply has counted
+    at most, at ports of level 2 and 3. ``stopped``: why ports were left waiting, "" when none were. ``gone_back``:
+    nobody confirmed it, so its level was lowered.
     """
 
     run: int = 0
@@ -39,6 +41,7 @@ class RunOutcome:
     failed: int = 0
     waiting: int = 0
     unread: int = 0
+    overtaken: int = 0
     unresolved: int = 0
     replies_lost: int = 0
     sets_lost: int = 0
@@ -50,11 +53,12 @@ class RunOutcome:
         """Count one port."""
         setattr(self, result.result, getattr(self, result.result) + 1)
         self.unread += result.unread
+        self.overtaken += result.overtaken
 
     @property
     def is_complete(self) -> bool:
         """Whether every port that the run should change is done."""
-        return not (self.failed or self.unread or self.stopped or self.gone_back)
+        return not (self.failed or self.unread or self.overtaken or self.stopped or self.gone_back)
 
     def to_json(self) -> dict[str, Any]:
         """Return the counts by their names."""
@@ -65,6 +69,7 @@ class RunOutcome:
             "failed": self.failed,
             "waiting": self.waiting,
             "unread": self.unread,
+            "overtaken": self.overtaken,
             "unresolved": self.unresolved,
             "replies_lost": self.replies_lost,
             "sets_lost": self.sets_lost,
