@@ -84,6 +84,12 @@ def carrier_of(writer: Writer, via: Via, record: PlanRecord | None = None) -> Ca
     return make(writer, via, kept)
 
 
+def hosts_of(record: PlanRecord | None) -> list[SmHost] | None:
+    """Return the other hosts of an operation that goes through OpenSM, None of any other operation."""
+    kept = options_of(record)
+    return hosts_in(kept) if kept.get("carrier") == OpensmCarrier.name else None
+
+
 def record_of(journal: Journal, record: OperationRecord) -> PlanRecord | None:
     """Return the plan of an operation; of an undo that of what it gave back. None where there is none."""
     while record.undoes is not None:

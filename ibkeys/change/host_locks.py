@@ -6,8 +6,9 @@ file can be made there, it is beside the policy. Where none can be made at all, 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -17,8 +18,13 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, HostNotReached, Refused
 from ibkeys.host.host_lock import FoundLock, lock_file
 from ibkeys.host.lock_holder import LockHolder, holder_in_words
+from ibkeys.host.opensm_here import own_socket
+from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.machines.machine import Machine, TakenLock
-from ibkeys.sm.site import Running
+from ibkeys.sm.report import look_at_host
+from ibkeys.sm.site import Reached, Running, reach
+from ibkeys.store.journal import Journal
+from ibkeys.store.origin import this_process
 
 HELD: Final = "host-lock"
 """What `Refused.interlock` is where somebody works on that host; nothing overrides that."""
@@ -41,6 +47,59 @@ def take_host_locks(writer: Writer, opensms: Iterable[Running], clock: Clock = R
     in_order = sorted(opensms, key=lambda each: each.manager is None or not each.manager.is_master)
     taken = [_take_one(writer, each, clock) for each in in_order]
     return any(taken)
+
+
+def remove_left_locks(journal: Journal, command: str, hosts: Iterable[SmHost]) -> list[str]:
+    """Remove the locks that killed commands of *journal* left beside the OpenSMs of this host and of *hosts*: for a
+    *command* that ends an operation and takes no lock. One stays while an operation is open that began under it.
+
+    Return in words where that failed, or nobody could look. Raises StoreError.
+    """
+    origin = this_process()
+    own = LockHolder(origin.user, origin.host, command, journal.now(), os.getpid(), journal.identity())
+    starts = [start.started for each in journal.list_operations() if each.state == "open" for start in each.starts]
+    problems: list[str] = []
+    for host in [SmHost(), *hosts]:
+        try:
+            with ExitStack() as stack:
+                [reached] = reach(stack.enter_context, [host])
+                problems += _remove_left(reached, own, max(starts, default=""))
+        except HostNotReached as error:
+            problems.append(_not_removed(error))
+    return problems
+
+
+def _remove_left(reached: Reached, own: LockHolder, last_open: str) -> Iterator[str]:
+    """Remove the locks of the journal of *own* on one host, and yield what failed. *last_open*: when an
+    operation that is open was last begun or resumed. Raises HostNotReached."""
+    machine = reached.machine
+    report = look_at_host(machine.files, reached.host.named, own_socket())
+    if report.error:
+        yield _not_removed(f"{machine.name}: {report.error}")
+    places = {path for each in report.instances for path in Running(each, machine, None).lock_places()}
+    for path in sorted(places):
+        try:
+            machine.files.stat(lock_file(path))
+        except OSError:
+            continue  # there is none
+        try:
+            lock = machine.take_lock(path, own.line(), None)
+            if isinstance(lock, FoundLock):
+                left = LockHolder.read(lock.text)
+                if lock.is_held or left is None or left.journal != own.journal or left.since <= last_open:
+                    continue
+                lock = machine.take_lock(path, own.line(), lock.text)
+            if lock is not None and not isinstance(lock, FoundLock):
+                lock.release()
+        except FileError as error:
+            yield _not_removed(error)
+
+
+def _not_removed(error: object) -> str:
+    return (
+        f"a lock that a killed command may have left could not be removed ({error}); the next change through OpenSM "
+        "with this journal removes it"
+    )
 
 
 def _take_one(writer: Writer, running: Running, clock: Clock) -> bool:

@@ -16,8 +16,9 @@ from ibkeys.umad.probe import Check
 
 NAME: Final = "OpenSM lock"
 _ADVICE: Final = (
-    "finish or undo that change where it was begun (ibkeys journal there names it); where that is not possible, the "
-    "next change needs --override stale-lock"
+    "finish or undo that change where it was begun (ibkeys journal there names it); if it has ended there, any later "
+    "change through OpenSM from there removes the lock; where neither is possible, the next change needs --override "
+    "stale-lock"
 )
 
 

@@ -11,17 +11,19 @@ from typing import Any, cast
 
 import pytest
 
+from ibkeys.change import host_locks
 from ibkeys.change.clock import Clock
 from ibkeys.change.consent import Consent
-from ibkeys.change.host_locks import HELD, OWN_SECONDS, STALE, take_host_locks
+from ibkeys.change.host_locks import HELD, OWN_SECONDS, STALE, remove_left_locks, take_host_locks
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, HostNotReached, Refused, UsageError
 from ibkeys.host.host_lock import FoundLock, find_lock, lock_file
 from ibkeys.host.lock_holder import LockHolder
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.machines.this_host import THIS
-from ibkeys.sm.site import Running
+from ibkeys.sm.site import Reached, Running
 from ibkeys.store.journal import Journal
+from ibkeys.store.origin import this_process
 from tests.fabricsim import subnet, tool
 
 
@@ -242,3 +244,58 @@ def test_a_lock_that_cannot_be_removed_is_a_warning_and_no_error(writer: Any, co
         lock_and_fail(bert, [running(conf, machine=host)], UsageError("first"))
     assert len(bert.fabric.warnings) == 1
     assert host.order == ["take sm2", "release sm2"] * 2
+
+
+def left_by(writer: Writer, conf: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Journal:
+    """Leave the lock of a killed command beside *conf*, whose OpenSM is the only one of all hosts; return its
+    journal."""
+    with writer:
+        lock_file(conf).write_bytes(writer.lock_holder.line())
+    report: Any = SimpleNamespace(instances=[running(conf).instance], error="")
+    monkeypatch.setattr(host_locks, "look_at_host", lambda *given: report)
+    monkeypatch.setattr(host_locks, "reach", lambda enter, hosts: [Reached(hosts[0], machine)])
+    return Journal(writer.fabric.stores.journal)
+
+
+def test_what_ends_an_operation_without_a_lock_removes_the_one_that_it_left(
+    writer: Any, conf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with left_by(writer("anna"), conf, THIS, monkeypatch) as journal:
+        assert remove_left_locks(journal, "apply", []) == []
+        assert find_lock(conf) is None
+        assert remove_left_locks(journal, "apply", []) == [], "none is left"
+
+
+def test_it_stays_while_an_operation_is_open_that_began_under_it(
+    writer: Any, conf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with left_by(writer("anna"), conf, THIS, monkeypatch) as journal:
+        operation = journal.begin_operation("apply", this_process())
+        assert remove_left_locks(journal, "apply", []) == []
+        assert find_lock(conf) is not None
+        journal.set_state(operation, "done")
+        assert remove_left_locks(journal, "apply", []) == []
+        assert find_lock(conf) is None
+
+
+def test_one_of_somebody_else_and_one_that_is_held_stay(
+    writer: Any, conf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_by(writer("anna"), conf, THIS, monkeypatch).close()
+    with writer("bert") as bert, Journal(bert.fabric.stores.journal) as journal:
+        assert remove_left_locks(journal, "apply", []) == []
+        assert find_lock(conf) is not None
+    with writer("anna") as anna, Journal(anna.fabric.stores.journal) as journal:
+        assert take_host_locks(anna, [running(conf)])
+        assert remove_left_locks(journal, "apply", []) == []
+        assert find_lock(conf) == FoundLock(anna.lock_holder.line(), True)
+
+
+def test_where_nobody_can_look_it_is_said(writer: Any, conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(enter: object, hosts: object) -> list[Reached]:
+        raise HostNotReached("no answer", "node05")
+
+    with left_by(writer("anna"), conf, THIS, monkeypatch) as journal:
+        monkeypatch.setattr(host_locks, "reach", fail)
+        (problem,) = remove_left_locks(journal, "apply", [])
+    assert "the next change through OpenSM with this journal removes it" in problem

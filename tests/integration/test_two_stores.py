@@ -125,6 +125,30 @@ def test_a_key_run_is_told_of_and_goes_on_without_the_override(stack: ExitStack)
     assert is_held(keys.conf) is None
 
 
+@pytest.mark.parametrize("how", ["apply", "confirm", "overtaken"])
+def test_what_ends_a_killed_change_removes_its_lock(stack: ExitStack, how: str) -> None:
+    if how == "apply":
+        served = stack.enter_context(Subnet(NET))
+        stack.enter_context(opensm(served, BY_GUID, words=("-g", f"{SM:#x}")))
+        conf = served.folder / "opensm.conf"
+        plan_for(served, BY_GUID_GREEN)
+        waiting = begun(stack, served, "apply", served.folder / "plan.json", "--allow-removals", *BLUNT)
+        end = ("apply", "--confirm", "1")
+    else:
+        keys = stack.enter_context(keyed(NET))
+        served, conf = keys.served, keys.conf
+        waiting = begun(stack, served, "mkey-deploy", *CLOSED)
+        end = ("mkey-deploy", "--confirm", "1")
+    waiting.die_with_child()
+    assert is_held(conf) is False
+    if how == "overtaken":
+        conf.write_text(re.sub(r"^(m_key_lease_period) .*$", r"\1 300", conf.read_text(), flags=re.MULTILINE))
+        end = ("mkey-deploy", "--via", "opensm", "--overtaken", "--yes")
+    done = served.ibkeys(*end)
+    assert done.returncode == 0, done.stderr
+    assert is_held(conf) is None
+
+
 def test_a_lock_on_another_host_is_told_of(stack: ExitStack, tmp_path: Path) -> None:
     served = stack.enter_context(Subnet(NET))
     running = stack.enter_context(opensm(served, TENANTS, words=("-g", f"{SM:#x}")))

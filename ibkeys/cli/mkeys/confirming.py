@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ibkeys.cli import exits
 from ibkeys.cli.guarding import command_for_child, wait_for_enter
+from ibkeys.cli.left_locks import remove_left_locks
 from ibkeys.cli.opening import open_keystore, stores_of
 from ibkeys.cli.options import SmHosts, Where
 from ibkeys.errors import IbkeysError, UsageError
@@ -104,12 +105,15 @@ def _refuse_closed_store(where: Where, path: Path) -> None:
 
 
 def confirm(where: Where, command: str, run: int) -> int:
-    """Confirm a run that waits for it."""
+    """Confirm a run that waits for it, and remove the lock that it left if its process was killed."""
     from ibkeys.mkeys.confirming import confirm_run
+    from ibkeys.mkeys.opensm.earlier import hosts_of_last_run
 
     with open_keystore(where, command) as store:
         fresh = confirm_run(store, run)
+        hosts = hosts_of_last_run(store)
     exits.write(f"run {run} is confirmed" if fresh else f"run {run} was confirmed already")
+    remove_left_locks(where, command, hosts)
     return exits.DONE
 
 

@@ -14,6 +14,7 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import end_overtaken, writer_of
 from ibkeys.cli.help.command import command
+from ibkeys.cli.left_locks import remove_left_locks
 from ibkeys.cli.mkeys import rollout_options
 from ibkeys.cli.mkeys.confirming import Awaiting, awaiting, confirm, lower
 from ibkeys.cli.mkeys.rollout_options import (
@@ -279,11 +280,12 @@ def _carry_out(request: _RunRequest, plan_new: NewRun, plan_new_via: NewRunVia, 
                 request.method.check_direct()
             make_plan = plan_via if is_through_opensm else plan
             if course.overtaken:
-                from ibkeys.mkeys.rollout.closing import close_overtaken
-
                 going_on = "the last run: --resume finishes it, --abort rolls it back"
                 return end_overtaken(
-                    request.consent, partial(make_plan, writer, progress), partial(close_overtaken, writer), going_on
+                    request.consent,
+                    partial(make_plan, writer, progress),
+                    partial(_close_overtaken, where, writer),
+                    going_on,
                 )
             run = make_plan(writer, progress)
         begun = run.plan.command
@@ -292,6 +294,17 @@ def _carry_out(request: _RunRequest, plan_new: NewRun, plan_new_via: NewRunVia, 
         if command != begun and (course.abort or "mkey-remove" in {command, begun}):
             raise UsageError(f"the last run was started by {begun}; to continue it: ibkeys {begun} {course.ways[0]}")
         return ShownRun(writer, run, request.consent, request.format, where, awaits).carry_out()
+
+
+def _close_overtaken(where: Where, writer: Writer) -> str:
+    """End the record of the last run, remove the locks that it left on the hosts of OpenSMs, and return its name."""
+    from ibkeys.mkeys.opensm.earlier import goes_through_opensm, hosts_of_last_run
+    from ibkeys.mkeys.rollout.closing import close_overtaken
+
+    name = close_overtaken(writer)
+    if goes_through_opensm(writer):
+        remove_left_locks(where, writer.command, hosts_of_last_run(writer.keystore))
+    return name
 
 
 def _confirm_or_lower(request: _RunRequest) -> int:

@@ -15,6 +15,7 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.changing import writer_of
 from ibkeys.cli.guarding import MOST_SECONDS, command_for_child, wait_for_enter
 from ibkeys.cli.help.command import command
+from ibkeys.cli.left_locks import remove_left_locks
 from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.opening import journal_of, open_fabric, stores_of
 from ibkeys.cli.options import Changing, Folding, SmHosts, ViaOptions, Where
@@ -189,12 +190,16 @@ def _read(path: Path) -> PartitionPlan:
 
 
 def _confirm(where: Where, operation: int) -> int:
+    from ibkeys.apply.carriers import hosts_of
     from ibkeys.apply.confirm import confirm
     from ibkeys.store.journal import Journal
 
     with Journal(journal_of(where), create=False) as journal:
         fresh = confirm(journal, operation)
+        hosts = hosts_of(journal.plan_of(operation))
     exits.write(f"operation {operation} is confirmed" if fresh else f"operation {operation} was confirmed already")
+    if hosts is not None:
+        remove_left_locks(where, "apply", hosts)
     return exits.DONE
 
 

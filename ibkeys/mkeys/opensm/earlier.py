@@ -6,6 +6,9 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import UsageError
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.rollout.earlier_run import last_run, name_of
+from ibkeys.sm.hosts import SmHost
+from ibkeys.sm.site import hosts_in
+from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Runs
 from ibkeys.topology.model import Topology
 
@@ -15,6 +18,12 @@ def goes_through_opensm(writer: Writer) -> bool:
     with writer.open_store() as store:
         last = Runs(store).last()
     return last is not None and last.via is not None
+
+
+def hosts_of_last_run(store: KeyStore) -> list[SmHost]:
+    """Return the other hosts of the last run through OpenSM, none of any other run."""
+    last = Runs(store).last()
+    return [] if last is None or last.via is None else hosts_in(last.via)
 
 
 def record_of_last_run(writer: Writer) -> RunRecord:
