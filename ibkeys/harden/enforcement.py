@@ -6,7 +6,7 @@ exactly the P_Keys of the policy lose no connectivity. Ports with more would los
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -22,9 +22,9 @@ from ibkeys.change.target import Target
 from ibkeys.change.through_sm import master_for
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, UsageError
-from ibkeys.harden.enforcement_run import COMMANDS, ENFORCE, EnforcementPlan, LeafPort
+from ibkeys.harden.enforcement_run import ENFORCE, HARDENED, EnforcementPlan, LeafPort
 from ibkeys.harden.findings import StepName
-from ibkeys.harden.overtaken import file_images, not_ended, refuse_changed_files
+from ibkeys.harden.overtaken import not_ended, own_values, refuse_changed_files, value_in
 from ibkeys.harden.step import COMMAND, HardenRequest, Step, StepChange
 from ibkeys.host.conf.edit import NewValue
 from ibkeys.host.opensm_options import read_options
@@ -65,11 +65,12 @@ class EnforcementStep(Step):
         Raises what `plan_enforcement` raises; Refused (``overtaken``) where one was cut off and a file that it wrote
         was changed since.
         """
-        plan = plan_enforcement(writer, asked, "both")
+        plan = plan_enforcement(writer, asked, lambda file: HARDENED)
         if left := not_ended(writer):
-            images = file_images(writer, COMMANDS)
-            written = {image.key for image in images}
-            refuse_changed_files([file for file in plan.changing if file.key in written], images, left)
+            own = own_values(writer)
+            refuse_changed_files(
+                [file for file in plan.changing if file.key in own and own[file.key].is_hardened], own, left
+            )
         if not plan.pending:
             return None
         plan.objections += objections_to_layers(plan.changing, "its OpenSM would enforce as before")
@@ -79,8 +80,9 @@ class EnforcementStep(Step):
 ENFORCEMENT: Final = EnforcementStep()
 
 
-def plan_enforcement(writer: Writer, asked: HardenRequest, wanted: str) -> EnforcementPlan:
-    """Plan that every OpenSM works with part_enforce *wanted*: ``both``, ``in``, ``out`` or ``off``.
+def plan_enforcement(writer: Writer, asked: HardenRequest, wanted: Callable[[OpensmFile], str]) -> EnforcementPlan:
+    """Plan that every OpenSM works with part_enforce as *wanted* returns it for its options file: ``both``, ``in``,
+    ``out`` or ``off``. What leaf ports enforce is that of the master.
 
     SMPs: a sweep, and the table of each end port and leaf port. Raises Refused if an OpenSM would not take it over,
     UsageError if its options are not known, FileFormatError for a file that cannot be edited, and what `find_site`
@@ -95,17 +97,18 @@ def plan_enforcement(writer: Writer, asked: HardenRequest, wanted: str) -> Enfor
         COMMAND, seen=seen, wait=asked.wait, progress=asked.listener.progress, say=asked.say, notes=site.notes
     )
     plan.files = _files(seen, plan.notes)
-    plan.new = {file.key: _edited(file, wanted) for file in plan.files}
-    plan.leaves = list(_leaves(survey, Enforcement(wanted in ("both", "in"), wanted in ("both", "out"))))
+    plan.new = {file.key: _edited(file, wanted(file)) for file in plan.files}
+    enforced = wanted(plan.files[-1])
+    plan.leaves = list(_leaves(survey, Enforcement(enforced in ("both", "in"), enforced in ("both", "out"))))
     left = not_ended(writer)
     plan.cut_off = next((each.id for each in reversed(left) if each.command == writer.command), None)
     plan.reverts = next((each.command for each in left if each.command != writer.command), "")
-    plan.words = _in_words(plan, wanted)
+    plan.words = _in_words(plan, wanted, enforced)
     if plan.pending:
         plan.objections += [
             # First: drift from a policy that waits to be read ends when it is.
             *objections_to_unread_policy(writer, seen.master.instance, survey.topology),
-            *_of_drift(site, survey, wanted),
+            *_of_drift(site, survey, enforced),
             *objections_to_strangers(seen),
             *objections_to_owners(plan.changing),
         ]
@@ -113,19 +116,40 @@ def plan_enforcement(writer: Writer, asked: HardenRequest, wanted: str) -> Enfor
 
 
 def plan_abort(writer: Writer, asked: HardenRequest) -> EnforcementPlan:
-    """Plan to restore the value of part_enforce that the last hardening which changed it found at the master. Raises
-    UsageError if none did, what `plan_enforcement` raises, and Refused (``overtaken``) for a file with another value.
+    """Plan to restore in each options file the part_enforce that the last hardening found there. A file of which the
+    journal knows none stays as it is.
+
+    Raises UsageError if it knows none at all, what `plan_enforcement` raises, and Refused (``overtaken``) where
+    somebody else has changed it since that hardening, or since it was taken back.
     """
-    images = file_images(writer, (COMMAND,))
-    if not images or images[-1].before is None:
-        raise UsageError(
-            f"no hardening in the journal has changed {ENFORCE}, so there is nothing to restore"
-        ).explained(
-            f"If that journal was lost, `ibkeys harden --via opensm` sets {ENFORCE} both; another value is set by hand."
-        )
-    plan = plan_enforcement(writer, asked, str(read_options(images[-1].before).value(ENFORCE)))
-    refuse_changed_files(plan.changing, images, not_ended(writer))
+    own, left = own_values(writer), not_ended(writer)
+    if not own and not left:
+        raise _nothing_to_restore()
+
+    def wanted(file: OpensmFile) -> str:
+        value = own.get(file.key)
+        return value.former if value is not None and value.is_hardened else value_in(file.data)
+
+    plan = plan_enforcement(writer, asked, wanted)
+    known = [file for file in plan.files if file.key in own]
+    hardened = [file for file in known if own[file.key].is_hardened]
+    if not known and not left:
+        raise _nothing_to_restore()
+    refuse_changed_files(hardened if hardened or left else known, own, left)
+    plan.notes += [
+        f"{file.name}: {ENFORCE} {value_in(file.data)} stays, because the journal knows none from before a hardening"
+        for file in plan.files
+        if file.key not in own or value_in(file.data) not in own[file.key].known
+    ]
     return plan
+
+
+def _nothing_to_restore() -> UsageError:
+    return UsageError(
+        f"the journal knows no {ENFORCE} from before a hardening of these OpenSMs, so there is nothing to restore"
+    ).explained(
+        f"If that journal was lost, `ibkeys harden --via opensm` sets {ENFORCE} both; another value is set by hand."
+    )
 
 
 def refuse_overtaken(writer: Writer, asked: HardenRequest) -> None:
@@ -174,11 +198,11 @@ def _edited(file: OpensmFile, wanted: str) -> bytes:
     return file.with_options({**older, ENFORCE: wanted})
 
 
-def _in_words(plan: EnforcementPlan, wanted: str) -> list[str]:
-    words = [f"{file.name}: {ENFORCE} {read_options(file.data).value(ENFORCE)} -> {wanted}" for file in plan.changing]
+def _in_words(plan: EnforcementPlan, wanted: Callable[[OpensmFile], str], enforced: str) -> list[str]:
+    words = [f"{file.name}: {ENFORCE} {value_in(file.data)} -> {wanted(file)}" for file in plan.changing]
     changing = sum(leaf.difference() != "" for leaf in plan.leaves)
     ends = [f"the {plan.reverts} that did not end is closed in the journal"] if plan.reverts else []
-    return [*words, f"{counted(changing, 'leaf port')} of {len(plan.leaves)} will enforce {wanted}", *ends]
+    return [*words, f"{counted(changing, 'leaf port')} of {len(plan.leaves)} will enforce {enforced}", *ends]
 
 
 # --- the leaf ports ---------------------------------------------------------------------------------------------------

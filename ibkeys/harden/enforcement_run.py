@@ -34,6 +34,8 @@ ABORT: Final = "harden --abort"
 COMMANDS: Final = (COMMAND, ABORT)
 """The commands of the journal, forth and back."""
 ENFORCE: Final = "part_enforce"
+HARDENED: Final = "both"
+"""What a hardening sets it to."""
 
 
 @dataclass(slots=True)

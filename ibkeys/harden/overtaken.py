@@ -1,25 +1,42 @@
 """Changes of part_enforce that did not end: refusing them where it was changed by others, and closing them.
 
-The journal has each options file before and after each change. Any other value was set by somebody else.
+The journal has each options file before and after each change. Where a hardening stands, the file has its value or the
+one before it; where the hardening was taken back, that one. Any other value was set by somebody else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.change.interlocks.overtaken import OVERTAKEN, changed_file, overtaken
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused
-from ibkeys.harden.enforcement_run import COMMANDS, ENFORCE
+from ibkeys.harden.enforcement_run import ABORT, COMMANDS, ENFORCE, HARDENED
+from ibkeys.harden.step import COMMAND
 from ibkeys.host.opensm_options import read_options
 from ibkeys.printable import named
-from ibkeys.sm.files.opensm_file import OpensmFile
+from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
 from ibkeys.store.cut_off import close_cut_off, cut_off
-from ibkeys.store.journal import FileImage, Journal, OperationRecord
+from ibkeys.store.journal import Journal, OperationRecord
 
 CLOSES: Final = "ibkeys harden --via opensm --overtaken"
 """The command that ends the record of a change of part_enforce."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnValue:
+    """What the journal knows of part_enforce in one options file. ``former``: its value before the hardening;
+    ``is_hardened``: the hardening was not taken back."""
+
+    former: str
+    is_hardened: bool
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """The values that are not somebody else's."""
+        return (self.former, HARDENED) if self.is_hardened else (self.former,)
 
 
 def not_ended(writer: Writer) -> list[OperationRecord]:
@@ -28,28 +45,41 @@ def not_ended(writer: Writer) -> list[OperationRecord]:
         return cut_off(journal, COMMANDS)
 
 
-def file_images(writer: Writer, commands: Collection[str]) -> list[FileImage]:
-    """Return what all changes of part_enforce by *commands* found and wrote, oldest first. Raises StoreError."""
+def value_in(data: bytes) -> str:
+    """Return the part_enforce of an OpenSM that starts with the options file *data*."""
+    return str(read_options(data).value(ENFORCE))
+
+
+def own_values(writer: Writer) -> dict[FileKey, OwnValue]:
+    """Return what the journal knows of part_enforce in each options file that a hardening changed. Where the record of
+    the last change was closed, somebody else may have changed the file since, and nothing is known of it. Raises
+    StoreError."""
+    found: dict[FileKey, OwnValue] = {}
     with Journal.read(writer.fabric.stores.journal) as journal:
-        return [
-            entry.image
-            for record in journal.list_operations()
-            if record.command in commands
-            for entry in journal.files(record.id)
-        ]
+        records = [each for each in journal.list_operations() if each.command in COMMANDS]
+        # An operation that was cut off may have gone on after later ones.
+        for record in sorted(records, key=lambda each: each.starts[-1].started if each.starts else each.started):
+            for image in [entry.image for entry in journal.files(record.id)]:
+                before, after = value_in(image.before or b""), value_in(image.after or b"")
+                if record.state == "undone":
+                    found.pop(image.key, None)
+                elif record.command == COMMAND and before != HARDENED == after:
+                    found[image.key] = OwnValue(before, is_hardened=True)
+                elif record.command == ABORT and record.state == "done" and before == HARDENED != after:
+                    found[image.key] = OwnValue(after, is_hardened=False)
+    return found
 
 
 def refuse_changed_files(
-    files: Sequence[OpensmFile], images: Sequence[FileImage], left: Sequence[OperationRecord]
+    files: Sequence[OpensmFile], own: Mapping[FileKey, OwnValue], left: Sequence[OperationRecord]
 ) -> None:
-    """Raise Refused (``overtaken``) if a file that is to be written has a part_enforce that no change found or wrote.
-    *left*: the changes that have not ended."""
-    found = []
-    for file in files:
-        of_file = [image for image in images if image.key == file.key]
-        known = {read_options(data).value(ENFORCE) for image in of_file for data in (image.before, image.after) if data}
-        if (value := read_options(file.data).value(ENFORCE)) not in known:
-            found.append(changed_file(file, f"{ENFORCE} {value}"))
+    """Raise Refused (``overtaken``) if one of *files*, which are in *own*, has a part_enforce of somebody else. *left*:
+    the changes that have not ended."""
+    found = [
+        changed_file(file, f"{ENFORCE} {value}")
+        for file in files
+        if (value := value_in(file.data)) not in own[file.key].known
+    ]
     if found and left:
         raise overtaken(f"the change of {ENFORCE} begun {left[-1].started} by {left[-1].command}", found, CLOSES)
     if found:

@@ -301,6 +301,26 @@ def test_abort_leaves_an_enforcement_that_somebody_else_set_since(opensm: KeyedO
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize(("of_master", "of_standby"), [("off", "out"), ("off", "both")])
+def test_abort_gives_each_options_file_the_value_that_it_had(of_master: str, of_standby: str) -> None:
+    with keyed_site(2) as site:
+        for each, value in zip(site.opensms, (of_master, of_standby), strict=True):
+            with each.conf.open("a") as conf:
+                conf.write(f"part_enforce {value}\n")
+            each.cache.chmod(0o755)
+        site.master.sweep()
+        site.opensms[1].process.send_signal(signal.SIGHUP)
+        code, said = site.ibkeys("harden")
+        assert code == 3, said
+        assert set(enforcement(site.served)) == {3}
+        code, said = site.ibkeys("harden", "--abort")
+        assert code == 0, said
+        for each, value in zip(site.opensms, (of_master, of_standby), strict=True):
+            assert f"\npart_enforce {value}\n" in each.conf.read_text()
+        assert set(enforcement(site.served)) == {0}
+
+
+@pytest.mark.soak
 def test_abort_closes_a_hardening_that_was_cut_off_before_it_wrote(opensm: KeyedOpensm, preloaded: str) -> None:
     stores = opensm.served.folder / "stores"
     for words in ((), ("--abort",)):  # only part_enforce is left to do then
