@@ -29,11 +29,11 @@ class FormerTable:
 
     Blocks stay the 64 bytes that they are: an operation writes up to 80,000 tables, and a number for each entry would
     take ten times as much memory. ``blocks_before``: number of a block → what was there before the first Set;
-    ``blocks_seen``: number of a block → all that any Set read or sent, each once.
+    ``blocks_set``: number of a block → what each Set of it read, and what it sent.
     """
 
     blocks_before: dict[int, bytes] = field(default_factory=dict)
-    blocks_seen: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
+    blocks_set: dict[int, tuple[tuple[bytes, bytes], ...]] = field(default_factory=dict)
 
     @property
     def before(self) -> dict[int, int]:
@@ -45,20 +45,26 @@ class FormerTable:
         }
 
     @property
-    def may_hold(self) -> dict[int, frozenset[int]]:
-        """Index → what any Set read there or may have left, 0 for an empty entry."""
-        found = {}
-        for number, seen in self.blocks_seen.items():
-            each = zip(*map(_BLOCK.unpack, seen), strict=True)
-            for index, values in enumerate(each, number * P_KEYS_PER_BLOCK):
-                found[index] = frozenset(map(valid_or_0, values))
+    def left(self) -> dict[int, frozenset[int]]:
+        """Index → what the Sets that changed this entry may have left there, 0 for an empty entry.
+
+        A Set carries all 32 entries of a block. Those that it sent back as it read them are not in here: somebody else
+        may have written them.
+        """
+        found: dict[int, frozenset[int]] = {}
+        for number, sets in self.blocks_set.items():
+            for read, sent in sets:
+                entries = zip(_BLOCK.unpack(read), _BLOCK.unpack(sent), strict=True)
+                for index, (had, got) in enumerate(entries, number * P_KEYS_PER_BLOCK):
+                    if had != got:
+                        found[index] = found.get(index, frozenset()) | {valid_or_0(got)}
         return found
 
     def remember(self, image: Image) -> None:
         """Note what a Set read and sent."""
         number = image.attribute_modifier & 0xFFFF
-        known = self.blocks_seen.get(number, ())
-        self.blocks_seen[number] = tuple(dict.fromkeys((*known, image.before, image.after)))
+        known = self.blocks_set.get(number, ())
+        self.blocks_set[number] = tuple(dict.fromkeys((*known, (image.before, image.after))))
 
     def remember_own(self, image: Image) -> None:
         """Note a Set of the operation itself."""
@@ -102,7 +108,7 @@ class Former:
     def _brought(self) -> Iterator[tuple[PortKey, PKey]]:
         for key, table in self.tables.items():
             had = set(table.before.values())
-            for value in {value for values in table.may_hold.values() for value in values} - had - {0}:
+            for value in {value for values in table.left.values() for value in values} - had - {0}:
                 yield key, PKey(value)
 
 

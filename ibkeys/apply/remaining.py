@@ -78,8 +78,8 @@ def ports_of(plan: PartitionPlan) -> list[PortKey]:
 def remaining_of(plan: PartitionPlan, survey: Survey, former: Former | None = None) -> Remaining:
     """Return what is left to do of *plan*.
 
-    Without *former* the fabric must be as the plan found it; with it, what an earlier run of the plan read or wrote is
-    no surprise either, and a table that was written for a while, though the plan leaves it alone, is restored. An
+    Without *former* the fabric must be as the plan found it; with it, what an earlier run of the plan wrote is no
+    surprise either, and a table that was written for a while, though the plan leaves it alone, is restored. An
     entry that is foreign becomes what the plan says where the plan changes it, else it stays.
     """
     remaining = Remaining()
@@ -122,13 +122,13 @@ def _add_table(remaining: Remaining, table: TableChange, survey: Survey, former:
         return
     between = grow(table).entries
     earlier = former.tables.get(table.port.key, FormerTable()) if former is not None else None
-    may_hold = earlier.may_hold if earlier is not None else {}
+    left = earlier.left if earlier is not None else {}
     after, surprises = dict(now), []
     for index in sorted({*now, *table.before, *table.after, *between}):
         have, was, wanted = (each.get(index, EMPTY) for each in (now, table.before, table.after))
         known = {was}
         if earlier is not None:
-            known |= {wanted, between.get(index, EMPTY), *may_hold.get(index, ())}
+            known |= {wanted, between.get(index, EMPTY), *left.get(index, ())}
         if have not in known:
             surprises.append(f"index {index} is {have or 'empty'}, not {was or 'empty'}")
         if have in known or was != wanted:
@@ -197,7 +197,7 @@ def _undo_bits(remaining: Remaining, key: PortKey, target: Target, former: Forme
 
 
 def _undo_table(remaining: Remaining, target: Target, table: FormerTable) -> None:
-    values, overwritten, may_hold = target.values, table.before, table.may_hold
+    values, overwritten, left = target.values, table.before, table.left
     before, after, surprises = target.table, target.table, []
     gone = [index for index, value in overwritten.items() if index >= len(values) and valid_or_0(value)]
     if gone:
@@ -206,7 +206,7 @@ def _undo_table(remaining: Remaining, target: Target, table: FormerTable) -> Non
         if index >= len(values):
             continue
         have = values[index]
-        if valid_or_0(have) not in may_hold[index]:
+        if valid_or_0(have) not in {valid_or_0(value), *left.get(index, ())}:
             surprises.append(f"index {index} is {PKey(have)}")
             continue
         _put(after, index, PKey(value))

@@ -24,9 +24,9 @@ def apply(fabric: Any, plan: PartitionPlan, *overrides: str, **options: Any) -> 
     return work
 
 
-def resume(fabric: Any, *overrides: str, permissions: Permissions | None = None) -> ApplyPlan:
+def resume(fabric: Any, *overrides: str, permissions: Permissions | None = None, **options: Any) -> ApplyPlan:
     with writer(fabric, *overrides) as w:
-        work = plan_resume(w, permissions)
+        work = plan_resume(w, permissions, ApplyHooks(**options))
         w.apply(work)
     return work
 

@@ -30,7 +30,7 @@ def former_after(*images: Image) -> Former:
         return former_in(journal, journal.find(1))
 
 
-def test_each_entry_is_what_it_was_before_the_first_set_and_may_be_what_any_set_read_or_left() -> None:
+def test_each_entry_was_what_the_first_set_read_and_may_be_what_a_set_that_changed_it_left() -> None:
     former = former_after(
         image(1, block(0xFFFF), block(0xFFFF, 0x8001)),
         image(1, block(0x8000, 5), block(6), modifier=1 | 3 << 16),
@@ -40,12 +40,8 @@ def test_each_entry_is_what_it_was_before_the_first_set_and_may_be_what_any_set_
     assert former.ports == [host]
     had = former.tables[host].before
     assert (len(had), had[0], had[1], had[32], had[33]) == (64, 0xFFFF, 0, 0x8000, 5)
-    may_hold = former.tables[host].may_hold
-    assert may_hold[0] == {0xFFFF}
-    assert may_hold[1] == {0, 0x8001, 0x8002}
-    assert (may_hold[2], may_hold[32], may_hold[33]) == ({0}, {0, 6}, {0, 5})
-    assert max(may_hold) == 63
-    assert former.brought == {(host, PKey(key)) for key in (0x8001, 0x8002, 6)}
+    assert former.tables[host].left == {1: {0, 0x8001}, 32: {6}, 33: {0}}
+    assert former.brought == {(host, PKey(key)) for key in (0x8001, 6)}
 
 
 def test_an_undo_says_what_else_may_be_there_but_not_what_was() -> None:
@@ -58,8 +54,8 @@ def test_an_undo_says_what_else_may_be_there_but_not_what_was() -> None:
     one, other = (HOST + 2, 1), (HOST + 4, 1)
     assert former.ports == [one]
     assert former.tables[one].before[1] == 0
-    assert former.tables[one].may_hold[1] == {0, 7}
-    assert former.tables[other].may_hold[0] == {1, 2}
+    assert former.tables[one].left == {1: {0, 7}}
+    assert former.tables[other].left == {0: {2}}
 
 
 def test_what_a_large_operation_overwrote_takes_little_memory() -> None:

@@ -157,3 +157,69 @@ def test_resume_does_not_overwrite_an_enforcement_bit_that_somebody_else_set(lab
         resume(fabric)
     assert (lab.leaf(2).inbound_enforcement, lab.leaf(2).outbound_enforcement) == (1, 0)
     assert state_of(stores) == "done"
+
+
+def give(lab: Lab, entries: dict[int, int]) -> None:
+    """Let somebody else write entries of node02's table."""
+    host = lab.host(2)
+    host.p_keys = [entries.get(index, value) for index, value in enumerate(host.p_keys)]
+
+
+def test_an_entry_of_somebody_else_in_a_block_that_an_undo_of_it_wrote_is_not_the_operations_own(
+    lab: Lab, stores: StorePaths
+) -> None:
+    with opened(lab, stores) as fabric:
+        with writer(fabric) as w:
+            w.apply(plan_set(w, fabric.find_port(2), {1: PKey(0x8010)}))
+        give(lab, {2: 0x8011})
+        undo(fabric, 1, "stale")
+        undo(fabric, 2)
+        assert lab.host(2).p_keys[:3] == [0xFFFF, 0x8010, 0x8011]
+        with pytest.raises(Refused, match=r"stale: 1 port .* \(index 2 is 0x8011"):
+            undo(fabric, 1)
+        assert lab.host(2).p_keys[:3] == [0xFFFF, 0x8010, 0x8011]
+        undo(fabric, 1, "stale")
+    assert lab.host(2).p_keys[:3] == [0xFFFF, 0, 0x8011]
+
+
+def test_what_somebody_else_put_where_the_operation_had_written_is_never_overwritten(
+    lab: Lab, stores: StorePaths
+) -> None:
+    give(lab, {1: 0x8003, 2: 0x8004})
+    with opened(lab, stores) as fabric:
+        apply(fabric, lab.plan({2: entries(0xFFFF, 0, 0x8005)}, leaves=False))
+        give(lab, {1: 0x8021})
+        undo(fabric, 1, "stale")  # as a rollback does because nobody confirmed
+        undo(fabric, 2)
+        with pytest.raises(Refused, match=r"stale: 1 port .* \(index 1 is 0x8021"):
+            undo(fabric, 1)
+    assert lab.host(2).p_keys[:3] == [0xFFFF, 0x8021, 0x8005]
+
+
+def test_an_entry_that_came_between_a_part_of_an_apply_and_the_rest_stays(lab: Lab, stores: StorePaths) -> None:
+    give(lab, {1: 0x8003})
+    with opened(lab, stores) as fabric:
+        with pytest.raises(KeyboardInterrupt):
+            apply(fabric, lab.plan({2: entries(0xFFFF, 0, 0x8004)}, leaves=False), check=interrupted_at(6))
+        assert lab.host(2).p_keys[:3] == [0xFFFF, 0x8003, 0x8004]
+        give(lab, {5: 0x8022})
+        resume(fabric, "stale")
+        assert lab.host(2).p_keys[:6] == [0xFFFF, 0, 0x8004, 0, 0, 0x8022]
+        with pytest.raises(Refused, match=r"stale: 1 port .* \(index 5 is 0x8022"):
+            undo(fabric)
+    assert lab.host(2).p_keys[5] == 0x8022
+
+
+def test_resume_keeps_an_entry_that_came_before_the_block_was_first_written(lab: Lab, stores: StorePaths) -> None:
+    give(lab, {1: 0x8003})
+    with opened(lab, stores) as fabric:
+        with pytest.raises(KeyboardInterrupt):
+            apply(fabric, lab.plan({2: entries(0xFFFF, 0, 0x8004)}, leaves=False), check=interrupted_at(1))
+        give(lab, {5: 0x8022})
+        with pytest.raises(KeyboardInterrupt):
+            resume(fabric, "stale", check=interrupted_at(6))
+        with pytest.raises(Refused, match=r"stale: 1 port .* \(index 5 is 0x8022"):
+            resume(fabric)
+        resume(fabric, "stale")
+        undo(fabric)
+    assert lab.host(2).p_keys[:6] == [0xFFFF, 0x8003, 0, 0, 0, 0x8022]

@@ -73,10 +73,10 @@ def foreign_ports(former: Former, survey: Survey) -> Iterator[str]:
         target = survey.targets.get(key)
         if target is None or key in moved_to:
             continue
-        for number, seen in former.tables[key].blocks_seen.items():
+        for number, sets in former.tables[key].blocks_set.items():
             first = number * P_KEYS_PER_BLOCK
             now = {valid_or_0(value) for value in target.values[first : first + P_KEYS_PER_BLOCK]} - {0}
-            if all(now != keys_in(block) for block in seen):
+            if all(now != keys_in(block) for each in sets for block in each):
                 listed = named(sorted(map(PKey, now))) or "no P_Key"
                 yield f"{target.id} (it has {listed}, which the operation neither found nor wrote)"
                 break
