@@ -13,22 +13,23 @@ from ibkeys.store.journal import Operation
 
 
 def go_back_by_plan(writer: Writer, carrier: Carrier, operation: Operation) -> list[Failed]:
-    """Restore what *operation*, which is still open, overwrote, by an undo operation. Return what could not be
-    restored. Raises IbkeysError if nothing could be tried."""
-    journal, kept = operation.journal, writer.consent
+    """Restore what *operation*, which is still open, overwrote, by an undo operation. What somebody else has written
+    since stays. Return what was not restored. Raises IbkeysError if nothing could be tried."""
+    journal, consent = operation.journal, writer.consent
     assert operation.id is not None
     # What is restored was there before the run began, and the user who began it asked for this.
     writer.consent = Consent(True, frozenset(INTERLOCKS))
     try:
         former = former_in(journal, journal.find(operation.id))
         back = undo_plan_of(writer, carrier, former, operation.id)
+        kept = [(port, f"{why}; what somebody else wrote is kept") for port, why in back.remaining.kept]
         with journal.undo_of(operation.id, writer.origin) as undo:
             try:
                 writer.apply_within(back, undo)
             except IbkeysError as error:
                 if not back.failed:
                     raise
-                return [*back.failed, (None, str(error))]
-        return back.failed
+                return [*kept, *back.failed, (None, str(error))]
+        return [*kept, *back.failed]
     finally:
-        writer.consent = kept
+        writer.consent = consent

@@ -25,8 +25,8 @@ from ibkeys.topology.port_id import PortId, PortKey
 class Remaining:
     """What there is to do. ``tables`` and ``enforcement``: as is, as it should be.
 
-    ``foreign``: ports that are not as expected; ``absent``: those of them that could not be found or read, and why
-    (None: only its text is known). ``empties``: index → value by port, where an entry without P_Key shall hold 0x8000
+    ``foreign``: ports that are not as expected, and why (None: the text names the port); ``absent``: those of them that
+    could not be found or read. ``empties``: index → value by port, where an entry without P_Key shall hold 0x8000
     and not 0.
 
     What stays is read only where it may matter who else is there: a partition is reused, and in the rollback also where
@@ -37,7 +37,7 @@ class Remaining:
 
     tables: list[TableChange] = field(default_factory=list)
     enforcement: list[EnforcementChange] = field(default_factory=list)
-    foreign: list[str] = field(default_factory=list)
+    foreign: list[tuple[PortId | None, str]] = field(default_factory=list)
     absent: list[tuple[PortId | None, str]] = field(default_factory=list)
     empties: dict[PortKey, dict[int, int]] = field(default_factory=dict)
     partners: list[TableChange] = field(default_factory=list)
@@ -56,16 +56,22 @@ class Remaining:
 
     def leave_out(self, port: PortId | str, why: str) -> None:
         """Note a port that cannot be written, and why. *port* is text where only that is known of it."""
-        said = f"{port} ({why})"
-        self.foreign.append(said)
-        self.absent.append((port, why) if isinstance(port, PortId) else (None, said))
+        each = (port, why) if isinstance(port, PortId) else (None, f"{port} ({why})")
+        self.foreign.append(each)
+        self.absent.append(each)
+
+    @property
+    def kept(self) -> list[tuple[PortId | None, str]]:
+        """The ports that hold what somebody else wrote, and what that is."""
+        return [each for each in self.foreign if each not in self.absent]
 
     def stale(self, advice: str) -> list[Objection]:
         """Return the objection for what is foreign, as a list of none or one."""
         if not self.foreign:
             return []
         what = f"{counted(len(self.foreign), 'port')} changed in the meantime or cannot be read"
-        return [Objection("stale", f"{what}: {named(self.foreign)}; {advice}")]
+        ports = [why if port is None else f"{port} ({why})" for port, why in self.foreign]
+        return [Objection("stale", f"{what}: {named(ports)}; {advice}")]
 
 
 def ports_of(plan: PartitionPlan) -> list[PortKey]:
@@ -108,7 +114,7 @@ def _note_moved_links(remaining: Remaining, plan: PartitionPlan, survey: Survey)
     for key in ports_of(plan):
         target = survey.targets.get(key)
         if target is not None and None not in (peers[key], target.peer) and target.peer != peers[key]:
-            remaining.foreign.append(f"{target.id} (it is linked to {target.port.peer} now)")
+            remaining.foreign.append((target.id, f"it is linked to {target.port.peer} now"))
 
 
 def _add_table(remaining: Remaining, table: TableChange, survey: Survey, former: Former | None) -> None:
@@ -134,7 +140,7 @@ def _add_table(remaining: Remaining, table: TableChange, survey: Survey, former:
         if have in known or was != wanted:
             _put(after, index, wanted)
     if surprises:
-        remaining.foreign.append(f"{table.port} ({'; '.join(surprises[:2])})")
+        remaining.foreign.append((table.port, "; ".join(surprises[:2])))
     capacity = target.port.capacity or 0
     # What the port is, and what it is linked to, is what was found: a document may be wrong about it.
     change = replace(table, port=target.id, before=now, after=after, capacity=capacity, peer=target.peer)
@@ -157,7 +163,7 @@ def _add_enforcement(remaining: Remaining, change: EnforcementChange, survey: Su
     if former is not None:
         known += [change.after, former.bits.get(change.port.key, change.before)]
     if any(bit not in seen for bit, *seen in zip(now.bits, *(each.bits for each in known), strict=True)):
-        remaining.foreign.append(f"{change.port} (its enforcement bits changed since the plan was made)")
+        remaining.foreign.append((change.port, "its enforcement bits changed since the plan was made"))
     remaining.enforcement.append(replace(change, port=target.id, before=now))
 
 
@@ -191,7 +197,7 @@ def _undo_bits(remaining: Remaining, key: PortKey, target: Target, former: Forme
     inbound, outbound = (name in former.changed[key] for name in ENFORCEMENT_BITS)
     back = Enforcement(found.inbound if inbound else now.inbound, found.outbound if outbound else now.outbound)
     if back != found:
-        remaining.foreign.append(f"{target.id} (an enforcement bit that the operation did not write changed)")
+        remaining.foreign.append((target.id, "an enforcement bit that the operation did not write changed"))
     if back != now:
         remaining.enforcement.append(EnforcementChange(target.id, now, back))
 
@@ -213,6 +219,6 @@ def _undo_table(remaining: Remaining, target: Target, table: FormerTable) -> Non
         if value and not value & PARTITION_MASK:
             remaining.empties.setdefault(target.id.key, {})[index] = value
     if surprises:
-        remaining.foreign.append(f"{target.id} ({'; '.join(surprises[:2])})")
+        remaining.foreign.append((target.id, "; ".join(surprises[:2])))
     if before != after:
         remaining.tables.append(TableChange(target.id, before, after, len(values), target.peer))

@@ -22,6 +22,7 @@ from ibkeys.cli.options import SmHosts, Where
 from ibkeys.cli.partitions.apply import undo_command
 from ibkeys.errors import UsageError
 from ibkeys.store.paths import StorePaths
+from tests.apply.lab import Lab
 from tests.cli.conftest import TWO_SWITCH, Cli, pkeys
 
 ROOT = Path(__file__).parents[2]
@@ -64,6 +65,27 @@ def test_without_a_confirmation_it_goes_back_by_itself(cli: Cli, plan: Path) -> 
     late = cli("apply", "--confirm", 1)
     assert late.code == 3
     assert "it is too late to confirm" in late.error
+
+
+def test_a_rollback_names_the_ports_where_it_kept_what_somebody_else_wrote(cli: Cli, plan: Path) -> None:
+    clock, lab = [0.0], Lab()
+
+    def pass_time(seconds: float) -> bool:
+        lab.host(2).p_keys = [0xFFFF, 0x8021]
+        lab.host(3).p_keys = [0x7FFF, 0x8001, 0, 0x8022]
+        clock[0] += seconds
+        return False
+
+    with waiting(pass_time, clock), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ibkeys.sim.subnet.Subnet.from_file", lambda *args, **rest: lab.net)
+        result = cli("apply", plan, "--allow-removals", "--yes", "--confirm-within", 60)
+    assert result.code == 3
+    assert result.out.endswith("rolled back, except as listed above\n")
+    for name, entry in (("node02", "index 1 is 0x8021"), ("node03", "index 3 is 0x8022")):
+        [line] = [line for line in result.err.splitlines() if f"not written: {name} mlx4_0" in line]
+        assert line.endswith(f"{entry}; what somebody else wrote is kept")
+    assert lab.host(2).p_keys[:2] == [0xFFFF, 0x8021]
+    assert lab.host(3).p_keys[:4] == [0xFFFF, 0, 0, 0x8022]
 
 
 def test_another_shell_confirms(cli: Cli, plan: Path) -> None:

@@ -36,7 +36,7 @@ def goal_of(
             continue
         known = {*table.before.values(), *table.after.values()}
         if not is_resumed or not known >= {*now.values()}:
-            remaining.foreign.append(f"{table.port} ({_surprise(table, now)})")
+            remaining.foreign.append((table.port, _surprise(table, now)))
     return goal
 
 

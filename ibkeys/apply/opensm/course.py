@@ -269,7 +269,7 @@ class Planning:
         except FileChanged as error:
             raise stale(error) from error
         course = Course(dict(self.prediction.now), files=self.files)
-        course.remaining.foreign += foreign_ports(former, self.prediction.survey)
+        course.remaining.foreign += [(None, each) for each in foreign_ports(former, self.prediction.survey)]
         master = self.files[-1].key
         # What the operation was at has not drifted, wherever it stopped.
         drift = set_aside(self.prediction, self.site.policy, parsed(ways[master][0]), former.ports)

@@ -101,7 +101,7 @@ class Planning:
         self.had_flags = flags_in(former.files, self.url) if former is not None else {}
         earlier = {(base, guid) for base, pairs in known.items() for guid in pairs}
         for base, pairs in known.items():
-            course.remaining.foreign += self._foreign(base, pairs).values()
+            course.remaining.foreign += [(None, each) for each in self._foreign(base, pairs).values()]
         self._lay_out(course, had, gets, earlier)
         return course
 
@@ -116,7 +116,7 @@ class Planning:
         for base, pairs in changes_in(former.files, self.url).items():
             self._refuse_unknown(base, had, pairs)
             foreign = self._foreign(base, pairs)
-            course.remaining.foreign += foreign.values()
+            course.remaining.foreign += [(None, each) for each in foreign.values()]
             for guid, (was, _) in pairs.items():
                 if guid in foreign:
                     continue
@@ -263,7 +263,7 @@ class Planning:
                     foreign.append(text)
                 else:
                     drifted.setdefault(guid, []).append(text)
-        course.remaining.foreign += foreign
+        course.remaining.foreign += [(None, each) for each in foreign]
         lasting = [text for guid, texts in drifted.items() if guid in changed for text in texts]
         elsewhere = [text for guid, texts in drifted.items() if guid not in changed for text in texts]
         if lasting:
