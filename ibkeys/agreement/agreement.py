@@ -109,18 +109,19 @@ def _values(inputs: Inputs) -> Iterator[Value]:
     file: Mapping[Port, PortView] = {}
     if sm is not None:
         file = wanted(sm.policy, found, SmContext(sm_guid, sm.allow_both, enforce, sm.protection))
+    least = 1 if inputs.sa_failures else 2
     leaves = {leaf for port in found.end_ports() if (leaf := leaf_of(port)) is not None}
     for port in found.ports():
         said = _Four(
             policy.get(port, NOTHING), file.get(port, NOTHING), said_by_sa(inputs.view, port), said_by_node(port)
         )
         if port.is_end_port or (port in leaves and port.capacity):
-            yield from _p_keys(port, said, sm.policy_read if sm is not None else "unknown")
+            yield from _p_keys(port, said, sm.policy_read if sm is not None else "unknown", least)
         by_options = Facts(sm.options_read if sm is not None else "unknown", not port.is_known_inactive)
         if port.is_end_port:
-            yield from _option(port, "m_key_protection", said.protection(), by_options)
+            yield from _option(port, "m_key_protection", said.protection(), by_options, least)
         elif port.peer is not None and port.capacity:
-            yield from _option(port, "enforcement", said.enforcement(), by_options)
+            yield from _option(port, "enforcement", said.enforcement(), by_options, least)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,26 +152,27 @@ class _Four:
         return self.policy, self.sm_file, self.sa, self.node
 
 
-def _p_keys(port: Port, said: _Four, file: ReadByTheSm) -> Iterator[Value]:
+def _p_keys(port: Port, said: _Four, file: ReadByTheSm, least: int) -> Iterator[Value]:
     facts = Facts(file, not port.is_known_inactive, _has_room(port))
     partitions = said.partitions()
     if not partitions and port.is_end_port:
         yield Value(port, "pkey", None, said.members(0), judge(said.members(0), facts))
     for partition in partitions:
         words = said.members(partition)
-        if port.is_end_port or _is_comparable(words):
+        if port.is_end_port or _is_comparable(words, least):
             yield Value(port, "pkey", partition, words, judge(words, facts))
 
 
-def _option(port: Port, what: What, words: FourViews, facts: Facts) -> Iterator[Value]:
-    if _is_comparable(words):
+def _option(port: Port, what: What, words: FourViews, facts: Facts, least: int) -> Iterator[Value]:
+    if _is_comparable(words, least):
         yield Value(port, what, None, words, judge(words, facts))
 
 
-def _is_comparable(words: FourViews) -> bool:
-    """Whether two know a value. Where nobody needs to manage it, it is left out otherwise; a port that was not read has
-    its P_Keys to say so."""
-    return sum(word is not None for word in words) > 1
+def _is_comparable(words: FourViews, least: int) -> bool:
+    """Whether a value is compared: *least* sources know it. That is two, so that one which nobody needs to manage is
+    left out (a port that was not read has its P_Keys to say so); or one, where the SA should know it too and failed.
+    """
+    return sum(word is not None for word in words) >= least
 
 
 def _has_room(port: Port) -> bool:

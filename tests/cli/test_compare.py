@@ -115,11 +115,16 @@ def test_without_the_sm_key_the_sa_hides_it(cli: Cli, policy: Path) -> None:
     }
 
 
-def test_with_a_wrong_sm_key_it_could_not_be_completed(cli: Cli, policy: Path, tmp_path: Path) -> None:
+def test_with_a_wrong_sm_key_it_could_not_be_completed(cli: Cli, policy: Path, sa_key: str, tmp_path: Path) -> None:
     wrong = key_argument(tmp_path / "wrong.key", 0x666000000000ABCD)
     result = cli("compare", "--policy", policy, "--smkey", wrong, "-t", "10")
     assert result.code == 3
     assert "ibkeys: error: SubnAdmGetTable(PortInfoRecord)" in result.err
+    count = int(cli("compare", "--policy", policy, "--smkey", sa_key).out.split()[0])
+    [summary, _cause] = result.out.splitlines()[-2:]
+    assert summary == f"{count} values compared: 8 agree, 0 differ, {count - 8} unknown"  # 8: of policy and node
+    alone = cli("compare", "--smkey", wrong, "-t", "10", "-f", "json").json
+    assert alone["summary"]["unknown"] == len(alone["values"]) == count
     assert "a wrong SM_Key" in result.err
     assert "666000000000abcd" not in result.out + result.err
 
