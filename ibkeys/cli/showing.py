@@ -342,9 +342,9 @@ def note_stops_between_switches(reach: Reach, chosen: Collection[int] = ()) -> N
 
 
 def write_unreached(unreached: int) -> None:
-    """Say how many ports no link reaches."""
+    """Say how many ports no link of this subnet reaches; they may have one on another."""
     if unreached:
-        write(f"({counted(unreached, 'CA or router port')} without a link not read)")
+        write(f"({counted(unreached, 'CA or router port')} not read: not linked to this subnet, or not at all)")
 
 
 @contextmanager

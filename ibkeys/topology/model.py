@@ -114,7 +114,7 @@ class Topology:
 
     @property
     def unreached(self) -> int:
-        """CA and router ports that no link reaches."""
+        """CA and router ports that no link of this subnet reaches; they may have one on another."""
         return sum(
             num not in node.ports or node.ports[num].path is None
             for node in self.nodes

@@ -244,10 +244,10 @@ def test_many_p_keys_go_on_below(cli: Cli) -> None:
     assert lines[at + 1].split() == ["8:0x8008", "9:0x8009"]
 
 
-def test_ports_without_a_link_are_counted(cli: Cli) -> None:
+def test_ports_that_are_not_linked_to_this_subnet_are_counted(cli: Cli) -> None:
     result = cli("pkey-show", "--all", "--backend", DUAL_HOME)
     assert result.code == 0
-    assert result.out.endswith("(1 CA or router port without a link not read)\n")
+    assert result.out.endswith("(1 CA or router port not read: not linked to this subnet, or not at all)\n")
 
 
 def test_another_port_of_an_hca_is_found_by_its_own_route(cli: Cli) -> None:
