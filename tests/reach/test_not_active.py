@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 
+from ibkeys.fabric.snapshot import take_snapshot
+from ibkeys.fabric.snapshot_file import save_snapshot
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.mad.const import PortState
+from ibkeys.mad.const import PortPhysicalState, PortState
 from ibkeys.reach.reach import Reach
 from ibkeys.reach.why import Connectivity
 from ibkeys.sim.notices import Packet
 from tests.cli.conftest import TWO_SWITCH, run
-from tests.fabricsim import subnet
+from tests.cli.saved import SECRET
+from tests.fabricsim import subnet, tool
 from tests.reach.packets import ends, read
 
 A, B, C = "node01 mlx4_0", "node04 mlx4_0", "node02 mlx4_0"
@@ -86,3 +90,22 @@ def test_matrix_says_that_links_are_not_active() -> None:
         assert [each["state"] for each in document["not_active"]] == [2] * 6
     assert run("matrix", "--backend", TWO_SWITCH).err == ""
     assert json.loads(run("matrix", "--backend", TWO_SWITCH, "-f", "json").out)["not_active"] == []
+
+
+def test_no_smp_passes_a_link_that_is_down(tmp_path: Path) -> None:
+    with tool(subnet("two-switch")) as fabric:
+        taken = take_snapshot(fabric, SECRET)
+    port = next(port for port in taken.fabric.end_ports() if port.node.description == C)
+    assert port.info is not None
+    info = bytearray(port.info)
+    PortInfo.port_state.patch(info, PortState.DOWN)
+    PortInfo.port_physical_state.patch(info, PortPhysicalState.POLLING)
+    port.info = bytes(info)
+    save_snapshot(tmp_path / "down.db", taken)
+    result = run("why", A, C, "--from", tmp_path / "down.db")
+    assert result.code == 1
+    assert "port 1 is Down: data packets pass only a link whose ends are Active\n" in result.out
+    assert "  SMPs (QP0): do not pass: there is no link\n" in result.out
+    assert run("why", A, C, "--from", tmp_path / "down.db", "-f", "json").json["traffic"]["smps"] is False
+    said = "1 end port has a link that is not Active: the pairs are those that can talk when it is"
+    assert said in run("matrix", "--from", tmp_path / "down.db").err
