@@ -20,7 +20,7 @@ from ibkeys.host.opensm_here import own_socket
 from ibkeys.printable import named
 from ibkeys.sm.elsewhere.ssh import SshHost
 from ibkeys.sm.hosts import SmHost
-from ibkeys.sm.instance import Instance, InstanceFile, Role
+from ibkeys.sm.instance import CHECK_FIRST, Instance, InstanceFile, Role
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.machines.opening import open_machine
 from ibkeys.sm.managers import Manager
@@ -254,8 +254,11 @@ def _the_master(report: SmReport) -> Manager:
         ports = named([str(each.port) for each in report.masters])
         text = f"{len(report.masters)} subnet managers say that they are master ({ports}): stop all but one"
         raise Refused(text, MASTER).explained(
-            "With different sm_keys they do not recognise each other; where a change of them was interrupted, type "
-            "`ibkeys smkey-rotate --via opensm`: it finishes that, and one steps back."
+            "With different sm_keys they do not recognise each other.",
+            "Where `ibkeys journal` has a change of them that was interrupted, `ibkeys smkey-rotate --via opensm` "
+            "finishes it, and one steps back.",
+            f"Otherwise put the same sm_key and sa_key in all options files, {CHECK_FIRST}, and let each OpenSM read "
+            "its file.",
         )
     return report.masters[0]
 

@@ -7,12 +7,14 @@ earlier change has proven another key on all hosts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ibkeys.change.interlocks.overtaken import changed_file, overtaken
 from ibkeys.change.writer import Writer
 from ibkeys.keys.smkey import NO_SM_KEY
+from ibkeys.printable import named
 from ibkeys.sm.files.opensm_file import OpensmFile
+from ibkeys.sm.instance import CHECK_FIRST
 from ibkeys.smkeys.managers import DEFAULT, KINDS, keys_in
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import Journal
@@ -30,8 +32,8 @@ def keep_found(keys: SmKeys, file: OpensmFile) -> None:
 
 
 def refuse_changed_files(files: Sequence[OpensmFile], rows: Sequence[StoredSmKey]) -> None:
-    """Raise Refused (``overtaken``) if a file has a key that the interrupted change neither found nor wrote. *rows*:
-    all keys of the key store, the pending ones of that change among them."""
+    """Raise Refused (``overtaken``) if a file has a key that the interrupted change neither found nor wrote. *files*:
+    that of the master last; *rows*: all keys of the key store, the pending ones of that change among them."""
     pending = [row for row in rows if row.state == "pending" and row.kind in KINDS]
     began = max(row.since for row in pending)
     known = {(row.kind, row.sm_key) for row in rows if row.since <= began}
@@ -42,7 +44,21 @@ def refuse_changed_files(files: Sequence[OpensmFile], rows: Sequence[StoredSmKey
         others = [kind for kind, key in keys_in(file.data).items() if (kind, key) not in known]
         found += [changed_file(file, f"another {' and '.join(others)}")] if others else []
     if found:
-        raise overtaken(f"the change of sm_key and sa_key begun {began}", found, CLOSES)
+        raise overtaken(f"the change of sm_key and sa_key begun {began}", found, CLOSES).going_on(
+            *_of_different_keys(files)
+        )
+
+
+def _of_different_keys(files: Sequence[OpensmFile]) -> Iterator[str]:
+    """Yield what to do where the options files have different sm_keys: nobody brings them together any more when the
+    record of the change has ended. *files*: that of the master last."""
+    keys = {file.name: keys_in(file.data)["sm_key"] for file in files}
+    *_, (master, of_master) = keys.items()
+    if others := [name for name, key in keys.items() if key != of_master]:
+        yield (
+            f"{named(others)}: another sm_key than {master}: put the same sm_key and sa_key in all options files, "
+            f"{CHECK_FIRST}, and let each OpenSM read its file, or there will be two masters"
+        )
 
 
 def close_overtaken(writer: Writer, command: str) -> None:

@@ -46,6 +46,14 @@ def test_without_one_master_that_is_seen_it_is_refused(
     assert refused.value.interlock == "master"
 
 
+def test_of_two_masters_it_is_said_what_to_do_where_no_change_of_their_keys_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(Refused) as refused:
+        ask(monkeypatch, [manager(1, "master"), manager(2, "master")], HostReport(""))
+    assert "put the same sm_key and sa_key in all options files" in refused.value.more
+
+
 def test_an_opensm_that_does_not_show_its_port_is_named_with_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     untold = cast(Any, SimpleNamespace(name="OpenSM (process 9)", port_guid=None, host=""))
     with pytest.raises(Refused, match=r"if it is OpenSM \(process 9\), set guid in its options and restart it"):

@@ -128,6 +128,7 @@ def test_keys_that_somebody_else_set_since_stay_and_the_record_can_end(
     with pytest.raises(Refused, match=r"begun .*says another sm_key and sa_key \(changed ") as caught:
         three.run(monkeypatch)
     assert caught.value.interlock == "overtaken"
+    assert "another sm_key than" not in str(caught.value)
     assert three.confs() == [theirs.encode()] * 3
     stores: dict[str, Any] = {"keystore": three.folder / "keys.db", "journal": three.folder / "journal.db"}
     with tool(three.net, **stores) as fabric, Writer(fabric, COMMAND) as writer:
@@ -136,6 +137,18 @@ def test_keys_that_somebody_else_set_since_stay_and_the_record_can_end(
     assert {row.sm_key for row in three.stored()} == ours
     three.run(monkeypatch)
     assert_done(three)
+
+
+def test_where_the_files_have_different_sm_keys_the_refusal_names_them(three: MadeUpSite, monkeypatch: Patch) -> None:
+    """The end of the record writes no file, so that these OpenSMs would have two masters."""
+    kill_at(three, monkeypatch, "signal node05")
+    master, *standbys = (host.conf for host in three.hosts)
+    master.write_text(CONF.format(9) + "sm_key 0x5d1c93b7a2e4f608\nsa_key 0x17c4e5906f2bd38a\n")
+    with pytest.raises(Refused) as caught:
+        three.run(monkeypatch)
+    assert caught.value.interlock == "overtaken"
+    others = ", ".join(f"{conf} on sm{number}" for number, conf in enumerate(standbys, 1))
+    assert f"{others}: another sm_key than {master}" in str(caught.value)
 
 
 def test_a_default_that_somebody_put_back_after_a_proven_change_stays(three: MadeUpSite, monkeypatch: Patch) -> None:
