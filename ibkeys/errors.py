@@ -212,13 +212,15 @@ class Incomplete(IbkeysError):
 class Refused(IbkeysError):
     """An interlock refused a change. ``interlock`` is its name in the documentation (``active-sm``, ``index-0``, ...).
 
-    ``details``: lines to be shown below the message, such as a unified diff; "" for none.
+    ``details``: lines to be shown below the message, such as a unified diff; "" for none. ``is_overtaken``: somebody
+    else has changed what an operation wrote, and nothing overrides that: trying again does not help.
     """
 
-    def __init__(self, message: str, interlock: str, details: str = "") -> None:
+    def __init__(self, message: str, interlock: str, details: str = "", is_overtaken: bool = False) -> None:
         super().__init__(message)
         self.interlock = interlock
         self.details = details
+        self.is_overtaken = is_overtaken
 
 
 class FileError(IbkeysError):

@@ -70,8 +70,9 @@ class ApplyPlan(Plan):
     ``carrier``: how it gets to the fabric; ``survey``: the ports as they were read. ``document`` and ``options``: of a
     new apply, its plan and what was permitted, for the journal. ``operation_id`` is known once it began, or where one
     is continued. ``undoes``: the operation that it restores, None where it goes forward. ``gone_back``: it was
-    undone because nobody confirmed it, or because the carrier saw that it had to be. ``digest``: that of the plan that
-    is followed, if any. ``late_notes``: what is worth a word at the end.
+    undone because nobody confirmed it, or because the carrier saw that it had to be; ``not_gone_back``: that was
+    refused, and nothing was undone. ``digest``: that of the plan that is followed, if any. ``late_notes``: what is
+    worth a word at the end.
     """
 
     carrier: Carrier = field(kw_only=True)
@@ -88,6 +89,7 @@ class ApplyPlan(Plan):
     undoes: int | None = None
     digest: str | None = None
     gone_back: bool = False
+    not_gone_back: bool = False
     failed: list[Failed] = field(default_factory=list)
     late_notes: list[str] = field(default_factory=list)
 

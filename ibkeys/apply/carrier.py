@@ -73,6 +73,15 @@ class Carried:
     notes: list[str] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class WentBack:
+    """How a rollback that nobody typed ended. ``failed``: what was not restored; ``is_refused``: nothing was, because
+    somebody else has changed what the operation wrote."""
+
+    failed: list[Failed]
+    is_refused: bool = False
+
+
 class NobodyElsewhere:
     """The part of a carrier that has nobody on another host who would go back when this process cannot."""
 
@@ -171,7 +180,7 @@ class Carrier(Protocol):
         """Make the change."""
         ...
 
-    def go_back(self, operation: Operation) -> list[Failed]:
+    def go_back(self, operation: Operation) -> WentBack:
         """Restore what *operation*, which is still open, overwrote, in one step: nothing is asked, and no interlock
-        stops it. Return what could not be restored. Raises IbkeysError where nothing could be tried."""
+        stops it. Raises IbkeysError where nothing could be tried."""
         ...

@@ -16,6 +16,7 @@ from ibkeys.apply.apply_plan import FinishedApply
 from ibkeys.apply.carriers import options_of
 from ibkeys.apply.opensm.guards import confirm_guards
 from ibkeys.change.confirming.waiting import Decision, await_confirmation
+from ibkeys.change.next_commands import next_commands_of
 from ibkeys.errors import IbkeysError, StoreError
 from ibkeys.store.journal import Journal
 
@@ -55,7 +56,8 @@ def may_go_back(journal: Path, operation: int) -> bool:
         return False
     # where the journal cannot be written, undo says so
     with suppress(IbkeysError), Journal(journal, create=False) as stored:
-        stored.move_stage(operation, "unconfirmed", "going-back")
+        cut_off = stored.find(operation).stage == "running"
+        stored.move_stage(operation, "running" if cut_off else "unconfirmed", "going-back")
     return is_unconfirmed(journal, operation)
 
 
@@ -109,14 +111,25 @@ def _go_back(run: FinishedApply) -> None:
     """Undo a run that is still open. ``plan.gone_back`` says that it was tried; what could not be restored is in
     ``plan.failed``."""
     plan, operation = run.plan, run.operation
+    assert operation.id is not None
     plan.gone_back = True
     plan.failed.clear()
     try:
-        plan.failed += plan.carrier.go_back(operation)
+        went_back = plan.carrier.go_back(operation)
+        plan.failed += went_back.failed
+        if went_back.is_refused:
+            plan.not_gone_back = True
+            note_refused(operation.journal, operation.id)
     except IbkeysError as error:
         plan.failed.append((None, f"{error}; `ibkeys undo {operation.id}` tries again"))
     if not plan.failed:  # otherwise the guard on another host may do better
         plan.failed += [(None, problem) for problem in plan.carrier.disarm(confirmed=False)]
+
+
+def note_refused(journal: Journal, operation: int) -> None:
+    """Note that an operation which nobody confirmed is not rolled back, because somebody else has changed what it
+    wrote: nobody tries it again by himself. Nothing happens to one that is not to be rolled back."""
+    journal.move_stage(operation, "going-back", "refused")
 
 
 def confirm(journal: Journal, operation: int) -> bool:
@@ -133,6 +146,11 @@ def confirm(journal: Journal, operation: int) -> bool:
     plan = journal.plan_of(operation)
     if plan is not None and plan.stage == "confirmed" and record.state != "undone":
         return False
+    if record.is_refused:
+        raise StoreError(
+            f"operation {operation} ({record.command}) was not confirmed in time, and its rollback was refused: "
+            f"{next_commands_of(record)}"
+        )
     if record.state == "undone" or (plan is not None and plan.stage == "going-back"):
         raise StoreError(
             f"operation {operation} ({record.command}) is rolling back or was rolled back: it is too late to confirm"

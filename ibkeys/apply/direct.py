@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from ibkeys.apply.carrier import Assignment, Carried, FabricChange, Failed, NobodyElsewhere, Written
+from ibkeys.apply.carrier import Assignment, Carried, FabricChange, NobodyElsewhere, WentBack, Written
 from ibkeys.apply.former import Former
 from ibkeys.apply.going_back import go_back_by_plan
 from ibkeys.apply.remaining import Remaining, remaining_of, remaining_of_undo
@@ -107,7 +107,7 @@ class DirectCarrier(NobodyElsewhere):
         """Make the phases, one after the other; none is begun after one that failed at some port."""
         return _Phases(self._writer, assignment).run()
 
-    def go_back(self, operation: Operation) -> list[Failed]:
+    def go_back(self, operation: Operation) -> WentBack:
         """Set what was there before the operation, as an undo of its own in the journal."""
         return go_back_by_plan(self._writer, self, operation)
 

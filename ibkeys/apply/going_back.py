@@ -4,7 +4,7 @@ stops."""
 from __future__ import annotations
 
 from ibkeys.apply.apply_plan import undo_plan_of
-from ibkeys.apply.carrier import Carrier, Failed
+from ibkeys.apply.carrier import Carrier, WentBack
 from ibkeys.apply.former import former_in
 from ibkeys.change.consent import INTERLOCKS, Consent
 from ibkeys.change.writer import Writer
@@ -12,9 +12,9 @@ from ibkeys.errors import IbkeysError
 from ibkeys.store.journal import Operation
 
 
-def go_back_by_plan(writer: Writer, carrier: Carrier, operation: Operation) -> list[Failed]:
+def go_back_by_plan(writer: Writer, carrier: Carrier, operation: Operation) -> WentBack:
     """Restore what *operation*, which is still open, overwrote, by an undo operation. What somebody else has written
-    since stays. Return what was not restored. Raises IbkeysError if nothing could be tried."""
+    since stays. Raises IbkeysError if nothing could be tried."""
     journal, consent = operation.journal, writer.consent
     assert operation.id is not None
     # What is restored was there before the run began, and the user who began it asked for this.
@@ -29,7 +29,7 @@ def go_back_by_plan(writer: Writer, carrier: Carrier, operation: Operation) -> l
             except IbkeysError as error:
                 if not back.failed:
                     raise
-                return [*kept, *back.failed, (None, str(error))]
-        return [*kept, *back.failed]
+                return WentBack([*kept, *back.failed, (None, str(error))])
+        return WentBack([*kept, *back.failed])
     finally:
         writer.consent = consent

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, refuse_breaks, undo_plan_of
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import Via, carrier_of, record_of
+from ibkeys.apply.confirm import note_refused
 from ibkeys.apply.former import Former, former_in
 from ibkeys.change.next_commands import next_commands
 from ibkeys.change.writer import Writer
@@ -64,6 +65,9 @@ def plan_undo(
     except Refused as error:
         if later and error.interlock == "stale":
             error.going_on(f"operation {later[-1]} of the journal wrote it later: `ibkeys undo {later[-1]}` first")
+        if error.is_overtaken and not writer.dry_run:
+            with Journal(writer.fabric.stores.journal) as journal:
+                note_refused(journal, operation)
         raise
     if not breaks:
         refuse_breaks(plan)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.store.journal import OperationRecord
+from ibkeys.store.journal import OperationRecord, Rollback
 
 _UNDO: Final = "ibkeys undo {id}"
 _OPENSM: Final = "--via opensm"
@@ -26,6 +26,12 @@ _BY_COMMAND: Final[Mapping[str, tuple[str | None, str | None]]] = {
 }
 """By the command of an operation: what finishes it, and what rolls it back. ``undo`` gives back P_Keys, enforcement and
 policies, and never a key."""
+
+ROLLBACKS: Final[Mapping[Rollback, str]] = {
+    "unfinished": "is not rolled back yet",
+    "refused": "its rollback was refused, because somebody else has changed what it wrote",
+}
+"""What became of the rollback of an operation that nobody confirmed, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +58,11 @@ def next_commands(command: str, operation: int, undoes: int | None) -> NextComma
 
 
 def next_commands_of(record: OperationRecord) -> NextCommands | None:
-    """Return what goes on with an operation as the journal has it; None for one that has ended, and is not awaiting its
-    confirmation."""
+    """Return what goes on with an operation as the journal has it; None for one that has ended, is not awaiting its
+    confirmation, and is not to be rolled back."""
     commands = next_commands(record.command, record.id, record.undoes)
     if record.awaits_confirmation:
         return NextCommands(f"ibkeys apply --confirm {record.id}", commands.roll_back)
-    return commands if record.state == "failed" or record.is_unfinished else None
+    if record.state == "failed" or record.is_unfinished:
+        return commands
+    return NextCommands(None, commands.roll_back) if record.is_going_back else None

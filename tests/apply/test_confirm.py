@@ -66,6 +66,15 @@ def test_who_goes_back_takes_the_confirmation_away_first(waiting: tuple[Path, in
     assert may_go_back(path, operation), "and may try again"
 
 
+def test_a_run_that_was_killed_half_way_is_said_to_go_back(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    with Journal(path) as journal:
+        assert journal.begin("apply", "{}", "{}").id == 1
+    assert may_go_back(path, 1)
+    with Journal(path) as journal:
+        assert journal.find(1).rollback == "unfinished"
+
+
 def test_what_was_confirmed_in_the_last_moment_stays(
     waiting: tuple[Path, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

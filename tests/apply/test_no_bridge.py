@@ -185,7 +185,7 @@ def go_back(run: FinishedApply) -> list[Failed]:
     run.operation.journal.set_state(run.operation.id, "done")
     run.operation.has_ended = True
     run.plan.gone_back = True
-    return run.plan.carrier.go_back(run.operation)
+    return run.plan.carrier.go_back(run.operation).failed
 
 
 def test_the_way_back_names_the_pairs_that_a_full_table_cuts_with_ports_that_stay(lab: Lab, stores: StorePaths) -> None:

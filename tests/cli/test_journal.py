@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.store.journal import FileImage, Journal
+from ibkeys.store.journal import FileImage, Journal, Stage
 from ibkeys.store.origin import this_process
 from tests.cli.conftest import TWO_SWITCH, Cli, run
 
@@ -124,6 +124,34 @@ def test_an_open_operation_is_named_with_the_commands_that_end_it(cli: Cli, tmp_
     assert doctor.code == 1
     assert "operation 1 of the journal (apply, begun " in doctor.out
     assert "-> `ibkeys smkey-rotate --via opensm` finishes it\n" in doctor.out
+
+
+@pytest.mark.parametrize(
+    ("stage", "words", "commands"),
+    [
+        ("going-back", "is not rolled back yet", "`ibkeys undo 1` rolls it back"),
+        (
+            "refused",
+            "its rollback was refused, because somebody else has changed what it wrote",
+            "`ibkeys apply --resume` finishes it, `ibkeys undo 1` rolls it back",
+        ),
+    ],
+)
+def test_an_operation_that_nobody_confirmed_and_that_is_not_rolled_back_is_named(
+    cli: Cli, tmp_path: Path, stage: Stage, words: str, commands: str
+) -> None:
+    journal = tmp_path / "journal.db"
+    with Journal(journal) as stored:
+        with stored.begin("apply", "{}", "{}") as operation:
+            operation.outcome = "done"
+        stored.set_stage(1, stage)
+    assert f"operation 1 was not confirmed, and {words}: {commands}" in cli("journal", "--journal", journal).out
+    [told] = cli("journal", "--journal", journal, "-f", "json").json["operations"]
+    assert (told["state"], told["rollback"]) == ("open", "refused" if stage == "refused" else "unfinished")
+    doctor = cli("doctor", "--journal", journal)
+    assert doctor.code == 1
+    assert f" was not confirmed, and {words}" in doctor.out
+    assert f"-> {commands}\n" in doctor.out
 
 
 def test_files_of_an_operation_are_shown_by_their_sizes(cli: Cli, tmp_path: Path) -> None:

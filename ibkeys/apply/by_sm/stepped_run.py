@@ -123,4 +123,5 @@ def stopped_by(carried: Carried, operation: Operation) -> Iterator[None]:
 
 def stale(error: FileChanged) -> Refused:
     """Return the refusal of a file that somebody else changed, with what differs."""
-    return Refused(f"refused by interlock stale, which cannot be overridden: {error}", "stale", error.difference)
+    message = f"refused by interlock stale, which cannot be overridden: {error}"
+    return Refused(message, "stale", error.difference, is_overtaken=True)

@@ -16,7 +16,7 @@ from ibkeys.apply.by_sm.stepped_run import stale, stopped_by
 from ibkeys.apply.by_sm.steps import PolicyStep, Prediction, expectations, phase_of
 from ibkeys.apply.by_sm.wanted import foreign_ports
 from ibkeys.apply.by_sm.watch import Watch, is_open
-from ibkeys.apply.carrier import IN_ONE_STEP, Assignment, Carried, FabricChange, Failed
+from ibkeys.apply.carrier import IN_ONE_STEP, Assignment, Carried, FabricChange, Failed, WentBack
 from ibkeys.apply.former import KEPT_DRIFT, KEPT_FILES, Former, former_in
 from ibkeys.apply.opensm.course import Course, Planning, parsed
 from ibkeys.apply.opensm.former_managers import KEPT_MANAGERS
@@ -183,7 +183,7 @@ class OpensmCarrier:
 
     def _go_back_from_fallback(self, operation: Operation, carried: Carried) -> None:
         """Everybody is a full member of everything: the former policy is restored in one step, and nobody is asked."""
-        carried.not_given_back = self._go_back(operation, read=None)  # OpenSM has read no policy
+        carried.not_given_back = self._go_back(operation, read=None).failed  # OpenSM has read no policy
         again = f"it could not be restored everywhere; `ibkeys undo {operation.id}` tries again"
         result = again if carried.not_given_back else "the former policy is restored"
         carried.gone_back = (
@@ -191,7 +191,7 @@ class OpensmCarrier:
             f"finds no policy that it accepts; {result}; check its log"
         )
 
-    def go_back(self, operation: Operation) -> list[Failed]:
+    def go_back(self, operation: Operation) -> WentBack:
         """Put the former files back in one step, tell OpenSM, and prove it. Nothing is done where a file or a port
         holds what somebody else wrote; a port that does not answer hinders nothing."""
         foreign = list(self._foreign_ports(operation))
@@ -200,7 +200,8 @@ class OpensmCarrier:
                 f"nothing was rolled back, because OpenSM would overwrite what somebody else did: {named(foreign)}; "
                 f"check them, then `ibkeys undo {operation.id}`, with --override stale if they may be overwritten"
             )
-            return [(None, text), *((None, problem) for problem in self.disarm(confirmed=False))]
+            problems = [(None, problem) for problem in self.disarm(confirmed=False)]
+            return WentBack([(None, text), *problems], is_refused=True)
         return self._go_back(operation, read=parsed(self._course.files[-1].seen.data))
 
     def _foreign_ports(self, operation: Operation) -> Iterator[str]:
@@ -216,14 +217,17 @@ class OpensmCarrier:
             del former.tables[key]
         yield from foreign_ports(former, survey)
 
-    def _go_back(self, operation: Operation, read: Policy | None) -> list[Failed]:
+    def _go_back(self, operation: Operation, read: Policy | None) -> WentBack:
         """As `go_back`; *read*: the policy that OpenSM has read."""
         assert operation.id is not None
         ways = ways_in(each.image for each in operation.journal.files(operation.id) if each.status != "failed")
         failed: list[Failed] = []
+        files = self._looked_at_again(ways, failed)
+        if files is None:
+            return WentBack(failed, is_refused=True)
         touched = {(entry.image.node_guid, entry.image.port) for entry in operation.journal.entries(operation.id)}
         with operation.journal.undo_of(operation.id, self._writer.origin) as undo:
-            entries, may_tell = self._put_former(undo, ways, failed)
+            entries, may_tell = self._put_former(undo, files, ways, failed)
             try:
                 if may_tell:
                     if entries:
@@ -235,15 +239,14 @@ class OpensmCarrier:
                 for entry in entries:
                     entry.done()
             undo.outcome = "open" if failed else "done"
-        return failed
+        return WentBack(failed)
 
     def _put_former(
-        self, undo: Operation, ways: Mapping[FileKey, Way], failed: list[Failed]
+        self, undo: Operation, files: Sequence[OpensmFile], ways: Mapping[FileKey, Way], failed: list[Failed]
     ) -> tuple[list[FileEntry], bool]:
-        """Restore what can be restored; nothing where somebody else changed one of the files. Return the files that
-        were restored, and whether OpenSM may be signalled: whether the master's is as it was."""
+        """Restore what can be restored. Return the files that were restored, and whether OpenSM may be signalled:
+        whether the master's is as it was."""
         entries: list[FileEntry] = []
-        files = self._looked_at_again(ways, failed)
         may_tell = bool(files) and files[-1] is self._course.files[-1]
         for file in files:
             try:
@@ -255,8 +258,8 @@ class OpensmCarrier:
                 may_tell = may_tell and file is not files[-1]
         return entries, may_tell
 
-    def _looked_at_again(self, ways: Mapping[FileKey, Way], failed: list[Failed]) -> list[OpensmFile]:
-        """Return the files that the operation wrote and that can be read; none where somebody else changed one of them:
+    def _looked_at_again(self, ways: Mapping[FileKey, Way], failed: list[Failed]) -> list[OpensmFile] | None:
+        """Return the files that the operation wrote and that can be read; None where somebody else changed one of them:
         then the guards on other hosts do not go back either."""
         files, foreign = [], False
         for file in [file for file in self._course.files if file.key in ways]:
@@ -275,7 +278,7 @@ class OpensmCarrier:
         if not foreign:
             return files
         failed += [(None, problem) for problem in self.disarm(confirmed=False)]
-        return []
+        return None
 
     def _signal(self) -> None:
         """Let the master read its policy."""

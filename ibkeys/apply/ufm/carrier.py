@@ -15,7 +15,7 @@ from typing import Any, Final
 from ibkeys.apply.by_sm.settings import Settings
 from ibkeys.apply.by_sm.stepped_run import stopped_by
 from ibkeys.apply.by_sm.steps import Prediction, phase_of
-from ibkeys.apply.carrier import IN_ONE_STEP, Assignment, Carried, FabricChange, Failed, NobodyElsewhere
+from ibkeys.apply.carrier import IN_ONE_STEP, Assignment, Carried, FabricChange, NobodyElsewhere, WentBack
 from ibkeys.apply.former import Former
 from ibkeys.apply.going_back import go_back_by_plan
 from ibkeys.apply.remaining import Remaining
@@ -133,7 +133,7 @@ class UfmCarrier(NobodyElsewhere):
             run.make()
         return run.carried
 
-    def go_back(self, operation: Operation) -> list[Failed]:
+    def go_back(self, operation: Operation) -> WentBack:
         """Restore the members that *operation* changed, in one step, and verify it."""
         kept = self._settings
         self._settings = replace(kept, at_once=True)

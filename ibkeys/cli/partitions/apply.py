@@ -224,8 +224,8 @@ def _apply(asked: _Asked, confirm_within: int | None) -> int:
                 shown = ManyPortsChange(writer, apply_plan, consent, asked.format, asked.each, interrupts, bar)
                 return shown.carry_out()
     finally:
-        if guardian is not None:
-            guardian.leave()
+        if guardian is not None and guardian.leave():
+            _say("it is not rolled back yet: a background process tries again for about an hour")
 
 
 def _plan(asked: _Asked, writer: Writer, document: PartitionPlan | None, run: ApplyHooks) -> ApplyPlan:

@@ -140,9 +140,11 @@ class ManyPortsChange(ShownChange):
             complete = applied and not (plan.rest or plan.failed or plan.gone_back)
             document: dict[str, Any] = {"dry_run": dry_run, "applied": applied, "complete": complete}
             document |= {"undoes": plan.undoes} if command == "undo" else {}
-            write_json(command, {**document, "gone_back": plan.gone_back, **plan.to_json()})
+            write_json(command, {**document, "gone_back": plan.gone_back and not plan.not_gone_back, **plan.to_json()})
         elif self.format == "csv":
             write_csv(["phase", "ports", "sets"], plan.to_json()["phases"])
+        elif plan.not_gone_back:
+            write(f"not rolled back, as said above; see `ibkeys journal {plan.operation_id}`")
         elif plan.gone_back:
             write("rolled back, except as listed above" if plan.failed else "rolled back: the tables are as they were")
         elif applied and (plan.rest or plan.failed):

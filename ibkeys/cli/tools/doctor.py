@@ -22,7 +22,7 @@ from ibkeys.printable import counted, named
 if TYPE_CHECKING:
     from ibkeys.fabric.live import Fabric
     from ibkeys.sm.report import HostReport
-    from ibkeys.store.journal import Journal
+    from ibkeys.store.journal import Journal, OperationRecord
     from ibkeys.store.keys.keystore import KeyStore
     from ibkeys.store.keys.sealing import Passphrase
     from ibkeys.store.paths import StorePaths
@@ -295,11 +295,21 @@ def _open_operations(path: Path) -> Iterator[Check]:
     with Journal.read(path) as journal:
         records = journal.list_operations()
     for record in records:
-        if record.command not in (*COMMANDS, REPORT) and (record.is_unfinished or record.awaits_confirmation):
-            state = "waits to be confirmed" if record.awaits_confirmation else "is not finished"
-            detail = f"operation {record.id} of the journal ({record.command}, begun {record.started}) {state}"
-            is_ok = False if record.unproven or record.awaits_confirmation else None  # None: it may wait on purpose
+        if record.command not in (*COMMANDS, REPORT) and (
+            record.is_unfinished or record.awaits_confirmation or record.is_going_back
+        ):
+            detail = f"operation {record.id} of the journal ({record.command}, begun {record.started}) {_state(record)}"
+            # None: it may wait on purpose
+            is_ok = False if record.unproven or record.awaits_confirmation or record.rollback else None
             yield Check("operation", is_ok, detail, str(next_commands_of(record)))
+
+
+def _state(record: OperationRecord) -> str:
+    from ibkeys.change.next_commands import ROLLBACKS
+
+    if record.awaits_confirmation:
+        return "waits to be confirmed"
+    return "is not finished" if record.rollback is None else f"was not confirmed, and {ROLLBACKS[record.rollback]}"
 
 
 def _left_by_a_report(path: Path) -> Iterator[Check]:

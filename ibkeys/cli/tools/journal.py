@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _COLUMNS: Final = (
     *("id", "command", "state", "started", "finished", "ports", "unproven", "unconfirmed"),
-    *("user", "host", "overrides", "options", "undoes", "undone_by", "finish_with", "roll_back_with"),
+    *("user", "host", "overrides", "options", "undoes", "undone_by", "finish_with", "roll_back_with", "rollback"),
 )
 
 
@@ -88,6 +88,7 @@ def operation_document(record: OperationRecord) -> dict[str, Any]:
         "undone_by": record.undone_by if record.state == "undone" else None,
         "finish_with": commands and commands.finish,
         "roll_back_with": commands and commands.roll_back,
+        "rollback": record.rollback,
         "starts": starts,
     }
 
@@ -147,7 +148,7 @@ def _write(
     if not operations:
         write("the journal is empty")
         return
-    from ibkeys.change.next_commands import NextCommands
+    from ibkeys.change.next_commands import ROLLBACKS, NextCommands
 
     titles = ["Id", "Command", "State", "Started", "Finished", "Ports", "Unproven Sets", "User", "Host", "Overrides"]
     names = ("id", "command", "state", "started", "finished", "ports", "unproven", "user", "host", "overrides")
@@ -156,7 +157,10 @@ def _write(
         if each["unconfirmed"]:
             write(f"operation {each['id']} rolls back unless it is confirmed: `{each['finish_with']}`")
         elif each["state"] == "open":
-            write(f"operation {each['id']} is open: {NextCommands(each['finish_with'], each['roll_back_with'])}")
+            rollback = each["rollback"]
+            is_what = "is open" if rollback is None else f"was not confirmed, and {ROLLBACKS[rollback]}"
+            commands = NextCommands(each["finish_with"], each["roll_back_with"])
+            write(f"operation {each['id']} {is_what}: {commands}")
     for start in operations[0]["starts"] if with_starts else ():
         write(_told(start))
     for file in files:

@@ -11,8 +11,10 @@ from ibkeys.store.origin import Origin
 
 OperationState = Literal["open", "done", "undone", "failed"]
 EntryStatus = Literal["pending", "done", "failed"]
-Stage = Literal["running", "unconfirmed", "confirmed", "going-back"]
-"""How far an operation with a plan is: ``unconfirmed``: it awaits confirmation."""
+Stage = Literal["running", "unconfirmed", "confirmed", "going-back", "refused"]
+"""How far an operation with a plan is. ``unconfirmed``: it awaits confirmation; ``refused``: nobody confirmed it, and
+its rollback was refused, because somebody else has changed what it wrote."""
+Rollback = Literal["unfinished", "refused"]
 
 
 ATTRIBUTE_SIZE: Final = 64
@@ -118,13 +120,26 @@ class OperationRecord:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether it, or its undo, was interrupted, so that only a part of it was written."""
-        return self.state == "open" or (self.being_undone and self.state != "undone")
+        """Whether it, or its undo, was interrupted, so that only a part of it was written; or its rollback was
+        refused."""
+        return self.state == "open" or (self.being_undone and self.state != "undone") or self.is_refused
 
     @property
     def is_going_back(self) -> bool:
         """Whether it is being undone because nobody confirmed it, or by an undo that was interrupted."""
         return self.stage == "going-back" and self.state != "undone"
+
+    @property
+    def rollback(self) -> Rollback | None:
+        """How far the rollback is of an operation that nobody confirmed; None where it is not rolled back by itself."""
+        if self.is_refused:
+            return "refused"
+        return "unfinished" if self.is_going_back and not self.being_undone else None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether nobody confirmed it, and its rollback was refused: only a command of the user goes on with it."""
+        return self.stage == "refused" and self.state != "undone"
 
     @property
     def awaits_confirmation(self) -> bool:

@@ -52,7 +52,7 @@ _COLUMNS: Final[dict[str, dict[str, Column]]] = {
         "document": columns.text(),
         "options": columns.text(),
         # NULL where an operation has no plan.
-        "stage": columns.text(("running", "unconfirmed", "confirmed", "going-back"), null=True),
+        "stage": columns.text(("running", "unconfirmed", "confirmed", "going-back", "refused"), null=True),
     },
     "starts": {
         "operation": columns.number(),
@@ -161,6 +161,17 @@ JOURNAL_SCHEMA: Final = Schema(
             # By it a lock on an OpenSM's host is known as one of this journal's commands.
             "CREATE TABLE identities (identity TEXT NOT NULL)",
             "INSERT INTO identities VALUES (lower(hex(randomblob(16))))",
+        ),
+        (
+            "ALTER TABLE plans RENAME TO plans_before",
+            """CREATE TABLE plans (
+                operation INTEGER PRIMARY KEY REFERENCES operations (id),
+                document TEXT NOT NULL,
+                options TEXT NOT NULL,
+                stage TEXT NOT NULL CHECK (stage IN ('running', 'unconfirmed', 'confirmed', 'going-back', 'refused'))
+            )""",
+            "INSERT INTO plans SELECT operation, document, options, stage FROM plans_before",
+            "DROP TABLE plans_before",
         ),
     ),
     columns=_COLUMNS,

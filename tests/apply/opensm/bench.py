@@ -14,7 +14,7 @@ from ibkeys.apply.by_sm.settings import Settings
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.writer import Writer
 from ibkeys.errors import HostRefused
-from ibkeys.store.journal import Journal
+from ibkeys.store.journal import Journal, OperationRecord
 from tests.apply.opensm.madeup import MadeUpOpensm, valid
 from tests.fabricsim import tool, writer
 
@@ -75,9 +75,12 @@ class Bench:
         finally:
             self.opensm.host.before_each = lambda word: None
 
-    def states(self) -> dict[int, str]:
+    def records(self) -> list[OperationRecord]:
         with Journal.read(self.journal) as journal:
-            return {each.id: each.state for each in journal.list_operations()}
+            return journal.list_operations()
+
+    def states(self) -> dict[int, str]:
+        return {each.id: each.state for each in self.records()}
 
     def tables(self) -> dict[str, dict[int, int]]:
         return {f"{port}": dict(valid(port)) for node in self.opensm.net.nodes for port in node.all_ports}

@@ -11,10 +11,11 @@ import pytest
 
 from ibkeys.apply.apply import plan_apply
 from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
-from ibkeys.apply.confirm import confirm_or_go_back
+from ibkeys.apply.confirm import confirm, confirm_or_go_back, may_go_back
 from ibkeys.apply.opensm.course import Planning
-from ibkeys.errors import HostRefused, Incomplete, Refused, UsageError
+from ibkeys.errors import HostRefused, Incomplete, Refused, StoreError, UsageError
 from ibkeys.plan.model import PartitionPlan, PolicySource
+from ibkeys.store.journal import Journal
 from tests.apply.opensm.bench import ALL, GREEN, MORE, OLD, Bench
 from tests.apply.opensm.madeup import put
 from tests.fabricsim import tool
@@ -59,7 +60,7 @@ def test_what_somebody_wrote_after_us_is_not_brought_into_force_by_going_back(
         if is_linked_elsewhere:
             bench.opensm.host.leads_to = Path("/etc/opensm/other.conf")
         bench.opensm.host.log.clear()
-        failed.extend(run.plan.carrier.go_back(run.operation))
+        failed.extend(run.plan.carrier.go_back(run.operation).failed)
 
     bench.apply(GREEN, hooks=ApplyHooks(ended=ended))
     [(port, text)] = failed
@@ -204,3 +205,40 @@ def test_somebody_elses_work_is_named_before_the_permission_to_remove(bench: Ben
     with pytest.raises(Refused, match="was changed after the plan was made") as refused:
         bench.run(lambda changing, carrier: plan_apply(changing, plan, None, None, carrier))
     assert refused.value.interlock == "stale"
+
+
+@pytest.mark.parametrize("of", ["file", "port"])
+def test_a_rollback_that_is_refused_is_not_tried_again_by_itself(bench: Bench, of: str) -> None:
+    def changed(run: FinishedApply) -> None:
+        if of == "file":
+            bench.opensm.host.file.data = MORE.encode() + b"# theirs\n"
+        else:
+            put(bench.opensm.net.port("node02 mlx4_0", 1), {0: 0x7FFF, 1: 0x8099})
+        unconfirmed(run)
+
+    bench.apply(MORE, hooks=ApplyHooks(ended=changed))
+    assert bench.done.not_gone_back
+    assert bench.done.failed
+    assert not may_go_back(bench.journal, 1)
+    [record] = bench.records()
+    assert (record.state, record.rollback, record.is_unfinished) == ("done", "refused", True)
+    with Journal(bench.journal) as journal, pytest.raises(StoreError, match="its rollback was refused"):
+        confirm(journal, 1)
+
+
+def test_an_undo_by_the_child_of_a_killed_apply_is_refused_once(bench: Bench) -> None:
+    bench.apply(MORE)
+    with Journal(bench.journal) as journal:
+        journal.set_stage(1, "unconfirmed")  # and its process was killed
+    bench.opensm.host.file.data = MORE.encode() + b"# theirs\n"
+    assert may_go_back(bench.journal, 1)
+    assert [each.rollback for each in bench.records()] == ["unfinished"]
+    with pytest.raises(Refused):
+        bench.undo(1)
+    assert not may_go_back(bench.journal, 1)
+    assert [each.rollback for each in bench.records()] == ["refused"]
+    bench.opensm.host.file.data = MORE.encode()
+    bench.resume()
+    assert [(each.state, each.stage, each.rollback) for each in bench.records()] == [("done", "confirmed", None)]
+    bench.undo(1)
+    assert bench.states() == {1: "undone", 2: "done"}
