@@ -14,7 +14,7 @@ from ibkeys.apply.carriers import Via, carrier_of
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.apply.former import former_in
 from ibkeys.apply.remaining import ports_of
-from ibkeys.change.next_commands import next_commands
+from ibkeys.change.next_commands import KEEPS_IT, next_commands
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
 from ibkeys.keys.pkey import PKey
@@ -123,6 +123,19 @@ def unfinished(journal: Journal) -> list[OperationRecord]:
     return [record for record in operations if record.is_unfinished and journal.plan_of(record.id) is not None]
 
 
+def last_unfinished(writer: Writer) -> OperationRecord:
+    """Return the last apply that did not end. Raises StoreError where there is none."""
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        found = unfinished(journal)
+    if not found:
+        place = writer.fabric.stores.journal or "the journal"
+        raise StoreError(
+            f"nothing to resume: {place} has no unfinished apply; see `ibkeys journal`, or make a new plan "
+            "(`ibkeys plan`)"
+        )
+    return found[-1]
+
+
 def plan_resume(
     writer: Writer,
     permissions: Permissions | None = None,
@@ -139,18 +152,12 @@ def plan_resume(
 
     Raises StoreError when there is nothing to resume, else as `plan_apply`.
     """
+    record = last_unfinished(writer)
+    operation = record.id
     with Journal.read(writer.fabric.stores.journal) as journal:
-        found = unfinished(journal)
-        if not found:
-            place = writer.fabric.stores.journal or "the journal"
-            raise StoreError(
-                f"nothing to resume: {place} has no unfinished apply; see `ibkeys journal`, or make a new plan "
-                "(`ibkeys plan`)"
-            )
-        operation = found[-1].id
         memory = journal.plan_of(operation)
         assert memory is not None
-        former = former_in(journal, found[-1])
+        former = former_in(journal, record)
     kept = loads(memory.document, f"operation {operation} of the journal", bound=False)
     # What is kept may differ from the plan's file: what was foreign and is kept stands in it.
     options = _options_of(memory)
@@ -164,6 +171,8 @@ def plan_resume(
     survey = carrier.survey(list(dict.fromkeys([*ports_of(kept), *former.ports_of_tables])), by_port_guid=True)
     remaining = carrier.state(kept, survey, former)
     advice = f"see what happened, roll back (`ibkeys undo {operation}`), or {NEW_PLAN}"
+    if remaining.kept:
+        advice = f"{advice}; {KEEPS_IT}"
     apply_plan = apply_plan_of(writer, carrier, remaining, survey, kept.options.disconnect_unconfigured, advice)
     apply_plan.digest = digest
     apply_plan.breaks = carrier.breaks(kept, remaining)

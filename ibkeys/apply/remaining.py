@@ -65,13 +65,21 @@ class Remaining:
         """The ports that hold what somebody else wrote, and what that is."""
         return [each for each in self.foreign if each not in self.absent]
 
+    def kept_in_words(self) -> list[str]:
+        """Return `kept`, each as one text."""
+        return list(map(_in_words, self.kept))
+
     def stale(self, advice: str) -> list[Objection]:
         """Return the objection for what is foreign, as a list of none or one."""
         if not self.foreign:
             return []
         what = f"{counted(len(self.foreign), 'port')} changed in the meantime or cannot be read"
-        ports = [why if port is None else f"{port} ({why})" for port, why in self.foreign]
-        return [Objection("stale", f"{what}: {named(ports)}; {advice}")]
+        return [Objection("stale", f"{what}: {named(list(map(_in_words, self.foreign)))}; {advice}")]
+
+
+def _in_words(each: tuple[PortId | None, str]) -> str:
+    port, why = each
+    return why if port is None else f"{port} ({why})"
 
 
 def ports_of(plan: PartitionPlan) -> list[PortKey]:

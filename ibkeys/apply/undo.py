@@ -6,12 +6,13 @@ fresh change would meet. What was there before may cut a port off today. To undo
 
 from __future__ import annotations
 
+from ibkeys.apply.apply import unfinished
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, refuse_breaks, undo_plan_of
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import Via, carrier_of, record_of
 from ibkeys.apply.confirm import note_refused
 from ibkeys.apply.former import Former, former_in
-from ibkeys.change.next_commands import next_commands
+from ibkeys.change.next_commands import KEEPS_IT, next_commands
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.printable import counted
@@ -54,6 +55,7 @@ def plan_undo(
         former = former_in(journal, record)
         _refuse_key_files(journal, record, former)
         later = _later(journal, record, former)
+        is_open_apply = record.id in [each.id for each in unfinished(journal)]
         carrier = carrier or carrier_of(writer, via or Via(), record_of(journal, record))
     if former.counters and not former.ports:
         raise UsageError(
@@ -65,6 +67,8 @@ def plan_undo(
     except Refused as error:
         if later and error.interlock == "stale":
             error.going_on(f"operation {later[-1]} of the journal wrote it later: `ibkeys undo {later[-1]}` first")
+        elif error.is_overtaken and is_open_apply:
+            error.going_on(KEEPS_IT)
         if error.is_overtaken and not writer.dry_run:
             with Journal(writer.fabric.stores.journal) as journal:
                 note_refused(journal, operation)

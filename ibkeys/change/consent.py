@@ -66,12 +66,14 @@ class Consent:
 class Objection:
     """An interlock that a change triggers. ``message`` says what would happen, ``more`` why, or how to avoid it;
     `refusal` adds the option that overrides it. ``details``: what is shown below it, such as the lines that differ.
+    ``is_overtaken``: somebody else has changed what an earlier run of the change set.
     """
 
     interlock: str
     message: str
     more: str = ""
     details: str = ""
+    is_overtaken: bool = False
 
     @property
     def how_to_override(self) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ibkeys.store.journal import OperationRecord, Rollback
 
 _UNDO: Final = "ibkeys undo {id}"
 _OPENSM: Final = "--via opensm"
+_CLOSE_APPLY: Final = "ibkeys apply --overtaken"
+KEEPS_IT: Final = f"to keep what is there: `{_CLOSE_APPLY}`, which only ends the record of the operation"
+"""What is said where somebody else has changed what an apply set that did not end."""
 _BY_COMMAND: Final[Mapping[str, tuple[str | None, str | None]]] = {
     "apply": ("ibkeys apply --resume", _UNDO),
     "mkey-deploy": ("ibkeys mkey-deploy --resume", "ibkeys mkey-deploy --abort"),
@@ -37,15 +40,17 @@ ROLLBACKS: Final[Mapping[Rollback, str]] = {
 @dataclass(frozen=True, slots=True)
 class NextCommands:
     """``finish`` and ``roll_back``: commands without the options that name fabric and ports; None where there is
-    none."""
+    none. ``close``: what only ends the record, where somebody else has changed what the operation set."""
 
     finish: str | None
     roll_back: str | None
+    close: str | None = None
 
     def __str__(self) -> str:
         finish = f"`{self.finish}` finishes it" if self.finish else ""
         roll_back = f"`{self.roll_back}` rolls it back" if self.roll_back else ""
-        return ", ".join(filter(None, (finish, roll_back)))
+        close = f"`{self.close}` only ends its record, if others have changed what it set" if self.close else ""
+        return ", ".join(filter(None, (finish, roll_back, close)))
 
 
 def next_commands(command: str, operation: int, undoes: int | None) -> NextCommands:
@@ -64,5 +69,6 @@ def next_commands_of(record: OperationRecord) -> NextCommands | None:
     if record.awaits_confirmation:
         return NextCommands(f"ibkeys apply --confirm {record.id}", commands.roll_back)
     if record.state == "failed" or record.is_unfinished:
-        return commands
+        can_close = record.is_unfinished and record.stage is not None
+        return replace(commands, close=_CLOSE_APPLY) if can_close else commands
     return NextCommands(None, commands.roll_back) if record.is_going_back else None

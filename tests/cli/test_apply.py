@@ -15,7 +15,7 @@ from ibkeys.apply.carrier import Carried
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.errors import IbkeysError, StoreError
 from tests.apply.lab import Lab
-from tests.cli.conftest import DUAL_HOME, Cli, pkeys, run, written
+from tests.cli.conftest import DUAL_HOME, Cli, between_commands, pkeys, run, written
 from tests.plan.plans import entries
 
 STEPS = """\
@@ -262,3 +262,29 @@ def test_a_signal_at_the_question_ends_it_and_changes_nothing(
     monkeypatch.undo()
     assert "Make this change?" in result.err
     assert "operation" not in result.err
+
+
+def test_the_record_of_an_apply_ends_where_somebody_else_has_changed_what_it_set(
+    cli: Cli, plan: Path, tmp_path: Path
+) -> None:
+    assert cli("apply", plan, "--allow-removals", "--first", 1, "--yes").code == 0
+    unchanged = cli("apply", "--overtaken", "--yes")
+    assert (unchanged.code, "nobody else has changed what was set by the last apply" in unchanged.error) == (2, True)
+    with between_commands(tmp_path) as net:
+        net.port("node02 mlx4_0", 1).p_keys = [0xFFFF, 0x8077]
+    refused = cli("apply", "--resume", "--yes")
+    assert (refused.code, "to keep what is there: `ibkeys apply --overtaken`" in refused.error) == (4, True)
+    assert "`ibkeys apply --overtaken` only ends its record" in cli("journal").out
+    assert cli("apply", "--overtaken", "--dry-run").code == 1
+    ended = cli("apply", "--overtaken", "--yes")
+    assert ended.code == 0
+    assert "operation 1 (apply, begun " in ended.out
+    assert pkeys(cli, 2) == {0: "0xffff", 1: "0x8077"}
+    [operation] = cli("journal", "-f", "json").json["operations"]
+    assert (operation["state"], operation["close_with"]) == ("undone", None)
+    assert cli("apply", "--overtaken", "--yes").code == 3
+
+
+def test_ending_a_record_takes_no_plan(cli: Cli, plan: Path) -> None:
+    for more in ([plan], ["--resume"], ["--first", 1], ["--rewrite"]):
+        assert "--overtaken takes no PLAN" in cli("apply", "--overtaken", *more, "--yes").error

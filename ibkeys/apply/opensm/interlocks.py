@@ -10,6 +10,7 @@ from ibkeys.apply.by_sm.steps import Prediction
 from ibkeys.apply.opensm.policy_files import digest_of
 from ibkeys.apply.opensm.site import Site
 from ibkeys.change.consent import Objection
+from ibkeys.change.next_commands import KEEPS_IT
 from ibkeys.change.target import Target
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, difference
 from ibkeys.keys.pkey import PKey
@@ -60,7 +61,8 @@ def objections_to_others_work(files: Sequence[OpensmFile], known: Collection[str
             yield Objection(
                 "stale",
                 f"{file.name} has neither its former content nor what the operation wrote{_since(file)}, and would be "
-                "overwritten; check it, and make a new plan (`ibkeys plan`) if its content is needed",
+                f"overwritten; check it, and make a new plan (`ibkeys plan`) if its content is needed; {KEEPS_IT}",
+                is_overtaken=True,
             )
 
 

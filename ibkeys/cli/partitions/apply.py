@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.changing import writer_of
+from ibkeys.cli.changing import end_overtaken, writer_of
 from ibkeys.cli.guarding import MOST_SECONDS, command_for_child, wait_for_enter
 from ibkeys.cli.help.command import command
 from ibkeys.cli.left_locks import remove_left_locks
@@ -45,6 +45,7 @@ class _Choices:
     allow_break: bool = False
     first: int | None = None
     resume: bool = False
+    overtaken: bool = False
     confirm_within: int | None = None
     confirm: int | None = None
 
@@ -67,6 +68,13 @@ _choices: Final = options.group(
         help="Change only the next N leaf switches; --resume continues.",
     ),
     options.option("--resume", env=False, is_flag=True, help="Finish the last apply that was interrupted or stopped."),
+    options.option(
+        "--overtaken",
+        env=False,
+        is_flag=True,
+        help="End the record of an apply that did not end where somebody else has changed what it set: nothing is "
+        "sent or written.",
+    ),
     options.option(
         "--confirm-within",
         env=False,
@@ -122,7 +130,9 @@ def apply(
         if plan is not None or choices != _Choices(confirm=choices.confirm) or consent.dry_run:
             raise UsageError("--confirm ID takes no other option: it confirms a change made by another run of apply")
         return _confirm(where, choices.confirm)
-    if plan is None and not choices.resume:
+    if choices.overtaken and (plan is not None or rewrite or choices != _Choices(overtaken=True)):
+        raise UsageError("--overtaken takes no PLAN and no other option of a change: it only ends the record of one")
+    if plan is None and not (choices.resume or choices.overtaken):
         raise UsageError("nothing to apply: give a PLAN that `ibkeys plan --out PLAN` wrote, or --resume")
     if through.via not in (None, "direct") and choices.first is not None:
         raise UsageError("--first counts leaf switches, but OpenSM and UFM apply a change to all of them: omit it")
@@ -130,10 +140,8 @@ def apply(
         raise UsageError("--rewrite needs --via opensm")
     each = gives_each(folding, format)
     permissions = Permissions(choices.allow_removals, choices.allow_break, choices.first)
-    return _apply(
-        _Asked(where, consent, each, format, plan, permissions, choices.resume, through, rewrite, sm_hosts, ufm),
-        choices.confirm_within,
-    )
+    asked = _Asked(where, consent, each, format, plan, permissions, choices.resume, through, rewrite, sm_hosts, ufm)
+    return _end_overtaken(asked) if choices.overtaken else _apply(asked, choices.confirm_within)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +209,18 @@ def _confirm(where: Where, operation: int) -> int:
     if hosts is not None:
         remove_left_locks(where, "apply", hosts)
     return exits.DONE
+
+
+def _end_overtaken(asked: _Asked) -> int:
+    from ibkeys.apply.closing import close_overtaken, refuse_overtaken
+
+    with open_fabric(asked.where, changing=True) as fabric, writer_of(fabric, "apply", asked.consent) as writer:
+        return end_overtaken(
+            asked.consent,
+            partial(refuse_overtaken, writer, asked.via()),
+            partial(close_overtaken, writer),
+            "the last apply that did not end: `ibkeys apply --resume` finishes it, `ibkeys undo` rolls it back",
+        )
 
 
 def _apply(asked: _Asked, confirm_within: int | None) -> int:

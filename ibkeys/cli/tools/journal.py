@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _COLUMNS: Final = (
     *("id", "command", "state", "started", "finished", "ports", "unproven", "unconfirmed"),
-    *("user", "host", "overrides", "options", "undoes", "undone_by", "finish_with", "roll_back_with", "rollback"),
+    *("user", "host", "overrides", "options", "undoes", "undone_by", "finish_with", "roll_back_with", "close_with"),
+    "rollback",
 )
 
 
@@ -88,6 +89,7 @@ def operation_document(record: OperationRecord) -> dict[str, Any]:
         "undone_by": record.undone_by if record.state == "undone" else None,
         "finish_with": commands and commands.finish,
         "roll_back_with": commands and commands.roll_back,
+        "close_with": commands and commands.close,
         "rollback": record.rollback,
         "starts": starts,
     }
@@ -159,7 +161,7 @@ def _write(
         elif each["state"] == "open":
             rollback = each["rollback"]
             is_what = "is open" if rollback is None else f"was not confirmed, and {ROLLBACKS[rollback]}"
-            commands = NextCommands(each["finish_with"], each["roll_back_with"])
+            commands = NextCommands(each["finish_with"], each["roll_back_with"], each["close_with"])
             write(f"operation {each['id']} {is_what}: {commands}")
     for start in operations[0]["starts"] if with_starts else ():
         write(_told(start))

@@ -1,0 +1,53 @@
+"""Ending the record of an apply that somebody else has overtaken: no port, file or OpenSM is touched."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.apply.apply import Permissions, last_unfinished, plan_resume
+from ibkeys.apply.carrier import Carrier
+from ibkeys.apply.carriers import Via
+from ibkeys.apply.undo import plan_undo
+from ibkeys.change.interlocks.overtaken import OVERTAKEN
+from ibkeys.change.writer import Writer
+from ibkeys.errors import Refused
+from ibkeys.printable import named
+from ibkeys.store.journal import Journal, OperationRecord
+
+_ANY: Final = Permissions(removals=True, breaks=True)
+
+
+def refuse_overtaken(writer: Writer, via: Via | None = None, carrier: Carrier | None = None) -> None:
+    """Raise Refused (``overtaken``) where somebody else has changed a file or port since the last apply that did not
+    end, so that finishing or undoing it is refused. *via*, *carrier*: as of `plan_resume`. Only plans.
+
+    Raises StoreError where every apply has ended, and what `plan_resume` and `plan_undo` raise else.
+    """
+    record = last_unfinished(writer)
+    plan = plan_resume(writer, _ANY, carrier=carrier, via=via)
+    found = plan.remaining.kept_in_words() + [each.message for each in plan.objections if each.is_overtaken]
+    if not found:
+        try:
+            plan = plan_undo(writer, record.id, carrier=carrier, via=via, breaks=True)
+        except Refused as error:
+            if not error.is_overtaken:
+                raise
+            found = [error.message]
+        else:
+            found = plan.remaining.kept_in_words()
+    if found:
+        raise Refused(f"{_name(record)}: somebody else has changed what it set: {named(found)}", OVERTAKEN)
+
+
+def close_overtaken(writer: Writer) -> str:
+    """Note that the last apply that did not end, and an undo of it, have ended; return its name. Raises StoreError."""
+    record = last_unfinished(writer)
+    with Journal(writer.fabric.stores.journal) as journal, journal.in_one_transaction():
+        for each in journal.list_operations():
+            if each.id == record.id or (each.undoes == record.id and each.state in ("open", "failed")):
+                journal.set_state(each.id, "undone")
+    return _name(record)
+
+
+def _name(record: OperationRecord) -> str:
+    return f"operation {record.id} ({record.command}, begun {record.started})"
