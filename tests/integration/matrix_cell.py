@@ -108,7 +108,8 @@ class Cell(MatrixSite):
         """Nothing is open, and a new operation is possible."""
         self.be_away(False)
         self.opensm.running.sweep()
-        if self.kind_name == "harden":  # which found nothing left to do for an interrupted mkey-deploy
+        # harden found nothing left to do for an interrupted mkey-deploy; an apply may have been replaced by another.
+        if self.kind_name == "harden" or self.kind.is_of_policy:
             self.end_what_is_open()
         self.assert_nothing_is_open()
         if self.kind.is_of_policy:
@@ -125,7 +126,11 @@ class Cell(MatrixSite):
     def end_what_is_open(self) -> None:
         """Take the command that the journal names for each open operation."""
         with Journal(self.anna / "journal.db") as journal:
-            commands = [next_commands_of(each) for each in journal.list_operations() if each.is_unfinished]
+            commands = [
+                next_commands_of(each)
+                for each in journal.list_operations()
+                if each.is_unfinished and each.undoes is None
+            ]
         for each in commands:
             assert each is not None
             assert each.finish is not None

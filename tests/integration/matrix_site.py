@@ -110,8 +110,6 @@ class MatrixSite:
         assert last is None or last.state != "open", self.told()
         if self.since == "key store lost":
             return  # the journal cannot know how a run ended of which the key store is lost
-        if self.kind.is_of_policy:
-            return  # an apply that another replaced stays open in the journal, and bars nothing
         with Journal(self.anna / "journal.db", create=False) as journal:
             unfinished = [each for each in journal.list_operations() if each.is_unfinished]
         assert not unfinished, f"open: {unfinished}\n{self.told()}"

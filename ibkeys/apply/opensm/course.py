@@ -143,7 +143,8 @@ class Planning:
             course.objections += objections_to_later_policy(self.files[-1], plan)
         else:
             known = former.found_files | {digest_of(each) for image in images for each in (image.before, image.after)}
-            course.objections += objections_to_others_work(self.files, known)
+            # Before an unread edit: who keeps somebody else's work need not let OpenSM read it.
+            course.objections[:0] = objections_to_others_work(self.files, known)
         known_texts = {image.before for image in images} | ours | {found.texts[-1]}
         course.objections += objections_to_standbys(site, self.files, known_texts)
         way = ways_in(images).get(self.files[-1].key)
