@@ -77,8 +77,9 @@ def confirm_run(store: KeyStore, run: int) -> bool:
 def lower_unconfirmed(writer: Writer, through: ViaOpensm, run: int) -> Lowering | None:
     """Lower the level of a run that nobody confirmed; None if there was nothing to lower.
 
-    Raises StoreError if it is not to go back, or is not the last one; and what `plan_lowering` and lowering raise: then
-    it is still to be rolled back.
+    Raises StoreError if it is not to go back, or is not the last one; Refused (``overtaken``) if somebody else has
+    changed what it set: then it waits for nobody any more; and what else `plan_lowering` and lowering raise: then it is
+    still to be rolled back.
     """
     runs = Runs(writer.keystore)
     stage, last = runs.stage(run), runs.last()
@@ -91,8 +92,8 @@ def lower_unconfirmed(writer: Writer, through: ViaOpensm, run: int) -> Lowering 
         try:
             lowering = plan_lowering(writer, through)
         except Refused as error:
-            if error.interlock == OVERTAKEN:  # what it set is not there any more: nobody has to lower it
-                runs.move_stage(run, "going-back", "gone-back")
+            if error.interlock == OVERTAKEN:  # what it set is not there any more: it waits for nobody, and stays
+                runs.move_stage(run, "going-back", None)
             raise
         if lowering is None:
             runs.move_stage(run, "going-back", "gone-back")

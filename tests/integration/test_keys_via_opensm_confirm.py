@@ -112,6 +112,20 @@ def test_unconfirmed_the_level_goes_back_and_a_resume_raises_it_again(opensm: Ke
     opensm.assert_nothing_was_lost()
 
 
+def test_what_somebody_else_changed_while_it_waits_stays_and_is_not_said_to_be_rolled_back(opensm: KeyedOpensm) -> None:
+    waiting = Waiting(opensm.served, "mkey-deploy", *CLOSED, "--confirm-within", "2")
+    waiting.hear()
+    conf = opensm.conf
+    conf.write_text(conf.read_text().replace("m_key_protection_level 2", "m_key_protection_level 3"))
+    assert waiting.wait() == 3, waiting.said
+    assert "nobody confirmed the run, and its level was not lowered: run 1 " in waiting.said
+    assert "`ibkeys mkey-deploy --via opensm --overtaken`" in waiting.said
+    assert "nothing was written" not in waiting.said
+    assert stage(opensm.served) == ("ended", None)
+    code, said = opensm.ibkeys("mkey-deploy", "--unconfirmed", "1")
+    assert (code, "rolled back" in said) == (3, False), said
+
+
 def test_killed_while_it_waits_its_child_lowers_the_level_and_an_abort_goes_back(opensm: KeyedOpensm) -> None:
     waiting = Waiting(opensm.served, "mkey-deploy", *CLOSED, "--confirm-within", "1")
     waiting.hear()

@@ -23,10 +23,9 @@ def overtaken(what: str, found: Sequence[str], close: str) -> Refused:
     """Return the refusal for the operation *what*. *found*: what is there instead, each in words; *close*: the command
     that ends its record."""
     refusal = Refused(
-        f"{what} neither goes on nor back, because somebody else has changed what it set: {named(found)}; nothing was "
-        "written, and no OpenSM was signalled",
-        OVERTAKEN,
+        f"{what} neither goes on nor back, because somebody else has changed what it set: {named(found)}", OVERTAKEN
     )
+    refusal.changed = "nothing was written, and no OpenSM was signalled"
     return refusal.going_on(f"to keep what is there: `{close}`").explained(
         f"`{close}` only ends the record of this operation, and every key stays in the key store.",
         "`ibkeys sm-show` and `ibkeys mkey-show --all` show what is in force; keys of another key store: `ibkeys "

@@ -15,7 +15,7 @@ from ibkeys.cli.guarding import command_for_child, wait_for_enter
 from ibkeys.cli.left_locks import remove_left_locks
 from ibkeys.cli.opening import open_keystore, stores_of
 from ibkeys.cli.options import SmHosts, Where
-from ibkeys.errors import IbkeysError, UsageError
+from ibkeys.errors import IbkeysError, Incomplete, Refused, UsageError
 
 if TYPE_CHECKING:
     from ibkeys.change.confirming.guardian import Guardian
@@ -49,6 +49,7 @@ class Awaiting:
     def make(self, writer: Writer, run: PlannedRun, make: Callable[[], None]) -> None:
         """Let *make* make the run, and let it be confirmed, or lower its level. Raises what *make* and lowering
         raise."""
+        from ibkeys.change.interlocks.overtaken import OVERTAKEN
         from ibkeys.change.interrupts import Interrupts
         from ibkeys.mkeys.confirming import Confirmation, let_be_confirmed, lower_unconfirmed
 
@@ -61,10 +62,20 @@ class Awaiting:
             waiting = partial(self.guardian.send, "waiting")
             how = Confirmation(self.seconds, time.monotonic, wait_for_enter(interrupts), _say, waiting)
             if self.number is not None and not let_be_confirmed(writer, self.number, error, how):
-                _say_unproven(lower_unconfirmed(writer, self.through(), self.number))
+                try:
+                    _say_unproven(lower_unconfirmed(writer, self.through(), self.number))
+                except Refused as refusal:
+                    raise _not_lowered(refusal) if refusal.interlock == OVERTAKEN else refusal from None
                 run.account.gone_back = True
         if error is not None:
             raise error
+
+
+def _not_lowered(refusal: Refused) -> Incomplete:
+    """Return the error of a run that this process made, nobody confirmed, and somebody else changed: of the whole
+    command it is not true that nothing was written."""
+    error = Incomplete(f"nobody confirmed the run, and its level was not lowered: {refusal.message}")
+    return error.going_on(*refusal.way_on).explained(refusal.more)
 
 
 @contextmanager

@@ -254,6 +254,25 @@ def test_a_port_that_is_away_meanwhile_is_named_and_the_others_are_proven(bench:
     assert bench.quiet()
 
 
+def test_what_somebody_else_changed_meanwhile_is_not_said_to_be_rolled_back(bench: Bench) -> None:
+    bench.deploy(confirm=True)
+    conf = bench.opensm.conf
+    conf.write_text(conf.read_text().replace("m_key_protection_level 2", "m_key_protection_level 3"))
+    bench.opensm.restart()
+    with pytest.raises(Refused, match="somebody else has changed what it set") as refused:
+        bench.lower()
+    assert refused.value.interlock == "overtaken"
+    assert (stage(bench), is_unconfirmed(keystore(bench), 1)) == (None, False)
+    assert bench.opensm.key()[1:] == (3, 60)
+    with pytest.raises(StoreError, match="run 1 is not waiting for a confirmation"):
+        bench.lower()
+    with (
+        KeyStore(keystore(bench)) as store,
+        pytest.raises(StoreError, match="run 1 is not waiting for a confirmation"),
+    ):
+        confirm_run(store, 1)
+
+
 # --- who confirms -----------------------------------------------------------------------------------------------------
 
 
