@@ -152,6 +152,7 @@ class ChangeRun:
         """
         self.writer.check(plan)
         if self.dry_run or not plan.pending:
+            plan.close_if_complete(self.writer)
             return False
         self.writer.apply(plan)
         return True

@@ -15,16 +15,17 @@ from ibkeys.errors import MadStatusError, MKeyNeeded, NoReply, SendRefused
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.mad.attributes import counted_violations
 from ibkeys.topology.model import Trouble
+from ibkeys.topology.nodes import Port
 
 
-def plan_clear(writer: Writer, ports: Sequence[PortHandle]) -> Plan:
-    """Plan to write 0 to every counter that is not 0.
+def plan_clear(writer: Writer, ports: Sequence[PortHandle], clear: Sequence[Port] = ()) -> Plan:
+    """Plan to write 0 to every counter that is not 0. *clear*: ports that a sweep of this run found to have none.
 
     The local port and the SM's port come last, so that the tool can still back out while they work as before. Of
     several ports one that cannot be read, or hides its M_Key, is left out and listed in ``Plan.troubles``; for a single
     port an error is raised.
     """
-    plan = Plan(writer.command)
+    plan = Plan(writer.command, completes=[*clear])
     sets: list[PendingSet] = []
     for port in ports:
         try:
@@ -37,6 +38,7 @@ def plan_clear(writer: Writer, ports: Sequence[PortHandle]) -> Plan:
             plan.troubles.append(Trouble(port.port, str(error)))
             continue
         writer.note_master_sm_lid(port)
+        plan.completes.append(port.port)
         if target is not None:
             edit = CountersEdit(target, dict.fromkeys(counts, 0), shown, writer.consent.covers("stale"))
             sets.append(PendingSet(edit))

@@ -11,6 +11,7 @@ from ibkeys.change.images import Value
 from ibkeys.change.pending_set import PendingSet
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError
+from ibkeys.store.cut_off import close_cut_off, is_any_cut_off
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Trouble
@@ -58,7 +59,8 @@ class Plan:
     shows the plan, and are notes to a user who said yes beforehand. ``troubles``: ports of a change to many that were
     left out or failed, and why. ``stages``: the Sets, each stage begun when all of the one before are finished.
     ``looks_itself``: it checks the links of each port again before a key is sent, and leaves out those that cannot be
-    examined.
+    examined. ``completes``: ports that have all that is wanted, when the plan is carried out: an earlier operation of
+    the same command that was cut off, and changed no others, is completed then.
     """
 
     command: str
@@ -70,6 +72,7 @@ class Plan:
     troubles: list[Trouble] = field(default_factory=list)
     stages: list[list[PendingSet]] = field(default_factory=list)
     looks_itself: bool = False
+    completes: list[Port] = field(default_factory=list)
 
     @property
     def pending(self) -> bool:
@@ -100,6 +103,20 @@ class Plan:
                 self.troubles += [Trouble(each.target.port, str(each.error)) for each in failed if not is_one]
             if is_one and failed and failed[0].error is not None:
                 raise failed[0].error
+        self.close_cut_off(writer, operation.journal, operation.id)
+
+    def close_if_complete(self, writer: Writer) -> None:
+        """Where nothing is to be changed, close the earlier operations that are complete. Raises StoreError."""
+        path = writer.fabric.stores.journal
+        if not (self.pending or writer.dry_run) and is_any_cut_off(path, [self.command]):
+            with Journal(path) as journal:
+                self.close_cut_off(writer, journal)
+
+    def close_cut_off(self, writer: Writer, journal: Journal, but: int | None = None) -> list[int]:
+        """Close the earlier operations that the plan completes, and return them. *but*: its own one."""
+        failed = {trouble.port for trouble in self.troubles}
+        ports = {(port.node.guid, port.num) for port in self.completes if port not in failed}
+        return close_cut_off(journal, [self.command], "done", but=but, ports=ports)
 
     def to_json(self) -> dict[str, Any]:
         """Return the changes by port, the notes, and the names of the interlocks triggered. No M_Key is in it."""

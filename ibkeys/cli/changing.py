@@ -205,7 +205,10 @@ def change(
     Raises Refused (exit 4) for an interlock, and if nobody confirmed; and whatever planning and applying raise.
     """
     with writer_of(fabric, command, consent) as writer:
-        return _ListedChange(writer, make_plan(writer), consent, format, missing).carry_out()
+        plan = make_plan(writer)
+        code = _ListedChange(writer, plan, consent, format, missing).carry_out()
+        plan.close_if_complete(writer)
+        return code
 
 
 class _ListedChange(ShownChange):

@@ -190,7 +190,7 @@ def _notes(store: KeyStore, files: KeyFiles) -> list[str]:
     if pending:
         notes.append(
             f"{pending} port{_s(pending)} may have a different key from the one written, because a change "
-            "was never confirmed; finish that change (mkey-rotate --resume) and export again"
+            "was never confirmed; finish that change (`ibkeys journal` names the command) and export again"
         )
     linked = {guid for guid, _ in files.neighbors.values()}
     apart = sum(guid not in linked for guid in keys)

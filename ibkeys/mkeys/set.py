@@ -26,11 +26,11 @@ from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import Fabric
 from ibkeys.host.opensm_here import known_sweep_interval
 from ibkeys.keys.key_setting import KeySetting
-from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
+from ibkeys.keys.mkey import NO_MKEY, PROTECTION_TEXT, MKey
 from ibkeys.mkeys.key_edit import KeyEdit
 from ibkeys.mkeys.key_keeper import KeyKeeper
 from ibkeys.mkeys.stored_links import remember_topology
-from ibkeys.store.journal import Operation
+from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.topology.nodes import Port
 
@@ -69,7 +69,7 @@ def plan_mkey_set(
         shown.m_key_protect_bits if protect is None else protect,
         shown.m_key_lease_period if lease is None else lease,
     )
-    plan = KeyPlan(writer.command, links_are_stored=links_are_stored)
+    plan = KeyPlan(writer.command, completes=[port.port], links_are_stored=links_are_stored, wanted_key=wanted.key)
     writer.sends_keys = True
     had = KeySetting(old_key, shown.m_key_protect_bits, shown.m_key_lease_period)
     plan.changes = changes_of(port.port, had, wanted)
@@ -87,9 +87,11 @@ def plan_mkey_set(
 
 @dataclass(slots=True)
 class KeyPlan(Plan):
-    """A change of one port's M_Key, level or lease. ``links_are_stored``: the key store knows the way there."""
+    """A change of one port's M_Key, level or lease. ``links_are_stored``: the key store knows the way there;
+    ``wanted_key``: what the port has afterwards."""
 
     links_are_stored: bool = False
+    wanted_key: MKey = NO_MKEY
 
     def perform(self, writer: Writer, operation: Operation) -> None:
         """Store the links, for a later run sends the key only over a link that it knows; then make the Set.
@@ -107,6 +109,21 @@ class KeyPlan(Plan):
         )
         keeper = KeyKeeper(store, writer.fabric.ring)
         Engine(writer, operation, keeper, checks_arrival=False).make_one(single)
+        self.close_cut_off(writer, operation.journal, operation.id)
+
+    def close_cut_off(self, writer: Writer, journal: Journal, but: int | None = None) -> list[int]:
+        """As of every plan; the key that a closed operation left pending is the current one, or did not take effect:
+        the port has shown its key."""
+        closed = Plan.close_cut_off(self, writer, journal, but)
+        if closed:
+            store, [port] = writer.keystore, self.completes
+            for row in store.outline():
+                if row.port_guid == port.port_guid and row.state == "pending":
+                    if store.get(row.ref).m_key == self.wanted_key:
+                        store.promote(row.ref)
+                    else:
+                        store.abandon(row.ref, "its Set did not take effect")
+        return closed
 
 
 def changes_of(port: Port, old: KeySetting, wanted: KeySetting) -> list[Change]:

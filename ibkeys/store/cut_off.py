@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 
 from ibkeys.store.journal import Journal, OperationRecord, OperationState
 
@@ -12,6 +13,13 @@ def cut_off(journal: Journal, commands: Collection[str]) -> list[OperationRecord
     return [each for each in journal.list_operations() if each.state in ("open", "failed") and each.command in commands]
 
 
+def is_any_cut_off(path: Path | None, commands: Collection[str]) -> bool:
+    """Whether the journal *path* has an open or failed operation of *commands*; none is made for this. Raises
+    StoreError."""
+    with Journal.read(path) as journal:
+        return bool(cut_off(journal, commands))
+
+
 def close_cut_off(
     journal: Journal,
     commands: Collection[str],
@@ -19,12 +27,15 @@ def close_cut_off(
     since: str = "",
     but: int | None = None,
     files: Collection[tuple[str, str]] | None = None,
-) -> None:
-    """Set *state* on every open or failed operation of *commands* that a later operation completed.
+    ports: Collection[tuple[int, int]] | None = None,
+) -> list[int]:
+    """Set *state* on every open or failed operation of *commands* that a later operation completed, and return them.
 
     *since*: only those that began then or later, in the journal's form of a time; *but*: that later one; *files*: only
-    those that wrote some of these, by host and path, and no others. Raises StoreError.
+    those that wrote some of these, by host and path, and no others; *ports*: the same for ports, by the GUID of the
+    node and the number. Raises StoreError.
     """
+    closed = []
     for record in cut_off(journal, commands):
         if record.id == but or record.started < since:
             continue
@@ -32,4 +43,10 @@ def close_cut_off(
             wrote = {entry.image.key for entry in journal.files(record.id)}
             if not wrote or not wrote <= set(files):
                 continue
+        if ports is not None:
+            changed = {(entry.image.node_guid, entry.image.port) for entry in journal.entries(record.id)}
+            if not changed or not changed <= set(ports):
+                continue
         journal.set_state(record.id, state)
+        closed.append(record.id)
+    return closed

@@ -6,11 +6,14 @@ import errno
 import json
 import sqlite3
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import KEY, OTHER_KEY, TWO_SWITCH, Cli, pkeys, run
+from ibkeys.change.edits import CountersEdit
+from ibkeys.store.journal import Journal
+from tests.cli.conftest import KEY, OTHER_KEY, TWO_SWITCH, Cli, between_commands, pkeys, run
 
 CHANGED = "node02 mlx4_0 (ca 0x0002c903000a1020) port 1, LID 2\n  P_Key[3]: - -> 0x8010\n"
 
@@ -313,6 +316,40 @@ def test_counters_clear_all_keeps_the_old_values_in_the_journal(cli: Cli, key_fi
     journal.close()
     assert "counters-clear" in commands
     assert cli("counters-clear", 2).out == "nothing to change\n"
+
+
+class Killed(BaseException):
+    """The process ended here."""
+
+
+@pytest.mark.parametrize("left", ["all", "one", "none"])
+def test_counters_clear_that_was_cut_off_is_ended_by_the_next(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    def count(names: Sequence[str]) -> None:
+        with between_commands(tmp_path) as net:
+            for name in ("node02 mlx4_0", "node03 mlx4_0"):
+                net.port(name, 1).m_key_violations = 5 if name in names else 0
+
+    def states() -> list[str]:
+        with Journal.read(tmp_path / "fabric.journal") as journal:
+            return [each.state for each in journal.list_operations()]
+
+    def die(*given: object) -> None:
+        raise Killed
+
+    names = ["node02 mlx4_0", "node03 mlx4_0"]
+    count(names)
+    with monkeypatch.context() as patch:
+        patch.setattr(CountersEdit, "prove", die)
+        with pytest.raises(Killed):
+            cli("counters-clear", "--all", "--yes")
+    assert states() == ["open"]
+    count({"all": names, "one": names[:1], "none": []}[left])
+    assert cli("counters-clear", 4, "--yes").code == 0
+    assert states() == ["open"], "that is another port"
+    assert cli("counters-clear", "--all", "--yes").code == 0
+    assert set(states()) == {"done"}
 
 
 def test_nothing_is_changed_that_could_not_be_shown(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,9 @@ from ibkeys.host.opensm_command_line import read_command_line
 from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.const import Method
+from ibkeys.mkeys.key_edit import KeyEdit
 from ibkeys.mkeys.set import plan_mkey_set
-from ibkeys.store.journal import Journal
+from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.paths import StorePaths
 from tests.change.refusing import refused
@@ -279,3 +280,49 @@ def test_a_lease_not_above_the_sweep_interval_of_the_sm_on_this_host(
         monkeypatch.setattr("ibkeys.mkeys.set.known_sweep_interval", lambda *_: 30)
         assert "lease-0" in interlocks(plan_mkey_set(w, fabric.find_port(2), NEW, 1, 30))
         assert "lease-0" not in interlocks(plan_mkey_set(w, fabric.find_port(2), NEW, 1, 31))
+
+
+class Killed(BaseException):
+    """The process ended here."""
+
+
+def cut_off(net: Any, stores: Any, before_the_set: bool) -> None:
+    """Let a process that sets a key die, before its Set or after it."""
+    record = Operation.record_all
+
+    def stop(operation: Operation, *images: Any, **more: Any) -> None:
+        record(operation, *images, **more)
+        raise Killed
+
+    def die(*given: Any) -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(*(Operation, "record_all", stop) if before_the_set else (KeyEdit, "prove", die))
+        with pytest.raises(Killed):
+            apply(net, NEW, 1, 60, **stores)
+
+
+@pytest.mark.parametrize("before_the_set", [True, False], ids=["before the Set", "after the Set"])
+@pytest.mark.parametrize(("key", "lease"), [(NEW, 60), (NEW, 90), (None, 90), (OLD, 60), (None, None)])
+def test_one_that_was_cut_off_is_ended_by_the_next_for_that_port(
+    tmp_path: Path, before_the_set: bool, key: MKey | None, lease: int | None
+) -> None:
+    net, stores = subnet("two-switch"), {"keystore": tmp_path / "keys.db", "journal": tmp_path / "journal.db"}
+    cut_off(net, stores, before_the_set)
+    with Journal.read(stores["journal"]) as journal:
+        assert [each.state for each in journal.list_operations()] == ["open"]
+    with tool(net, **stores) as fabric, writer(fabric) as w:
+        plan_mkey_set(w, fabric.find_port(3), protect=0).close_if_complete(w)
+        with Journal.read(stores["journal"]) as journal:
+            assert [each.state for each in journal.list_operations()] == ["open"], "that is another port"
+        plan = plan_mkey_set(w, fabric.find_port(2), key, None if key is None else 1, lease)
+        w.apply(plan)
+        plan.close_if_complete(w)
+        rows = [(row.state, row.m_key.reveal()) for row in w.keystore.rows()]
+    with Journal.read(stores["journal"]) as journal:
+        assert {each.state for each in journal.list_operations()} == {"done"}
+    has = state(net)[0]
+    assert [state for state, _ in rows if state == "pending"] == []
+    assert ("current", has) in rows or has == 0
+    assert NEW.reveal() in {key for _, key in rows}

@@ -111,6 +111,7 @@ def mkey_recover(where: Where, asked: _Asked, consent: Changing, format: str) ->
         if consent.dry_run:
             return _dry_run(writer, recovery, outlook, format)
         if outlook.is_empty:
+            recovery.close_cut_off()
             return _finish(recovery, [], format)
         _check(writer, recovery)
         exits.require_stdout()

@@ -140,7 +140,9 @@ def counters_clear(
             found = sweep(fabric, where)
             missing.errors, missing.unreached = errors_of(found), found.unreached
             # Only ports that could be read, and have something to clear, are worth a further question.
-            return plan_clear(writer, [fabric.handle(port) for port in found.ports() if any(_counts(port))])
+            ports = [port for port in found.ports() if port.port_info is not None]
+            clear = [port for port in ports if not _counts(port)]
+            return plan_clear(writer, [fabric.handle(port) for port in ports if _counts(port)], clear)
 
         code = change(fabric, "counters-clear", consent, format, make_plan, missing if every_port else None)
     return finish(missing.errors, format) or code

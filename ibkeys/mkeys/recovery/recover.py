@@ -30,7 +30,8 @@ from ibkeys.mkeys.recovery.result import OnResult, OnStatus, RecoveryResult, Rec
 from ibkeys.mkeys.recovery.routes import Links
 from ibkeys.mkeys.recovery.search import Search
 from ibkeys.mkeys.recovery.still_closed import StillClosed
-from ibkeys.store.journal import Entry, Operation
+from ibkeys.store.cut_off import close_cut_off, is_any_cut_off
+from ibkeys.store.journal import Entry, Journal, Operation
 from ibkeys.store.private_files import is_there
 from ibkeys.topology.nodes import Port
 
@@ -131,7 +132,18 @@ class Recovery:
         summary.smps = self.search.smps
         summary.violations = self.search.violations
         summary.seconds = self.search.now - self._started
+        if not (summary.interrupted or summary.failed):
+            self.close_cut_off()
         return summary
+
+    def close_cut_off(self) -> None:
+        """Close the earlier recoveries that were cut off, where every port that they changed shows its key now, or has
+        none. Raises StoreError."""
+        command, path = self.writer.command, self.writer.fabric.stores.journal
+        ports = [port for port in self.search.waiting.found.end_ports() if port.m_key_state in ("set", "zero")]
+        if is_any_cut_off(path, [command]):
+            with Journal(path) as journal:
+                close_cut_off(journal, [command], "done", ports=[(port.node.guid, port.num) for port in ports])
 
     def pause(self, on_status: OnStatus | None) -> None:
         """Wait until there is something to ask again; *on_status* is called in the meantime."""
