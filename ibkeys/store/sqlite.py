@@ -284,9 +284,10 @@ class Database:
         return f"the {self._what} is damaged (text that is not UTF-8)"
 
     def _explain(self, error: sqlite3.Error) -> str:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        code = getattr(error, "sqlite_errorcode", 0)
         said = clean(str(error).partition("\n")[0])  # it may quote a damaged table, which has many lines
-        return _SQLITE_ADVICE.get(code, "{what}: {error}").format(what=self._what, error=said)
+        advice = _SQLITE_ADVICE.get(code) or _SQLITE_ADVICE.get(code & 0xFF, "{what}: {error}")
+        return advice.format(what=self._what, error=said)
 
 
 class Store(Closing):
@@ -323,7 +324,8 @@ class Store(Closing):
         self.database.close()
 
 
-# Primary result codes of SQLite (sqlite3.h); the module's constants would need it imported here.
+# Result codes of SQLite (sqlite3.h), extended ones before primary ones; the module's constants would need it imported
+# here.
 _DAMAGED: Final = "the {what} is damaged ({error}); restore it from a backup, and keep the damaged file"
 _SQLITE_ADVICE: Final = {
     5: "the {what} is in use by another program; try again when it has finished",
@@ -333,6 +335,7 @@ _SQLITE_ADVICE: Final = {
     11: _DAMAGED,
     13: "no space left for the {what}; nothing was changed that depends on it",
     14: "the {what} cannot be opened: check the permissions of file and directory",
+    1032: "the {what} was moved or removed while it was in use: put it back; `ibkeys journal` then names what is open",
     26: "is not a database, so it cannot be a {what}; name another file",
 }
 

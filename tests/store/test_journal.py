@@ -15,7 +15,7 @@ import pytest
 from ibkeys.errors import EncodeError, NoReply, StoreError
 from ibkeys.store.journal import Entry, Image, Journal, Operation, OperationRecord, PlanRecord
 from ibkeys.store.journal.schema import JOURNAL_SCHEMA
-from ibkeys.store.origin import Origin
+from ibkeys.store.origin import Origin, this_process
 from ibkeys.store.sqlite import Clock
 
 BEFORE, AFTER = bytes(range(64)), bytes(64)
@@ -194,6 +194,14 @@ def test_failure_to_close_the_operation_does_not_hide_what_went_wrong_first(tmp_
         run(KeyError())
     with pytest.raises(StoreError, match="read-only"):
         run(None)
+
+
+def test_a_journal_that_is_moved_away_while_it_is_in_use_is_not_said_to_be_read_only(tmp_path: Path) -> None:
+    with Journal(tmp_path / "j") as journal:
+        journal.begin_operation("apply", this_process())
+        (tmp_path / "j").rename(tmp_path / "gone")
+        with pytest.raises(StoreError, match="was moved or removed while it was in use"):
+            journal.begin_operation("apply", this_process())
 
 
 def test_an_entry_says_what_it_is() -> None:
