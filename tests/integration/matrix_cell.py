@@ -115,7 +115,9 @@ class Cell(MatrixSite):
         if self.kind.is_of_policy:
             is_green = b"Green" in self.opensm.running.policy.read_bytes()
             plan_for(self.served, self.tenants if is_green else self.green)
-            self.until_done([*APPLY])
+            # The SM that took over is gone for good, and seen by an operation.
+            gone = ("--override", "standby-differs") if self.since.startswith("manager") else ()
+            self.until_done([*APPLY, *gone])
         elif self.kind_name == "smkey-rotate":
             self.until_done(["smkey-rotate"])
         else:
