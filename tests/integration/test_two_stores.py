@@ -65,11 +65,11 @@ def stack() -> Iterator[ExitStack]:
 
 def test_an_apply_locks_the_hosts_of_master_and_standby(stack: ExitStack) -> None:
     served = stack.enter_context(Subnet(NET))
-    master, standby = (
-        NodesOpensm(served, node, 9 - number, stack, BY_GUID, NODES[node]) for number, node in enumerate([*NODES][:2])
-    )
-    master.log.wait("SUBNET UP")
-    stands_by = standby.place("ENTERING SM STANDBY STATE")  # it may have been master first: both start at once
+    first, second = [*NODES][:2]
+    master = NodesOpensm(served, first, 9, stack, BY_GUID, NODES[first])
+    master.log.wait("SUBNET UP")  # two that start at once may both be master, and without sweeps stay so
+    standby = NodesOpensm(served, second, 8, stack, BY_GUID, NODES[second])
+    stands_by = standby.place("ENTERING SM STANDBY STATE")
     plan_for(served, BY_GUID_GREEN)
     plan = served.folder / "plan.json"
     apply = ("apply", plan, "--allow-removals", *BLUNT)
