@@ -169,9 +169,8 @@ def _option(port: Port, what: What, words: FourViews, facts: Facts, least: int) 
 
 
 def _is_comparable(words: FourViews, least: int) -> bool:
-    """Whether a value is compared: *least* sources know it. That is two, so that one which nobody needs to manage is
-    left out (a port that was not read has its P_Keys to say so); or one, where the SA should know it too and failed.
-    """
+    """Whether at least *least* sources know a value, so that it is compared. *least* is 2: what only one source knows
+    need not be managed. It is 1 where the SA was asked and failed, because the SA may know the value too."""
     return sum(word is not None for word in words) >= least
 
 

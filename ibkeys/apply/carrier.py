@@ -75,8 +75,8 @@ class Carried:
 
 @dataclass(slots=True)
 class WentBack:
-    """How a rollback that nobody typed ended. ``failed``: what was not restored; ``is_refused``: nothing was, because
-    somebody else has changed what the operation wrote."""
+    """How an automatic rollback ended. ``failed``: what was not restored; ``is_refused``: somebody else has changed
+    what the operation wrote, so nothing was restored."""
 
     failed: list[Failed]
     is_refused: bool = False

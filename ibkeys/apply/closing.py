@@ -1,4 +1,4 @@
-"""Ending the record of an apply that somebody else has overtaken: no port, file or OpenSM is touched."""
+"""Ending the record of an apply where somebody else has changed what it set. Nothing is written but the journal."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _ANY: Final = Permissions(removals=True, breaks=True)
 
 
 def refuse_overtaken(writer: Writer, via: Via | None = None, carrier: Carrier | None = None) -> None:
-    """Raise Refused (``overtaken``) where somebody else has changed a file or port since the last apply that did not
-    end, so that finishing or undoing it is refused. *via*, *carrier*: as of `plan_resume`. Only plans.
+    """Raise Refused (``overtaken``) if somebody else has changed a file or port of the last unfinished apply since.
+    Then it can be neither finished nor undone. *via*, *carrier*: as in `plan_resume`. Nothing is written.
 
-    Raises StoreError where every apply has ended, and what `plan_resume` and `plan_undo` raise else.
+    Raises StoreError if there is no unfinished apply, and what `plan_resume` and `plan_undo` raise otherwise.
     """
     record = last_unfinished(writer)
     plan = plan_resume(writer, _ANY, carrier=carrier, via=via)

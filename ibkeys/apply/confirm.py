@@ -127,8 +127,8 @@ def _go_back(run: FinishedApply) -> None:
 
 
 def note_refused(journal: Journal, operation: int) -> None:
-    """Note that an operation which nobody confirmed is not rolled back, because somebody else has changed what it
-    wrote: nobody tries it again by himself. Nothing happens to one that is not to be rolled back."""
+    """Note in the journal that the rollback of an unconfirmed operation was refused, because somebody else has changed
+    what it wrote. No process tries it again. No-op where the operation is not being rolled back."""
     journal.move_stage(operation, "going-back", "refused")
 
 

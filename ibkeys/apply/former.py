@@ -48,8 +48,8 @@ class FormerTable:
     def left(self) -> dict[int, frozenset[int]]:
         """Index → what the Sets that changed this entry may have left there, 0 for an empty entry.
 
-        A Set carries all 32 entries of a block. Those that it sent back as it read them are not in here: somebody else
-        may have written them.
+        A Set carries all 32 entries of a block. An entry that a Set did not change is left out: somebody else may have
+        written it.
         """
         found: dict[int, frozenset[int]] = {}
         for number, sets in self.blocks_set.items():

@@ -13,8 +13,8 @@ from ibkeys.store.journal import Operation
 
 
 def go_back_by_plan(writer: Writer, carrier: Carrier, operation: Operation) -> WentBack:
-    """Restore what *operation*, which is still open, overwrote, by an undo operation. What somebody else has written
-    since stays. Raises IbkeysError if nothing could be tried."""
+    """Undo *operation*, which is still open. Entries that somebody else has written since stay. Raises IbkeysError if
+    nothing could be tried."""
     journal, consent = operation.journal, writer.consent
     assert operation.id is not None
     # What is restored was there before the run began, and the user who began it asked for this.

@@ -62,7 +62,7 @@ class Remaining:
 
     @property
     def kept(self) -> list[tuple[PortId | None, str]]:
-        """The ports that hold what somebody else wrote, and what that is."""
+        """The ports with entries that somebody else wrote and that stay, and why."""
         return [each for each in self.foreign if each not in self.absent]
 
     def kept_in_words(self) -> list[str]:

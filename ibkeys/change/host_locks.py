@@ -50,10 +50,10 @@ def take_host_locks(writer: Writer, opensms: Iterable[Running], clock: Clock = R
 
 
 def remove_left_locks(journal: Journal, command: str, hosts: Iterable[SmHost]) -> list[str]:
-    """Remove the locks that killed commands of *journal* left beside the OpenSMs of this host and of *hosts*: for a
-    *command* that ends an operation and takes no lock. One stays while an operation is open that began under it.
+    """Remove the locks that killed commands with this *journal* left beside the OpenSMs of this host and of *hosts*.
+    *command*: the one that ends an operation now. A lock stays while an operation that began under it is open.
 
-    Return in words where that failed, or nobody could look. Raises StoreError.
+    Return, in words, each host where the lock could not be removed or looked for. Raises StoreError.
     """
     origin = this_process()
     own = LockHolder(origin.user, origin.host, command, journal.now(), os.getpid(), journal.identity())

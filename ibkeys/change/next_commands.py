@@ -12,7 +12,7 @@ _UNDO: Final = "ibkeys undo {id}"
 _OPENSM: Final = "--via opensm"
 _CLOSE_APPLY: Final = "ibkeys apply --overtaken"
 KEEPS_IT: Final = f"to keep what is there: `{_CLOSE_APPLY}`, which only ends the record of the operation"
-"""What is said where somebody else has changed what an apply set that did not end."""
+"""Advice where an apply did not end, and somebody else has changed what it set."""
 _BY_COMMAND: Final[Mapping[str, tuple[str | None, str | None]]] = {
     "apply": ("ibkeys apply --resume", _UNDO),
     "mkey-deploy": ("ibkeys mkey-deploy --resume", "ibkeys mkey-deploy --abort"),

@@ -259,8 +259,8 @@ class OpensmCarrier:
         return entries, may_tell
 
     def _looked_at_again(self, ways: Mapping[FileKey, Way], failed: list[Failed]) -> list[OpensmFile] | None:
-        """Return the files that the operation wrote and that can be read; None where somebody else changed one of them:
-        then the guards on other hosts do not go back either."""
+        """Return the files that the operation wrote and that can be read. None if somebody else changed one of them:
+        the guards on other hosts are told then not to roll back either."""
         files, foreign = [], False
         for file in [file for file in self._course.files if file.key in ways]:
             key = file.key
