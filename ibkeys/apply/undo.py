@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from ibkeys.apply.apply import unfinished
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, refuse_breaks, undo_plan_of
+from ibkeys.apply.by_sm.wanted import overwriting
 from ibkeys.apply.carrier import Carrier
-from ibkeys.apply.carriers import Via, carrier_of, record_of
+from ibkeys.apply.carriers import Via, carrier_of, options_of, record_of
 from ibkeys.apply.confirm import note_refused
 from ibkeys.apply.former import Former, former_in
+from ibkeys.apply.opensm.guards import confirm_guards
 from ibkeys.change.next_commands import KEEPS_IT, next_commands
 from ibkeys.change.writer import Writer
-from ibkeys.errors import Refused, StoreError, UsageError
+from ibkeys.errors import IbkeysError, Refused, StoreError, UsageError
 from ibkeys.printable import counted
-from ibkeys.store.journal import Journal, OperationRecord
+from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
 
 
 def plan_undo(
@@ -27,12 +29,14 @@ def plan_undo(
     via: Via | None = None,
     *,
     breaks: bool = False,
+    unconfirmed: bool = False,
 ) -> ApplyPlan:
     """Plan to restore what an operation overwrote: P_Key tables byte for byte, and enforcement bits.
 
     *operation*: by default the last one that was not undone and is not an undo itself. *carrier*: how it is rolled
     back, by default as it went, as *via* asks of it. *breaks*: pairs may temporarily lose connectivity, where there is
-    no other way; what was permitted on the way there does not count.
+    no other way; what was permitted on the way there does not count. *unconfirmed*: it is rolled back because nobody
+    confirmed it, so nobody has agreed to overwrite a port that somebody else has changed.
 
     Raises StoreError when there is no such operation, UsageError for one that changed M_Keys, options files with keys,
     or only cleared counters, Refused for breaks that are not permitted.
@@ -56,7 +60,8 @@ def plan_undo(
         _refuse_key_files(journal, record, former)
         later = _later(journal, record, former)
         is_open_apply = record.id in [each.id for each in unfinished(journal)]
-        carrier = carrier or carrier_of(writer, via or Via(), record_of(journal, record))
+        memory = record_of(journal, record)
+        carrier = carrier or carrier_of(writer, via or Via(), memory)
     if former.counters and not former.ports:
         raise UsageError(
             f"operation {operation} ({record.command}) cleared violation counters of "
@@ -64,12 +69,15 @@ def plan_undo(
         )
     try:
         plan = undo_plan_of(writer, carrier, former, operation, hooks)
+        if unconfirmed and carrier.rewrites_tables and plan.remaining.kept and not writer.dry_run:
+            raise _not_by_guards(overwriting(plan.remaining.kept_in_words(), operation), memory)
     except Refused as error:
         if later and error.interlock == "stale":
             error.going_on(f"operation {later[-1]} of the journal wrote it later: `ibkeys undo {later[-1]}` first")
         elif error.is_overtaken and is_open_apply:
             error.going_on(KEEPS_IT)
-        if error.is_overtaken and not writer.dry_run:
+        # An undo that was begun already may be one of the user, who confirmed the operation before.
+        if error.is_overtaken and not writer.dry_run and (unconfirmed or not record.being_undone):
             with Journal(writer.fabric.stores.journal) as journal:
                 note_refused(journal, operation)
         raise
@@ -78,6 +86,16 @@ def plan_undo(
     if plan.refusals and not writer.dry_run:
         raise plan.refusals[0]
     return plan
+
+
+def _not_by_guards(refused: Refused, memory: PlanRecord | None) -> Refused:
+    """Return *refused*, after the guards on other hosts, which see files and no ports, were told to change nothing
+    either."""
+    try:
+        confirm_guards(options_of(memory))
+    except IbkeysError as error:
+        refused.going_on(f"check the policy on the other hosts too: {error}")
+    return refused
 
 
 def _refuse_key_files(journal: Journal, record: OperationRecord, former: Former) -> None:

@@ -199,6 +199,7 @@ def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
     assert command[: command.index("undo")] == own_program()
     assert command[command.index("undo") :] == [
         "undo",
+        "--unconfirmed",
         "--yes",
         "--force",
         "--at-once",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ibkeys.apply.by_sm.steps import Prediction
+from ibkeys.apply.by_sm.watch import is_open
 from ibkeys.apply.former import Former, keys_in, valid_or_0
 from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
+from ibkeys.errors import Refused
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.plan.model import PartitionPlan
@@ -69,9 +71,10 @@ def foreign_ports(former: Former, survey: Survey) -> Iterator[str]:
     An SM may put a P_Key at another index, so the P_Keys of a block count, not where they stand.
     """
     moved_to = leaves_of_others(former, survey)
+    fell_open = has_no_policy(survey)
     for key in former.ports_of_tables:
         target = survey.targets.get(key)
-        if target is None or key in moved_to:
+        if target is None or key in moved_to or (fell_open and is_open(target.table)):
             continue
         for number, sets in former.tables[key].blocks_set.items():
             first = number * P_KEYS_PER_BLOCK
@@ -80,6 +83,24 @@ def foreign_ports(former: Former, survey: Survey) -> Iterator[str]:
                 listed = named(sorted(map(PKey, now))) or "no P_Key"
                 yield f"{target.id} (it has {listed}, which the operation neither found nor wrote)"
                 break
+
+
+def has_no_policy(survey: Survey) -> bool:
+    """Return whether most end ports have 0xffff alone: OpenSM gives that to all when it finds no policy that it
+    accepts. A rollback is the way out of that, so nobody else wrote it."""
+    ends = [target for target in survey.targets.values() if not target.port.is_external]
+    return 2 * sum(is_open(each.table) for each in ends) > len(ends)
+
+
+def overwriting(foreign: Sequence[str], operation: int) -> Refused:
+    """Return the refusal of a rollback by which the SM would overwrite the *foreign* ports. Nobody is there to be
+    asked."""
+    return Refused(
+        f"nothing was rolled back, because OpenSM would overwrite what somebody else did: {named(foreign)}; "
+        f"check them, then `ibkeys undo {operation}`, with --override stale if they may be overwritten",
+        "stale",
+        is_overtaken=True,
+    )
 
 
 def leaves_of_others(former: Former, survey: Survey) -> set[PortKey]:

@@ -14,8 +14,8 @@ from typing import Any
 from ibkeys.apply.by_sm.settings import Settings
 from ibkeys.apply.by_sm.stepped_run import stale, stopped_by
 from ibkeys.apply.by_sm.steps import PolicyStep, Prediction, expectations, phase_of
-from ibkeys.apply.by_sm.wanted import foreign_ports
-from ibkeys.apply.by_sm.watch import Watch, is_open
+from ibkeys.apply.by_sm.wanted import foreign_ports, overwriting
+from ibkeys.apply.by_sm.watch import Watch
 from ibkeys.apply.carrier import IN_ONE_STEP, Assignment, Carried, FabricChange, Failed, WentBack
 from ibkeys.apply.former import KEPT_DRIFT, KEPT_FILES, Former, former_in
 from ibkeys.apply.opensm.course import Course, Planning, parsed
@@ -194,28 +194,15 @@ class OpensmCarrier:
     def go_back(self, operation: Operation) -> WentBack:
         """Put the former files back in one step, tell OpenSM, and prove it. Nothing is done where a file or a port
         holds what somebody else wrote; a port that does not answer hinders nothing."""
-        foreign = list(self._foreign_ports(operation))
-        if foreign:
-            text = (
-                f"nothing was rolled back, because OpenSM would overwrite what somebody else did: {named(foreign)}; "
-                f"check them, then `ibkeys undo {operation.id}`, with --override stale if they may be overwritten"
-            )
-            problems = [(None, problem) for problem in self.disarm(confirmed=False)]
-            return WentBack([(None, text), *problems], is_refused=True)
-        return self._go_back(operation, read=parsed(self._course.files[-1].seen.data))
-
-    def _foreign_ports(self, operation: Operation) -> Iterator[str]:
-        """Yield the ports that hold what *operation* neither found nor wrote. One with 0xffff alone is none: OpenSM
-        gives that to all when it finds no policy that it accepts, and the rollback is the way out of that."""
         assert operation.id is not None
         survey, journal = self._prediction.survey, operation.journal
         read_again(self._writer, survey.targets.values())
-        former = former_in(journal, journal.find(operation.id))
-        for key in [
-            key for key in former.ports_of_tables if key in survey.targets and is_open(survey.targets[key].table)
-        ]:
-            del former.tables[key]
-        yield from foreign_ports(former, survey)
+        foreign = list(foreign_ports(former_in(journal, journal.find(operation.id)), survey))
+        if foreign:
+            refused = overwriting(foreign, operation.id)
+            problems = [(None, problem) for problem in self.disarm(confirmed=False)]
+            return WentBack([(None, refused.message), *problems], is_refused=True)
+        return self._go_back(operation, read=parsed(self._course.files[-1].seen.data))
 
     def _go_back(self, operation: Operation, read: Policy | None) -> WentBack:
         """As `go_back`; *read*: the policy that OpenSM has read."""

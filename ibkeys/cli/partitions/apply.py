@@ -276,7 +276,7 @@ def undo_command(where: Where, stores: StorePaths, sm_hosts: SmHosts, ufm: UfmOp
     from ibkeys.change.consent import INTERLOCKS
 
     overrides = [f"--override={name}" for name in INTERLOCKS]
-    words = ["undo", "--yes", "--force", "--at-once", "--allow-break", *overrides]
+    words = ["undo", "--unconfirmed", "--yes", "--force", "--at-once", "--allow-break", *overrides]
     return command_for_child(words, where, stores, sm_hosts, ufm)
 
 

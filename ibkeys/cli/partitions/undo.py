@@ -27,6 +27,7 @@ class _Choices:
     allow_break: bool
     at_once: bool
     sm_wait: int
+    unconfirmed: bool
 
 
 _choices: Final = options.group(
@@ -45,6 +46,13 @@ _choices: Final = options.group(
         help="Through OpenSM or UFM: restore the former policy in one step, even if that briefly disconnects pairs.",
     ),
     options.wait_for_sm,
+    options.option(
+        "--unconfirmed",
+        env=False,
+        is_flag=True,
+        hidden=True,
+        help="Nobody confirmed the operation: no port is overwritten that somebody else has changed.",
+    ),
 )
 
 
@@ -87,5 +95,7 @@ def undo(
         settings = Settings(choices.sm_wait, choices.allow_break, at_once=choices.at_once)
         via = Via(None, settings, hosts_of(where, sm_hosts), open_ufm=partial(open_ufm, given=ufm))
         hooks = ApplyHooks(interrupts.check, bar)
-        apply_plan = plan_undo(writer, operation, hooks, via=via, breaks=choices.allow_break)
+        apply_plan = plan_undo(
+            writer, operation, hooks, via=via, breaks=choices.allow_break, unconfirmed=choices.unconfirmed
+        )
         return ManyPortsChange(writer, apply_plan, consent, format, each, interrupts, bar).carry_out()

@@ -17,7 +17,7 @@ from ibkeys.errors import HostRefused, Incomplete, Refused, StoreError, UsageErr
 from ibkeys.plan.model import PartitionPlan, PolicySource
 from ibkeys.store.journal import Journal
 from tests.apply.opensm.bench import ALL, GREEN, MORE, OLD, Bench
-from tests.apply.opensm.madeup import put
+from tests.apply.opensm.madeup import put, valid
 from tests.fabricsim import tool
 
 
@@ -226,6 +226,51 @@ def test_a_rollback_that_is_refused_is_not_tried_again_by_itself(bench: Bench, o
         confirm(journal, 1)
 
 
+def test_the_child_of_a_killed_apply_does_not_overwrite_a_port_that_somebody_else_changed(bench: Bench) -> None:
+    bench.apply(MORE)
+    with Journal(bench.journal) as journal:
+        journal.set_stage(1, "unconfirmed")  # and its process was killed
+    port = bench.opensm.net.port("node02 mlx4_0", 1)
+    put(port, {0: 0x7FFF, 1: 0x8099})
+    bench.opensm.host.log.clear()
+    assert may_go_back(bench.journal, 1)
+    with pytest.raises(Refused, match=r"node02.* neither found nor wrote.*--override stale"):
+        bench.undo_by_child(1)
+    assert valid(port) == {0: 0x7FFF, 1: 0x8099}
+    assert not {"replace", "signal"} & {*bench.opensm.host.log}
+    assert not may_go_back(bench.journal, 1)
+    assert [each.rollback for each in bench.records()] == ["refused"]
+
+
+def test_the_guards_on_other_hosts_do_not_overwrite_it_either(bench: Bench) -> None:
+    told: list[Any] = []
+
+    def confirm_guards(kept: Any) -> None:
+        told.append(kept["carrier"])
+        raise HostRefused("sm2 does not answer", "")
+
+    bench.apply(MORE)
+    put(bench.opensm.net.port("node02 mlx4_0", 1), {0: 0x7FFF, 1: 0x8099})
+    bench.monkeypatch.setattr("ibkeys.apply.undo.confirm_guards", confirm_guards)
+    with pytest.raises(Refused, match=r"nothing was rolled back.*check the policy on the other hosts too: sm2"):
+        bench.undo_by_child(1)
+    assert told == ["opensm"]
+
+
+def test_the_child_goes_back_where_opensm_has_made_everybody_a_full_member(bench: Bench) -> None:
+    before = bench.tables()
+    bench.apply(MORE)
+    with Journal(bench.journal) as journal:
+        journal.set_stage(1, "unconfirmed")
+    bench.opensm.host.file.data = b"Oops=0x10 : nonsense\n"
+    bench.opensm.write()
+    bench.opensm.host.file.data = MORE.encode()
+    assert may_go_back(bench.journal, 1)
+    bench.undo_by_child(1)
+    assert bench.tables() == before
+    assert bench.states() == {1: "undone", 2: "done"}
+
+
 def test_an_undo_by_the_child_of_a_killed_apply_is_refused_once(bench: Bench) -> None:
     bench.apply(MORE)
     with Journal(bench.journal) as journal:
@@ -242,3 +287,21 @@ def test_an_undo_by_the_child_of_a_killed_apply_is_refused_once(bench: Bench) ->
     assert [(each.state, each.stage, each.rollback) for each in bench.records()] == [("done", "confirmed", None)]
     bench.undo(1)
     assert bench.states() == {1: "undone", 2: "done"}
+
+
+def test_an_interrupted_undo_of_a_confirmed_apply_that_is_refused_is_not_called_unconfirmed(bench: Bench) -> None:
+    bench.apply(MORE)
+
+    def gone(word: str) -> None:
+        if word == "signal":
+            raise HostRefused("gone", "")
+
+    bench.opensm.host.before_each = gone
+    with pytest.raises(HostRefused):
+        bench.undo(1)
+    bench.opensm.host.before_each = lambda word: None
+    bench.opensm.host.file.data = OLD.encode() + b"# theirs\n"
+    with pytest.raises(Refused, match="it has since been changed"):
+        bench.undo(1)
+    undone = bench.records()[0]
+    assert (undone.state, undone.rollback, undone.is_unfinished) == ("done", None, True)
