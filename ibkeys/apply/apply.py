@@ -129,10 +129,7 @@ def last_unfinished(writer: Writer) -> OperationRecord:
         found = unfinished(journal)
     if not found:
         place = writer.fabric.stores.journal or "the journal"
-        raise StoreError(
-            f"nothing to resume: {place} has no unfinished apply; see `ibkeys journal`, or make a new plan "
-            "(`ibkeys plan`)"
-        )
+        raise StoreError(f"{place} has no unfinished apply; see `ibkeys journal`, or make a new plan (`ibkeys plan`)")
     return found[-1]
 
 

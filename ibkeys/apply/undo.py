@@ -14,7 +14,7 @@ from ibkeys.apply.carriers import Via, carrier_of, options_of, record_of
 from ibkeys.apply.confirm import note_refused
 from ibkeys.apply.former import Former, former_in
 from ibkeys.apply.opensm.guards import confirm_guards
-from ibkeys.change.next_commands import KEEPS_IT, next_commands
+from ibkeys.change.next_commands import CLOSE_APPLY, KEEPS_IT, next_commands
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, Refused, StoreError, UsageError
 from ibkeys.printable import counted
@@ -53,8 +53,9 @@ def plan_undo(
         record = journal.find(operation)
         if record.state == "undone":
             by = f" by operation {record.undone_by}; `ibkeys undo {record.undone_by}` repeats it"
+            ended = f", or `{CLOSE_APPLY}` ended its record"  # the journal has one state for both
             raise StoreError(
-                f"operation {operation} ({record.command}) has already been undone{by if record.undone_by else ''}"
+                f"operation {operation} ({record.command}) has already been undone{by if record.undone_by else ended}"
             )
         former = former_in(journal, record)
         _refuse_key_files(journal, record, former)

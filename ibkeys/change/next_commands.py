@@ -10,8 +10,8 @@ from ibkeys.store.journal import OperationRecord, Rollback
 
 _UNDO: Final = "ibkeys undo {id}"
 _OPENSM: Final = "--via opensm"
-_CLOSE_APPLY: Final = "ibkeys apply --overtaken"
-KEEPS_IT: Final = f"to keep what is there: `{_CLOSE_APPLY}`, which only ends the record of the operation"
+CLOSE_APPLY: Final = "ibkeys apply --overtaken"
+KEEPS_IT: Final = f"to keep what is there: `{CLOSE_APPLY}`, which only ends the record of the operation"
 """Advice where an apply did not end, and somebody else has changed what it set."""
 _BY_COMMAND: Final[Mapping[str, tuple[str | None, str | None]]] = {
     "apply": ("ibkeys apply --resume", _UNDO),
@@ -70,5 +70,5 @@ def next_commands_of(record: OperationRecord) -> NextCommands | None:
         return NextCommands(f"ibkeys apply --confirm {record.id}", commands.roll_back)
     if record.state == "failed" or record.is_unfinished:
         can_close = record.is_unfinished and record.stage is not None
-        return replace(commands, close=_CLOSE_APPLY) if can_close else commands
+        return replace(commands, close=CLOSE_APPLY) if can_close else commands
     return NextCommands(None, commands.roll_back) if record.is_going_back else None

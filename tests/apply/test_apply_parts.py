@@ -87,7 +87,7 @@ def test_resume_of_another_plan_is_wrong_usage(lab: Lab, stores: StorePaths) -> 
 
 def test_nothing_to_resume_and_nothing_to_undo_say_so(lab: Lab, stores: StorePaths) -> None:
     with opened(lab, stores) as fabric, writer(fabric) as w:
-        with pytest.raises(StoreError, match="nothing to resume"):
+        with pytest.raises(StoreError, match="no unfinished apply"):
             plan_resume(w)
         with pytest.raises(StoreError, match="nothing to undo"):
             plan_undo(w)

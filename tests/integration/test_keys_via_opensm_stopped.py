@@ -248,7 +248,7 @@ def test_undo_names_the_way_back_and_the_journal_shows_no_key(opensm: KeyedOpens
         assert "--abort" in done.stderr
     done = served.ibkeys("apply", "--resume", "--yes")
     assert done.returncode == 3
-    assert "nothing to resume" in done.stderr
+    assert "no unfinished apply" in done.stderr
     assert opensm.conf.read_bytes() == before
     done = served.ibkeys("journal", "2", "-f", "json")
     assert str(opensm.conf) in done.stdout

@@ -55,8 +55,10 @@ def test_an_apply_whose_policy_somebody_else_edited_is_closed_and_nothing_is_wri
     assert close(bench).startswith("operation 1 (apply, begun ")
     assert (bench.opensm.host.file.data, bench.states()) == (THEIRS, {1: "undone"})
     assert not {"signal", "replace"} & {*bench.opensm.host.log}
-    with pytest.raises(StoreError, match="nothing to resume"):
+    with pytest.raises(StoreError, match="no unfinished apply"):
         check(bench)
+    with pytest.raises(StoreError, match="already been undone, or `ibkeys apply --overtaken` ended its record"):
+        bench.undo(1)
 
 
 def test_one_that_a_later_apply_replaced_is_closed_alone(cut_off: Bench) -> None:
