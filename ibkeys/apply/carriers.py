@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ibkeys import jsonfile
 from ibkeys.apply.by_sm.settings import Settings
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.apply.opensm.carrier import OpensmCarrier
 from ibkeys.apply.ufm.carrier import KEPT_URL, UfmCarrier
 from ibkeys.change.writer import Writer
-from ibkeys.errors import FileFormatError, StoreError, UsageError
+from ibkeys.errors import StoreError, UsageError
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.site import hosts_in, reach
 from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
@@ -71,7 +70,7 @@ def carrier_of(writer: Writer, via: Via, record: PlanRecord | None = None) -> Ca
     Raises StoreError for one that this version does not know, UsageError where the user takes it for another, and
     HostNotReached.
     """
-    kept = options_of(record)
+    kept = record.kept if record is not None else {}
     began = None if record is None else str(kept.get("carrier", DirectCarrier.name))
     name = began or via.name or DirectCarrier.name
     make = CARRIERS.get(name)
@@ -84,25 +83,8 @@ def carrier_of(writer: Writer, via: Via, record: PlanRecord | None = None) -> Ca
     return make(writer, via, kept)
 
 
-def hosts_of(record: PlanRecord | None) -> list[SmHost] | None:
-    """Return the other hosts of an operation that goes through OpenSM, None of any other operation."""
-    kept = options_of(record)
-    return hosts_in(kept) if kept.get("carrier") == OpensmCarrier.name else None
-
-
 def record_of(journal: Journal, record: OperationRecord) -> PlanRecord | None:
     """Return the plan of an operation; of an undo that of what it gave back. None where there is none."""
     while record.undoes is not None:
         record = journal.find(record.undoes)
     return journal.plan_of(record.id)
-
-
-def options_of(record: PlanRecord | None) -> dict[str, Any]:
-    """Return what the journal kept of an operation besides its plan; nothing where there is none, or it is damaged."""
-    if record is None:
-        return {}
-    try:
-        kept = jsonfile.loads(record.options.encode("utf-8", "surrogatepass"))
-    except FileFormatError:
-        return {}  # who reads the permissions says that this is damaged
-    return kept if isinstance(kept, dict) else {}

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ibkeys import jsonfile
-from ibkeys.errors import FileFormatError, UsageError
+from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
@@ -137,12 +136,7 @@ def former_in(journal: Journal, record: OperationRecord) -> Former:
 def _kept(journal: Journal, record: OperationRecord) -> Mapping[str, Any]:
     while record.undoes is not None:
         record = journal.find(record.undoes)
-    plan = journal.plan_of(record.id)
-    try:
-        kept = {} if plan is None else jsonfile.loads(plan.options.encode("utf-8", "surrogatepass"))
-    except FileFormatError:
-        return {}  # who reads the permissions says that this is damaged
-    return kept if isinstance(kept, dict) else {}
+    return journal.options_of(record.id)  # who reads the permissions says that they are damaged
 
 
 def _drifted(kept: Mapping[str, Any]) -> frozenset[int] | None:

@@ -10,7 +10,7 @@ from ibkeys.apply.apply import unfinished
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, refuse_breaks, undo_plan_of
 from ibkeys.apply.by_sm.wanted import overwriting
 from ibkeys.apply.carrier import Carrier
-from ibkeys.apply.carriers import Via, carrier_of, options_of, record_of
+from ibkeys.apply.carriers import Via, carrier_of, record_of
 from ibkeys.apply.confirm import note_refused
 from ibkeys.apply.former import Former, former_in
 from ibkeys.apply.opensm.guards import confirm_guards
@@ -93,7 +93,7 @@ def _not_by_guards(refused: Refused, memory: PlanRecord | None) -> Refused:
     """Return *refused*, after the guards on other hosts, which see files and no ports, were told to change nothing
     either."""
     try:
-        confirm_guards(options_of(memory))
+        confirm_guards(memory.kept if memory is not None else {})
     except IbkeysError as error:
         refused.going_on(f"check the policy on the other hosts too: {error}")
     return refused

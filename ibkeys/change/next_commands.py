@@ -67,8 +67,8 @@ def next_commands_of(record: OperationRecord) -> NextCommands | None:
     confirmation, and is not to be rolled back."""
     commands = next_commands(record.command, record.id, record.undoes)
     if record.awaits_confirmation:
-        return NextCommands(f"ibkeys apply --confirm {record.id}", commands.roll_back)
+        return NextCommands(f"ibkeys confirm {record.id}", commands.roll_back)
     if record.state == "failed" or record.is_unfinished:
-        can_close = record.is_unfinished and record.stage is not None
+        can_close = record.is_unfinished and record.command == "apply" and record.stage is not None
         return replace(commands, close=CLOSE_APPLY) if can_close else commands
     return NextCommands(None, commands.roll_back) if record.is_going_back else None

@@ -9,7 +9,7 @@ from typing import Final
 from ibkeys.apply.apply import plan_apply, plan_resume, unfinished
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
 from ibkeys.apply.by_sm.settings import Settings
-from ibkeys.apply.carriers import Via, carrier_of, options_of
+from ibkeys.apply.carriers import Via, carrier_of
 from ibkeys.apply.opensm.carrier import OpensmCarrier
 from ibkeys.apply.opensm.site import Site, find_site
 from ibkeys.change.clock import REAL_TIME, look_until
@@ -97,7 +97,7 @@ def _site(writer: Writer, asked: HardenRequest, found: Topology) -> Site:
 def _was_cut_off(writer: Writer) -> bool:
     with Journal.read(writer.fabric.stores.journal) as journal:
         found = unfinished(journal)
-        kept = options_of(journal.plan_of(found[-1].id)) if found else {}
+        kept = journal.options_of(found[-1].id) if found else {}
     return kept.get("carrier") == OpensmCarrier.name
 
 

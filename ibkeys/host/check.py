@@ -148,21 +148,12 @@ def check_steps(store: KeyStore, folders: Iterable[Path]) -> Iterator[Check]:
 
 
 def check_run(store: KeyStore) -> Iterator[Check]:
-    """Yield a check for a run of mkey-deploy, mkey-rotate or mkey-remove that is not finished, or whose level is rolled
-    back unless somebody confirms it, if there is one.
+    """Yield a check for a run of mkey-deploy, mkey-rotate or mkey-remove that is not finished, if there is one.
 
     One that waits after its first ports, as it was told to, is not a problem.
     """
     runs = Runs(store)
     run = runs.last()
-    if run is not None and run.state != "open" and run.may_go_back:
-        yield Check(
-            "M_Key run",
-            False,
-            f"run {run.id} ({run.command}, begun {run.started}) has ended, and its level is lowered unless someone "
-            "confirms it",
-            f"ibkeys {run.command} --confirm {run.id} keeps it, --via opensm --unconfirmed {run.id} lowers its level",
-        )
     if run is None or run.state != "open":
         return
     states = [port.state for port in runs.ports(run.id)]

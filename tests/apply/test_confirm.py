@@ -9,9 +9,14 @@ from typing import Any, cast
 import pytest
 
 from ibkeys.apply.apply_plan import FinishedApply
-from ibkeys.apply.confirm import confirm, confirm_or_go_back, is_unconfirmed, may_go_back
+from ibkeys.apply.confirm import confirm_or_go_back
+from ibkeys.change.confirming.confirmation import confirm, is_unconfirmed, may_go_back
 from ibkeys.errors import StoreError
 from ibkeys.store.journal import Image, Journal
+
+
+def nobody(kept: Any) -> None:
+    """No guard waits on another host."""
 
 
 class Died(BaseException):
@@ -62,7 +67,7 @@ def test_who_goes_back_takes_the_confirmation_away_first(waiting: tuple[Path, in
     assert is_unconfirmed(path, operation)
     assert may_go_back(path, operation)
     with Journal(path) as journal, pytest.raises(StoreError, match="too late"):
-        confirm(journal, operation)
+        confirm(journal, operation, nobody)
     assert may_go_back(path, operation), "and may try again"
 
 

@@ -149,11 +149,6 @@ def test_json_of_an_apply(cli: Cli, plan: Path) -> None:
     [
         ([], "nothing to apply: give a PLAN"),
         (["missing.json"], "missing.json: No such file or directory"),
-        (["--confirm", "1", "--resume"], "--confirm ID takes no other option"),
-        (["--confirm", "1", "--dry-run"], "--confirm ID takes no other option"),
-        (["--confirm", "1", "--first", "1"], "--confirm ID takes no other option"),
-        (["--confirm", "1", "--allow-removals"], "--confirm ID takes no other option"),
-        (["--confirm", "1", "--allow-break"], "--confirm ID takes no other option"),
         (["--first", "0", "--resume"], "0 is not in 1..65535"),
     ],
 )

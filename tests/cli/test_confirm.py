@@ -21,6 +21,7 @@ from ibkeys.cli.guarding import command_for_child, own_program
 from ibkeys.cli.options import SmHosts, Where
 from ibkeys.cli.partitions.apply import undo_command
 from ibkeys.errors import UsageError
+from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
 from tests.apply.lab import Lab
 from tests.cli.conftest import TWO_SWITCH, Cli, pkeys
@@ -42,7 +43,7 @@ def test_enter_confirms(cli: Cli, plan: Path) -> None:
     with waiting(lambda seconds: True, [0.0]):
         result = cli("apply", plan, "--allow-removals", "--yes", "--confirm-within", 60)
     assert result.code == 0
-    assert "rolling back in 60 s unless confirmed: press Enter, or run `ibkeys apply --confirm 1`" in result.err
+    assert "rolling back in 60 s unless confirmed: press Enter, or run `ibkeys confirm 1`" in result.err
     assert pkeys(cli, 2)[1] == "0x8001"
     assert cli("journal", "-f", "json").json["operations"][0]["state"] == "done"
 
@@ -62,7 +63,7 @@ def test_without_a_confirmation_it_goes_back_by_itself(cli: Cli, plan: Path) -> 
     assert [pkeys(cli, lid) for lid in (2, 3)] == [{0: "0xffff"}] * 2
     apply, undo = cli("journal", "-f", "json").json["operations"]
     assert (apply["state"], undo["command"], undo["state"], undo["undoes"]) == ("undone", "undo", "done", 1)
-    late = cli("apply", "--confirm", 1)
+    late = cli("confirm", 1)
     assert late.code == 3
     assert "it is too late to confirm" in late.error
 
@@ -93,15 +94,44 @@ def test_another_shell_confirms(cli: Cli, plan: Path) -> None:
 
     def confirm(seconds: float) -> bool:
         told.append(cli("journal").out)
-        told.append(cli("apply", "--confirm", 1).out)
+        told.append(cli("confirm", 1).out)
         return False
 
     with waiting(confirm, [0.0]):
         result = cli("apply", plan, "--allow-removals", "--yes", "--confirm-within", 60)
     assert result.code == 0
-    assert "operation 1 rolls back unless it is confirmed: `ibkeys apply --confirm 1`" in told[0]
+    assert "operation 1 rolls back unless it is confirmed: `ibkeys confirm 1`" in told[0]
     assert told[1] == "operation 1 is confirmed\n"
-    assert cli("apply", "--confirm", 1).out == "operation 1 was confirmed already\n"
+    assert cli("confirm", 1).out == "operation 1 was confirmed already\n"
+
+
+def test_without_an_id_the_one_that_waits_is_confirmed(cli: Cli, plan: Path) -> None:
+    assert "no operation is waiting for a confirmation" in cli("confirm").error
+    told = []
+
+    def confirm(seconds: float) -> bool:
+        told.append(cli("confirm").out)
+        return False
+
+    with waiting(confirm, [0.0]):
+        assert cli("apply", plan, "--allow-removals", "--yes", "--confirm-within", 60).code == 0
+    assert told == ["operation 1 is confirmed\n"]
+
+
+def test_several_that_wait_are_named(cli: Cli, tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal.db") as journal:
+        for _ in range(2):
+            identity = journal.begin("apply", "{}", "{}").id
+            assert identity is not None
+            journal.set_stage(identity, "unconfirmed")
+    result = cli("confirm", "--journal", tmp_path / "journal.db")
+    assert (result.code, "operations 1, 2 wait for a confirmation: name one" in result.error) == (3, True)
+
+
+@pytest.mark.parametrize("command", ["apply", "mkey-deploy", "mkey-rotate", "mkey-remove"])
+def test_the_former_option_names_the_command(cli: Cli, command: str) -> None:
+    result = cli(command, "--confirm", 1)
+    assert (result.code, "--confirm is gone: use `ibkeys confirm ID`" in result.error) == (2, True)
 
 
 def test_an_interrupt_while_it_waits_goes_back_at_once(cli: Cli, plan: Path) -> None:
@@ -116,7 +146,7 @@ def test_an_interrupt_while_it_waits_goes_back_at_once(cli: Cli, plan: Path) -> 
 
 def test_nothing_to_confirm_says_why(cli: Cli) -> None:
     cli("pkey-set", 2, "3=0x8010", "--yes")
-    result = cli("apply", "--confirm", 1)
+    result = cli("confirm", 1)
     assert (result.code, "is not waiting for a confirmation" in result.error) == (3, True)
 
 
@@ -292,7 +322,7 @@ def test_a_hangup_does_not_stop_the_time(cli: Cli, plan: Path, tmp_path: Path) -
 def test_confirmed_in_time_nobody_goes_back(cli: Cli, plan: Path, tmp_path: Path) -> None:
     started = Started(backend_of(tmp_path), plan, "--allow-removals", "--yes", "--confirm-within", 60)
     started.read_until("rolling back in 60 s unless confirmed")
-    assert cli("apply", "--confirm", 1).code == 0
+    assert cli("confirm", 1).code == 0
     assert started.wait() == 0
     assert pkeys(cli, 2)[1] == "0x8001"
 

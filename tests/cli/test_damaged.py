@@ -93,7 +93,7 @@ KINDS: dict[str, list[tuple[object, ...]]] = {
         ("undo", "--dry-run"),
         ("undo", 3, "--dry-run"),
         ("apply", "--resume", "--dry-run"),
-        ("apply", "--confirm", 4),
+        ("confirm", 4),
     ],
     "state": [
         ("pkey-show", "--all"),

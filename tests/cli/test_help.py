@@ -100,7 +100,6 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--allow-removals",
     "--allow-break",
     "--confirm-within",
-    "--confirm",
     "--reach",
     "--pairs",
     "--only",
@@ -116,7 +115,8 @@ def command_named(name: str) -> click.Command:
 
 
 def options_of(name: str) -> list[click.Option]:
-    return [param for param in command_named(name).params if isinstance(param, click.Option)]
+    """Return the options of a command that its help has."""
+    return [param for param in command_named(name).params if isinstance(param, click.Option) and not param.hidden]
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])

@@ -1,4 +1,4 @@
-"""--confirm-within, --confirm and --unconfirmed of runs of M_Keys: what goes with what, and what the child is given."""
+"""--confirm-within and --unconfirmed of runs of M_Keys: what goes with what, and what the child is given."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ WITHIN = ("--confirm-within", 5)
         ("mkey-deploy", ["--same", *WITHIN], "--confirm-within: only with --via opensm"),
         ("mkey-remove", WITHIN, "mkey-remove raises no level"),
         ("mkey-rotate", ["--abort", *WITHIN], "--abort rolls back, so there is nothing to confirm"),
-        ("mkey-rotate", ["--confirm", 1, "--resume"], "--confirm ID takes no other option"),
         ("mkey-rotate", ["--unconfirmed", 1, "--lease", 60], "--unconfirmed ID takes no other option"),
         ("mkey-rotate", ["--unconfirmed", 1, *WITHIN], "--unconfirmed ID takes no other option"),
-        ("mkey-deploy", ["--confirm", 1, "--unconfirmed", 1], "--confirm ID takes no other option"),
-        ("mkey-deploy", ["--confirm", 1, "--dry-run"], "omit --dry-run"),
+        ("mkey-rotate", ["--unconfirmed", 1, "--resume"], "--unconfirmed ID takes no other option"),
+        ("mkey-deploy", ["--unconfirmed", 1, "--dry-run"], "omit --dry-run"),
         ("mkey-deploy", ["--confirm-within", 0], "--confirm-within"),
     ],
 )
@@ -35,12 +34,16 @@ def test_what_does_not_go_together(cli: Cli, command: str, words: Sequence[objec
 
 def test_what_waits_for_nothing_is_neither_confirmed_nor_lowered(cli: Cli) -> None:
     assert cli("mkey-deploy", "--same", "--protect", 2, "--lease", 60, "--yes").code == 0
-    for word in ("--confirm", "--unconfirmed"):
-        for number in (1, 9):
-            result = cli("mkey-deploy", word, number)
-            assert (result.code, f"run {number} is not waiting for a confirmation" in result.error) == (3, True), (
-                result.err
-            )
+    for words in (("confirm", 1), ("mkey-deploy", "--unconfirmed", 1)):
+        result = cli(*words)
+        assert (result.code, "operation 1 " in result.error, "not waiting for a confirmation" in result.error) == (
+            3,
+            True,
+            True,
+        ), result.err
+    for words in (("confirm", 9), ("mkey-deploy", "--unconfirmed", 9)):
+        result = cli(*words)
+        assert (result.code, "has no operation 9" in result.error) == (3, True), result.err
 
 
 @pytest.fixture
@@ -72,7 +75,7 @@ def test_the_child_gets_the_way_and_no_key(children: list[Any], tmp_path: Path) 
     assert command[-1] == "--unconfirmed"
     assert {"--sm-host=sm2", f"--backend={backend}"} <= set(command)
     assert not any(f"{KEY:x}" in word.lower() for word in command)
-    assert (seconds, is_unconfirmed, key.reveal(), left) == (5, False, KEY, "left")
+    assert (seconds, is_unconfirmed, key.reveal(), left) == (5, True, KEY, "left")
 
 
 def test_a_dry_run_leaves_no_child(children: list[Any], cli: Cli) -> None:
@@ -86,7 +89,8 @@ def test_an_encrypted_store_needs_a_file_that_the_child_can_read_too(children: l
     phrase.chmod(0o600)
     KeyStore(store).close()
     assert run("mkey-encrypt", "--keystore", store, "--new-passphrase", f"@{phrase}").code == 0
-    words = ("mkey-rotate", "--backend", TWO_SWITCH, "--keystore", store, "--via", "opensm", *WITHIN, "--yes")
+    stores = ("--keystore", store, "--journal", tmp_path / "journal.db")
+    words = ("mkey-rotate", "--backend", TWO_SWITCH, *stores, "--via", "opensm", *WITHIN, "--yes")
     result = run(*words)
     assert (result.code, "give --keystore-passphrase @FILE" in result.error) == (2, True), result.err
     assert children == []

@@ -13,7 +13,9 @@ from typing import IO
 from ibkeys.mad.const import AttributeID, Method, MgmtClass, PortState
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.server.outbox import PassedMad
+from ibkeys.store.journal import Journal, Stage
 from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import Runs
 from tests.integration.hosted import Hosted, Running, opensm
 from tests.integration.ibsim import RUN_TIMEOUT
 
@@ -32,6 +34,15 @@ def stored_keys(stores: Path) -> set[int]:
     with KeyStore(stores / "keys.db") as store:
         rows = {row.m_key.reveal() for row in store.rows()}
         return rows | {key.reveal() for key in store.subnet_key_refs()}
+
+
+def stage_of_last_run(stores: Path) -> tuple[str, Stage | None]:
+    """Return how the last run stands, and the operation of the journal that has to be confirmed since it began or went
+    on."""
+    with KeyStore(stores / "keys.db") as store, Journal.read(stores / "journal.db") as journal:
+        last = Runs(store).last()
+        assert last is not None
+        return last.state, None if last.awaited is None else journal.find(last.awaited.operation).stage
 
 
 class KeyedPorts:

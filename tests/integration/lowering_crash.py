@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ibkeys.sim.server.outbox import PassedMad
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import Runs
 from tests.integration.keyed_crash import KeyedScene, Setting
+from tests.integration.keyed_opensm import stage_of_last_run
 from tests.integration.waiting import Waiting
 
 AGAIN = "--unconfirmed"
@@ -42,7 +41,8 @@ class LoweringScene:
         assert scene.key()[1:] == (2, 60)
         last = scene.last_run()
         assert last is not None
-        return ["mkey-rotate", AGAIN, str(last.id)]
+        assert last.awaited is not None
+        return ["mkey-rotate", AGAIN, str(last.awaited.operation)]
 
     def _to_level_1(self) -> None:
         _, level, _ = self.scene.key()
@@ -67,7 +67,7 @@ class LoweringScene:
             "--resume": ((key, level, lease), ("ended", None)),
             "--abort": (self.former, ("undone", None)),
         }[way_on]
-        assert (scene.key(), scene.said_in_confs(), self._stands()) == (wanted, {wanted}, stands)
+        assert (scene.key(), scene.said_in_confs(), stage_of_last_run(scene.stores)) == (wanted, {wanted}, stands)
         scene.assert_no_key_is_lost()
         scene.assert_nothing_beside(said)
         scene.check()
@@ -77,13 +77,6 @@ class LoweringScene:
         code, said = self.scene.run(lowering)
         assert code == 0 or (code == 3 and "was rolled back already" in said), said
         return said if code == 0 else ""
-
-    def _stands(self) -> tuple[str, str | None]:
-        with KeyStore(self.scene.stores / "keys.db") as store:
-            runs = Runs(store)
-            last = runs.last()
-            assert last is not None
-            return last.state, runs.stage(last.id)
 
     @contextmanager
     def _no_port_opens(self) -> Iterator[None]:

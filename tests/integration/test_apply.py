@@ -112,7 +112,7 @@ def test_when_the_shell_is_killed_the_change_goes_back_without_it() -> None:
         with shell, os.fdopen(end) as gone:
             assert shell.stderr is not None
             said = next(line for line in shell.stderr if "rolling back in 1 s" in line)
-            assert "`ibkeys apply --confirm 1` from any shell" in said
+            assert "`ibkeys confirm 1` from any shell" in said
             assert physical(fabric) != before
             os.killpg(shell.pid, signal.SIGKILL)
             gone.read()  # ends when the last process ends that the shell left behind

@@ -12,11 +12,9 @@ import pytest
 
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.sim.server.outbox import PassedMad
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import Runs
 from tests.corpus import DATA
 from tests.integration.hosted import Hosted
-from tests.integration.keyed_opensm import CLOSED, KeyedOpensm, keyed, stored_keys
+from tests.integration.keyed_opensm import CLOSED, KeyedOpensm, keyed, stage_of_last_run, stored_keys
 from tests.integration.keyed_standbys import KeyedSite, keyed_site, through_ssh
 from tests.integration.waiting import Waiting
 
@@ -53,11 +51,8 @@ def only(keys: set[tuple[int, int, int]]) -> tuple[int, int, int]:
 
 
 def stage(served: Hosted) -> tuple[str, str | None]:
-    """Return how the last run stands."""
-    with KeyStore(served.folder / "stores" / "keys.db") as store:
-        last = Runs(store).last()
-        assert last is not None
-        return last.state, Runs(store).stage(last.id)
+    """Return how the last run stands, and the operation that has to be confirmed."""
+    return stage_of_last_run(served.folder / "stores")
 
 
 def said_in(conf: Path) -> list[str]:
@@ -81,14 +76,14 @@ def assert_gone_back(opensm: KeyedOpensm) -> int:
 
 def test_another_process_confirms(opensm: KeyedOpensm) -> None:
     waiting = Waiting(opensm.served, "mkey-deploy", *CLOSED, "--confirm-within", "600")
-    waiting.hear("`ibkeys mkey-deploy --confirm 1`")
-    done = opensm.served.ibkeys("mkey-deploy", "--confirm", "1")
-    assert (done.returncode, done.stdout) == (0, "run 1 is confirmed\n"), done.stderr
+    waiting.hear("`ibkeys confirm 1`")
+    done = opensm.served.ibkeys("confirm", "1")
+    assert (done.returncode, done.stdout) == (0, "operation 1 is confirmed\n"), done.stderr
     assert waiting.wait() == 0, waiting.said
     assert only(opensm.keys())[1:] == (2, 60)
     assert stage(opensm.served) == ("ended", "confirmed")
-    done = opensm.served.ibkeys("mkey-rotate", "--confirm", "1")
-    assert done.stdout == "run 1 was confirmed already\n"
+    done = opensm.served.ibkeys("confirm", "1")
+    assert done.stdout == "operation 1 was confirmed already\n"
     code, said = opensm.ibkeys("mkey-deploy", "--unconfirmed", "1")
     assert (code, "was confirmed" in said) == (3, True), said
     opensm.assert_nothing_was_lost()
@@ -100,7 +95,7 @@ def test_unconfirmed_the_level_goes_back_and_a_resume_raises_it_again(opensm: Ke
     assert "the level is lowered to 1 in 1 s, with the same M_Key" in said
     assert said.count("step: level 1: 8 of 8\n") == 2  # proven on every port, up and down
     key = assert_gone_back(opensm)
-    done = opensm.served.ibkeys("mkey-deploy", "--confirm", "1")
+    done = opensm.served.ibkeys("confirm", "1")
     assert (done.returncode, "too late" in done.stderr) == (3, True), done.stderr
     code, said = opensm.ibkeys("mkey-deploy", "--resume", "--confirm-within", "1")
     assert code == 3, said
@@ -121,7 +116,7 @@ def test_what_somebody_else_changed_while_it_waits_stays_and_is_not_said_to_be_r
     assert "nobody confirmed the run, and its level was not lowered: run 1 " in waiting.said
     assert "`ibkeys mkey-deploy --via opensm --overtaken`" in waiting.said
     assert "nothing was written" not in waiting.said
-    assert stage(opensm.served) == ("ended", None)
+    assert stage(opensm.served) == ("ended", "confirmed")
     code, said = opensm.ibkeys("mkey-deploy", "--unconfirmed", "1")
     assert (code, "rolled back" in said) == (3, False), said
 

@@ -133,12 +133,11 @@ def test_what_ends_a_killed_change_removes_its_lock(stack: ExitStack, how: str) 
         conf = served.folder / "opensm.conf"
         plan_for(served, BY_GUID_GREEN)
         waiting = begun(stack, served, "apply", served.folder / "plan.json", "--allow-removals", *BLUNT)
-        end = ("apply", "--confirm", "1")
     else:
         keys = stack.enter_context(keyed(NET))
         served, conf = keys.served, keys.conf
         waiting = begun(stack, served, "mkey-deploy", *CLOSED)
-        end = ("mkey-deploy", "--confirm", "1")
+    end = ("confirm", "1")
     waiting.die_with_child()
     assert is_held(conf) is False
     if how == "overtaken":
@@ -181,7 +180,7 @@ def test_a_lock_on_another_host_is_told_of(stack: ExitStack, tmp_path: Path) -> 
     by_anna = WHO.format("apply", process.pid)
     for reached in (other.options, ()):
         assert_told(as_bert(served, *apply, *reached), conf, f"{by_anna}is changing something")
-    done = served.ibkeys("apply", "--confirm", "1")
+    done = served.ibkeys("confirm", "1")
     assert done.returncode == 0, done.stderr
     process.communicate(timeout=RUN_TIMEOUT)
     assert process.returncode == 0

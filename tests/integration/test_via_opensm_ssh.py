@@ -78,7 +78,7 @@ def test_a_confirmation_reaches_the_guard(other: OtherHost) -> None:
         heard(process, "rolling back in 600 s")
         mine = guards() - before
         assert mine
-        done = other.served.ibkeys("apply", "--confirm", "1")
+        done = other.served.ibkeys("confirm", "1")
         assert done.returncode == 0, done.stderr
         process.communicate(timeout=RUN_TIMEOUT)
     assert process.returncode == 0

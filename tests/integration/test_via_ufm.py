@@ -69,7 +69,7 @@ def test_a_confirmation_from_any_shell_keeps_it() -> None:
     with ufmed({}) as over:
         run = waiting(over, "600")
         run.hear()
-        done = over.served.ibkeys("apply", "--confirm", "1")
+        done = over.served.ibkeys("confirm", "1")
         assert done.returncode == 0, done.stderr
         assert run.wait() == 0, run.said
         assert stored(over.mock) == {0x10: {2: "full"}}

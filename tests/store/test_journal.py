@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -218,7 +218,7 @@ def test_an_operation_with_a_plan_is_on_disk_before_its_first_entry_and_stays_op
     def run(journal: Journal) -> None:
         with journal.begin("apply", "the plan", "{}") as operation:
             other = Journal(path, create=False)
-            assert (operation.id, other.plan_of(1)) == (1, PlanRecord("the plan", "{}", "running"))
+            assert (operation.id, other.plan_of(1)) == (1, PlanRecord("the plan", "{}"))
             record(operation).done()
             raise NoReply("silent")
 
@@ -260,8 +260,44 @@ def test_of_several_who_move_a_stage_one_succeeds(tmp_path: Path) -> None:
     assert journal.move_stage(1, "running", "unconfirmed")
     assert other.move_stage(1, "unconfirmed", "confirmed")
     assert not journal.move_stage(1, "unconfirmed", "going-back")
-    assert journal.plan_of(1) == PlanRecord("plan", "{}", "confirmed")
+    assert (journal.plan_of(1), journal.find(1).stage) == (PlanRecord("plan", "{}"), "confirmed")
     assert not journal.move_stage(2, "running", "unconfirmed")
+
+
+def test_an_operation_without_a_plan_may_have_to_be_confirmed(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    with Journal(path) as journal, journal.operation("mkey-deploy") as operation:
+        assert operation.await_confirmation('{"hosts": []}') == 1
+        with Journal.read(path) as other:
+            [found] = other.list_operations()
+            assert (found.state, found.stage, found.goes_back) == ("open", "running", True)
+            assert (other.plan_of(1), other.options_of(1)) == (None, {"hosts": []})
+        record(operation).done()
+    with Journal.read(path) as journal:
+        assert (journal.find(1).state, journal.find(1).goes_back) == ("done", True), "nobody confirmed it yet"
+
+
+def test_stages_of_an_earlier_version_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    steps = JOURNAL_SCHEMA.steps
+    with closing(sqlite3.connect(path)) as connection:
+        for step in steps[:-1]:
+            for statement in step:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(steps) - 1}")
+        connection.execute(f"PRAGMA application_id = {JOURNAL_SCHEMA.application_id}")
+        connection.execute(
+            "INSERT INTO operations (command, state, started) VALUES ('apply', 'open', '2026-01-01T00:00:00Z')"
+        )
+        connection.execute(
+            "INSERT INTO operations (command, state, started) SELECT 'pkey-set', state, started FROM operations"
+        )
+        connection.execute("INSERT INTO plans VALUES (1, 'plan', '{}', 'going-back')")
+        connection.commit()
+    path.chmod(0o600)
+    with Journal(path) as journal:
+        assert [each.stage for each in journal.list_operations()] == ["going-back", None]
+        assert (journal.plan_of(1), journal.plan_of(2)) == (PlanRecord("plan", "{}"), None)
 
 
 def test_operations_without_a_plan_have_none() -> None:

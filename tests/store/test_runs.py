@@ -11,7 +11,7 @@ from ibkeys.errors import StoreError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import NewRunPort, RunOptions, RunPort, Runs, shared_key_ref
+from ibkeys.store.keys.runs import AwaitedOperation, NewRunPort, RunOptions, RunPort, Runs, shared_key_ref
 from ibkeys.store.keys.schema import KEYSTORE_SCHEMA
 
 OPTIONS = RunOptions(same=True, protect=2, lease=60, at_once=7, first=1, max_failures=3)
@@ -112,22 +112,20 @@ def test_a_store_of_before_gets_the_tables_and_keeps_its_keys(tmp_path: Path) ->
         assert Runs(store).last() is None
 
 
-def test_of_several_who_move_a_stage_one_succeeds(tmp_path: Path) -> None:
-    path = tmp_path / "keys.db"
-    with KeyStore(path) as store, KeyStore(path) as elsewhere:
-        runs, others = Runs(store), Runs(elsewhere)
-        number = runs.begin("mkey-deploy", OPTIONS, PORTS, {"name": "opensm", "stage": "unconfirmed", "at": 3})
-        assert others.stage(number) == "unconfirmed"
-        assert others.move_stage(number, "unconfirmed", "confirmed")
-        assert not runs.move_stage(number, "unconfirmed", "going-back")
+def test_a_run_knows_the_operation_that_has_to_be_confirmed() -> None:
+    runs = Runs(KeyStore(None))
+    awaited = AwaitedOperation("f" * 32, 7)
+    runs.begin("mkey-deploy", OPTIONS, PORTS, {"name": "opensm", "awaited": awaited.to_json()})
+    last = runs.last()
+    assert last is not None
+    assert last.awaited == awaited
+    for without in ({"name": "opensm", "awaited": None}, {"name": "opensm", "stage": "unconfirmed"}, None):
+        runs.begin("mkey-deploy", OPTIONS, PORTS, without)
         last = runs.last()
         assert last is not None
-        assert last.via == {"name": "opensm", "stage": "confirmed", "at": 3}
-
-
-def test_a_run_by_own_sets_has_no_stage_nor_has_one_that_is_not_there() -> None:
-    runs = Runs(KeyStore(None))
-    number = runs.begin("mkey-deploy", OPTIONS, PORTS)
-    for each in (number, number + 1):
-        assert runs.stage(each) is None
-        assert not runs.move_stage(each, None, "running")
+        assert last.awaited is None
+    runs.begin("mkey-deploy", OPTIONS, PORTS, {"awaited": {"journal": 1}})
+    last = runs.last()
+    assert last is not None
+    with pytest.raises(StoreError, match="damaged"):
+        _ = last.awaited

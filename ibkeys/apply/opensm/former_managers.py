@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ibkeys import jsonfile
-from ibkeys.errors import FileFormatError
 from ibkeys.printable import named
 from ibkeys.sm.document import guid_text
 from ibkeys.sm.policy_checks import NAME
@@ -61,12 +59,8 @@ def _kept_managers(journal: Journal) -> Iterator[tuple[int, dict[str, str], bool
     """Yield operation, SMs (port GUID → port), and whether it left some of them out on purpose, of each that kept
     them: not those of other carriers or earlier versions."""
     for record in journal.list_operations():
-        plan = journal.plan_of(record.id)
-        try:
-            kept = {} if plan is None else jsonfile.loads(plan.options.encode("utf-8", "surrogatepass"))
-        except FileFormatError:
-            continue  # who resumes or undoes it says that it is damaged
-        found = kept.get(KEPT_MANAGERS) if isinstance(kept, dict) else None
+        kept = journal.options_of(record.id)  # who resumes or undoes it says that it is damaged
+        found = kept.get(KEPT_MANAGERS)
         if isinstance(found, dict):
             names = {str(guid): str(port) for guid, port in found.items()}
             yield record.id, names, _ACCEPTED in kept.get("overrides", ())

@@ -1,4 +1,4 @@
-"""Confirming M_Key runs: --confirm-within, --confirm and --unconfirmed."""
+"""Confirming M_Key runs: --confirm-within and --unconfirmed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from ibkeys.cli import exits
 from ibkeys.cli.guarding import command_for_child, wait_for_enter
-from ibkeys.cli.left_locks import remove_left_locks
-from ibkeys.cli.opening import open_keystore, stores_of
+from ibkeys.cli.opening import stores_of
 from ibkeys.cli.options import SmHosts, Where
 from ibkeys.errors import IbkeysError, Incomplete, Refused, UsageError
 
@@ -28,18 +27,18 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Awaiting:
-    """A run with --confirm-within, and the child that lowers its level when this process dies. ``number``: the run,
-    once it has begun; ``through``: how its level is lowered."""
+    """A run with --confirm-within, and the child that lowers its level when this process dies. ``operation``: that of
+    the run, once it has begun; ``through``: how its level is lowered."""
 
     guardian: Guardian
     seconds: int
     through: Callable[[], ViaOpensm]
-    number: int | None = None
+    operation: int | None = None
 
-    def began(self, number: int) -> None:
-        """Take the number of the run."""
-        self.number = number
-        self.guardian.began(number)
+    def began(self, operation: int) -> None:
+        """Take the operation of the run."""
+        self.operation = operation
+        self.guardian.began(operation)
 
     def keep_key(self, where: Where, fabric: Fabric) -> None:
         """Let the child have the M_Key that was typed."""
@@ -61,9 +60,9 @@ class Awaiting:
                 error = caught
             waiting = partial(self.guardian.send, "waiting")
             how = Confirmation(self.seconds, time.monotonic, wait_for_enter(interrupts), _say, waiting)
-            if self.number is not None and not let_be_confirmed(writer, self.number, error, how):
+            if self.operation is not None and not let_be_confirmed(writer, self.operation, error, how):
                 try:
-                    _say_unproven(lower_unconfirmed(writer, self.through(), self.number))
+                    _say_unproven(lower_unconfirmed(writer, self.through(), self.operation))
                 except Refused as refusal:
                     raise _not_lowered(refusal) if refusal.interlock == OVERTAKEN else refusal from None
                 run.account.gone_back = True
@@ -85,17 +84,18 @@ def awaiting(
     """Leave a child that lowers the level should this process die, before the fabric is opened. Raises UsageError if it
     could not open the key store.
     """
+    from ibkeys.change.confirming.confirmation import is_unconfirmed
     from ibkeys.change.confirming.guardian import Guardian
-    from ibkeys.mkeys.confirming import is_unconfirmed
 
     stores = stores_of(where)
-    if stores.keystore is None:
+    if stores.keystore is not None:
+        _refuse_closed_store(where, stores.keystore)
+    if stores.keystore is None or stores.journal is None:
         raise UsageError("--confirm-within requires --via opensm, and a simulated subnet has no OpenSM on any host")
-    _refuse_closed_store(where, stores.keystore)
     # Who began the run went through this SM already.
     words = [command, "--via=opensm", f"--wait={sm_wait}", "--override=unknown-sm"]
     child = [*command_for_child(words, where, stores, sm_hosts), "--unconfirmed"]
-    guardian = Guardian(child, partial(is_unconfirmed, stores.keystore), seconds)
+    guardian = Guardian(child, partial(is_unconfirmed, stores.journal), seconds)
     try:
         yield Awaiting(guardian, seconds, through)
     finally:
@@ -115,30 +115,17 @@ def _refuse_closed_store(where: Where, path: Path) -> None:
         ).explained("If this process dies, a background process lowers the level, and it has no terminal for a prompt.")
 
 
-def confirm(where: Where, command: str, run: int) -> int:
-    """Confirm a run that waits for it, and remove the lock that it left if its process was killed."""
-    from ibkeys.mkeys.confirming import confirm_run
-    from ibkeys.mkeys.opensm.earlier import hosts_of_last_run
-
-    with open_keystore(where, command) as store:
-        fresh = confirm_run(store, run)
-        hosts = hosts_of_last_run(store)
-    exits.write(f"run {run} is confirmed" if fresh else f"run {run} was confirmed already")
-    remove_left_locks(where, command, hosts)
-    return exits.DONE
-
-
-def lower(writer: Writer, through: ViaOpensm, run: int) -> int:
-    """Lower the level of a run that nobody confirmed."""
+def lower(writer: Writer, through: ViaOpensm, operation: int) -> int:
+    """Lower the level that an operation raised and nobody confirmed."""
     from ibkeys.mkeys.confirming import lower_unconfirmed
 
-    lowering = lower_unconfirmed(writer, through, run)
+    lowering = lower_unconfirmed(writer, through, operation)
     if lowering is None:
-        exits.write(f"run {run}: its level was not raised yet, so nothing has to be lowered")
+        exits.write(f"operation {operation}: its level was not raised yet, so nothing has to be lowered")
         return exits.DONE
     exits.write(
-        f"run {run}: level {lowering.level}, with the same M_Key; `ibkeys {writer.command} --resume` raises it again, "
-        f"`ibkeys {writer.command} --abort` restores the former state"
+        f"operation {operation}: level {lowering.level}, with the same M_Key; `ibkeys {writer.command} --resume` "
+        f"raises it again, `ibkeys {writer.command} --abort` restores the former state"
     )
     return exits.NOT_COMPLETED if _say_unproven(lowering) else exits.DONE
 

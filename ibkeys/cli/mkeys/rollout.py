@@ -16,7 +16,7 @@ from ibkeys.cli.changing import end_overtaken, writer_of
 from ibkeys.cli.help.command import command
 from ibkeys.cli.left_locks import remove_left_locks
 from ibkeys.cli.mkeys import rollout_options
-from ibkeys.cli.mkeys.confirming import Awaiting, awaiting, confirm, lower
+from ibkeys.cli.mkeys.confirming import Awaiting, awaiting, lower
 from ibkeys.cli.mkeys.rollout_options import (
     AT_ONCE,
     MAX_FAILURES,
@@ -204,7 +204,7 @@ def mkey_remove(
 def _give_keys(keys: KeyOptions, request: _RunRequest) -> int:
     course, is_through_opensm = request.course, request.method.is_opensm
     request.confirming.check(course, keys.given())
-    if not request.confirming.is_of_a_run:
+    if request.confirming.unconfirmed is None:
         keys.check(course, is_through_opensm)
     key = read_m_key(keys.new_m_key, "--new-m-key", confirm=True) if keys.new_m_key is not None else None
     if keys.opensm_conf is not None:
@@ -235,12 +235,12 @@ def _give_keys(keys: KeyOptions, request: _RunRequest) -> int:
 
 
 def _carry_out(request: _RunRequest, plan_new: NewRun, plan_new_via: NewRunVia, opensm_conf: Path | None = None) -> int:
-    """Plan a new run, or continue or roll back the last one, and carry out the plan; or confirm an earlier run.
+    """Plan a new run, or continue or roll back the last one, and carry out the plan; or lower an earlier level.
 
     With --overtaken both the rollback and the rest are planned, for what refuses them.
     """
-    if request.confirming.is_of_a_run:
-        return _confirm_or_lower(request)
+    if request.confirming.unconfirmed is not None:
+        return _lower(request, request.confirming.unconfirmed)
     command, course, where = request.command, request.course, request.where
 
     def plan(writer: Writer, progress: OnFound | None) -> PlannedRun:
@@ -307,13 +307,10 @@ def _close_overtaken(where: Where, writer: Writer) -> str:
     return name
 
 
-def _confirm_or_lower(request: _RunRequest) -> int:
-    """Confirm an earlier run, or lower its level."""
-    where, command, confirming = request.where, request.command, request.confirming
+def _lower(request: _RunRequest, operation: int) -> int:
+    """Lower the level that an earlier operation raised and nobody confirmed."""
     if request.consent.dry_run:
-        raise UsageError("--confirm and --unconfirmed have no dry run: omit --dry-run")
-    if confirming.confirm is not None:
-        return confirm(where, command, confirming.confirm)
-    assert confirming.unconfirmed is not None
-    with open_fabric(where, changing=True) as fabric, writer_of(fabric, command, request.consent) as writer:
-        return lower(writer, request.through(), confirming.unconfirmed)
+        raise UsageError("--unconfirmed has no dry run: omit --dry-run")
+    where, consent = request.where, request.consent
+    with open_fabric(where, changing=True) as fabric, writer_of(fabric, request.command, consent) as writer:
+        return lower(writer, request.through(), operation)

@@ -246,26 +246,18 @@ _METHOD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ConfirmationOptions:
-    """Whether a run is to be confirmed. ``confirm_within``: seconds. ``confirm``, ``unconfirmed``: the number of a run
-    that is confirmed, or goes back, by this command, which does nothing else then."""
+    """Whether a run is to be confirmed. ``confirm_within``: seconds. ``unconfirmed``: the operation of an earlier run
+    whose level this command lowers; it does nothing else then."""
 
     confirm_within: int | None
-    confirm: int | None
     unconfirmed: int | None
-
-    @property
-    def is_of_a_run(self) -> bool:
-        """Whether the command only says how a run ends that was made before."""
-        return self.confirm is not None or self.unconfirmed is not None
 
     def check(self, course: RolloutOptions, given: Sequence[str] = ()) -> None:
         """Raise UsageError for options that contradict each other or *course*. *given*: others that belong to a new
         run."""
-        alone = {"--confirm": self.confirm is not None, "--unconfirmed": self.unconfirmed is not None}
-        words = [f"{name} ID" for name, is_given in alone.items() if is_given]
         within = ["--confirm-within"] if self.confirm_within is not None else []
-        if words and (len(words) > 1 or [*course.ways, *given, *within]):
-            raise UsageError(f"{words[0]} takes no other option: it is about an earlier run")
+        if self.unconfirmed is not None and [*course.ways, *given, *within]:
+            raise UsageError("--unconfirmed ID takes no other option: it is about an earlier run")
         if within and course.abort:
             raise UsageError("--abort rolls back, so there is nothing to confirm: omit --confirm-within")
 
@@ -285,19 +277,13 @@ _CONFIRMING: Final = (
         metavar="S",
         help="With --via opensm: lower the level again unless confirmed within S seconds.",
     ),
-    options.option(
-        "--confirm",
-        env=False,
-        type=Number(1, 2**31),
-        metavar="ID",
-        help="Confirm run ID, which waits for confirmation.",
-    ),
+    options.replaced("--confirm", "confirm"),
     options.option(
         "--unconfirmed",
         env=False,
         type=Number(1, 2**31),
         metavar="ID",
-        help="Lower the level of a run that nobody confirmed; --confirm-within does it automatically.",
+        help="Lower the level that operation ID raised and nobody confirmed; --confirm-within does it automatically.",
     ),
 )
 

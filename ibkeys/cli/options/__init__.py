@@ -15,6 +15,7 @@ from ibkeys.cli.options.changes import changing as changing
 from ibkeys.cli.options.declaring import F as F
 from ibkeys.cli.options.declaring import group as group
 from ibkeys.cli.options.declaring import option as option
+from ibkeys.cli.options.declaring import replaced as replaced
 from ibkeys.cli.options.declaring import shared as shared
 from ibkeys.cli.options.general import common as common
 from ibkeys.cli.options.managers import SmHosts as SmHosts

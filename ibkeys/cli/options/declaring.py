@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from ibkeys.cli.help.common import CommonOption
+from ibkeys.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,3 +43,15 @@ def option(*names: str, env: bool = True, **settings: Any) -> Callable[[F], F]:
 def shared(section: str, *names: str, **settings: Any) -> Callable[[F], F]:
     """Return an `option` that many commands share: their help names it, and lists it by *section* with --help-all."""
     return option(*names, cls=CommonOption, section=section, **settings)
+
+
+def replaced(name: str, by: str) -> Callable[[F], F]:
+    """Return a hidden option whose work the command *by* does now: whoever types it is told so, exit status 2."""
+
+    def answer(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            raise UsageError(f"{name} is gone: use `ibkeys {by} ID`")
+
+    return click.option(
+        name, hidden=True, expose_value=False, callback=answer, help=f"Replaced by the command `ibkeys {by}`."
+    )

@@ -1,4 +1,4 @@
-"""Apply a plan to the fabric; resume or confirm an earlier apply."""
+"""Apply a plan to the fabric, or resume an earlier apply."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.changing import end_overtaken, writer_of
 from ibkeys.cli.guarding import MOST_SECONDS, command_for_child, wait_for_enter
 from ibkeys.cli.help.command import command
-from ibkeys.cli.left_locks import remove_left_locks
 from ibkeys.cli.listing.folding import gives_each
-from ibkeys.cli.opening import journal_of, open_fabric, stores_of
+from ibkeys.cli.opening import open_fabric, stores_of
 from ibkeys.cli.options import Changing, Folding, SmHosts, ViaOptions, Where
 from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange
 from ibkeys.cli.sm.hosts import hosts_of
@@ -47,7 +46,6 @@ class _Choices:
     resume: bool = False
     overtaken: bool = False
     confirm_within: int | None = None
-    confirm: int | None = None
 
 
 _choices: Final = options.group(
@@ -82,9 +80,7 @@ _choices: Final = options.group(
         metavar="S",
         help="Roll back unless confirmed within S seconds.",
     ),
-    options.option(
-        "--confirm", env=False, type=Number(1, 2**31), metavar="ID", help="Confirm the apply that waits for it."
-    ),
+    options.replaced("--confirm", "confirm"),
 )
 
 
@@ -126,10 +122,6 @@ def apply(
     """
     from ibkeys.apply.apply import Permissions
 
-    if choices.confirm is not None:
-        if plan is not None or choices != _Choices(confirm=choices.confirm) or consent.dry_run:
-            raise UsageError("--confirm ID takes no other option: it confirms a change made by another run of apply")
-        return _confirm(where, choices.confirm)
     if choices.overtaken and (plan is not None or rewrite or choices != _Choices(overtaken=True)):
         raise UsageError("--overtaken takes no PLAN and no other option of a change: it only ends the record of one")
     if plan is None and not (choices.resume or choices.overtaken):
@@ -197,20 +189,6 @@ def _read(path: Path) -> PartitionPlan:
         raise UsageError(f"{path}: {error.strerror or error}") from None
 
 
-def _confirm(where: Where, operation: int) -> int:
-    from ibkeys.apply.carriers import hosts_of
-    from ibkeys.apply.confirm import confirm
-    from ibkeys.store.journal import Journal
-
-    with Journal(journal_of(where), create=False) as journal:
-        fresh = confirm(journal, operation)
-        hosts = hosts_of(journal.plan_of(operation))
-    exits.write(f"operation {operation} is confirmed" if fresh else f"operation {operation} was confirmed already")
-    if hosts is not None:
-        remove_left_locks(where, "apply", hosts)
-    return exits.DONE
-
-
 def _end_overtaken(asked: _Asked) -> int:
     from ibkeys.apply.closing import close_overtaken, refuse_overtaken
 
@@ -260,7 +238,7 @@ def _plan(asked: _Asked, writer: Writer, document: PartitionPlan | None, run: Ap
 
 def _guardian(asked: _Asked, seconds: int) -> Guardian | None:
     """Start the process that rolls back when this one dies; a journal in memory dies with it, so there is none."""
-    from ibkeys.apply.confirm import is_unconfirmed, may_go_back
+    from ibkeys.change.confirming.confirmation import is_unconfirmed, may_go_back
     from ibkeys.change.confirming.guardian import Guardian
 
     stores = stores_of(asked.where)

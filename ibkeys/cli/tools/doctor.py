@@ -274,7 +274,7 @@ def _journal(path: Path) -> Iterator[Check]:
         detail = _operations_in(journal) if path.exists() else _MISSING
     yield _written_check("journal", path, detail)
     if path.exists():
-        yield from _open_operations(path)
+        yield from open_operations(path)
         yield from _left_by_a_report(path)
 
 
@@ -284,8 +284,9 @@ def _operations_in(journal: Journal) -> str:
     return counted(len(operations), "operation") + (f", {unfinished} of them unfinished" if unfinished else "")
 
 
-def _open_operations(path: Path) -> Iterator[Check]:
-    """Yield a check for each operation that was interrupted, or that waits to be confirmed, but for those of M_Keys."""
+def open_operations(path: Path) -> Iterator[Check]:
+    """Yield a check for each operation that was interrupted, but for those of M_Keys, and for each that waits
+    to be confirmed."""
     from ibkeys.change.next_commands import next_commands_of
     from ibkeys.hardware.loopback.putting_back import COMMAND as REPORT
     from ibkeys.store.journal import Journal
@@ -295,9 +296,8 @@ def _open_operations(path: Path) -> Iterator[Check]:
     with Journal.read(path) as journal:
         records = journal.list_operations()
     for record in records:
-        if record.command not in (*COMMANDS, REPORT) and (
-            record.is_unfinished or record.awaits_confirmation or record.is_going_back
-        ):
+        is_waiting = record.awaits_confirmation or record.is_going_back
+        if is_waiting or (record.is_unfinished and record.command not in (*COMMANDS, REPORT)):
             detail = f"operation {record.id} of the journal ({record.command}, begun {record.started}) {_state(record)}"
             # None: it may wait on purpose
             is_ok = False if record.unproven or record.awaits_confirmation or record.rollback else None

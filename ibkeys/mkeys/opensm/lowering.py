@@ -75,8 +75,6 @@ class Lowering:
                 runs.mark(last.id, each.sequence, "sent", _REASON)
         key_run = KeyRun(record, self.method.run_context(writer, operation, self._ports.found, note))
         key_run.make(number + 1)
-        record.stage = "gone-back"
-        note(record)
         self.unproven |= {guid: str(error) for guid, error in key_run.last.silent.items()}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,32 +18,33 @@ from ibkeys.mkeys.opensm.key_run import KeyRun, OnStep, RunContext
 from ibkeys.mkeys.opensm.record import NAME, RunRecord
 from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT, steady_seconds
 from ibkeys.mkeys.opensm.wire import SeenPorts
+from ibkeys.mkeys.rollout.awaited import await_nobody
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job, keep_keys
 from ibkeys.mkeys.rollout.result import PortResult, Report
 from ibkeys.mkeys.rollout.rollout import Rollout
-from ibkeys.sm.site import Reached
+from ibkeys.sm.site import KEPT_HOSTS, Reached
 from ibkeys.store.journal import Operation
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import Runs
+from ibkeys.store.keys.runs import AwaitedOperation, Runs
 
 
 @dataclass(frozen=True, slots=True)
 class RunListener:
     """Callbacks of a run. ``say``: what the user should do now; ``progress``: how far a step is; ``began``: called with
-    the number of the run when its keys are in the key store and before any file changes, for the process that guards
-    the run.
+    the operation of a run that has to be confirmed, when its keys are in the key store and before any file changes, for
+    the process that guards the run.
     """
 
     say: Callable[[str], None] = lambda text: None
     progress: OnStep = lambda words, done, whole: None
-    began: Callable[[int], None] = lambda run: None
+    began: Callable[[int], None] = lambda operation: None
 
 
 @dataclass(slots=True)
 class OpensmMethod:
     """Changing the ports through OpenSM: a `RunMethod`. ``wait``: seconds without progress after which OpenSM is
-    signalled again; after as many seconds more the run stops."""
+    signalled again; after as many seconds more the run stops. ``is_awaited``: whether it has to be confirmed."""
 
     reached: Sequence[Reached]
     managers: OpensmManagers
@@ -51,6 +53,7 @@ class OpensmMethod:
     listener: RunListener = field(default_factory=RunListener)
     clock: Clock = REAL_TIME
     standby_wait: float = STANDBY_WAIT
+    is_awaited: bool = False
 
     @property
     def name(self) -> str:
@@ -80,9 +83,22 @@ class OpensmMethod:
         """Make the steps that are left, then look after ports that were away. Every key is in the store before it is in
         any file. Raises what stops it: --resume goes on."""
         in_progress = _RunInProgress(self, writer, operation, number, run, report, stop)
+        awaited = self._begin_to_wait(operation)
         in_progress.keep_keys()
-        self.listener.began(number)
+        if awaited is not None:
+            self.listener.began(awaited.operation)
         in_progress.make()
+
+    def _begin_to_wait(self, operation: Operation) -> AwaitedOperation | None:
+        """Note in the journal that *operation* has to be confirmed, and that nobody has to confirm an earlier one of
+        the run any more."""
+        journal, record = operation.journal, self.record
+        await_nobody(journal, record.awaited)
+        record.awaited = None
+        if self.is_awaited:
+            number = operation.await_confirmation(json.dumps({KEPT_HOSTS: record.hosts}))
+            record.awaited = AwaitedOperation(journal.identity(), number)
+        return record.awaited
 
     def run_context(
         self,

@@ -45,7 +45,8 @@ from ibkeys.mkeys.opensm.overtaken import files_of_absent, refuse_changed_files
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
 from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT
-from ibkeys.mkeys.opensm.way_back import note_awaited, refuse_going_back, refuse_mixed_keys, turn_back
+from ibkeys.mkeys.opensm.way_back import refuse_going_back, refuse_mixed_keys, refuse_to_wait, turn_back
+from ibkeys.mkeys.rollout.awaited import awaited_operation
 from ibkeys.mkeys.rollout.earlier_run import refuse_overtaken
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
 from ibkeys.mkeys.rollout.new_keys import not_for
@@ -58,7 +59,7 @@ from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import CHECK_FIRST
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.site import MASTER, Reached, hosts_in, reach, to_json
-from ibkeys.store.keys.runs import GOES_BACK, REMOVAL, RunOptions
+from ibkeys.store.keys.runs import REMOVAL, RunOptions
 from ibkeys.topology.model import Topology
 
 READING: Final = Wanted(link_downed=True, sm_info=True)
@@ -141,9 +142,16 @@ def _plan_new(
     managers = find_key_managers(writer, reached, managers_of(run.found), wanted(now))
     _refuse_other_options(managers, now)
     record = RunRecord(Keys(now, wanted(now)), course(now, wanted(now), through.open), to_json(reached))
-    note_awaited(record, through.confirm)
+    if through.confirm:
+        refuse_to_wait(record)
     run.method = OpensmMethod(
-        reached, managers, record, through.wait, through.listener, standby_wait=through.standby_wait
+        reached,
+        managers,
+        record,
+        through.wait,
+        through.listener,
+        standby_wait=through.standby_wait,
+        is_awaited=through.confirm,
     )
     _describe(writer, run, run.method)
     run.plan.objections += objections_to_layers([each.file for each in managers.all], _IF_LAYER_IS_GONE)
@@ -167,8 +175,10 @@ def plan_rest(writer: Writer, through: ViaOpensm, progress: OnFound | None = Non
     _in_one_stage(run)
     refuse_going_back(record)
     record.rewind({job.old for job in [*run.jobs, *run.already_set]})
-    run.is_open = run.is_open or record.stage in GOES_BACK  # the store records that it stays
-    note_awaited(record, through.confirm)
+    awaited = awaited_operation(writer.fabric.stores.journal, record.awaited)
+    run.is_open = run.is_open or awaited is not None  # the journal records that it stays
+    if through.confirm:
+        refuse_to_wait(record)
     run.method = method_again(writer, run.found, record, reached, through, record.keys.wanted)
     _refuse_without_ports(run, record)
     _describe(writer, run, run.method)
@@ -193,7 +203,8 @@ def plan_return(writer: Writer, through: ViaOpensm, progress: OnFound | None = N
     in_files = [setting_in_options(each) for each in method.managers.all]
     record.rewind(settings)
     turn_back(record, settings, in_files[-1], in_files[:-1], through.open)
-    note_awaited(record, through.confirm)
+    if through.confirm:
+        refuse_to_wait(record)
     if record.takes_nothing_back:
         run.already_set, run.stages = [*run.jobs, *run.already_set], []
         return run
@@ -296,7 +307,15 @@ def method_again(
     there = [each.file for each in managers.all]
     # again, now under the locks on the hosts, which were taken with the managers
     refuse_changed_files(writer, record, [*there, *files_of_absent(record, there, reached)])
-    return OpensmMethod(reached, managers, record, through.wait, through.listener, standby_wait=through.standby_wait)
+    return OpensmMethod(
+        reached,
+        managers,
+        record,
+        through.wait,
+        through.listener,
+        standby_wait=through.standby_wait,
+        is_awaited=through.confirm,
+    )
 
 
 def _refuse_without_ports(run: PlannedRun, record: RunRecord) -> None:

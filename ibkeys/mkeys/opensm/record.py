@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, cast, get_args
+from typing import Any, Final
 
 from ibkeys.errors import StoreError
 from ibkeys.keys.key_setting import KeySetting
@@ -13,7 +13,7 @@ from ibkeys.mkeys.opensm.course import Keys, KeyStep, in_words
 from ibkeys.mkeys.opensm.standbys import Standby
 from ibkeys.sm.site import KEPT_HOSTS
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import KEPT_STAGE, RunStage
+from ibkeys.store.keys.runs import AWAITED, AwaitedOperation, awaited_in
 
 NAME: Final = "opensm"
 """What says in the key store that a run goes through OpenSM."""
@@ -25,8 +25,8 @@ class RunRecord:
     the number of the step that is being made, past the end when all are made; ``hosts``: the other hosts, as
     `ibkeys.sm.site` has them; ``stopped``: the standbys that were stopped and have not been started again; ``members``:
     all SMs that were there, which are missed when one is not there any more; ``goes_back``: the steps are those of the
-    rollback; ``stage``: of a run that is to be confirmed; ``has_written``: an options file may have one of its steps;
-    ``earlier``: what the run found or wrote before it was rolled back.
+    rollback; ``awaited``: the operation that has to be confirmed, if any; ``has_written``: an options file may have one
+    of its steps; ``earlier``: what the run found or wrote before it was rolled back.
     """
 
     keys: Keys
@@ -36,7 +36,7 @@ class RunRecord:
     stopped: list[Standby] = field(default_factory=list)
     members: list[Standby] = field(default_factory=list)
     goes_back: bool = False
-    stage: RunStage | None = None
+    awaited: AwaitedOperation | None = None
     has_written: bool = False
     earlier: list[KeySetting] = field(default_factory=list)
 
@@ -105,7 +105,7 @@ class RunRecord:
             "stopped": [each.to_json() for each in self.stopped],
             "members": [each.to_json() for each in self.members],
             "goes_back": self.goes_back,
-            KEPT_STAGE: self.stage,
+            AWAITED: self.awaited.to_json() if self.awaited is not None else None,
             "has_written": self.has_written,
             "earlier": [_kept(store, each, is_newest=False) for each in self.earlier],
         }
@@ -124,18 +124,12 @@ class RunRecord:
                 [Standby.of_json(each) for each in kept["stopped"]],
                 [Standby.of_json(each) for each in kept["members"]],
                 bool(kept["goes_back"]),
-                _stage(kept.get(KEPT_STAGE)),
+                awaited_in(kept),
                 bool(kept.get("has_written", True)),  # a record from before this was noted
                 [_setting(store, each) for each in kept.get("earlier", ())],
             )
         except (KeyError, TypeError, ValueError):
             raise StoreError("the key store is damaged: the run through OpenSM cannot be read") from None
-
-
-def _stage(kept: Any) -> RunStage | None:
-    if kept is not None and kept not in get_args(RunStage):
-        raise ValueError("no stage of a run")
-    return cast("RunStage | None", kept)
 
 
 def _kept(store: KeyStore, setting: KeySetting, is_newest: bool) -> dict[str, int | None]:

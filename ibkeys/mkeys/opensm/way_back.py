@@ -107,13 +107,10 @@ def _lowering_step(record: RunRecord, raising: int) -> int:
     return raising - 1 if raising and record.steps[raising - 1].kind == "lowered" else raising
 
 
-def note_awaited(record: RunRecord, is_awaited: bool) -> None:
-    """Note in the record whether its run is to be confirmed from now on. Raises UsageError if nothing of it would go
-    back.
-    """
-    if is_awaited and raising_step(record) is None:
+def refuse_to_wait(record: RunRecord) -> None:
+    """Raise UsageError if nothing of a run would go back where nobody confirms it."""
+    if raising_step(record) is None:
         none = f"this run raises no level above {level_to_fall_to(record)} that could be rolled back"
         raise UsageError(none).unchanged(
             "omit --confirm-within", "A key is never rolled back automatically; --abort restores the former state."
         )
-    record.stage = "running" if is_awaited else None

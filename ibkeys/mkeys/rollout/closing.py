@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ibkeys.change.writer import Writer
+from ibkeys.mkeys.rollout.awaited import await_nobody
 from ibkeys.mkeys.rollout.earlier_run import last_run, name_of
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import Journal
-from ibkeys.store.keys.runs import COMMANDS, KEPT_STAGE, Runs
+from ibkeys.store.keys.runs import COMMANDS, Runs
 
 
 def close_overtaken(writer: Writer) -> str:
@@ -14,10 +15,8 @@ def close_overtaken(writer: Writer) -> str:
     store = writer.keystore
     last, _ = last_run(writer, store)
     runs = Runs(store)
-    with store.in_one_transaction():
-        if last.via is not None:
-            runs.note_via(last.id, {**last.via, KEPT_STAGE: None})
-        runs.finish(last.id, "ended")
+    runs.finish(last.id, "ended")
     with Journal(writer.fabric.stores.journal) as journal:
+        await_nobody(journal, last.awaited)
         close_cut_off(journal, COMMANDS, "undone", last.started)
     return name_of(last)

@@ -12,6 +12,7 @@ from ibkeys.errors import KeyGone, Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.rollout.absent import identities
+from ibkeys.mkeys.rollout.awaited import awaited_operation
 from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.found_ports import has_now
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
@@ -90,18 +91,21 @@ def refuse_other_method(run: PlannedRun) -> None:
         )
 
 
-def refuse_while_open(store: KeyStore) -> None:
+def refuse_while_open(writer: Writer, store: KeyStore) -> None:
     """Raise Refused (``open-run``) while the last run is not finished, or its level may be rolled back, which only that
     of the last run does: no other begins before."""
     last = Runs(store).last()
-    if last is None or (last.state != "open" and not last.may_go_back):
+    if last is None:
         return
     if last.state != "open":
+        awaited = awaited_operation(writer.fabric.stores.journal, last.awaited)
+        if awaited is None:
+            return
         raise Refused(
             f"{name_of(last)} is rolled back unless someone confirms it, and no other run can begin before that: "
-            f"`ibkeys {last.command} --confirm {last.id}` or --resume keeps it",
+            f"`ibkeys confirm {awaited.id}` or `ibkeys {last.command} --resume` keeps it",
             "open-run",
-        ).explained(f"--unconfirmed {last.id} lowers its level; --abort restores the former state.")
+        ).explained(f"--unconfirmed {awaited.id} lowers its level; --abort restores the former state.")
     on = "--continue` continues" if last.options.first else "--resume` finishes"
     ways = f"`ibkeys {last.command} {on} it, `ibkeys {last.command} --abort` rolls it back"
     raise Refused(f"{name_of(last)} is not finished: {ways}; no other run can begin before that", "open-run")

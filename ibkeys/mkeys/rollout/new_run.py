@@ -47,7 +47,7 @@ def plan_new_run(
     finished, and what `Fabric.sweep` raises.
     """
     with writer.open_store() as store:
-        refuse_while_open(store)
+        refuse_while_open(writer, store)
     found = writer.fabric.sweep(progress=progress, wanted=reading)
     everything: list[Job] = []
     run = PlannedRun(Plan(command), options, found, beginning=NewRun(command, everything))

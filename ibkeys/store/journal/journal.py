@@ -19,6 +19,7 @@ from ibkeys.store.journal.records import (
     OperationState,
     PlanRecord,
     Stage,
+    options_in,
 )
 from ibkeys.store.journal.schema import JOURNAL_SCHEMA
 from ibkeys.store.journal.undoing import take_back
@@ -98,6 +99,17 @@ class Operation:
         self._files.append(entry)
         return entry
 
+    def await_confirmation(self, options: str) -> int:
+        """Note that it has to be confirmed, and return its id: it is on disk when this returns. *options*: as in
+        `Journal.begin`. Raises StoreError."""
+        with self.journal.in_one_transaction():
+            operation = self.id
+            if operation is None:
+                operation = self.journal.begin_operation(self.command, self._origin)
+            self.journal.await_confirmation(operation, options)
+        self.id = operation
+        return operation
+
     def __enter__(self) -> Self:
         return self
 
@@ -151,13 +163,21 @@ class Journal(Store):
         It is on disk with *document* and *options*, the texts of its plan, when this returns. They hold no key.
         """
         origin = origin or this_process()
-        with self.database.transaction() as connection:
+        with self.in_one_transaction():
             operation = self.begin_operation(command, origin)
-            connection.execute(
-                "INSERT INTO plans (operation, document, options, stage) VALUES (?, ?, ?, 'running')",
-                (operation, document, options),
-            )
+            self._keep_options(operation, document, options)
         return Operation(self, command, origin, operation, resumable=True)
+
+    def await_confirmation(self, operation: int, options: str) -> None:
+        """Note that *operation*, which follows no plan, has to be confirmed from now on. *options*: as in `begin`."""
+        self._keep_options(operation, None, options)
+
+    def _keep_options(self, operation: int, document: str | None, options: str) -> None:
+        with self.database.transaction() as connection:
+            connection.execute(
+                "INSERT INTO plans (operation, document, options) VALUES (?, ?, ?)", (operation, document, options)
+            )
+            connection.execute("UPDATE operations SET stage = 'running' WHERE id = ?", (operation,))
 
     def reopen(self, operation: int, origin: Origin | None = None) -> Operation:
         """Return an earlier operation, open again, to be used in a ``with`` statement: further entries follow its own.
@@ -206,9 +226,14 @@ class Journal(Store):
 
     def plan_of(self, operation: int) -> PlanRecord | None:
         """Return the plan that an operation follows, None when it follows none."""
-        query = "SELECT document, options, stage FROM plans WHERE operation = ?"
+        query = "SELECT document, options FROM plans WHERE operation = ? AND document IS NOT NULL"
         rows = self.database.query(query, (operation,), of="plans")
         return PlanRecord(*rows[0]) if rows else None
+
+    def options_of(self, operation: int) -> dict[str, Any]:
+        """Return what an operation was begun with that follows a plan or has to be confirmed; nothing of any other."""
+        rows = self.database.query("SELECT options FROM plans WHERE operation = ?", (operation,), of="plans")
+        return options_in(rows[0][0]) if rows else {}
 
     def add_options(self, operation: int, added: Mapping[str, Any]) -> None:
         """Add to what an operation with a plan was begun with. *added*: JSON, no key in it."""
@@ -219,15 +244,15 @@ class Journal(Store):
                 connection.execute("UPDATE plans SET options = ? WHERE operation = ?", (json.dumps(options), operation))
 
     def set_stage(self, operation: int, stage: Stage) -> None:
-        """Set how far an operation is; nothing happens to one without a plan."""
+        """Set how far an operation is; nothing happens to one that neither follows a plan nor has to be confirmed."""
         with self.database.transaction() as connection:
-            connection.execute("UPDATE plans SET stage = ? WHERE operation = ?", (stage, operation))
+            connection.execute("UPDATE operations SET stage = ? WHERE id = ? AND stage IS NOT NULL", (stage, operation))
 
     def move_stage(self, operation: int, old: Stage, new: Stage) -> bool:
         """Change the stage from *old* to *new*; False when it was another. Of several processes one succeeds."""
         with self.database.transaction() as connection:
             cursor = connection.execute(
-                "UPDATE plans SET stage = ? WHERE operation = ? AND stage = ?", (new, operation, old)
+                "UPDATE operations SET stage = ? WHERE id = ? AND stage = ?", (new, operation, old)
             )
         return cursor.rowcount == 1
 

@@ -21,12 +21,12 @@ def list_operations(database: Database) -> list[OperationRecord]:
                   (SELECT count(*) FROM entries WHERE operation = id AND status != 'done')
                       + (SELECT count(*) FROM files WHERE operation = id AND status != 'done'), stage, undoes,
                   undone_by, coalesce(is_open, 0)
-           FROM operations LEFT JOIN plans ON plans.operation = id LEFT JOIN (
+           FROM operations LEFT JOIN (
                SELECT undoes AS undone, max(CASE state WHEN 'done' THEN id END) AS undone_by,
                       max(state IN ('open', 'failed')) AS is_open
                FROM operations WHERE undoes IS NOT NULL GROUP BY undoes
            ) ON undone = id ORDER BY id""",
-        of="operations plans",
+        of="operations",
     )
     starts = _starts(database)
     return [

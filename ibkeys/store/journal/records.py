@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from ibkeys.errors import EncodeError
+from ibkeys import jsonfile
+from ibkeys.errors import EncodeError, FileFormatError
 from ibkeys.store.origin import Origin
 
 OperationState = Literal["open", "done", "undone", "failed"]
 EntryStatus = Literal["pending", "done", "failed"]
-Stage = Literal["running", "unconfirmed", "confirmed", "going-back", "refused"]
-"""How far an operation with a plan is. ``unconfirmed``: it awaits confirmation; ``refused``: nobody confirmed it, and
-its rollback was refused, because somebody else has changed what it wrote."""
+Stage = Literal["running", "unconfirmed", "confirmed", "going-back", "gone-back", "refused"]
+"""How far an operation is that follows a plan or has to be confirmed. ``unconfirmed``: it awaits confirmation;
+``gone-back``: nobody confirmed it, and the level of M_Keys that it raised was lowered; ``refused``: nobody confirmed
+it, and its rollback was refused, because somebody else has changed what it wrote."""
 Rollback = Literal["unfinished", "refused"]
 
 
@@ -100,9 +102,10 @@ class OperationRecord:
     """One line of ``ibkeys journal``. ``finished`` is None while it is ``open``; ``ports`` counts distinct ports.
 
     ``unproven`` counts the Sets and files whose effect was not proven, or was disproved. ``stage``: how far an
-    operation with a plan is, None for one without. ``undoes``: the operation that this one gave back, None if it is no
-    undo. ``undone_by``: the one that gave this one back; None also for one that an earlier version undid.
-    ``being_undone``: an undo of it was begun and is not finished. ``starts``: empty for what an earlier version did.
+    operation is that follows a plan or has to be confirmed, None of any other. ``undoes``: the operation that this
+    one gave back, None if it is no undo. ``undone_by``: the one that gave this one back; None also for one that an
+    earlier version undid. ``being_undone``: an undo of it was begun and is not finished. ``starts``: empty for what
+    an earlier version did.
     """
 
     id: int
@@ -146,11 +149,30 @@ class OperationRecord:
         """Whether it will be undone unless somebody confirms it."""
         return self.stage == "unconfirmed" and self.state != "undone"
 
+    @property
+    def goes_back(self) -> bool:
+        """Whether it is rolled back unless somebody confirms it, also because its process may have been killed; asked
+        of an operation that has to be confirmed."""
+        return self.stage in ("running", "unconfirmed", "going-back") and self.state != "undone"
+
 
 @dataclass(frozen=True, slots=True)
 class PlanRecord:
-    """The plan of an operation, as `Journal.begin` took it, and how far it is."""
+    """The plan of an operation, as `Journal.begin` took it."""
 
     document: str
     options: str
-    stage: Stage
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """What it was begun with; nothing where that is damaged: whoever needs more of it says so."""
+        return options_in(self.options)
+
+
+def options_in(text: str) -> dict[str, Any]:
+    """Return what an operation was begun with, from its JSON text; nothing where that is damaged."""
+    try:
+        kept = jsonfile.loads(text.encode("utf-8", "surrogatepass"))
+    except FileFormatError:
+        return {}
+    return kept if isinstance(kept, dict) else {}

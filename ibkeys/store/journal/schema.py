@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, get_args
 
 from ibkeys.store import columns
 from ibkeys.store.columns import Column
-from ibkeys.store.journal.records import ATTRIBUTE_SIZE, ATTRIBUTES
+from ibkeys.store.journal.records import ATTRIBUTE_SIZE, ATTRIBUTES, Stage
 from ibkeys.store.sqlite import Schema
 
 _STATES: Final = ("open", "done", "undone", "failed")
@@ -20,6 +20,8 @@ _COLUMNS: Final[dict[str, dict[str, Column]]] = {
         "undoes": columns.number(null=True),
         "undone_by": columns.number(null=True),
         "state_before_undo": columns.text(_STATES, null=True),
+        # NULL where an operation neither follows a plan nor has to be confirmed.
+        "stage": columns.text(get_args(Stage), null=True),
     },
     "entries": {
         "sequence": columns.number(),
@@ -49,10 +51,9 @@ _COLUMNS: Final[dict[str, dict[str, Column]]] = {
         "status": columns.text(("pending", "done", "failed")),
     },
     "plans": {
-        "document": columns.text(),
+        # NULL where an operation follows no plan.
+        "document": columns.text(null=True),
         "options": columns.text(),
-        # NULL where an operation has no plan.
-        "stage": columns.text(("running", "unconfirmed", "confirmed", "going-back", "refused"), null=True),
     },
     "starts": {
         "operation": columns.number(),
@@ -171,6 +172,19 @@ JOURNAL_SCHEMA: Final = Schema(
                 stage TEXT NOT NULL CHECK (stage IN ('running', 'unconfirmed', 'confirmed', 'going-back', 'refused'))
             )""",
             "INSERT INTO plans SELECT operation, document, options, stage FROM plans_before",
+            "DROP TABLE plans_before",
+        ),
+        (
+            # What has to be confirmed need not follow a plan.
+            "ALTER TABLE operations ADD COLUMN stage TEXT",
+            "UPDATE operations SET stage = (SELECT stage FROM plans WHERE operation = id)",
+            "ALTER TABLE plans RENAME TO plans_before",
+            """CREATE TABLE plans (
+                operation INTEGER PRIMARY KEY REFERENCES operations (id),
+                document TEXT,
+                options TEXT NOT NULL
+            )""",
+            "INSERT INTO plans SELECT operation, document, options FROM plans_before",
             "DROP TABLE plans_before",
         ),
     ),

@@ -26,8 +26,8 @@ def take_back(connection: sqlite3.Connection, undo: int) -> None:
                 (operation,),
             )
             connection.execute(
-                "UPDATE plans SET stage = CASE (SELECT state FROM operations WHERE id = operation) "
-                "WHEN 'open' THEN 'running' ELSE 'confirmed' END WHERE operation = ?",
+                "UPDATE operations SET stage = CASE state WHEN 'open' THEN 'running' ELSE 'confirmed' END "
+                "WHERE id = ? AND stage IS NOT NULL",
                 (operation,),
             )
         operation, undone = _undoes(connection, operation), not undone

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
 from ibkeys import jsonfile
-from ibkeys.errors import FileFormatError
+from ibkeys.errors import FileFormatError, StoreError
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.sqlite import guid_number, guid_text
 
@@ -23,15 +23,8 @@ REMOVAL: Final = "mkey-remove"
 COMMANDS: Final = ("mkey-deploy", "mkey-rotate", REMOVAL)
 """The commands that begin runs and go on with them, as the journal names them."""
 PortState = Literal["waiting", "sent", "done", "skipped", "failed", "undone"]
-RunStage = Literal["running", "unconfirmed", "confirmed", "going-back", "gone-back"]
-"""The stages of a run through a subnet manager that must be confirmed. ``running``: it is being made, or was
-interrupted; ``unconfirmed``: it is at its end, and waits; ``confirmed``: it stays; ``going-back``: nobody can confirm
-it any more, and its level is to be lowered; ``gone-back``: that was done, or there was nothing to lower.
-"""
-GOES_BACK: frozenset[RunStage | None] = frozenset({"running", "unconfirmed", "going-back"})
-"""The stages of a run that is rolled back unless somebody confirms it."""
-KEPT_STAGE: Final = "stage"
-"""The JSON key of the `RunStage` in the record of a run through a subnet manager."""
+AWAITED: Final = "awaited"
+"""The JSON key of `Run.awaited` in the record of a run through a subnet manager."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +45,18 @@ class RunOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitedOperation:
+    """The operation that has to be confirmed: ``journal`` is the identity of the journal that has it."""
+
+    journal: str
+    operation: int
+
+    def to_json(self) -> dict[str, str | int]:
+        """Return it as the key store keeps it."""
+        return {"journal": self.journal, "operation": self.operation}
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One run. ``open``: ports of it wait, or it was interrupted. ``ended``: no port waits. ``undone``: it was rolled
     back.
@@ -68,9 +73,9 @@ class Run:
     via: Mapping[str, Any] | None = None
 
     @property
-    def may_go_back(self) -> bool:
-        """Whether its level is rolled back unless somebody confirms it."""
-        return self.via is not None and self.via.get(KEPT_STAGE) in GOES_BACK
+    def awaited(self) -> AwaitedOperation | None:
+        """The operation of a journal that has to be confirmed, or had to be, since the run was begun or resumed."""
+        return awaited_in(self.via or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,25 +193,6 @@ class Runs:
         with self._database.transaction() as connection:
             connection.execute("UPDATE runs SET via = ? WHERE id = ?", (json.dumps(via), run))
 
-    def stage(self, run: int) -> RunStage | None:
-        """Return how far a run is that is to be confirmed, None for any other, and where there is no such run."""
-        return cast("RunStage | None", (self._via_of(run) or {}).get(KEPT_STAGE))
-
-    def move_stage(self, run: int, old: RunStage | None, new: RunStage | None) -> bool:
-        """Change the stage of a run through a subnet manager from *old* to *new*; False when it was another. Of several
-        processes one succeeds."""
-        with self._database.transaction() as connection:  # from its beginning nobody else writes
-            via = self._via_of(run)
-            if via is None or via.get(KEPT_STAGE) != old:
-                return False
-            kept = json.dumps({**via, KEPT_STAGE: new})
-            connection.execute("UPDATE runs SET via = ? WHERE id = ?", (kept, run))
-        return True
-
-    def _via_of(self, run: int) -> Mapping[str, Any] | None:
-        rows = self._database.query("SELECT via FROM runs WHERE id = ?", (run,), of="runs")
-        return self._via(rows[0][0]) if rows else None
-
     def ports(self, run: int) -> list[RunPort]:
         """Return the ports of a run in the order of change."""
         rows = self._database.query(
@@ -261,6 +247,15 @@ class Runs:
         """Note that a run ended or was rolled back."""
         with self._database.transaction() as connection:
             connection.execute("UPDATE runs SET state = ?, finished = ? WHERE id = ?", (state, self._store.now(), run))
+
+
+def awaited_in(via: Mapping[str, Any]) -> AwaitedOperation | None:
+    """Return `Run.awaited` from the record of a run. Raises StoreError."""
+    kept = via.get(AWAITED)
+    try:
+        return None if kept is None else AwaitedOperation(str(kept["journal"]), int(kept["operation"]))
+    except (KeyError, TypeError, ValueError):
+        raise StoreError("the key store is damaged: the operation of a run cannot be read") from None
 
 
 def shared_key_ref(ports: Iterable[RunPort]) -> int | None:

@@ -11,8 +11,9 @@ import pytest
 
 from ibkeys.apply.apply import plan_apply
 from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
-from ibkeys.apply.confirm import confirm, confirm_or_go_back, may_go_back
+from ibkeys.apply.confirm import confirm_or_go_back
 from ibkeys.apply.opensm.course import Planning
+from ibkeys.change.confirming.confirmation import confirm, may_go_back
 from ibkeys.errors import HostRefused, Incomplete, Refused, StoreError, UsageError
 from ibkeys.plan.model import PartitionPlan, PolicySource
 from ibkeys.store.journal import Journal
@@ -223,7 +224,7 @@ def test_a_rollback_that_is_refused_is_not_tried_again_by_itself(bench: Bench, o
     [record] = bench.records()
     assert (record.state, record.rollback, record.is_unfinished) == ("done", "refused", True)
     with Journal(bench.journal) as journal, pytest.raises(StoreError, match="its rollback was refused"):
-        confirm(journal, 1)
+        confirm(journal, 1, lambda kept: None)
 
 
 def test_the_child_of_a_killed_apply_does_not_overwrite_a_port_that_somebody_else_changed(bench: Bench) -> None:

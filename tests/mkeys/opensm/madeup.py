@@ -221,10 +221,10 @@ class Bench:
         with self.writer() as writer:
             rooms.settle(writer, rooms.survey(writer))
 
-    def lower(self, run: int = 1) -> Lowering | None:
-        """Let a run go back that nobody confirmed."""
+    def lower(self, operation: int = 1) -> Lowering | None:
+        """Let the run of an operation go back that nobody confirmed."""
         with self.writer() as writer:
-            return lower_unconfirmed(writer, ViaOpensm([SmHost()], WAIT), run)
+            return lower_unconfirmed(writer, ViaOpensm([SmHost()], WAIT), operation)
 
     def run(
         self,

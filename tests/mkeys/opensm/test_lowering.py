@@ -10,20 +10,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ibkeys.change.confirming.confirmation import confirm, is_unconfirmed
 from ibkeys.change.interrupts import ExplainedInterrupt
 from ibkeys.change.writer import Writer
+from ibkeys.cli.tools.doctor import open_operations
 from ibkeys.errors import NotStored, Refused, StoreError, UsageError
-from ibkeys.host.check import check_run
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.mkeys.confirming import Confirmation, confirm_run, is_unconfirmed, let_be_confirmed
+from ibkeys.mkeys.confirming import Confirmation, let_be_confirmed
 from ibkeys.mkeys.opensm.course import Keys, course
 from ibkeys.mkeys.opensm.planned import ViaOpensm, plan_rest
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to, lower_level, raising_step
 from ibkeys.sm.hosts import SmHost
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import Runs, RunStage
+from ibkeys.store.journal import Journal, Stage
 from tests.mkeys.opensm.madeup import Bench
 from tests.mkeys.opensm.stopping import THEN, bench_in, go_back, interrupt_at, stop_at
 from tests.sample import SOAK
@@ -36,15 +36,18 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     return bench_in(tmp_path, monkeypatch)
 
 
-def keystore(bench: Bench) -> Path:
-    return bench.opensm.folder.parent / "keys.db"
+def journal(bench: Bench) -> Path:
+    return bench.opensm.folder.parent / "journal.db"
 
 
-def stage(bench: Bench) -> RunStage | None:
-    with KeyStore(keystore(bench)) as store:
-        last = Runs(store).last()
-        assert last is not None
-        return Runs(store).stage(last.id)
+def stage(bench: Bench, operation: int = 1) -> Stage | None:
+    with Journal.read(journal(bench)) as stored:
+        return stored.find(operation).stage
+
+
+def confirm_operation(bench: Bench, operation: int = 1) -> bool:
+    with Journal(journal(bench)) as stored:
+        return confirm(stored, operation, lambda kept: None)
 
 
 def keys_of(bench: Bench) -> set[int]:
@@ -131,7 +134,7 @@ def test_stopped_at_any_moment_twice_only_what_is_above_is_lowered_and_the_run_g
     former = bench.opensm.key()
     stop_at(bench, make, moment)
     number = 2 if what == "rotate" else 1
-    if not is_unconfirmed(keystore(bench), number):
+    if not is_unconfirmed(journal(bench), number):
         return  # it was stopped before it began
     THEN[then](bench)
     before, keys, conf = highest_level(bench), keys_of(bench), bench.opensm.conf.read_bytes()
@@ -143,12 +146,13 @@ def test_stopped_at_any_moment_twice_only_what_is_above_is_lowered_and_the_run_g
         assert highest_level(bench) == falls_to
     else:
         assert (highest_level(bench) <= before, bench.opensm.conf.read_bytes()) == (True, conf)
-    assert (stage(bench), bench.run_state()) == ("gone-back", "open")
+    assert (stage(bench, number), bench.run_state()) == ("gone-back", "open")
     if way_on == "abort" and go_back(bench):
         assert (bench.opensm.key(), bench.run_state()) == (former, "undone")
     else:
         bench.resume()
-        assert (bench.opensm.key()[1:], bench.run_state(), stage(bench)) == ((rises_to, 60), "ended", None)
+        assert (bench.opensm.key()[1:], bench.run_state()) == ((rises_to, 60), "ended")
+        assert not is_unconfirmed(journal(bench), number)
     assert bench.quiet()
 
 
@@ -164,7 +168,7 @@ def test_after_a_rotation_the_new_key_stays_at_the_former_level(bench: Bench) ->
     assert bench.opensm.conf.read_text().endswith(
         f"m_key 0x{second[0]:016x}\nm_key_protection_level 1\nm_key_lease_period 60\n"
     )
-    with pytest.raises(StoreError, match="run 2 was rolled back already"):
+    with pytest.raises(StoreError, match="operation 2 was rolled back already"):
         bench.lower(2)
     bench.abort()
     assert bench.opensm.key() == first
@@ -194,7 +198,7 @@ def test_a_deaf_opensm_leaves_the_lower_level_in_its_file_and_it_is_tried_again(
         bench.lower(number)
     assert f"`ibkeys mkey-rotate --via opensm --unconfirmed {number}` lowers it, --resume keeps it" in str(told.value)
     assert f"m_key_protection_level {falls_to}\n" in bench.opensm.conf.read_text()
-    assert is_unconfirmed(keystore(bench), number)
+    assert is_unconfirmed(journal(bench), number)
     bench.opensm.is_deaf = False
     bench.lower(number)
     assert bench.opensm.key()[1:] == (falls_to, 60)
@@ -205,25 +209,30 @@ def test_while_a_run_may_go_back_no_other_begins_and_a_resume_keeps_it(bench: Be
     before = bench.opensm.key()
     assert (bench.run_state(), stage(bench)) == ("ended", "running")
     with pytest.raises(
-        Refused, match=r"run 1 .*`ibkeys mkey-deploy --confirm 1` or --resume keeps it\n--unconfirmed 1 lowers"
+        Refused, match=r"run 1 .*`ibkeys confirm 1` or `ibkeys mkey-deploy --resume` keeps it\n--unconfirmed 1 lowers"
     ) as refused:
         bench.rotate()
     assert refused.value.interlock == "open-run"
     with bench.writer() as writer:
         assert plan_rest(writer, ViaOpensm([SmHost()], 1)).pending
     bench.resume()
-    assert (bench.opensm.key(), bench.run_state(), stage(bench)) == (before, "ended", None)
+    assert (bench.opensm.key(), bench.run_state(), stage(bench)) == (before, "ended", "confirmed")
     bench.rotate()
     assert bench.opensm.key()[0] != before[0]
 
 
-def test_a_run_that_may_go_back_is_a_problem_that_doctor_names(bench: Bench) -> None:
+def test_a_run_that_waits_is_a_problem_that_doctor_names(bench: Bench) -> None:
     bench.deploy(confirm=True)
-    with KeyStore(keystore(bench)) as store:
-        [found] = check_run(store)
-        assert (found.ok, "is lowered unless" in found.detail, "--confirm 1" in found.advice) == (False, True, True)
-        assert Runs(store).move_stage(1, "running", "confirmed")
-        assert not list(check_run(store))
+    with Journal(journal(bench)) as stored:
+        assert stored.move_stage(1, "running", "unconfirmed")
+    [found] = open_operations(journal(bench))
+    assert (found.ok, "waits to be confirmed" in found.detail, "`ibkeys confirm 1`" in found.advice) == (
+        False,
+        True,
+        True,
+    )
+    assert confirm_operation(bench)
+    assert not list(open_operations(journal(bench)))
 
 
 def test_an_interrupt_while_it_goes_back_is_told_no_undo(bench: Bench) -> None:
@@ -232,7 +241,7 @@ def test_an_interrupt_while_it_goes_back_is_told_no_undo(bench: Bench) -> None:
         ExplainedInterrupt, match=r"`ibkeys mkey-rotate --via opensm --unconfirmed 1` lowers it, --resume keeps"
     ):
         interrupt_at(bench, lambda each: each.lower(), 2)
-    assert is_unconfirmed(keystore(bench), 1)
+    assert is_unconfirmed(journal(bench), 1)
     bench.lower()
     assert bench.opensm.key()[1:] == (1, 60)
 
@@ -262,23 +271,18 @@ def test_what_somebody_else_changed_meanwhile_is_not_said_to_be_rolled_back(benc
     with pytest.raises(Refused, match="somebody else has changed what it set") as refused:
         bench.lower()
     assert refused.value.interlock == "overtaken"
-    assert (stage(bench), is_unconfirmed(keystore(bench), 1)) == (None, False)
+    assert (stage(bench), is_unconfirmed(journal(bench), 1)) == ("confirmed", False)
     assert bench.opensm.key()[1:] == (3, 60)
-    with pytest.raises(StoreError, match="run 1 is not waiting for a confirmation"):
+    with pytest.raises(StoreError, match="operation 1 was confirmed"):
         bench.lower()
-    with (
-        KeyStore(keystore(bench)) as store,
-        pytest.raises(StoreError, match="run 1 is not waiting for a confirmation"),
-    ):
-        confirm_run(store, 1)
 
 
 # --- who confirms -----------------------------------------------------------------------------------------------------
 
 
 def ended(writer: Writer, error: BaseException | None = None, answers: bool = False) -> tuple[bool, list[str]]:
-    """Let run 1 be confirmed within 60 s on a clock that moves when it is waited for; return what became of it, and
-    what was said. *answers*: the user presses Enter."""
+    """Let operation 1 be confirmed within 60 s on a clock that moves when it is waited for; return what became of it,
+    and what was said. *answers*: the user presses Enter."""
     clock, said = [0.0], list[str]()
 
     def wait(seconds: float) -> bool:
@@ -293,9 +297,9 @@ def test_enter_confirms_and_afterwards_it_is_too_late_to_go_back(bench: Bench) -
     bench.deploy(confirm=True)
     with bench.writer() as writer:
         is_kept, said = ended(writer, answers=True)
-        assert (is_kept, said[0], said[-1]) == (True, "waiting", "run 1 is confirmed")
-        assert not confirm_run(writer.keystore, 1)
-    with pytest.raises(StoreError, match="run 1 was confirmed"):
+        assert (is_kept, said[0], said[-1]) == (True, "waiting", "operation 1 is confirmed")
+    assert not confirm_operation(bench)
+    with pytest.raises(StoreError, match="operation 1 was confirmed"):
         bench.lower()
     assert bench.opensm.key()[1:] == (2, 60)
 
@@ -306,27 +310,27 @@ def test_when_the_time_is_over_or_the_user_interrupts_nobody_confirms_any_more(b
         assert ended(writer, KeyboardInterrupt("by SIGTERM")) == (False, ["by SIGTERM: the level is lowered to 1"])
         is_kept, said = ended(writer, NotStored("2 ports did not take it"))
         assert (is_kept, said[1], said[-1]) == (False, "2 ports did not take it", "not confirmed: rolling back")
-        with pytest.raises(StoreError, match="too late"):
-            confirm_run(writer.keystore, 1)
+    with pytest.raises(StoreError, match="too late"):
+        confirm_operation(bench)
 
 
 def test_a_run_that_waits_for_nothing_is_not_confirmed(bench: Bench) -> None:
     bench.deploy()
-    with bench.writer() as writer, pytest.raises(StoreError, match="is not waiting for a confirmation"):
-        confirm_run(writer.keystore, 1)
+    with pytest.raises(StoreError, match="is not waiting for a confirmation"):
+        confirm_operation(bench)
     with pytest.raises(StoreError, match="is not waiting for a confirmation"):
         bench.lower()
 
 
 def test_one_that_stopped_before_its_level_was_raised_does_not_wait(bench: Bench) -> None:
     assert stop_at(bench, lambda each: each.deploy(confirm=True), 3)
+    with pytest.raises(StoreError, match=r"is still running.* died: `ibkeys mkey-rotate --resume` finishes it"):
+        confirm_operation(bench)
     with bench.writer() as writer:
-        with pytest.raises(StoreError, match=r"is still running.* died, --resume continues"):
-            confirm_run(writer.keystore, 1)
         assert ended(writer, KeyboardInterrupt()) == (True, [])
-    assert not is_unconfirmed(keystore(bench), 1)
+    assert not is_unconfirmed(journal(bench), 1)
 
 
 def test_what_cannot_be_read_was_not_confirmed(tmp_path: Path) -> None:
-    (tmp_path / "keys.db").write_bytes(b"no database" * 99)
-    assert is_unconfirmed(tmp_path / "keys.db", 1)
+    (tmp_path / "journal.db").write_bytes(b"no database" * 99)
+    assert is_unconfirmed(tmp_path / "journal.db", 1)

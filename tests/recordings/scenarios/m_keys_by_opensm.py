@@ -90,7 +90,7 @@ SCENARIOS: Final = [
         "mkeys-by-opensm-confirm-within",
         [
             Command(f"{_DEPLOY} --confirm-within 60"),
-            Command("mkey-deploy --confirm 1", has_json=False),
+            Command("confirm 1", has_json=False),
             Command(f"mkey-deploy --resume {_REST}"),
             Command(f"{_OPEN} --confirm-within 60"),
             Command("journal"),
@@ -107,7 +107,7 @@ SCENARIOS: Final = [
                 Command(
                     f"mkey-deploy --{word} 1{' --wait 5 --via opensm' if word == 'unconfirmed' else ''}", has_json=False
                 ),
-                Command("mkey-deploy --confirm 1", has_json=False),
+                Command("confirm 1", has_json=False),
                 Command("journal"),
             ],
             begin=opensm(OWN_SA_KEY),

@@ -119,7 +119,7 @@ SCENARIOS: Final = [
             PLAN,
             Command(f"{_APPLY} --confirm-within 60", Stop("sleep", 5, "killed")),
             Command("journal"),
-            Command("apply --confirm 3", has_json=False),
+            Command("confirm 3", has_json=False),
             Command("undo --yes --wait 5"),
             PLAN,
             Command(f"{_APPLY} --confirm-within 60", Stop("sleep", 5, "killed")),

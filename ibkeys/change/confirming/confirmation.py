@@ -1,0 +1,108 @@
+"""Confirming a change: it is made first, and rolled back unless somebody confirms it in time, as on network devices.
+
+Who may confirm: Enter at the terminal, or any process through the journal (``ibkeys confirm``), which needs no key
+store, lock or fabric. Of confirmation and rollback exactly one happens: both move the operation's stage, and the
+journal lets one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from ibkeys.change.next_commands import next_commands, next_commands_of
+from ibkeys.errors import IbkeysError, StoreError
+from ibkeys.store.journal import Journal
+
+POLL: Final = 0.5
+"""Seconds between two looks at whether it was confirmed elsewhere."""
+
+
+def is_unconfirmed(journal: Path, operation: int) -> bool:
+    """Return whether an operation of the *journal* is rolled back unless somebody confirms it. What cannot be read was
+    not confirmed."""
+    try:
+        with Journal.read(journal) as stored:
+            return stored.find(operation).goes_back
+    except IbkeysError:
+        return True
+
+
+def may_go_back(journal: Path, operation: int) -> bool:
+    """Return whether an operation of the *journal* is rolled back now. Then nobody can confirm it any more: of this and
+    a confirmation the journal lets one happen."""
+    if not is_unconfirmed(journal, operation):
+        return False
+    # where the journal cannot be written, the command that rolls back says so
+    with suppress(IbkeysError), Journal(journal, create=False) as stored:
+        cut_off = stored.find(operation).stage == "running"
+        stored.move_stage(operation, "running" if cut_off else "unconfirmed", "going-back")
+    return is_unconfirmed(journal, operation)
+
+
+def await_confirmation(
+    journal: Journal, operation: int, seconds: float, now: Callable[[], float], wait: Callable[[float], bool]
+) -> Literal["", "here", "elsewhere"]:
+    """Wait until *operation*, which is ``unconfirmed``, is confirmed, and return where that was done; "" when *seconds*
+    are over, and nobody can confirm it any more.
+
+    *now* returns seconds of a clock that only goes forward; *wait* lets the given seconds pass and returns whether the
+    user confirmed in the meantime. An interrupt (KeyboardInterrupt from *wait*) is a no. Raises StoreError.
+    """
+    deadline = now() + seconds
+    while True:
+        stage = journal.find(operation).stage
+        if stage != "unconfirmed":
+            return "elsewhere" if stage == "confirmed" else ""
+        left = deadline - now()
+        try:
+            if left > 0 and not wait(min(left, POLL)):
+                continue
+        except KeyboardInterrupt:
+            left = 0
+        if left > 0:
+            if journal.move_stage(operation, "unconfirmed", "confirmed"):
+                return "here"
+        elif journal.move_stage(operation, "unconfirmed", "going-back"):
+            return ""
+
+
+def confirm(journal: Journal, operation: int, tell_guards: Callable[[Mapping[str, Any]], None]) -> bool:
+    """Confirm an operation that waits for it; False when it was confirmed already. *tell_guards*: tells those who wait
+    on other hosts, of which the journal kept how they are reached: they do not ask the journal, so they come first.
+
+    Raises StoreError when there is nothing to confirm, or it is too late, and says why; HostNotReached, HostRefused.
+    """
+    if journal.find(operation).awaits_confirmation:
+        tell_guards(journal.options_of(operation))
+    if journal.move_stage(operation, "unconfirmed", "confirmed"):
+        return True
+    record = journal.find(operation)
+    if record.stage == "confirmed" and record.state != "undone":
+        return False
+    name = f"operation {operation} ({record.command})"
+    if record.is_refused:
+        raise StoreError(f"{name} was not confirmed in time, and its rollback was refused: {next_commands_of(record)}")
+    if record.stage == "gone-back":
+        again = next_commands(record.command, operation, None).finish
+        raise StoreError(f"{name} was rolled back: it is too late to confirm").going_on(
+            f"`{again}` raises the level again"
+        )
+    if record.state == "undone" or record.stage == "going-back":
+        raise StoreError(f"{name} is rolling back or was rolled back: it is too late to confirm")
+    if record.stage == "running" and record.state == "open":
+        raise StoreError(f"{name} is still running: confirm it when it asks").going_on(
+            f"if its process has died: {next_commands_of(record)}"
+        )
+    raise StoreError(f"{name} is not waiting for a confirmation")
+
+
+def waiting_for_confirmation(journal: Journal) -> int:
+    """Return the operation that waits for its confirmation. Raises StoreError where there is none, or several."""
+    found = [str(record.id) for record in journal.list_operations() if record.awaits_confirmation]
+    if len(found) != 1:
+        several = f"operations {', '.join(found)} wait for a confirmation: name one"
+        raise StoreError(several if found else "no operation is waiting for a confirmation; see `ibkeys journal`")
+    return int(found[0])
