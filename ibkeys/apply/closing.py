@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from ibkeys.apply.apply import Permissions, last_unfinished, plan_resume
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import Via
+from ibkeys.apply.opensm.guards import end_guards
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.interlocks.overtaken import OVERTAKEN
 from ibkeys.change.writer import Writer
@@ -39,9 +41,14 @@ def refuse_overtaken(writer: Writer, via: Via | None = None, carrier: Carrier | 
         raise Refused(f"{_name(record)}: somebody else has changed what it set: {named(found)}", OVERTAKEN)
 
 
-def close_overtaken(writer: Writer) -> str:
-    """Note that the last apply that did not end, and an undo of it, have ended; return its name. Raises StoreError."""
+def close_overtaken(writer: Writer, say: Callable[[str], None]) -> str:
+    """Note that the last apply that did not end, and an undo of it, have ended; return its name. *say* is told which
+    guard on another host could not be ended. Raises StoreError."""
     record = last_unfinished(writer)
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        kept = journal.options_of(record.id)
+    for problem in end_guards(kept):
+        say(problem)
     with Journal(writer.fabric.stores.journal) as journal, journal.in_one_transaction():
         for each in journal.list_operations():
             if each.id == record.id or (each.undoes == record.id and each.state in ("open", "failed")):

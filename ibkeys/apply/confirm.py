@@ -39,6 +39,8 @@ def confirm_or_go_back(
     carrier = run.plan.carrier
     for problem in carrier.let_time_run():
         say(problem)
+    if len(operation.journal.find(operation.id).starts) > 1:
+        say(f"all of operation {operation.id} is rolled back then, also what was confirmed before it was resumed")
     how = carrier.way_back
     how = f" {how}," if how else ""
     say(

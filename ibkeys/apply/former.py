@@ -11,7 +11,7 @@ from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
-from ibkeys.store.journal import Entry, FileImage, Image, Journal, OperationRecord
+from ibkeys.store.journal import Entry, FileEntry, FileImage, Image, Journal, OperationRecord
 from ibkeys.topology.enforcement import ENFORCEMENT_BITS, Enforcement
 from ibkeys.topology.port_id import PortKey
 
@@ -99,6 +99,15 @@ class Former:
         """The ports that something can be restored to."""
         return list(dict.fromkeys([*self.ports_of_tables, *self.bits]))
 
+    def is_overwritten_by(self, entries: Iterable[Entry], files: Iterable[FileEntry]) -> bool:
+        """Return whether another operation wrote one of its files, its P_Key tables or its enforcement bits."""
+        places = {image.key for image in self.files}
+        return any(file.image.key in places for file in files) or any(
+            (entry.image.node_guid, entry.image.port)
+            in (self.tables if entry.image.attribute == "P_KeyTable" else self.bits if _bits_of(entry.image) else ())
+            for entry in entries
+        )
+
     @property
     def brought(self) -> set[tuple[PortKey, PKey]]:
         """The P_Keys that the operation put into tables that had none of them: to take them away again removes none."""
@@ -184,7 +193,12 @@ def _remember_bits(former: Former, key: PortKey, command: str, image: Image) -> 
 
 
 def _remember_changed(former: Former, key: PortKey, image: Image) -> bool:
-    before, after = PortInfo(image.before), PortInfo(image.after)
-    changed = frozenset(name for name in ENFORCEMENT_BITS if getattr(before, name) != getattr(after, name))
+    changed = _bits_of(image)
     former.changed[key] = former.changed.get(key, frozenset()) | changed
     return bool(changed)
+
+
+def _bits_of(image: Image) -> frozenset[str]:
+    """Return the enforcement bits that a Set of PortInfo changed."""
+    before, after = PortInfo(image.before), PortInfo(image.after)
+    return frozenset(name for name in ENFORCEMENT_BITS if getattr(before, name) != getattr(after, name))

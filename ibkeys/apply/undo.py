@@ -13,12 +13,12 @@ from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import Via, carrier_of, record_of
 from ibkeys.apply.confirm import note_refused
 from ibkeys.apply.former import Former, former_in
-from ibkeys.apply.opensm.guards import confirm_guards
+from ibkeys.apply.opensm.guards import end_guards
 from ibkeys.change.next_commands import CLOSE_APPLY, KEEPS_IT, next_commands
 from ibkeys.change.writer import Writer
-from ibkeys.errors import IbkeysError, Refused, StoreError, UsageError
+from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.printable import counted
-from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
+from ibkeys.store.journal import Journal, OperationRecord
 
 
 def plan_undo(
@@ -57,9 +57,12 @@ def plan_undo(
             raise StoreError(
                 f"operation {operation} ({record.command}) has already been undone{by if record.undone_by else ended}"
             )
+        if unconfirmed and not record.is_going_back:
+            raise StoreError(f"operation {operation} ({record.command}) is not to be rolled back").unchanged()
         former = former_in(journal, record)
         _refuse_key_files(journal, record, former)
         later = _later(journal, record, former)
+        overwritten_by = _wrote_later(journal, record, former) if unconfirmed else None
         is_open_apply = record.id in [each.id for each in unfinished(journal)]
         memory = record_of(journal, record)
         carrier = carrier or carrier_of(writer, via or Via(), memory)
@@ -69,14 +72,19 @@ def plan_undo(
             f"{counted(former.counters, 'port')}: counters cannot be restored; `ibkeys journal` has their former values"
         )
     try:
+        if overwritten_by is not None:
+            raise _overwritten(operation, overwritten_by)
         plan = undo_plan_of(writer, carrier, former, operation, hooks)
         if unconfirmed and carrier.rewrites_tables and plan.remaining.kept and not writer.dry_run:
-            raise _not_by_guards(overwriting(plan.remaining.kept_in_words(), operation), memory)
+            raise overwriting(plan.remaining.kept_in_words(), operation)
     except Refused as error:
         if later and error.interlock == "stale":
             error.going_on(f"operation {later[-1]} of the journal wrote it later: `ibkeys undo {later[-1]}` first")
         elif error.is_overtaken and is_open_apply:
             error.going_on(KEEPS_IT)
+        if error.is_overtaken and unconfirmed and not writer.dry_run:
+            # Guards on other hosts see neither ports nor the files of the others.
+            error.going_on(*end_guards(memory.kept if memory is not None else {}))
         # An undo that was begun already may be one of the user, who confirmed the operation before.
         if error.is_overtaken and not writer.dry_run and (unconfirmed or not record.being_undone):
             with Journal(writer.fabric.stores.journal) as journal:
@@ -87,16 +95,6 @@ def plan_undo(
     if plan.refusals and not writer.dry_run:
         raise plan.refusals[0]
     return plan
-
-
-def _not_by_guards(refused: Refused, memory: PlanRecord | None) -> Refused:
-    """Return *refused*, after the guards on other hosts, which see files and no ports, were told to change nothing
-    either."""
-    try:
-        confirm_guards(memory.kept if memory is not None else {})
-    except IbkeysError as error:
-        refused.going_on(f"check the policy on the other hosts too: {error}")
-    return refused
 
 
 def _refuse_key_files(journal: Journal, record: OperationRecord, former: Former) -> None:
@@ -122,3 +120,25 @@ def _later(journal: Journal, record: OperationRecord, former: Former) -> list[in
         and each.undoes != record.id
         and any(entry.image.key in places for entry in journal.files(each.id))
     ]
+
+
+def _wrote_later(journal: Journal, record: OperationRecord, former: Former) -> int | None:
+    """Return the last operation in effect that wrote the same files, or the same table or enforcement bits of a port,
+    after *record*; None if there is none. An undo counts by what it undid."""
+    for each in reversed(journal.list_operations()):
+        if each.id <= record.id:
+            return None
+        if each.undoes is not None or each.state == "undone":
+            continue
+        if former.is_overwritten_by(journal.entries(each.id), journal.files(each.id)):
+            return each.id
+    return None
+
+
+def _overwritten(operation: int, later: int) -> Refused:
+    return Refused(
+        f"nothing was rolled back, because operation {later} of the journal changed the same ports or files later: "
+        f"`ibkeys undo {later}` first, then `ibkeys undo {operation}`",
+        "stale",
+        is_overtaken=True,
+    )

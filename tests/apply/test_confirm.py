@@ -97,3 +97,14 @@ def test_what_was_confirmed_in_the_last_moment_stays(
 def test_a_journal_that_cannot_be_read_confirms_nothing(tmp_path: Path) -> None:
     (tmp_path / "journal.db").write_bytes(b"no database")
     assert may_go_back(tmp_path / "journal.db", 1)
+
+
+def test_a_later_start_of_it_is_not_rolled_back_by_who_looks_after_an_earlier_one(waiting: tuple[Path, int]) -> None:
+    path, operation = waiting
+    assert is_unconfirmed(path, operation, 1)
+    with Journal(path) as journal:
+        journal.reopen(operation)  # it is resumed
+        assert (is_unconfirmed(path, operation, 1), may_go_back(path, operation, 1)) == (False, False)
+        assert journal.find(operation).stage == "running"
+    assert is_unconfirmed(path, operation, 2)
+    assert may_go_back(path, operation, 2)

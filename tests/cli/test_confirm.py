@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ibkeys.change.confirming.guardian import Watch, go_back
+from ibkeys.change.confirming.guardian import GuardedStart, Watch, go_back
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.cli.guarding import command_for_child, own_program
 from ibkeys.cli.options import SmHosts, Where
@@ -118,6 +118,24 @@ def test_without_an_id_the_one_that_waits_is_confirmed(cli: Cli, plan: Path) -> 
     assert told == ["operation 1 is confirmed\n"]
 
 
+def test_what_is_resumed_is_rolled_back_whole_and_that_is_said(cli: Cli, plan: Path) -> None:
+    clock = [0.0]
+
+    def pass_time(seconds: float) -> bool:
+        clock[0] += seconds
+        return False
+
+    part = ("--allow-removals", "--yes", "--first", 1, "--confirm-within", 60)
+    with waiting(lambda seconds: True, [0.0]):
+        first = cli("apply", plan, *part)
+    assert (first.code, "all of operation" in first.err) == (0, False)
+    with waiting(pass_time, clock):
+        second = cli("apply", "--resume", "--yes", "--confirm-within", 60)
+    assert second.code == 3
+    assert "all of operation 1 is rolled back then, also what was confirmed before it was resumed" in second.err
+    assert [pkeys(cli, lid) for lid in (2, 3)] == [{0: "0xffff"}] * 2
+
+
 def test_several_that_wait_are_named(cli: Cli, tmp_path: Path) -> None:
     with Journal(tmp_path / "journal.db") as journal:
         for _ in range(2):
@@ -159,7 +177,7 @@ def test_the_documents_of_apply_are_json_on_standard_output_alone(cli: Cli, plan
 # --- the guardian ----------------------------------------------------------------------------------------------------
 
 
-def watch(lines: list[str], unconfirmed: bool = True) -> tuple[int | None, float]:
+def watch(lines: list[str], unconfirmed: bool = True) -> tuple[GuardedStart | None, float]:
     """Let the guardian's child listen to *lines*, two seconds apart; return what it would undo, and when."""
     clock = [0.0]
 
@@ -171,16 +189,16 @@ def watch(lines: list[str], unconfirmed: bool = True) -> tuple[int | None, float
     def sleep(seconds: float) -> None:
         clock[0] += seconds
 
-    found = Watch(lambda operation: unconfirmed, lambda: clock[0], sleep).listen(speaking(), 60)
+    found = Watch(lambda operation, start: unconfirmed, lambda: clock[0], sleep).listen(speaking(), 60)
     return found, clock[0]
 
 
 def test_the_guardian_undoes_when_the_time_is_over_and_not_before() -> None:
-    assert watch(["began 7\n", "waiting \n"]) == (7, 62)
-    assert watch(["began 7\n"]) == (7, 62)
-    assert watch(["key 0x1\n", "began 7\n", "waiting \n", "over \n"])[0] is None
+    assert watch(["began 7 2\n", "waiting \n"]) == ((7, 2), 62)
+    assert watch(["began 7 1\n"]) == ((7, 1), 62)
+    assert watch(["key 0x1\n", "began 7 1\n", "waiting \n", "over \n"])[0] is None
     assert watch([]) == (None, 0)
-    assert watch(["began 7\n", "waiting \n"], unconfirmed=False) == (None, 4)
+    assert watch(["began 7 1\n", "waiting \n"], unconfirmed=False) == (None, 4)
 
 
 def test_the_key_that_was_typed_reaches_undo_through_a_file_in_memory(tmp_path: Path) -> None:

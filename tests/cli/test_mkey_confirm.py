@@ -52,8 +52,8 @@ def children(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     heard: list[Any] = []
 
     class Child:
-        def __init__(self, command: Sequence[str], is_unconfirmed: Callable[[int], bool], seconds: float) -> None:
-            heard.append((list(command), seconds, is_unconfirmed(1)))
+        def __init__(self, command: Sequence[str], is_unconfirmed: Callable[[int, int], bool], seconds: float) -> None:
+            heard.append((list(command), seconds, is_unconfirmed(1, 1)))
 
         def keep_key(self, key: object) -> None:
             heard.append(key)

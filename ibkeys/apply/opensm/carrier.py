@@ -20,7 +20,7 @@ from ibkeys.apply.carrier import IN_ONE_STEP, Assignment, Carried, FabricChange,
 from ibkeys.apply.former import KEPT_DRIFT, KEPT_FILES, Former, former_in
 from ibkeys.apply.opensm.course import Course, Planning, parsed
 from ibkeys.apply.opensm.former_managers import KEPT_MANAGERS
-from ibkeys.apply.opensm.guards import KEPT_GUARDS, Guards
+from ibkeys.apply.opensm.guards import KEPT_GUARDS, Guards, end_guards
 from ibkeys.apply.opensm.interlocks import set_aside
 from ibkeys.apply.opensm.policy_files import (
     Way,
@@ -66,6 +66,7 @@ class OpensmCarrier:
         self._clock = clock
         self._course = Course()
         self._guards = Guards()
+        self._problems = list[str]()
         self._site: Site
         self._prediction: Prediction
 
@@ -143,11 +144,17 @@ class OpensmCarrier:
 
     def arm(self, operation: Operation, seconds: float) -> None:
         """Start a guard on each other host, and note in the journal how it is reached."""
+        self._end_earlier_guards(operation)
         try:
             self._guards.begin(self._site, self._course.files, seconds)
         finally:
             if operation.id is not None and self._guards.tokens:
                 operation.journal.add_options(operation.id, {KEPT_GUARDS: self._guards.tokens})
+
+    def _end_earlier_guards(self, operation: Operation) -> None:
+        """End the guards of an earlier start of *operation*, whose process may have been killed: it goes on now."""
+        if operation.id is not None:
+            self._problems += end_guards(operation.journal.options_of(operation.id))
 
     def let_time_run(self) -> list[str]:
         """Let the time of the guards run."""
@@ -161,8 +168,10 @@ class OpensmCarrier:
         """Give OpenSM one policy after the other, each verified on the ports before the next."""
         wait = self._settings.wait
         run = OpensmRun(self._course, self._prediction, assignment, self._clock, wait, self._site, self._guards)
+        if not self._guards.tokens:
+            self._end_earlier_guards(assignment.operation)
         with stopped_by(run.carried, assignment.operation):
-            run.carried.notes += self._clean_up(assignment.operation)
+            run.carried.notes += [*self._problems, *self._clean_up(assignment.operation)]
             run.make()
             if run.fell_back:
                 self._go_back_from_fallback(assignment.operation, run.carried)

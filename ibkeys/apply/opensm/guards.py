@@ -96,3 +96,26 @@ def confirm_guards(kept: Mapping[str, Any]) -> None:
                 raise StoreError(
                     f"the guard on host {host} is rolling back or has rolled back: it is too late to confirm"
                 )
+
+
+def end_guards(kept: Mapping[str, Any]) -> list[str]:
+    """Tell the guards of an operation, of which the journal *kept* how they are reached, not to roll back: it goes on,
+    or its record ends. Return in words which could not be told. One that is gone is no problem: what it did is in the
+    files, which whoever goes on looks at."""
+    tokens, problems = kept.get(KEPT_GUARDS), []
+    if not isinstance(tokens, list):
+        return []
+    try:
+        for host in hosts_in(kept):
+            mine = [str(each["token"]) for each in tokens if each["host"] == host.name]
+            if not mine:
+                continue
+            try:
+                with open_machine(host) as machine:
+                    for token in mine:
+                        machine.confirm_guard(token)
+            except IbkeysError as error:
+                problems.append(f"the guard on {host.name} may still restore the former policy there: {error}")
+    except (IbkeysError, LookupError, TypeError):
+        problems.append("the journal is damaged: the guards of the operation cannot be read")
+    return problems

@@ -20,26 +20,28 @@ POLL: Final = 0.5
 """Seconds between two looks at whether it was confirmed elsewhere."""
 
 
-def is_unconfirmed(journal: Path, operation: int) -> bool:
+def is_unconfirmed(journal: Path, operation: int, start: int | None = None) -> bool:
     """Return whether an operation of the *journal* is rolled back unless somebody confirms it. What cannot be read was
-    not confirmed."""
+    not confirmed. *start*: which start of it is meant, counted from 1; whoever started it again later has to roll back.
+    """
     try:
         with Journal.read(journal) as stored:
-            return stored.find(operation).goes_back
+            record = stored.find(operation)
     except IbkeysError:
         return True
+    return record.goes_back and (start is None or len(record.starts) <= start)
 
 
-def may_go_back(journal: Path, operation: int) -> bool:
+def may_go_back(journal: Path, operation: int, start: int | None = None) -> bool:
     """Return whether an operation of the *journal* is rolled back now. Then nobody can confirm it any more: of this and
-    a confirmation the journal lets one happen."""
-    if not is_unconfirmed(journal, operation):
+    a confirmation the journal lets one happen. *start*: as in `is_unconfirmed`."""
+    if not is_unconfirmed(journal, operation, start):
         return False
     # where the journal cannot be written, the command that rolls back says so
     with suppress(IbkeysError), Journal(journal, create=False) as stored:
         cut_off = stored.find(operation).stage == "running"
         stored.move_stage(operation, "running" if cut_off else "unconfirmed", "going-back")
-    return is_unconfirmed(journal, operation)
+    return is_unconfirmed(journal, operation, start)
 
 
 def await_confirmation(

@@ -14,7 +14,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from ibkeys.keys.mkey import MKey
 
@@ -29,11 +29,24 @@ PAUSES: Final = 2.0, 60.0
 """Seconds between two of them: the first ones, doubled each time, and at most."""
 
 
+class GuardedStart(NamedTuple):
+    """What the child looks after: one start of an operation, counted from 1. Whoever goes on with the operation later
+    looks after it in another way, or not at all."""
+
+    operation: int
+    start: int = 1
+
+
+AsksForStart = Callable[[int, int], bool]
+"""Called with operation and start."""
+
+
 class Guardian:
     """The child, as seen from the process that it looks after. M_Keys reach it through the pipe only.
 
     *command*: the command line that rolls back, which the child may have to start, without the operation and M_Key;
-    *is_unconfirmed*: returns whether an operation is to be rolled back unless somebody confirms it, also in the child;
+    *is_unconfirmed*: returns whether a start of an operation is to be rolled back unless somebody confirms it, also in
+    the child;
     *seconds*: the time in which it is to be confirmed. *may_go_back*: asked in the child before each start of
     *command*, where more than *is_unconfirmed* is to be asked.
     """
@@ -41,12 +54,12 @@ class Guardian:
     def __init__(
         self,
         command: Sequence[str],
-        is_unconfirmed: Callable[[int], bool],
+        is_unconfirmed: AsksForStart,
         seconds: float,
-        may_go_back: Callable[[int], bool] | None = None,
+        may_go_back: AsksForStart | None = None,
     ) -> None:
         self._is_unconfirmed = is_unconfirmed
-        self._operation: int | None = None
+        self._guarded: GuardedStart | None = None
         reader, self._writer = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
@@ -55,14 +68,14 @@ class Guardian:
         os.close(reader)
 
     def send(self, word: str, value: object = "") -> None:
-        """Send the child a word: ``key`` KEY, ``began`` ID, ``waiting``, ``over``."""
+        """Send the child a word: ``key`` KEY, ``began`` ID START, ``waiting``, ``over``."""
         with suppress(OSError):  # without the child the change is still undone by this process
             os.write(self._writer, f"{word} {value}\n".encode())
 
-    def began(self, operation: int) -> None:
-        """Tell the child which operation may have to be rolled back."""
-        self._operation = operation
-        self.send("began", operation)
+    def began(self, operation: int, start: int = 1) -> None:
+        """Tell the child which start of which operation may have to be rolled back."""
+        self._guarded = GuardedStart(operation, start)
+        self.send("began", f"{operation} {start}")
 
     def keep_key(self, key: MKey | None) -> None:
         """Send the child the M_Key that the user typed, for the rollback command."""
@@ -73,7 +86,7 @@ class Guardian:
         """Called when this process ends. After a confirmation or a completed rollback the child ends too, else it rolls
         back. Return whether the child goes on.
         """
-        if self._operation is None or not self._is_unconfirmed(self._operation):
+        if self._guarded is None or not self._is_unconfirmed(*self._guarded):
             self.send("over")
             os.close(self._writer)
             os.waitpid(self._pid, 0)
@@ -85,8 +98,8 @@ class Guardian:
 def _live(
     reader: int,
     command: list[str],
-    is_unconfirmed: Callable[[int], bool],
-    may_go_back: Callable[[int], bool],
+    is_unconfirmed: AsksForStart,
+    may_go_back: AsksForStart,
     seconds: float,
 ) -> NoReturn:
     """The child's life. It never returns into the program that it was forked from."""
@@ -101,9 +114,9 @@ def _live(
             os.dup2(null, descriptor)
         watch = Watch(is_unconfirmed, time.monotonic, time.sleep)
         with os.fdopen(reader, "r", encoding="ascii") as lines:
-            operation = watch.listen(lines, seconds)
-        if operation is not None:
-            go_back(command, operation, watch.key, lambda: may_go_back(operation))
+            guarded = watch.listen(lines, seconds)
+        if guarded is not None:
+            go_back(command, guarded.operation, watch.key, lambda: may_go_back(*guarded))
         code = 0
     finally:
         os._exit(code)
@@ -112,15 +125,13 @@ def _live(
 class Watch:
     """What the child knows: reads the pipe to its end, and lets the time run out. ``key``: the M_Key that came."""
 
-    def __init__(
-        self, is_unconfirmed: Callable[[int], bool], now: Callable[[], float], sleep: Callable[[float], None]
-    ) -> None:
+    def __init__(self, is_unconfirmed: AsksForStart, now: Callable[[], float], sleep: Callable[[float], None]) -> None:
         self._is_unconfirmed, self._now, self._sleep = is_unconfirmed, now, sleep
         self.key = ""
 
-    def listen(self, lines: Iterable[str], seconds: float) -> int | None:
-        """Return the operation that is to be rolled back, None when there is none, or it was confirmed in time."""
-        operation: int | None = None
+    def listen(self, lines: Iterable[str], seconds: float) -> GuardedStart | None:
+        """Return what is to be rolled back, None when there is nothing, or it was confirmed in time."""
+        guarded: GuardedStart | None = None
         began_waiting: float | None = None
         for line in lines:
             word, _, value = line.strip().partition(" ")
@@ -129,16 +140,16 @@ class Watch:
             if word == "key":
                 self.key = value
             elif word == "began":
-                operation = int(value)
+                guarded = GuardedStart(*map(int, value.split()))
             elif word == "waiting":
                 began_waiting = self._now()
-        if operation is None:
+        if guarded is None:
             return None
         deadline = (self._now() if began_waiting is None else began_waiting) + seconds
-        while self._is_unconfirmed(operation):
+        while self._is_unconfirmed(*guarded):
             left = deadline - self._now()
             if left <= 0:
-                return operation
+                return guarded
             self._sleep(min(left, POLL))
         return None
 

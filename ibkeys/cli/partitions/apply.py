@@ -196,7 +196,7 @@ def _end_overtaken(asked: _Asked) -> int:
         return end_overtaken(
             asked.consent,
             partial(refuse_overtaken, writer, asked.via()),
-            partial(close_overtaken, writer),
+            partial(close_overtaken, writer, _say),
             "the last apply that did not end: `ibkeys apply --resume` finishes it, `ibkeys undo` rolls it back",
         )
 
@@ -264,7 +264,7 @@ def _arm(run: ApplyHooks, seconds: int, interrupts: Interrupts, bar: Bar, guardi
 
     def began(operation: Operation) -> None:
         if guardian is not None and operation.id is not None:
-            guardian.began(operation.id)
+            guardian.began(operation.id, len(operation.journal.find(operation.id).starts))
 
     def ended(finished: FinishedApply) -> None:
         bar.stop()

@@ -29,7 +29,7 @@ def check(bench: Bench) -> None:
 
 def close(bench: Bench) -> str:
     with tool(bench.opensm.net, "node03 mlx4_0", **bench.stores) as fabric, Writer(fabric, "apply") as changing:
-        return close_overtaken(changing)
+        return close_overtaken(changing, print)
 
 
 @pytest.fixture

@@ -243,21 +243,6 @@ def test_the_child_of_a_killed_apply_does_not_overwrite_a_port_that_somebody_els
     assert [each.rollback for each in bench.records()] == ["refused"]
 
 
-def test_the_guards_on_other_hosts_do_not_overwrite_it_either(bench: Bench) -> None:
-    told: list[Any] = []
-
-    def confirm_guards(kept: Any) -> None:
-        told.append(kept["carrier"])
-        raise HostRefused("sm2 does not answer", "")
-
-    bench.apply(MORE)
-    put(bench.opensm.net.port("node02 mlx4_0", 1), {0: 0x7FFF, 1: 0x8099})
-    bench.monkeypatch.setattr("ibkeys.apply.undo.confirm_guards", confirm_guards)
-    with pytest.raises(Refused, match=r"nothing was rolled back.*check the policy on the other hosts too: sm2"):
-        bench.undo_by_child(1)
-    assert told == ["opensm"]
-
-
 def test_the_child_goes_back_where_opensm_has_made_everybody_a_full_member(bench: Bench) -> None:
     before = bench.tables()
     bench.apply(MORE)

@@ -1,0 +1,157 @@
+"""Guards on other hosts, which outlive the apply that started them: they end where it goes on, or its record ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from ibkeys.apply.apply_plan import ApplyHooks
+from ibkeys.apply.opensm.guards import KEPT_GUARDS, end_guards
+from ibkeys.change.confirming.confirmation import may_go_back
+from ibkeys.errors import HostNotReached, Refused
+from ibkeys.sm.site import KEPT_HOSTS
+from ibkeys.store.journal import Journal
+from tests.apply.opensm.bench import GREEN, MORE, Bench
+from tests.apply.opensm.madeup import MadeUpHost, put
+from tests.apply.opensm.test_closing import THEIRS, close, overtaken
+
+ARMED = ApplyHooks(ended=lambda finished: None, confirm_within=300.0)
+TOKEN = "ibkeys-guard-AAAAAAAA"
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class MadeUpGuard:
+    """A `RemoteGuard`: it restores what it found where the file has what it was told of."""
+
+    token = ""
+
+    def __init__(self, host: MadeUpHost) -> None:
+        self.host, self.is_alive = host, True
+        self.former: bytes | None = None
+        self.contents = set[bytes]()
+
+    def began(self, seen: Any, process: object) -> str:
+        self.former, self.token = seen.data, TOKEN
+        return TOKEN
+
+    def written(self, data: bytes) -> None:
+        self.contents.add(data)
+
+    def alive(self) -> None:
+        """The process is there."""
+
+    waiting = alive
+
+    def over(self) -> bool:
+        self.is_alive = False
+        return True
+
+    confirm = over
+
+    def let_time_pass(self) -> None:
+        if self.is_alive and self.host.file.data in self.contents:
+            self.host.file.data = self.former
+            self.host.sweep()
+
+
+@pytest.fixture
+def guards(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[MadeUpGuard]:
+    """The guards that were started. Whoever has the token of the journal ends them."""
+    started: list[MadeUpGuard] = []
+    host = bench.opensm.host
+
+    def guard(seconds: float) -> MadeUpGuard:
+        started.append(MadeUpGuard(host))
+        return started[-1]
+
+    def end(kept: Mapping[str, Any]) -> list[str]:
+        for each in kept.get(KEPT_GUARDS, ()):
+            assert each["token"] == TOKEN
+            started[-1].over()
+        return []
+
+    monkeypatch.setattr(host, "guard", guard)
+    for place in ("carrier", "guards"):
+        monkeypatch.setattr(f"ibkeys.apply.opensm.{place}.end_guards", end)
+    for place in ("closing", "undo"):
+        monkeypatch.setattr(f"ibkeys.apply.{place}.end_guards", end)
+    return started
+
+
+def kill_at_the_signal(bench: Bench, text: str) -> None:
+    def die(word: str) -> None:
+        if word == "signal":
+            raise Killed
+
+    bench.opensm.host.before_each = die
+    with pytest.raises(Killed):
+        bench.apply(text, hooks=ARMED)
+    bench.opensm.host.before_each = lambda word: None
+
+
+def test_a_resumed_apply_is_not_rolled_back_by_the_guard_of_its_first_start(
+    bench: Bench, guards: list[MadeUpGuard]
+) -> None:
+    kill_at_the_signal(bench, MORE)
+    bench.resume()
+    after, data = bench.tables(), bench.opensm.host.file.data
+    guards[0].let_time_pass()
+    assert (bench.tables(), bench.opensm.host.file.data) == (after, data)
+    assert bench.states() == {1: "done"}
+
+
+def test_a_record_that_ends_leaves_no_guard_behind(bench: Bench, guards: list[MadeUpGuard]) -> None:
+    kill_at_the_signal(bench, GREEN)
+    put(bench.opensm.net.port("node02 mlx4_0", 1), {0: 0x7FFF, 1: 0x8099})
+    overtaken(bench, "node02.*0x8099")
+    data = bench.opensm.host.file.data
+    close(bench)
+    guards[0].let_time_pass()
+    assert bench.opensm.host.file.data == data
+
+
+@pytest.mark.parametrize("of", ["file", "port"])
+def test_a_rollback_that_the_child_is_refused_is_none_of_the_guard_either(
+    bench: Bench, guards: list[MadeUpGuard], of: str
+) -> None:
+    bench.apply(MORE, hooks=ARMED)
+    with Journal(bench.journal) as journal:
+        journal.set_stage(1, "unconfirmed")
+    if of == "file":
+        bench.opensm.host.file.data = THEIRS
+    else:
+        put(bench.opensm.net.port("node02 mlx4_0", 1), {0: 0x7FFF, 1: 0x8099})
+    assert may_go_back(bench.journal, 1)
+    with pytest.raises(Refused):
+        bench.undo_by_child(1)
+    assert not guards[0].is_alive
+    assert [each.rollback for each in bench.records()] == ["refused"]
+
+
+def test_a_guard_that_cannot_be_told_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    class Machine:
+        def confirm_guard(self, token: str) -> bool:
+            told.append(token)
+            return False  # it is there no more
+
+    @contextmanager
+    def opened(host: Any) -> Any:
+        if host.name == "sm3":
+            raise HostNotReached("sm3: no route to host", "sm3")
+        yield Machine()
+
+    monkeypatch.setattr("ibkeys.apply.opensm.guards.open_machine", opened)
+    hosts = [{"name": name, "sudo": False, "ssh_config": None} for name in ("sm2", "sm3", "sm4")]
+    kept = {KEPT_HOSTS: hosts, KEPT_GUARDS: [{"host": "sm2", "token": "a"}, {"host": "sm3", "token": "b"}]}
+    [problem] = end_guards(kept)
+    assert (told, "the guard on sm3 may still restore the former policy" in problem) == (["a"], True)
+    assert end_guards({KEPT_HOSTS: hosts}) == []
+    assert "damaged" in end_guards({KEPT_HOSTS: hosts, KEPT_GUARDS: [{}]})[0]
