@@ -120,7 +120,7 @@ SCENARIOS: Final = [
         [
             PLAN,
             Command(f"{_APPLY} --confirm-within 60"),
-            Command("confirm 1"),
+            Command("confirm 1", has_json=False),
             PLAN,
             Command(f"{_APPLY} --confirm-within 60", Stop("sleep", 3)),
             Command(f"{_APPLY} --confirm-within 60", Stop("sleep", 3, "killed")),
