@@ -4,32 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ibkeys.apply.closing import close_overtaken, refuse_overtaken
-from ibkeys.change.writer import Writer
 from ibkeys.errors import HostRefused, Refused, StoreError
 from tests.apply.opensm.bench import GREEN, MORE, Bench
 from tests.apply.opensm.madeup import put
-from tests.fabricsim import tool, writer
 
 THEIRS = GREEN.encode() + b"Theirs=0x66 : ALL_CAS=full ;\n"
-
-
-def overtaken(bench: Bench, words: str = "somebody else has changed what it set") -> None:
-    """The record may end."""
-    with pytest.raises(Refused, match=words) as caught:
-        check(bench)
-    assert caught.value.interlock == "overtaken"
-
-
-def check(bench: Bench) -> None:
-    with tool(bench.opensm.net, "node03 mlx4_0", **bench.stores) as fabric, writer(fabric) as changing:
-        fabric.is_simulated = False
-        refuse_overtaken(changing, carrier=bench.opensm.carrier(bench.monkeypatch, changing, bench.settings))
-
-
-def close(bench: Bench) -> str:
-    with tool(bench.opensm.net, "node03 mlx4_0", **bench.stores) as fabric, Writer(fabric, "apply") as changing:
-        return close_overtaken(changing)
 
 
 @pytest.fixture
@@ -41,7 +20,7 @@ def cut_off(bench: Bench) -> Bench:
 
 
 def test_what_nobody_else_has_changed_is_not_closed(cut_off: Bench) -> None:
-    check(cut_off)
+    cut_off.check_overtaken()
 
 
 def test_an_apply_whose_policy_somebody_else_edited_is_closed_and_nothing_is_written(cut_off: Bench) -> None:
@@ -51,12 +30,12 @@ def test_an_apply_whose_policy_somebody_else_edited_is_closed_and_nothing_is_wri
         with pytest.raises(Refused, match="to keep what is there: `ibkeys apply --overtaken`"):
             go()
     bench.opensm.host.log.clear()
-    overtaken(bench)
-    assert close(bench).startswith("operation 1 (apply, begun ")
+    bench.assert_overtaken()
+    assert bench.close().startswith("operation 1 (apply, begun ")
     assert (bench.opensm.host.file.data, bench.states()) == (THEIRS, {1: "undone"})
     assert not {"signal", "replace"} & {*bench.opensm.host.log}
     with pytest.raises(StoreError, match="no unfinished apply"):
-        check(bench)
+        bench.check_overtaken()
     with pytest.raises(StoreError, match="already been undone, or `ibkeys apply --overtaken` ended its record"):
         bench.undo(1)
 
@@ -65,8 +44,8 @@ def test_one_that_a_later_apply_replaced_is_closed_alone(cut_off: Bench) -> None
     bench = cut_off
     bench.apply(MORE)
     assert bench.states() == {1: "open", 2: "done"}
-    overtaken(bench)
-    close(bench)
+    bench.assert_overtaken()
+    bench.close()
     assert bench.states() == {1: "undone", 2: "done"}
 
 
@@ -83,12 +62,12 @@ def test_an_interrupted_undo_is_closed_with_what_it_undid(bench: Bench) -> None:
     bench.opensm.host.before_each = lambda word: None
     bench.opensm.host.file.data = THEIRS
     assert bench.states() == {1: "done", 2: "open"}
-    overtaken(bench)
-    close(bench)
+    bench.assert_overtaken()
+    bench.close()
     assert bench.states() == {1: "undone", 2: "undone"}
     assert not [each for each in bench.records() if each.is_unfinished]
 
 
 def test_a_port_that_somebody_else_set_counts_too(cut_off: Bench) -> None:
     put(cut_off.opensm.net.port("node02 mlx4_0", 1), {0: 0x7FFF, 1: 0x8099})
-    overtaken(cut_off, "node02.*0x8099")
+    cut_off.assert_overtaken("node02.*0x8099")
