@@ -10,7 +10,7 @@ from ibkeys.apply.carriers import Via
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.interlocks.overtaken import OVERTAKEN
 from ibkeys.change.writer import Writer
-from ibkeys.errors import Refused
+from ibkeys.errors import FileFormatError, IbkeysError, Refused, UsageError
 from ibkeys.printable import named
 from ibkeys.store.journal import Journal, OperationRecord
 
@@ -24,19 +24,32 @@ def refuse_overtaken(writer: Writer, via: Via | None = None, carrier: Carrier | 
     Raises StoreError if there is no unfinished apply, and what `plan_resume` and `plan_undo` raise otherwise.
     """
     record = last_unfinished(writer)
-    plan = plan_resume(writer, _ANY, carrier=carrier, via=via)
-    found = plan.remaining.kept_in_words() + [each.message for each in plan.objections if each.is_overtaken]
+    found, hindered = list[str](), None
+    try:
+        plan = plan_resume(writer, _ANY, carrier=carrier, via=via)
+        found = plan.remaining.kept_in_words() + [each.message for each in plan.objections if each.is_overtaken]
+    except (Refused, UsageError, FileFormatError) as error:
+        hindered = error  # what hinders it may be the work of somebody else too
     if not found:
-        try:
-            plan = plan_undo(writer, record.id, carrier=carrier, via=via, breaks=True)
-        except Refused as error:
-            if not error.is_overtaken:
-                raise
-            found = [error.message]
-        else:
-            found = plan.remaining.kept_in_words()
+        found = _overtaken_on_the_way_back(writer, record, via, carrier, hindered)
     if found:
         raise Refused(f"{_name(record)}: somebody else has changed what it set: {named(found)}", OVERTAKEN)
+    if hindered is not None:
+        raise hindered
+
+
+def _overtaken_on_the_way_back(
+    writer: Writer, record: OperationRecord, via: Via | None, carrier: Carrier | None, hindered: IbkeysError | None
+) -> list[str]:
+    """Return what somebody else has changed, by which `undo` is refused. Raises *hindered*, if that is given, or what
+    `plan_undo` raises for another reason."""
+    try:
+        plan = plan_undo(writer, record.id, carrier=carrier, via=via, breaks=True)
+    except (Refused, UsageError, FileFormatError) as error:
+        if isinstance(error, Refused) and error.is_overtaken:
+            return [error.message]
+        raise hindered or error from None
+    return plan.remaining.kept_in_words()
 
 
 def close_overtaken(writer: Writer) -> str:

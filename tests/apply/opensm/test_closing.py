@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from ibkeys.errors import HostRefused, Refused, StoreError
+from ibkeys.errors import HostRefused, Refused, StoreError, UsageError
 from tests.apply.opensm.bench import GREEN, MORE, Bench
 from tests.apply.opensm.madeup import put
 
@@ -38,6 +40,21 @@ def test_an_apply_whose_policy_somebody_else_edited_is_closed_and_nothing_is_wri
         bench.check_overtaken()
     with pytest.raises(StoreError, match="already been undone, or `ibkeys apply --overtaken` ended its record"):
         bench.undo(1)
+
+
+def test_an_apply_that_cannot_go_on_either_is_closed_where_its_undo_is_overtaken(cut_off: Bench) -> None:
+    bench = cut_off
+    bench.opensm.options = replace(bench.opensm.options, part_enforce="off")
+    with pytest.raises(UsageError, match="made for options that differ"):
+        bench.resume()
+    with pytest.raises(UsageError, match="made for options that differ"):  # undo works
+        bench.check_overtaken()
+    bench.opensm.host.file.data = THEIRS
+    with pytest.raises(Refused, match="to keep what is there: `ibkeys apply --overtaken`"):
+        bench.undo(1)
+    bench.assert_overtaken("somebody else has changed what it set: .*partitions.conf")
+    bench.close()
+    assert (bench.opensm.host.file.data, bench.states()) == (THEIRS, {1: "undone"})
 
 
 def test_one_that_a_later_apply_replaced_is_closed_alone(cut_off: Bench) -> None:
