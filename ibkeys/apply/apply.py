@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from ibkeys.apply.carriers import Via, carrier_of
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.apply.former import former_in
 from ibkeys.apply.remaining import ports_of
-from ibkeys.change.next_commands import KEEPS_IT, next_commands
+from ibkeys.change.next_commands import KEEPS_IT, going_on
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
 from ibkeys.keys.pkey import PKey
@@ -111,9 +111,8 @@ def _problem_notes(plan: PartitionPlan, carrier: Carrier) -> list[str]:
 def _unfinished_notes(writer: Writer) -> list[str]:
     with Journal.read(writer.fabric.stores.journal) as journal:
         return [
-            f"operation {record.id} of the journal ({record.command}) was never finished: "
-            f"{next_commands(record.command, record.id, record.undoes)}"
-            for record in unfinished(journal)
+            f"operation {record.id} of the journal ({record.command}) was never finished: {going_on(record)}"
+            for record in not_ended(journal)
         ]
 
 
@@ -123,10 +122,18 @@ def unfinished(journal: Journal) -> list[OperationRecord]:
     return [record for record in operations if record.is_unfinished and journal.plan_of(record.id) is not None]
 
 
-def last_unfinished(writer: Writer) -> OperationRecord:
-    """Return the last apply that did not end. Raises StoreError where there is none."""
+def not_ended(journal: Journal) -> list[OperationRecord]:
+    """Return the operations whose record `apply --overtaken` ends: those that follow a plan and are there in part, and
+    an undo of one whose own undo was cut off. What only undoes one of them is ended with it, and is left out."""
+    found = [record for record in journal.list_operations() if record.is_unfinished and record.is_of_plan]
+    numbers = {record.id for record in found}
+    return [record for record in found if record.undoes not in numbers]
+
+
+def last_unfinished(writer: Writer, which: Callable[[Journal], list[OperationRecord]] = unfinished) -> OperationRecord:
+    """Return the last apply that did not end, or the last one of *which*. Raises StoreError where there is none."""
     with Journal.read(writer.fabric.stores.journal) as journal:
-        found = unfinished(journal)
+        found = which(journal)
     if not found:
         place = writer.fabric.stores.journal or "the journal"
         raise StoreError(f"{place} has no unfinished apply; see `ibkeys journal`, or make a new plan (`ibkeys plan`)")

@@ -6,7 +6,6 @@ fresh change would meet. What was there before may cut a port off today. To undo
 
 from __future__ import annotations
 
-from ibkeys.apply.apply import unfinished
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, refuse_breaks, undo_plan_of
 from ibkeys.apply.by_sm.wanted import overwriting
 from ibkeys.apply.carrier import Carrier
@@ -60,7 +59,6 @@ def plan_undo(
         former = former_in(journal, record)
         _refuse_key_files(journal, record, former)
         later = _later(journal, record, former)
-        is_open_apply = record.id in [each.id for each in unfinished(journal)]
         memory = record_of(journal, record)
         carrier = carrier or carrier_of(writer, via or Via(), memory)
     if former.counters and not former.ports:
@@ -75,7 +73,7 @@ def plan_undo(
     except Refused as error:
         if later and error.interlock == "stale":
             error.going_on(f"operation {later[-1]} of the journal wrote it later: `ibkeys undo {later[-1]}` first")
-        elif error.is_overtaken and is_open_apply:
+        elif error.is_overtaken and record.is_unfinished and record.is_of_plan:
             error.going_on(KEEPS_IT)
         # An undo that was begun already may be one of the user, who confirmed the operation before.
         if error.is_overtaken and not writer.dry_run and (unconfirmed or not record.being_undone):

@@ -62,13 +62,25 @@ def next_commands(command: str, operation: int, undoes: int | None) -> NextComma
     return NextCommands(finish, roll_back and roll_back.format(id=operation))
 
 
+def going_on(record: OperationRecord) -> NextCommands:
+    """As `next_commands`, with an operation as the journal has it. An undo that had ended and whose own undo was cut
+    off is not finished by any command: only its undo is."""
+    commands = next_commands(record.command, record.id, record.undoes)
+    return replace(commands, finish=None) if _is_being_redone(record) else commands
+
+
 def next_commands_of(record: OperationRecord) -> NextCommands | None:
     """Return what goes on with an operation as the journal has it; None for one that has ended, is not awaiting its
     confirmation, and is not to be rolled back."""
-    commands = next_commands(record.command, record.id, record.undoes)
+    commands = going_on(record)
     if record.awaits_confirmation:
         return NextCommands(f"ibkeys apply --confirm {record.id}", commands.roll_back)
     if record.state == "failed" or record.is_unfinished:
-        can_close = record.is_unfinished and record.stage is not None
+        # The record of an undo that did not end is ended with that of what it undoes.
+        can_close = record.is_unfinished and record.is_of_plan and (record.undoes is None or _is_being_redone(record))
         return replace(commands, close=CLOSE_APPLY) if can_close else commands
     return NextCommands(None, commands.roll_back) if record.is_going_back else None
+
+
+def _is_being_redone(record: OperationRecord) -> bool:
+    return record.undoes is not None and record.being_undone and record.state == "done"

@@ -28,11 +28,15 @@ def list_operations(database: Database) -> list[OperationRecord]:
            ) ON undone = id ORDER BY id""",
         of="operations plans",
     )
-    starts = _starts(database)
+    starts, of_plan = _starts(database), set[int]()
+    for ident, *_, stage, undoes, _, _ in rows:
+        if stage is not None or undoes in of_plan:
+            of_plan.add(ident)
     return [
         OperationRecord(
             *(ident, command, state, started, finished, ports, unproven, stage, undoes, undone_by),
             being_undone=bool(is_open),
+            is_of_plan=ident in of_plan,
             starts=tuple(starts.get(ident, ())),
         )
         for ident, command, state, started, finished, ports, unproven, stage, undoes, undone_by, is_open in rows

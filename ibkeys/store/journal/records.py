@@ -102,7 +102,8 @@ class OperationRecord:
     ``unproven`` counts the Sets and files whose effect was not proven, or was disproved. ``stage``: how far an
     operation with a plan is, None for one without. ``undoes``: the operation that this one gave back, None if it is no
     undo. ``undone_by``: the one that gave this one back; None also for one that an earlier version undid.
-    ``being_undone``: an undo of it was begun and is not finished. ``starts``: empty for what an earlier version did.
+    ``being_undone``: an undo of it was begun and is not finished. ``is_of_plan``: it has a plan, or undoes an operation
+    that has one, and so on. ``starts``: empty for what an earlier version did.
     """
 
     id: int
@@ -116,6 +117,7 @@ class OperationRecord:
     undoes: int | None = None
     undone_by: int | None = None
     being_undone: bool = False
+    is_of_plan: bool = False
     starts: tuple[Start, ...] = ()
 
     @property

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from ibkeys.change.next_commands import next_commands_of
 from ibkeys.errors import HostRefused, Refused, StoreError, UsageError
-from tests.apply.opensm.bench import GREEN, MORE, Bench
+from tests.apply.opensm.bench import GREEN, MORE, OLD, Bench
 from tests.apply.opensm.madeup import put
 
 THEIRS = GREEN.encode() + b"Theirs=0x66 : ALL_CAS=full ;\n"
@@ -83,6 +84,54 @@ def test_an_interrupted_undo_is_closed_with_what_it_undid(bench: Bench) -> None:
     bench.close()
     assert bench.states() == {1: "undone", 2: "undone"}
     assert not [each for each in bench.records() if each.is_unfinished]
+
+
+@pytest.fixture
+def cut_off_redo(bench: Bench) -> Bench:
+    """An apply of GREEN that was undone, and the undo of that one, stopped before the first signal."""
+    bench.apply(GREEN)
+    bench.undo(1)
+    bench.cut_off("signal", 1, lambda: bench.undo(2))
+    return bench
+
+
+def commands_of(bench: Bench, operation: int) -> str:
+    return str(next_commands_of(next(each for each in bench.records() if each.id == operation)))
+
+
+def test_an_interrupted_undo_of_an_undo_is_finished_and_rolled_back_as_it_is_said(cut_off_redo: Bench) -> None:
+    """The former undo has ended: no command finishes it."""
+    bench = cut_off_redo
+    rolls_back, closes = "`ibkeys undo 2` rolls it back", "`ibkeys apply --overtaken` only ends its record"
+    assert commands_of(bench, 2).startswith(f"{rolls_back}, {closes}")
+    assert commands_of(bench, 3) == "`ibkeys undo 2` finishes it, `ibkeys undo 3` rolls it back"
+    bench.check_overtaken()
+    before = bench.opensm.host.file.data
+    bench.undo(3)
+    assert bench.opensm.host.file.data == OLD.encode() != before
+    assert not [each for each in bench.records() if each.is_unfinished]
+
+
+def test_one_that_somebody_else_overtook_is_closed(cut_off_redo: Bench) -> None:
+    bench = cut_off_redo
+    bench.opensm.host.file.data = THEIRS
+    for operation in (2, 3):
+        with pytest.raises(Refused, match="to keep what is there: `ibkeys apply --overtaken`"):
+            bench.undo(operation)
+    bench.assert_overtaken(r"operation 2 \(undo, .*somebody else has changed what it set")
+    assert bench.close().startswith("operation 2 (undo, begun ")
+    assert (bench.opensm.host.file.data, bench.states()) == (THEIRS, {1: "undone", 2: "undone", 3: "undone"})
+    assert not [each for each in bench.records() if next_commands_of(each) is not None]
+    with pytest.raises(StoreError, match="no unfinished apply"):
+        bench.check_overtaken()
+
+
+def test_it_is_named_when_another_apply_begins(cut_off_redo: Bench) -> None:
+    bench = cut_off_redo
+    bench.apply(MORE)
+    assert [
+        note for note in bench.done.notes if note.startswith("operation 2 of the journal (undo) was never finished")
+    ]
 
 
 def test_a_port_that_somebody_else_set_counts_too(cut_off: Bench) -> None:
