@@ -71,7 +71,7 @@ def plan_apply(
         permitted = {**asdict(permissions), "overrides": sorted(writer.consent.overrides), "digest": apply_plan.digest}
         permitted |= {"carrier": carrier.name, **carrier.kept()}
         apply_plan.document, apply_plan.options = dumps(kept), json.dumps(permitted)
-        apply_plan.hooks = hooks or ApplyHooks()
+        apply_plan.hooks, apply_plan.can_be_closed = hooks or ApplyHooks(), True
     return apply_plan
 
 
@@ -177,10 +177,11 @@ def plan_resume(
     advice = f"see what happened, roll back (`ibkeys undo {operation}`), or {NEW_PLAN}"
     if remaining.kept:
         advice = f"{advice}; {KEEPS_IT}"
-    apply_plan = apply_plan_of(writer, carrier, remaining, survey, kept.options.disconnect_unconfigured, advice)
+    disconnecting = kept.options.disconnect_unconfigured
+    apply_plan = apply_plan_of(writer, carrier, remaining, survey, disconnecting, advice, is_open=True)
     apply_plan.digest = digest
     apply_plan.breaks = carrier.breaks(kept, remaining)
-    apply_plan.operation_id = operation
+    apply_plan.operation_id, apply_plan.can_be_closed = operation, True
     had = {(table.port.key, key) for table in kept.tables for key in table.before.values()}
     _permit(writer, apply_plan, permissions, former.brought - had)
     apply_plan.hooks = hooks or ApplyHooks()

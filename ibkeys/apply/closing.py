@@ -1,8 +1,10 @@
-"""Ending the record of an apply where somebody else has changed what it set. Nothing is written but the journal."""
+"""Ending the record of an apply where somebody else has changed what it set, or where all that is left are ports that
+are not there. Nothing is written but the journal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -15,55 +17,84 @@ from ibkeys.change.interlocks.overtaken import OVERTAKEN
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, IbkeysError, Refused, UsageError
 from ibkeys.printable import named
-from ibkeys.store.journal import Journal, OperationRecord
+from ibkeys.store.journal import Journal, OperationRecord, OperationState
 
 _ANY: Final = Permissions(removals=True, breaks=True)
 
 
-def refuse_overtaken(writer: Writer, via: Via | None = None, carrier: Carrier | None = None) -> None:
-    """Raise Refused (``overtaken``) if somebody else has changed a file or port of the last apply that did not end, or
-    of the last undo whose own undo did not. Then it can be neither finished nor undone. *via*, *carrier*: as in
-    `plan_resume`. Nothing is written.
+@dataclass(slots=True)
+class Ending:
+    """The end of the record of the last apply that did not end, or of the last undo whose own undo did not. *via*,
+    *carrier*: as in `plan_resume`. Nothing on the fabric is written."""
 
-    Raises StoreError if there is none, and what `plan_resume` and `plan_undo` raise otherwise.
-    """
-    record = last_unfinished(writer, not_ended)
-    hindered: IbkeysError | None = None
-    for plan_way in _ways(writer, record, via, carrier):
-        try:
-            plan = plan_way()
-            found = plan.remaining.kept_in_words() + [each.message for each in plan.objections if each.is_overtaken]
-        except (Refused, UsageError, FileFormatError) as error:
-            # What else hinders one way may be the work of somebody who is in the way of the other one.
-            hindered = hindered or error
-            found = [error.message] if isinstance(error, Refused) and error.is_overtaken else []
-        if found:
-            raise Refused(f"{_name(record)}: somebody else has changed what it set: {named(found)}", OVERTAKEN)
-    if hindered is not None:
-        raise hindered
+    writer: Writer
+    via: Via | None = None
+    carrier: Carrier | None = None
+    _outcome: tuple[int, OperationState] | None = None
+
+    def refuse(self) -> None:
+        """Raise Refused (``overtaken``) if the record may end: somebody else has changed a file or port of it, so that
+        it can be neither finished nor undone; or on one of these ways only ports are left that are not there.
+
+        Raises StoreError if there is none, and what `plan_resume` and `plan_undo` raise otherwise.
+        """
+        record = last_unfinished(self.writer, not_ended)
+        hindered: IbkeysError | None = None
+        gone = list[str]()
+        for way in self._ways(record):
+            try:
+                plan = way.plan()
+                found = plan.remaining.kept_in_words() + [each.message for each in plan.objections if each.is_overtaken]
+                if plan.lacks_only_ports and not gone:
+                    gone, self._outcome = plan.remaining.absent_in_words(), way.outcome
+            except (Refused, UsageError, FileFormatError) as error:
+                # What else hinders one way may be the work of somebody who is in the way of the other one.
+                hindered = hindered or error
+                found = [error.message] if isinstance(error, Refused) and error.is_overtaken else []
+            if found:
+                self._outcome = None
+                raise Refused(f"{_name(record)}: somebody else has changed what it set: {named(found)}", OVERTAKEN)
+        if gone:
+            raise Refused(f"{_name(record)}: all that is left are ports that are not there: {named(gone)}", OVERTAKEN)
+        if hindered is not None:
+            raise hindered
+
+    def close(self) -> str:
+        """Note that it has ended, and return its name. Where only ports are left that are not there, it is done, or
+        undone; else nobody knows, and it is not to be undone any more, nor is an undo of it. Raises StoreError."""
+        record = last_unfinished(self.writer, not_ended)
+        with Journal(self.writer.fabric.stores.journal) as journal, journal.in_one_transaction():
+            if self._outcome is not None:
+                operation, state = self._outcome
+                journal.set_state(operation, state)
+                if operation == record.id and state == "done" and not record.awaits_confirmation:
+                    journal.set_stage(operation, "confirmed")
+            else:
+                for each in _with_undos(journal, record):
+                    journal.set_state(each.id, "undone")
+        return _name(record)
+
+    def _ways(self, record: OperationRecord) -> Iterator[_Way]:
+        """Yield the ways to the end of an operation: on, and back."""
+        with Journal.read(self.writer.fabric.stores.journal) as journal:
+            family = _with_undos(journal, record)
+        if record.undoes is None:
+            plan = partial(plan_resume, self.writer, _ANY, carrier=self.carrier, via=self.via)
+            yield _Way(plan, (record.id, "done"))
+        for each in family if record.undoes is not None else [record]:
+            undone_by = next((undo.id for undo in reversed(family) if undo.undoes == each.id), None)
+            outcome: tuple[int, OperationState] = (each.id, "undone") if undone_by is None else (undone_by, "done")
+            yield _Way(
+                partial(plan_undo, self.writer, each.id, carrier=self.carrier, via=self.via, breaks=True), outcome
+            )
 
 
-def _ways(
-    writer: Writer, record: OperationRecord, via: Via | None, carrier: Carrier | None
-) -> Iterator[Callable[[], ApplyPlan]]:
-    """Yield what plans the ways to the end of an operation: on, and back."""
-    undo = partial(plan_undo, writer, carrier=carrier, via=via, breaks=True)
-    if record.undoes is None:
-        yield partial(plan_resume, writer, _ANY, carrier=carrier, via=via)
-    yield partial(undo, record.id)
-    if record.undoes is not None:
-        with Journal.read(writer.fabric.stores.journal) as journal:
-            yield from (partial(undo, each.id) for each in _with_undos(journal, record) if each != record)
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """What plans one way to the end of an operation; ``outcome``: at that end, the state of which operation."""
 
-
-def close_overtaken(writer: Writer) -> str:
-    """Note that what `refuse_overtaken` is about, and each undo of it that did not end, have ended; return its name.
-    Raises StoreError."""
-    record = last_unfinished(writer, not_ended)
-    with Journal(writer.fabric.stores.journal) as journal, journal.in_one_transaction():
-        for each in _with_undos(journal, record):
-            journal.set_state(each.id, "undone")
-    return _name(record)
+    plan: Callable[[], ApplyPlan]
+    outcome: tuple[int, OperationState]
 
 
 def _with_undos(journal: Journal, record: OperationRecord) -> list[OperationRecord]:

@@ -67,7 +67,8 @@ def plan_undo(
             f"{counted(former.counters, 'port')}: counters cannot be restored; `ibkeys journal` has their former values"
         )
     try:
-        plan = undo_plan_of(writer, carrier, former, operation, hooks)
+        plan = undo_plan_of(writer, carrier, former, operation, hooks, record.is_unfinished and record.is_of_plan)
+        plan.can_be_closed = record.is_of_plan
         if unconfirmed and carrier.rewrites_tables and plan.remaining.kept and not writer.dry_run:
             raise _not_by_guards(overwriting(plan.remaining.kept_in_words(), operation), memory)
     except Refused as error:

@@ -13,6 +13,9 @@ _OPENSM: Final = "--via opensm"
 CLOSE_APPLY: Final = "ibkeys apply --overtaken"
 KEEPS_IT: Final = f"to keep what is there: `{CLOSE_APPLY}`, which only ends the record of the operation"
 """Advice where an apply did not end, and somebody else has changed what it set."""
+IF_GONE: Final = f"if they do not come back: `{CLOSE_APPLY}`, which only ends the record of the operation"
+"""Advice where all that is left of an apply, or of an undo of it, are ports that are not there."""
+_IF_NO_WAY: Final = "if others have changed what it set or its ports are gone"
 _BY_COMMAND: Final[Mapping[str, tuple[str | None, str | None]]] = {
     "apply": ("ibkeys apply --resume", _UNDO),
     "mkey-deploy": ("ibkeys mkey-deploy --resume", "ibkeys mkey-deploy --abort"),
@@ -40,7 +43,8 @@ ROLLBACKS: Final[Mapping[Rollback, str]] = {
 @dataclass(frozen=True, slots=True)
 class NextCommands:
     """``finish`` and ``roll_back``: commands without the options that name fabric and ports; None where there is
-    none. ``close``: what only ends the record, where somebody else has changed what the operation set."""
+    none. ``close``: what only ends the record, where somebody else has changed what the operation set, or where all
+    that is left are ports that are not there."""
 
     finish: str | None
     roll_back: str | None
@@ -49,7 +53,7 @@ class NextCommands:
     def __str__(self) -> str:
         finish = f"`{self.finish}` finishes it" if self.finish else ""
         roll_back = f"`{self.roll_back}` rolls it back" if self.roll_back else ""
-        close = f"`{self.close}` only ends its record, if others have changed what it set" if self.close else ""
+        close = f"`{self.close}` only ends its record, {_IF_NO_WAY}" if self.close else ""
         return ", ".join(filter(None, (finish, roll_back, close)))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
 from ibkeys.apply.by_sm.settings import Settings
-from ibkeys.apply.closing import close_overtaken, refuse_overtaken
+from ibkeys.apply.closing import Ending
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.change.writer import Writer
@@ -74,9 +75,8 @@ class Bench:
 
     def check_overtaken(self) -> None:
         """As `ibkeys apply --overtaken` begins: refused where the record may end."""
-        with tool(self.opensm.net, "node03 mlx4_0", **self.stores) as fabric, writer(fabric) as changing:
-            fabric.is_simulated = False
-            refuse_overtaken(changing, carrier=self.opensm.carrier(self.monkeypatch, changing, self.settings))
+        with self._ending() as ending:
+            ending.refuse()
 
     def assert_overtaken(self, words: str = "somebody else has changed what it set") -> None:
         """The record may end."""
@@ -85,9 +85,17 @@ class Bench:
         assert caught.value.interlock == "overtaken"
 
     def close(self) -> str:
-        """As `ibkeys apply --overtaken` ends."""
-        with tool(self.opensm.net, "node03 mlx4_0", **self.stores) as fabric, Writer(fabric, "apply") as changing:
-            return close_overtaken(changing)
+        """As `ibkeys apply --overtaken` ends the record."""
+        with self._ending() as ending:
+            with pytest.raises(Refused):
+                ending.refuse()
+            return ending.close()
+
+    @contextmanager
+    def _ending(self) -> Iterator[Ending]:
+        with tool(self.opensm.net, "node03 mlx4_0", **self.stores) as fabric, writer(fabric) as changing:
+            fabric.is_simulated = False
+            yield Ending(changing, carrier=self.opensm.carrier(self.monkeypatch, changing, self.settings))
 
     def cut_off(self, word: str, number: int, run: Callable[[], object]) -> None:
         """Let the host refuse what *word* says, for the time with this *number* in *run*."""

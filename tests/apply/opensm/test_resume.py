@@ -84,3 +84,16 @@ def test_a_host_that_was_away_and_has_what_no_policy_gives_it_is_named(bench: Be
     with pytest.raises(Refused, match=r"node02.*index 1 is empty, not 0x8010"):
         bench.resume()
     assert {*valid(port).values()} == {0x7FFF, 0x8020}
+
+
+def test_an_apply_that_lacks_only_a_host_that_left_is_ended_as_done(bench: Bench, port: Port) -> None:
+    with tool(bench.opensm.net, "node03 mlx4_0") as fabric:
+        plan = bench.opensm.plan(fabric, GREEN)
+    bench.opensm.net.unplug(port.node, port.number)
+    bench.run(lambda changing, carrier: plan_apply(changing, plan, ALL, None, carrier), "stale")
+    assert bench.states() == {1: "open"}
+    bench.assert_overtaken("all that is left are ports that are not there: 'node02 mlx4_0' .*not found on the fabric")
+    bench.close()
+    assert bench.states() == {1: "done"}
+    bench.undo(1)
+    assert bench.states() == {1: "undone", 2: "done"}
