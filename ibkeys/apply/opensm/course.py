@@ -279,6 +279,8 @@ class Planning:
         tables = self.prediction.follow(parsed(each[master]) for each in contents or [first])
         if not contents and former.files and tables[-1] != course.start:
             contents = [first]  # the file is back, and OpenSM was not signalled
+        if contents:  # OpenSM is signalled; the policy in its file is the operation's own
+            course.objections += objections_to_edits(self.site, self.prediction, is_ours=True)
         names = ["between"] * (len(contents) - 1) + ["former"]
         self.site.notes += _of_moved_groups(groups_that_move(self.site.policy, parsed(ways[master][0])))
         others = list(self._not_given_back(former, tables[-1]))
