@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from ibkeys.apply.carriers import Via, carrier_of
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.apply.former import former_in
 from ibkeys.apply.remaining import ports_of
-from ibkeys.change.next_commands import KEEPS_IT, next_commands
+from ibkeys.change.next_commands import KEEPS_IT, going_on
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
 from ibkeys.keys.pkey import PKey
@@ -71,7 +71,7 @@ def plan_apply(
         permitted = {**asdict(permissions), "overrides": sorted(writer.consent.overrides), "digest": apply_plan.digest}
         permitted |= {"carrier": carrier.name, **carrier.kept()}
         apply_plan.document, apply_plan.options = dumps(kept), json.dumps(permitted)
-        apply_plan.hooks = hooks or ApplyHooks()
+        apply_plan.hooks, apply_plan.can_be_closed = hooks or ApplyHooks(), True
     return apply_plan
 
 
@@ -111,9 +111,8 @@ def _problem_notes(plan: PartitionPlan, carrier: Carrier) -> list[str]:
 def _unfinished_notes(writer: Writer) -> list[str]:
     with Journal.read(writer.fabric.stores.journal) as journal:
         return [
-            f"operation {record.id} of the journal ({record.command}) was never finished: "
-            f"{next_commands(record.command, record.id, record.undoes)}"
-            for record in unfinished(journal)
+            f"operation {record.id} of the journal ({record.command}) was never finished: {going_on(record)}"
+            for record in not_ended(journal)
         ]
 
 
@@ -123,10 +122,18 @@ def unfinished(journal: Journal) -> list[OperationRecord]:
     return [record for record in operations if record.is_unfinished and journal.plan_of(record.id) is not None]
 
 
-def last_unfinished(writer: Writer) -> OperationRecord:
-    """Return the last apply that did not end. Raises StoreError where there is none."""
+def not_ended(journal: Journal) -> list[OperationRecord]:
+    """Return the operations whose record `apply --overtaken` ends: those that follow a plan and are there in part, and
+    an undo of one whose own undo was cut off. What only undoes one of them is ended with it, and is left out."""
+    found = [record for record in journal.list_operations() if record.is_unfinished and record.is_of_plan]
+    numbers = {record.id for record in found}
+    return [record for record in found if record.undoes not in numbers]
+
+
+def last_unfinished(writer: Writer, which: Callable[[Journal], list[OperationRecord]] = unfinished) -> OperationRecord:
+    """Return the last apply that did not end, or the last one of *which*. Raises StoreError where there is none."""
     with Journal.read(writer.fabric.stores.journal) as journal:
-        found = unfinished(journal)
+        found = which(journal)
     if not found:
         place = writer.fabric.stores.journal or "the journal"
         raise StoreError(f"{place} has no unfinished apply; see `ibkeys journal`, or make a new plan (`ibkeys plan`)")
@@ -170,10 +177,11 @@ def plan_resume(
     advice = f"see what happened, roll back (`ibkeys undo {operation}`), or {NEW_PLAN}"
     if remaining.kept:
         advice = f"{advice}; {KEEPS_IT}"
-    apply_plan = apply_plan_of(writer, carrier, remaining, survey, kept.options.disconnect_unconfigured, advice)
+    disconnecting = kept.options.disconnect_unconfigured
+    apply_plan = apply_plan_of(writer, carrier, remaining, survey, disconnecting, advice, is_open=True)
     apply_plan.digest = digest
     apply_plan.breaks = carrier.breaks(kept, remaining)
-    apply_plan.operation_id = operation
+    apply_plan.operation_id, apply_plan.can_be_closed = operation, True
     had = {(table.port.key, key) for table in kept.tables for key in table.before.values()}
     _permit(writer, apply_plan, permissions, former.brought - had)
     apply_plan.hooks = hooks or ApplyHooks()

@@ -18,6 +18,7 @@ from ibkeys.apply.proof import find_differences
 from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey, set_keys
 from ibkeys.change.interlocks.tables import objections_to_tables
+from ibkeys.change.next_commands import IF_GONE
 from ibkeys.change.plan import Plan
 from ibkeys.change.ranks import rank_of
 from ibkeys.change.writer import Writer, left_open
@@ -72,7 +73,8 @@ class ApplyPlan(Plan):
     is continued. ``undoes``: the operation that it restores, None where it goes forward. ``gone_back``: it was
     undone because nobody confirmed it, or because the carrier saw that it had to be; ``not_gone_back``: that was
     refused, and nothing was undone. ``digest``: that of the plan that is followed, if any. ``late_notes``: what is
-    worth a word at the end.
+    worth a word at the end. ``can_be_closed``: whether `apply --overtaken` ends its record where only ports are left
+    that are not there.
     """
 
     carrier: Carrier = field(kw_only=True)
@@ -92,6 +94,12 @@ class ApplyPlan(Plan):
     not_gone_back: bool = False
     failed: list[Failed] = field(default_factory=list)
     late_notes: list[str] = field(default_factory=list)
+    can_be_closed: bool = False
+
+    @property
+    def lacks_only_ports(self) -> bool:
+        """Whether all that is left are ports that are not there, or cannot be read."""
+        return bool(self.remaining.absent) and not (self.phases or self.rest or self.remaining.kept)
 
     @property
     def pending(self) -> bool:
@@ -134,7 +142,7 @@ class ApplyPlan(Plan):
                 self.failed += [(self.survey.targets[key].id, str(each)) for key, each in wrong.items()]
             self.late_notes += carried.notes
             if carried.gone_back:
-                self.gone_back, operation.has_ended = True, True
+                self.gone_back, self.not_gone_back, operation.has_ended = True, carried.is_refused, True
                 self.failed = list(carried.not_given_back)
                 if not self.failed:  # otherwise the guard on another host may do better
                     self.late_notes += self.carrier.disarm(confirmed=False)
@@ -195,9 +203,16 @@ class FinishedApply:
 
 
 def apply_plan_of(
-    writer: Writer, carrier: Carrier, remaining: Remaining, survey: Survey, disconnecting: bool, advice: str
+    writer: Writer,
+    carrier: Carrier,
+    remaining: Remaining,
+    survey: Survey,
+    disconnecting: bool,
+    advice: str,
+    is_open: bool = False,
 ) -> ApplyPlan:
-    """Return the plan of what *remaining* says, with the interlocks triggered. *advice*: what to do about ``stale``.
+    """Return the plan of what *remaining* says, with the interlocks triggered. *advice*: what to do about ``stale``;
+    *is_open*: the record of the operation can be ended.
 
     *disconnecting*: that end ports lose all their P_Keys is wanted. Raises MKeyNeeded.
     """
@@ -208,7 +223,7 @@ def apply_plan_of(
     changing = {step.port.key for phase in plan.phases for step in phase.steps}
     if carrier.sends_sets:
         set_keys(survey.targets[key] for key in changing)
-    plan.objections = remaining.stale(advice)
+    plan.objections = remaining.stale(f"{advice}; {IF_GONE}" if is_open and plan.lacks_only_ports else advice)
     if plan.phases:
         tables, enforcement = remaining.tables, remaining.enforcement
         plan.objections += objections_to_tables(writer, tables, enforcement, survey.targets, disconnecting)
@@ -218,14 +233,20 @@ def apply_plan_of(
 
 
 def undo_plan_of(
-    writer: Writer, carrier: Carrier, former: Former, operation: int, hooks: ApplyHooks | None = None
+    writer: Writer,
+    carrier: Carrier,
+    former: Former,
+    operation: int,
+    hooks: ApplyHooks | None = None,
+    is_open: bool = False,
 ) -> ApplyPlan:
-    """Return the plan that restores what *operation* overwrote. Raises MKeyNeeded, and what a sweep raises."""
+    """Return the plan that restores what *operation* overwrote. *is_open*: as in `apply_plan_of`. Raises MKeyNeeded,
+    and what a sweep raises."""
     survey = carrier.survey(former.ports)
     remaining = carrier.state(former, survey)
     kept = "what somebody else wrote is kept, everything else is rolled back"
     advice = f"OpenSM would overwrite it; see `ibkeys journal {operation}`" if carrier.rewrites_tables else kept
-    plan = apply_plan_of(writer, carrier, remaining, survey, False, advice)
+    plan = apply_plan_of(writer, carrier, remaining, survey, False, advice, is_open)
     plan.breaks = carrier.breaks(former, remaining)
     plan.undoes = operation
     plan.hooks = hooks or ApplyHooks()

@@ -61,8 +61,8 @@ class Carried:
     """How far a carrier came. ``written``: the ports that it was at, also in vain; ``failed``: those that could not be
     written, and why; ``stopped``: the phase after which it did not go on, None where all were made; ``problem``: what
     stopped it before its end: an interrupt, a store that cannot be written. ``gone_back``: why the carrier rolled back
-    by itself, "" where it did not; what could not be restored then is in ``not_given_back``. ``notes``: what its user
-    should hear at the end."""
+    by itself, "" where it did not; what could not be restored then is in ``not_given_back``; ``is_refused``: nothing
+    was restored, as in `WentBack`. ``notes``: what its user should hear at the end."""
 
     written: dict[PortKey, Written] = field(default_factory=dict)
     failed: dict[PortKey, IbkeysError] = field(default_factory=dict)
@@ -70,6 +70,7 @@ class Carried:
     problem: IbkeysError | KeyboardInterrupt | None = None
     gone_back: str = ""
     not_given_back: list[Failed] = field(default_factory=list)
+    is_refused: bool = False
     notes: list[str] = field(default_factory=list)
 
 

@@ -1,59 +1,116 @@
-"""Ending the record of an apply where somebody else has changed what it set. Nothing is written but the journal."""
+"""Ending the record of an apply where somebody else has changed what it set, or where all that is left are ports that
+are not there. Nothing is written but the journal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from ibkeys.apply.apply import Permissions, last_unfinished, plan_resume
+from ibkeys.apply.apply import Permissions, last_unfinished, not_ended, plan_resume
+from ibkeys.apply.apply_plan import ApplyPlan
 from ibkeys.apply.carrier import Carrier
-from ibkeys.apply.carriers import Via
+from ibkeys.apply.carriers import Via, record_of
 from ibkeys.apply.opensm.guards import end_guards
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.interlocks.overtaken import OVERTAKEN
 from ibkeys.change.writer import Writer
-from ibkeys.errors import Refused
+from ibkeys.errors import FileFormatError, IbkeysError, Refused, UsageError
 from ibkeys.printable import named
-from ibkeys.store.journal import Journal, OperationRecord
+from ibkeys.store.journal import Journal, OperationRecord, OperationState
 
 _ANY: Final = Permissions(removals=True, breaks=True)
 
 
-def refuse_overtaken(writer: Writer, via: Via | None = None, carrier: Carrier | None = None) -> None:
-    """Raise Refused (``overtaken``) if somebody else has changed a file or port of the last unfinished apply since.
-    Then it can be neither finished nor undone. *via*, *carrier*: as in `plan_resume`. Nothing is written.
+@dataclass(slots=True)
+class Ending:
+    """The end of the record of the last apply that did not end, or of the last undo whose own undo did not. *via*,
+    *carrier*: as in `plan_resume`; *say* is told which guard on another host could not be ended. Nothing on the fabric
+    is written."""
 
-    Raises StoreError if there is no unfinished apply, and what `plan_resume` and `plan_undo` raise otherwise.
-    """
-    record = last_unfinished(writer)
-    plan = plan_resume(writer, _ANY, carrier=carrier, via=via)
-    found = plan.remaining.kept_in_words() + [each.message for each in plan.objections if each.is_overtaken]
-    if not found:
-        try:
-            plan = plan_undo(writer, record.id, carrier=carrier, via=via, breaks=True)
-        except Refused as error:
-            if not error.is_overtaken:
-                raise
-            found = [error.message]
-        else:
-            found = plan.remaining.kept_in_words()
-    if found:
-        raise Refused(f"{_name(record)}: somebody else has changed what it set: {named(found)}", OVERTAKEN)
+    writer: Writer
+    via: Via | None = None
+    carrier: Carrier | None = None
+    say: Callable[[str], None] = lambda text: None
+    _outcome: tuple[int, OperationState] | None = None
+
+    def refuse(self) -> None:
+        """Raise Refused (``overtaken``) if the record may end: somebody else has changed a file or port of it, so that
+        it can be neither finished nor undone; or on one of these ways only ports are left that are not there.
+
+        Raises StoreError if there is none, and what `plan_resume` and `plan_undo` raise otherwise.
+        """
+        record = last_unfinished(self.writer, not_ended)
+        hindered: IbkeysError | None = None
+        gone = list[str]()
+        for way in self._ways(record):
+            try:
+                plan = way.plan()
+                found = plan.remaining.kept_in_words() + [each.message for each in plan.objections if each.is_overtaken]
+                if plan.lacks_only_ports and not gone:
+                    gone, self._outcome = plan.remaining.absent_in_words(), way.outcome
+            except (Refused, UsageError, FileFormatError) as error:
+                # What else hinders one way may be the work of somebody who is in the way of the other one.
+                hindered = hindered or error
+                found = [error.message] if isinstance(error, Refused) and error.is_overtaken else []
+            if found:
+                self._outcome = None
+                raise Refused(f"{_name(record)}: somebody else has changed what it set: {named(found)}", OVERTAKEN)
+        if gone:
+            raise Refused(f"{_name(record)}: all that is left are ports that are not there: {named(gone)}", OVERTAKEN)
+        if hindered is not None:
+            raise hindered
+
+    def close(self) -> str:
+        """Note that it has ended, and return its name. Where only ports are left that are not there, it is done, or
+        undone; else nobody knows, and it is not to be undone any more, nor is an undo of it. Raises StoreError."""
+        record = last_unfinished(self.writer, not_ended)
+        with Journal.read(self.writer.fabric.stores.journal) as journal:
+            memory = record_of(journal, record)
+        for problem in end_guards(memory.kept if memory is not None else {}):
+            self.say(problem)
+        with Journal(self.writer.fabric.stores.journal) as journal, journal.in_one_transaction():
+            if self._outcome is not None:
+                operation, state = self._outcome
+                journal.set_state(operation, state)
+                if operation == record.id and state == "done" and not record.awaits_confirmation:
+                    journal.set_stage(operation, "confirmed")
+            else:
+                for each in _with_undos(journal, record):
+                    journal.set_state(each.id, "undone")
+        return _name(record)
+
+    def _ways(self, record: OperationRecord) -> Iterator[_Way]:
+        """Yield the ways to the end of an operation: on, and back."""
+        with Journal.read(self.writer.fabric.stores.journal) as journal:
+            family = _with_undos(journal, record)
+        if record.undoes is None:
+            plan = partial(plan_resume, self.writer, _ANY, carrier=self.carrier, via=self.via)
+            yield _Way(plan, (record.id, "done"))
+        for each in family if record.undoes is not None else [record]:
+            undone_by = next((undo.id for undo in reversed(family) if undo.undoes == each.id), None)
+            outcome: tuple[int, OperationState] = (each.id, "undone") if undone_by is None else (undone_by, "done")
+            yield _Way(
+                partial(plan_undo, self.writer, each.id, carrier=self.carrier, via=self.via, breaks=True), outcome
+            )
 
 
-def close_overtaken(writer: Writer, say: Callable[[str], None]) -> str:
-    """Note that the last apply that did not end, and an undo of it, have ended; return its name. *say* is told which
-    guard on another host could not be ended. Raises StoreError."""
-    record = last_unfinished(writer)
-    with Journal.read(writer.fabric.stores.journal) as journal:
-        kept = journal.options_of(record.id)
-    for problem in end_guards(kept):
-        say(problem)
-    with Journal(writer.fabric.stores.journal) as journal, journal.in_one_transaction():
-        for each in journal.list_operations():
-            if each.id == record.id or (each.undoes == record.id and each.state in ("open", "failed")):
-                journal.set_state(each.id, "undone")
-    return _name(record)
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """What plans one way to the end of an operation; ``outcome``: at that end, the state of which operation."""
+
+    plan: Callable[[], ApplyPlan]
+    outcome: tuple[int, OperationState]
+
+
+def _with_undos(journal: Journal, record: OperationRecord) -> list[OperationRecord]:
+    """Return an operation, the undo of it that did not end, the undo of that one, and so on."""
+    found = [record]
+    for each in journal.list_operations():
+        if each.undoes in [undone.id for undone in found] and each.state in ("open", "failed"):
+            found.append(each)
+    return found
 
 
 def _name(record: OperationRecord) -> str:

@@ -69,6 +69,10 @@ class Remaining:
         """Return `kept`, each as one text."""
         return list(map(_in_words, self.kept))
 
+    def absent_in_words(self) -> list[str]:
+        """Return `absent`, each as one text."""
+        return list(map(_in_words, self.absent))
+
     def stale(self, advice: str) -> list[Objection]:
         """Return the objection for what is foreign, as a list of none or one."""
         if not self.foreign:

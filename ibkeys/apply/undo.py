@@ -6,7 +6,6 @@ fresh change would meet. What was there before may cut a port off today. To undo
 
 from __future__ import annotations
 
-from ibkeys.apply.apply import unfinished
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, refuse_breaks, undo_plan_of
 from ibkeys.apply.by_sm.wanted import overwriting
 from ibkeys.apply.carrier import Carrier
@@ -63,7 +62,6 @@ def plan_undo(
         _refuse_key_files(journal, record, former)
         later = _later(journal, record, former)
         overwritten_by = _wrote_later(journal, record, former) if unconfirmed else None
-        is_open_apply = record.id in [each.id for each in unfinished(journal)]
         memory = record_of(journal, record)
         carrier = carrier or carrier_of(writer, via or Via(), memory)
     if former.counters and not former.ports:
@@ -74,13 +72,14 @@ def plan_undo(
     try:
         if overwritten_by is not None:
             raise _overwritten(operation, overwritten_by)
-        plan = undo_plan_of(writer, carrier, former, operation, hooks)
+        plan = undo_plan_of(writer, carrier, former, operation, hooks, record.is_unfinished and record.is_of_plan)
+        plan.can_be_closed = record.is_of_plan
         if unconfirmed and carrier.rewrites_tables and plan.remaining.kept and not writer.dry_run:
             raise overwriting(plan.remaining.kept_in_words(), operation)
     except Refused as error:
         if later and error.interlock == "stale":
             error.going_on(f"operation {later[-1]} of the journal wrote it later: `ibkeys undo {later[-1]}` first")
-        elif error.is_overtaken and is_open_apply:
+        elif error.is_overtaken and record.is_unfinished and record.is_of_plan:
             error.going_on(KEEPS_IT)
         if error.is_overtaken and unconfirmed and not writer.dry_run:
             # Guards on other hosts see neither ports nor the files of the others.

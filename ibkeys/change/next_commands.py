@@ -13,6 +13,9 @@ _OPENSM: Final = "--via opensm"
 CLOSE_APPLY: Final = "ibkeys apply --overtaken"
 KEEPS_IT: Final = f"to keep what is there: `{CLOSE_APPLY}`, which only ends the record of the operation"
 """Advice where an apply did not end, and somebody else has changed what it set."""
+IF_GONE: Final = f"if they do not come back: `{CLOSE_APPLY}`, which only ends the record of the operation"
+"""Advice where all that is left of an apply, or of an undo of it, are ports that are not there."""
+_IF_NO_WAY: Final = "if others have changed what it set or its ports are gone"
 _BY_COMMAND: Final[Mapping[str, tuple[str | None, str | None]]] = {
     "apply": ("ibkeys apply --resume", _UNDO),
     "mkey-deploy": ("ibkeys mkey-deploy --resume", "ibkeys mkey-deploy --abort"),
@@ -40,7 +43,8 @@ ROLLBACKS: Final[Mapping[Rollback, str]] = {
 @dataclass(frozen=True, slots=True)
 class NextCommands:
     """``finish`` and ``roll_back``: commands without the options that name fabric and ports; None where there is
-    none. ``close``: what only ends the record, where somebody else has changed what the operation set."""
+    none. ``close``: what only ends the record, where somebody else has changed what the operation set, or where all
+    that is left are ports that are not there."""
 
     finish: str | None
     roll_back: str | None
@@ -49,7 +53,7 @@ class NextCommands:
     def __str__(self) -> str:
         finish = f"`{self.finish}` finishes it" if self.finish else ""
         roll_back = f"`{self.roll_back}` rolls it back" if self.roll_back else ""
-        close = f"`{self.close}` only ends its record, if others have changed what it set" if self.close else ""
+        close = f"`{self.close}` only ends its record, {_IF_NO_WAY}" if self.close else ""
         return ", ".join(filter(None, (finish, roll_back, close)))
 
 
@@ -62,13 +66,25 @@ def next_commands(command: str, operation: int, undoes: int | None) -> NextComma
     return NextCommands(finish, roll_back and roll_back.format(id=operation))
 
 
+def going_on(record: OperationRecord) -> NextCommands:
+    """As `next_commands`, with an operation as the journal has it. An undo that had ended and whose own undo was cut
+    off is not finished by any command: only its undo is."""
+    commands = next_commands(record.command, record.id, record.undoes)
+    return replace(commands, finish=None) if _is_being_redone(record) else commands
+
+
 def next_commands_of(record: OperationRecord) -> NextCommands | None:
     """Return what goes on with an operation as the journal has it; None for one that has ended, is not awaiting its
     confirmation, and is not to be rolled back."""
-    commands = next_commands(record.command, record.id, record.undoes)
+    commands = going_on(record)
     if record.awaits_confirmation:
         return NextCommands(f"ibkeys confirm {record.id}", commands.roll_back)
     if record.state == "failed" or record.is_unfinished:
-        can_close = record.is_unfinished and record.command == "apply" and record.stage is not None
+        # The record of an undo that did not end is ended with that of what it undoes.
+        can_close = record.is_unfinished and record.is_of_plan and (record.undoes is None or _is_being_redone(record))
         return replace(commands, close=CLOSE_APPLY) if can_close else commands
     return NextCommands(None, commands.roll_back) if record.is_going_back else None
+
+
+def _is_being_redone(record: OperationRecord) -> bool:
+    return record.undoes is not None and record.being_undone and record.state == "done"

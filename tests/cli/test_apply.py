@@ -280,6 +280,23 @@ def test_the_record_of_an_apply_ends_where_somebody_else_has_changed_what_it_set
     assert cli("apply", "--overtaken", "--yes").code == 3
 
 
+def test_the_record_of_an_apply_ends_where_only_a_port_that_left_is_missing(
+    cli: Cli, plan: Path, tmp_path: Path
+) -> None:
+    with between_commands(tmp_path) as net:
+        net.unplug("node02 mlx4_0", 1)
+    result = cli("apply", plan, "--allow-removals", "--override", "stale", "--yes")
+    assert result.code == 3
+    assert result.out.endswith(
+        "if they do not come back: `ibkeys apply --overtaken`, which only ends the record of the operation\n"
+    )
+    ended = cli("apply", "--overtaken", "--yes")
+    assert "all that is left are ports that are not there: 'node02 mlx4_0'" in ended.err
+    assert ended.code == 0
+    [operation] = cli("journal", "-f", "json").json["operations"]
+    assert operation["state"] == "done"
+
+
 def test_ending_a_record_takes_no_plan(cli: Cli, plan: Path) -> None:
     for more in ([plan], ["--resume"], ["--first", 1], ["--rewrite"]):
         assert "--overtaken takes no PLAN" in cli("apply", "--overtaken", *more, "--yes").error

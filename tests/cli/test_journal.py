@@ -134,7 +134,7 @@ def test_an_open_operation_is_named_with_the_commands_that_end_it(cli: Cli, tmp_
             "refused",
             "its rollback was refused, because somebody else has changed what it wrote",
             "`ibkeys apply --resume` finishes it, `ibkeys undo 1` rolls it back, `ibkeys apply --overtaken` only ends "
-            "its record, if others have changed what it set",
+            "its record, if others have changed what it set or its ports are gone",
         ),
     ],
 )

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ibkeys.apply.by_sm.steps import Prediction
 from ibkeys.apply.by_sm.watch import is_open
-from ibkeys.apply.former import Former, keys_in, valid_or_0
+from ibkeys.apply.former import Former, FormerTable, keys_in
 from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
 from ibkeys.errors import Refused
-from ibkeys.keys.pkey import PKey
+from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
+from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.printable import named
 from ibkeys.topology.enforcement import leaf_of
@@ -21,25 +22,68 @@ from ibkeys.topology.port_id import PortKey
 
 
 def goal_of(
-    plan: PartitionPlan, prediction: Prediction, remaining: Remaining, is_resumed: bool
+    plan: PartitionPlan,
+    prediction: Prediction,
+    remaining: Remaining,
+    former: Former | None,
+    policies: Iterable[Policy | None] = (),
+    *,
+    by_partition: bool = False,
 ) -> dict[PortKey, Entries]:
-    """Return the table of each port as the plan wants it; note in *remaining* what is not as the plan found it."""
-    targets = prediction.survey.targets
+    """Return the table of each port as the plan wants it; note in *remaining* what is not as the plan found it.
+
+    *former*: what an earlier run of the plan found and wrote; *policies*: the policies among that. *by_partition*: as
+    in `foreign_ports`.
+    """
+    survey = prediction.survey
     goal = dict(prediction.now)
+    was_at = set[PortKey]()
+    if former is not None:
+        was_at = set(former.ports_of_tables)
+        found = {table.port.key: table.before for table in plan.tables}
+        remaining.foreign += [(None, each) for each in foreign_ports(former, survey, found, by_partition)]
+    given = Given(prediction, policies)
     for table in plan.tables:
         key = table.port.key
-        if key not in targets:
+        if key not in survey.targets:
             if table.differs:
-                remaining.leave_out(table.port, prediction.survey.missing.get(key, "not found on the fabric"))
+                remaining.leave_out(table.port, survey.missing.get(key, "not found on the fabric"))
             continue
-        now = targets[key].table
+        now = survey.targets[key].table
         goal[key] = table.after
-        if not table.differs or now == table.before:
+        if not table.differs or now == table.before or key in was_at:
             continue
-        known = {*table.before.values(), *table.after.values()}
-        if not is_resumed or not known >= {*now.values()}:
+        if former is None or not (_is_of_plan(table, now, former) or given.covers(key)):
             remaining.foreign.append((table.port, _surprise(table, now)))
     return goal
+
+
+def _is_of_plan(table: TableChange, now: Entries, former: Former) -> bool:
+    """Whether a port that no step of an earlier run was at has what the plan found, or what it wants, or what an undo
+    of that run found or wrote. At which indexes does not count: the port may have come back."""
+    keys = {*now.values()}
+    if keys in ({*table.before.values()}, {*table.after.values()}):
+        return True
+    earlier = former.tables.get(table.port.key)
+    return earlier is not None and _foreign_keys(earlier, now, table.before) is None
+
+
+class Given:
+    """What the SM gives ports by some policies, worked out when it is first asked for."""
+
+    def __init__(self, prediction: Prediction, policies: Iterable[Policy | None]) -> None:
+        self._prediction, self._policies = prediction, list(policies)
+        self._tables: list[dict[PortKey, Entries]] | None = None
+
+    def covers(self, key: PortKey) -> bool:
+        """Whether a port has what one of the policies gives it, or what OpenSM gives everybody without a policy."""
+        survey = self._prediction.survey
+        now = {*self._prediction.now[key].values()}
+        if is_open(self._prediction.now[key]) and has_no_policy(survey):
+            return True
+        if self._tables is None:
+            self._tables = [table for each in self._policies for table in self._prediction.follow([each])]
+        return any({*tables[key].values()} == now for tables in self._tables)
 
 
 def _surprise(table: TableChange, now: Entries) -> str:
@@ -65,10 +109,13 @@ def enforcement_of(plan: PartitionPlan, survey: Survey, remaining: Remaining) ->
     return found
 
 
-def foreign_ports(former: Former, survey: Survey) -> Iterator[str]:
+def foreign_ports(
+    former: Former, survey: Survey, found: Mapping[PortKey, Entries] | None = None, by_partition: bool = False
+) -> Iterator[str]:
     """Yield the ports whose tables hold what no step of an operation found or wrote: the SM would overwrite it.
 
-    An SM may put a P_Key at another index, so the P_Keys of a block count, not where they stand.
+    *found*: the tables as its plan found them; with them the blocks that no step was at count too. *by_partition*: the
+    SM gets the partitions of a step one after the other, so each is held against the steps for itself.
     """
     moved_to = leaves_of_others(former, survey)
     fell_open = has_no_policy(survey)
@@ -76,13 +123,40 @@ def foreign_ports(former: Former, survey: Survey) -> Iterator[str]:
         target = survey.targets.get(key)
         if target is None or key in moved_to or (fell_open and is_open(target.table)):
             continue
-        for number, sets in former.tables[key].blocks_set.items():
-            first = number * P_KEYS_PER_BLOCK
-            now = {valid_or_0(value) for value in target.values[first : first + P_KEYS_PER_BLOCK]} - {0}
-            if all(now != keys_in(block) for each in sets for block in each):
-                listed = named(sorted(map(PKey, now))) or "no P_Key"
-                yield f"{target.id} (it has {listed}, which the operation neither found nor wrote)"
-                break
+        foreign = _foreign_keys(former.tables[key], target.table, (found or {}).get(key), by_partition)
+        if foreign is not None:
+            listed = named(sorted(foreign)) or "no P_Key"
+            yield f"{target.id} (it has {listed}, which the operation neither found nor wrote)"
+
+
+def _foreign_keys(
+    earlier: FormerTable, now: Entries, found: Entries | None, by_partition: bool = False
+) -> set[PKey] | None:
+    """Return the P_Keys of the first block that holds what no step found or wrote; None where there is no such block.
+
+    An SM may put a P_Key at another index, so the P_Keys of a block count, not where they stand. *found*: what the
+    plan found, None where only the blocks of steps count; *by_partition*: as in `foreign_ports`.
+    """
+    blocks = {*earlier.blocks_set}
+    if found is not None:
+        blocks |= {index // P_KEYS_PER_BLOCK for index in {*now, *found}}
+    for number in sorted(blocks):
+        keys = _in_block(now, number)
+        known = [keys_in(block) for each in earlier.blocks_set.get(number, ()) for block in each]
+        known = known or [_in_block(found or {}, number)]
+        partitions = {key & PARTITION_MASK for each in (keys, *known) for key in each}
+        masks = [(PARTITION_MASK, each) for each in partitions] if by_partition else [(0, 0)]  # (0, 0): all together
+        if any(_of(keys, *mask) not in [_of(each, *mask) for each in known] for mask in masks):
+            return set(map(PKey, keys))
+    return None
+
+
+def _of(keys: set[int], mask: int, partition: int) -> set[int]:
+    return {key for key in keys if key & mask == partition}
+
+
+def _in_block(table: Entries, number: int) -> set[int]:
+    return {key for index, key in table.items() if index // P_KEYS_PER_BLOCK == number}
 
 
 def has_no_policy(survey: Survey) -> bool:

@@ -37,6 +37,7 @@ from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey, look_at_all, read_again
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.consent import Objection
+from ibkeys.change.next_commands import KEEPS_IT
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Refused, UsageError
 from ibkeys.partitions.model import Policy
@@ -192,9 +193,14 @@ class OpensmCarrier:
 
     def _go_back_from_fallback(self, operation: Operation, carried: Carried) -> None:
         """Everybody is a full member of everything: the former policy is restored in one step, and nobody is asked."""
-        carried.not_given_back = self._go_back(operation, read=None).failed  # OpenSM has read no policy
-        again = f"it could not be restored everywhere; `ibkeys undo {operation.id}` tries again"
-        result = again if carried.not_given_back else "the former policy is restored"
+        went_back = self._go_back(operation, read=None)  # OpenSM has read no policy
+        carried.not_given_back, carried.is_refused = went_back.failed, went_back.is_refused
+        if went_back.is_refused:
+            result = f"nothing was rolled back, because somebody else has changed a policy file; {KEEPS_IT}"
+        elif went_back.failed:
+            result = f"it could not be restored everywhere; `ibkeys undo {operation.id}` tries again"
+        else:
+            result = "the former policy is restored"
         carried.gone_back = (
             "OpenSM made most ports full members of the default partition, against the policy, as it does when it "
             f"finds no policy that it accepts; {result}; check its log"

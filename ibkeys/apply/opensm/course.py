@@ -105,7 +105,9 @@ class Planning:
         course = Course(dict(prediction.now), files=self.files)
         new = policy_for(plan, site)
         self._refuse_another_manager(plan, new)
-        goal = goal_of(plan, prediction, course.remaining, is_resumed=former is not None)
+        images = former.files if former is not None else []
+        way = ways_in(images).get(self.files[-1].key)
+        goal = goal_of(plan, prediction, course.remaining, former, map(parsed, dict.fromkeys(way or ())))
         old = site.policy
         rewrite = None
         if self.settings.rewrite:
@@ -134,7 +136,6 @@ class Planning:
         course.enforcement = [each for each in changes if each.port.key not in blind]
         self._note_blind(blind)
         self.lay_out(course, found.texts)
-        images = former.files if former is not None else []
         ours = {image.after for image in images}
         is_ours = site.policy is not None and site.policy.data in ours
         # First of all: what drifts from a policy that nobody has read is as it should be.
@@ -147,7 +148,6 @@ class Planning:
             course.objections[:0] = objections_to_others_work(self.files, known)
         known_texts = {image.before for image in images} | ours | {found.texts[-1]}
         course.objections += objections_to_standbys(site, self.files, known_texts)
-        way = ways_in(images).get(self.files[-1].key)
         present = parsed(way[0]) if way is not None and is_ours else site.policy
         course.objections += objections_to_self(site, new, present)
         course.objections += objections_to_owners(self.files)
@@ -279,6 +279,8 @@ class Planning:
         tables = self.prediction.follow(parsed(each[master]) for each in contents or [first])
         if not contents and former.files and tables[-1] != course.start:
             contents = [first]  # the file is back, and OpenSM was not signalled
+        if contents:  # OpenSM is signalled; the policy in its file is the operation's own
+            course.objections += objections_to_edits(self.site, self.prediction, is_ours=True)
         names = ["between"] * (len(contents) - 1) + ["former"]
         self.site.notes += _of_moved_groups(groups_that_move(self.site.policy, parsed(ways[master][0])))
         others = list(self._not_given_back(former, tables[-1]))

@@ -94,7 +94,7 @@ class Planning:
             )
         course = UfmCourse(dict(self.prediction.now))
         self.policy = plan.policy.parsed()
-        goal = goal_of(plan, self.prediction, course.remaining, is_resumed=former is not None)
+        goal = goal_of(plan, self.prediction, course.remaining, former, by_partition=True)
         self._refuse_enforcement(plan, course.remaining)
         had, gets = self._states(self.prediction.now), self._states(goal)
         known = changes_in(former.files, self.url) if former is not None else {}

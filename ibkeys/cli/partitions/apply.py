@@ -70,8 +70,8 @@ _choices: Final = options.group(
         "--overtaken",
         env=False,
         is_flag=True,
-        help="End the record of an apply that did not end where somebody else has changed what it set: nothing is "
-        "sent or written.",
+        help="End the record of an apply that did not end where somebody else has changed what it set, or where all "
+        "that is left are ports that are not there: nothing is sent or written.",
     ),
     options.option(
         "--confirm-within",
@@ -190,14 +190,15 @@ def _read(path: Path) -> PartitionPlan:
 
 
 def _end_overtaken(asked: _Asked) -> int:
-    from ibkeys.apply.closing import close_overtaken, refuse_overtaken
+    from ibkeys.apply.closing import Ending
 
     with open_fabric(asked.where, changing=True) as fabric, writer_of(fabric, "apply", asked.consent) as writer:
+        ending = Ending(writer, asked.via(), say=_say)
         return end_overtaken(
             asked.consent,
-            partial(refuse_overtaken, writer, asked.via()),
-            partial(close_overtaken, writer, _say),
-            "the last apply that did not end: `ibkeys apply --resume` finishes it, `ibkeys undo` rolls it back",
+            ending.refuse,
+            ending.close,
+            "the last apply that did not end, and ports that are there are left: `ibkeys journal` says what goes on",
         )
 
 

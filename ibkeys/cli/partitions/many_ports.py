@@ -148,11 +148,15 @@ class ManyPortsChange(ShownChange):
         elif plan.gone_back:
             write("rolled back, except as listed above" if plan.failed else "rolled back: the tables are as they were")
         elif applied and (plan.rest or plan.failed):
-            from ibkeys.change.next_commands import next_commands
+            from ibkeys.change.next_commands import IF_GONE, next_commands
 
             assert plan.operation_id is not None
             commands = next_commands(command, plan.operation_id, plan.undoes)
-            write(f"partly done: operation {plan.operation_id} is still open; `{commands.finish}` continues it")
+            is_gone = plan.can_be_closed and not plan.rest and plan.failed == plan.remaining.absent
+            write(
+                f"partly done: operation {plan.operation_id} is still open; `{commands.finish}` continues it"
+                f"{f'; {IF_GONE}' if is_gone else ''}"
+            )
         elif applied:
             back = "rolls it back" if plan.undoes is None else "repeats it"
             write(f"done, verified by a fresh read; `ibkeys undo {plan.operation_id}` {back}")

@@ -20,22 +20,27 @@ def list_operations(database: Database) -> list[OperationRecord]:
                   (SELECT count(*) FROM (SELECT DISTINCT node_guid, port FROM entries WHERE operation = id)),
                   (SELECT count(*) FROM entries WHERE operation = id AND status != 'done')
                       + (SELECT count(*) FROM files WHERE operation = id AND status != 'done'), stage, undoes,
-                  undone_by, coalesce(is_open, 0)
+                  undone_by, coalesce(is_open, 0),
+                  EXISTS (SELECT 1 FROM plans WHERE operation = id AND document IS NOT NULL)
            FROM operations LEFT JOIN (
                SELECT undoes AS undone, max(CASE state WHEN 'done' THEN id END) AS undone_by,
                       max(state IN ('open', 'failed')) AS is_open
                FROM operations WHERE undoes IS NOT NULL GROUP BY undoes
            ) ON undone = id ORDER BY id""",
-        of="operations",
+        of="operations plans",
     )
-    starts = _starts(database)
+    starts, of_plan = _starts(database), set[int]()
+    for ident, *_, undoes, _, _, has_plan in rows:
+        if has_plan or undoes in of_plan:
+            of_plan.add(ident)
     return [
         OperationRecord(
             *(ident, command, state, started, finished, ports, unproven, stage, undoes, undone_by),
             being_undone=bool(is_open),
+            is_of_plan=ident in of_plan,
             starts=tuple(starts.get(ident, ())),
         )
-        for ident, command, state, started, finished, ports, unproven, stage, undoes, undone_by, is_open in rows
+        for ident, command, state, started, finished, ports, unproven, stage, undoes, undone_by, is_open, _ in rows
     ]
 
 

@@ -102,10 +102,10 @@ class OperationRecord:
     """One line of ``ibkeys journal``. ``finished`` is None while it is ``open``; ``ports`` counts distinct ports.
 
     ``unproven`` counts the Sets and files whose effect was not proven, or was disproved. ``stage``: how far an
-    operation is that follows a plan or has to be confirmed, None of any other. ``undoes``: the operation that this
-    one gave back, None if it is no undo. ``undone_by``: the one that gave this one back; None also for one that an
-    earlier version undid. ``being_undone``: an undo of it was begun and is not finished. ``starts``: empty for what
-    an earlier version did.
+    operation is that follows a plan or has to be confirmed, None of any other. ``undoes``: the operation that this one
+    gave back, None if it is no undo. ``undone_by``: the one that gave this one back; None also for one that an earlier
+    version undid. ``being_undone``: an undo of it was begun and is not finished. ``is_of_plan``: it follows a plan, or
+    undoes an operation that does, and so on. ``starts``: empty for what an earlier version did.
     """
 
     id: int
@@ -119,6 +119,7 @@ class OperationRecord:
     undoes: int | None = None
     undone_by: int | None = None
     being_undone: bool = False
+    is_of_plan: bool = False
     starts: tuple[Start, ...] = ()
 
     @property

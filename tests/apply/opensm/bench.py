@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,11 @@ import pytest
 from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
 from ibkeys.apply.by_sm.settings import Settings
+from ibkeys.apply.closing import Ending
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.change.writer import Writer
-from ibkeys.errors import HostRefused
+from ibkeys.errors import HostRefused, Refused
 from ibkeys.store.journal import Journal, OperationRecord
 from tests.apply.opensm.madeup import MadeUpOpensm, valid
 from tests.fabricsim import tool, writer
@@ -69,6 +72,43 @@ class Bench:
             lambda changing, carrier: plan_undo(changing, operation, carrier=carrier, breaks=True, unconfirmed=True),
             *INTERLOCKS,
         )
+
+    def check_overtaken(self) -> None:
+        """As `ibkeys apply --overtaken` begins: refused where the record may end."""
+        with self._ending() as ending:
+            ending.refuse()
+
+    def assert_overtaken(self, words: str = "somebody else has changed what it set") -> None:
+        """The record may end."""
+        with pytest.raises(Refused, match=words) as caught:
+            self.check_overtaken()
+        assert caught.value.interlock == "overtaken"
+
+    def close(self) -> str:
+        """As `ibkeys apply --overtaken` ends the record."""
+        with self._ending() as ending:
+            with pytest.raises(Refused):
+                ending.refuse()
+            return ending.close()
+
+    @contextmanager
+    def _ending(self) -> Iterator[Ending]:
+        with tool(self.opensm.net, "node03 mlx4_0", **self.stores) as fabric, writer(fabric) as changing:
+            fabric.is_simulated = False
+            yield Ending(changing, carrier=self.opensm.carrier(self.monkeypatch, changing, self.settings))
+
+    def cut_off(self, word: str, number: int, run: Callable[[], object]) -> None:
+        """Let the host refuse what *word* says, for the time with this *number* in *run*."""
+        times = count(1)
+
+        def refuse(each: str) -> None:
+            if each == word and next(times) == number:
+                raise HostRefused("gone", "")
+
+        self.opensm.host.before_each = refuse
+        with pytest.raises(HostRefused):
+            run()
+        self.opensm.host.before_each = lambda word: None
 
     def cut_off_at_the_signal(self, text: str, error: str) -> None:
         """Apply *text* where OpenSM's host refuses the signal with *error*; afterwards it takes signals again."""

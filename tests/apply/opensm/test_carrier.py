@@ -113,6 +113,34 @@ def test_the_fallback_is_noticed_and_the_former_policy_put_back_in_one_step(benc
     assert bench.opensm.clock == 0  # nobody waits for more of that
 
 
+def test_the_fallback_is_not_ended_over_a_policy_that_somebody_else_wrote(bench: Bench) -> None:
+    """Then the rollback is refused, and an undo would be too: what works is named."""
+    theirs = OLD.encode() + b"# theirs\n"
+    faults = ["one"]
+
+    def spoil(word: str) -> None:
+        if word == "signal" and faults:
+            faults.pop()
+            bench.opensm.host.file.data = b"Oops=0x10 : nonsense\n"
+            bench.opensm.write()
+            bench.opensm.host.file.data, bench.opensm.is_deaf = theirs, True
+
+    bench.opensm.host.before_each = spoil
+    with pytest.raises(Incomplete, match=r"most ports full members .*; nothing was rolled back") as caught:
+        bench.apply(GREEN)
+    assert "tries again" not in str(caught.value)
+    assert "to keep what is there: `ibkeys apply --overtaken`" in str(caught.value)
+    assert bench.opensm.host.file.data == theirs
+    assert bench.done.not_gone_back
+    assert bench.states() == {1: "open"}
+    bench.opensm.host.before_each, bench.opensm.is_deaf = lambda word: None, False
+    with pytest.raises(Refused):
+        bench.undo(1)
+    bench.assert_overtaken()
+    bench.close()
+    assert bench.states() == {1: "undone"}
+
+
 def test_everybody_full_before_is_no_fallback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     bench = Bench(MadeUpOpensm(None), monkeypatch, tmp_path)
     bench.opensm.late = 4

@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from ibkeys.apply.closing import close_overtaken, refuse_overtaken
-from ibkeys.change.writer import Writer
-from ibkeys.errors import HostRefused, Refused, StoreError
-from tests.apply.opensm.bench import GREEN, MORE, Bench
+from ibkeys.change.next_commands import next_commands_of
+from ibkeys.errors import HostRefused, Refused, StoreError, UsageError
+from tests.apply.opensm.bench import GREEN, MORE, OLD, Bench
 from tests.apply.opensm.madeup import put
-from tests.fabricsim import tool, writer
 
 THEIRS = GREEN.encode() + b"Theirs=0x66 : ALL_CAS=full ;\n"
-
-
-def overtaken(bench: Bench, words: str = "somebody else has changed what it set") -> None:
-    """The record may end."""
-    with pytest.raises(Refused, match=words) as caught:
-        check(bench)
-    assert caught.value.interlock == "overtaken"
-
-
-def check(bench: Bench) -> None:
-    with tool(bench.opensm.net, "node03 mlx4_0", **bench.stores) as fabric, writer(fabric) as changing:
-        fabric.is_simulated = False
-        refuse_overtaken(changing, carrier=bench.opensm.carrier(bench.monkeypatch, changing, bench.settings))
-
-
-def close(bench: Bench) -> str:
-    with tool(bench.opensm.net, "node03 mlx4_0", **bench.stores) as fabric, Writer(fabric, "apply") as changing:
-        return close_overtaken(changing, print)
 
 
 @pytest.fixture
@@ -41,7 +23,7 @@ def cut_off(bench: Bench) -> Bench:
 
 
 def test_what_nobody_else_has_changed_is_not_closed(cut_off: Bench) -> None:
-    check(cut_off)
+    cut_off.check_overtaken()
 
 
 def test_an_apply_whose_policy_somebody_else_edited_is_closed_and_nothing_is_written(cut_off: Bench) -> None:
@@ -51,22 +33,37 @@ def test_an_apply_whose_policy_somebody_else_edited_is_closed_and_nothing_is_wri
         with pytest.raises(Refused, match="to keep what is there: `ibkeys apply --overtaken`"):
             go()
     bench.opensm.host.log.clear()
-    overtaken(bench)
-    assert close(bench).startswith("operation 1 (apply, begun ")
+    bench.assert_overtaken()
+    assert bench.close().startswith("operation 1 (apply, begun ")
     assert (bench.opensm.host.file.data, bench.states()) == (THEIRS, {1: "undone"})
     assert not {"signal", "replace"} & {*bench.opensm.host.log}
     with pytest.raises(StoreError, match="no unfinished apply"):
-        check(bench)
+        bench.check_overtaken()
     with pytest.raises(StoreError, match="already been undone, or `ibkeys apply --overtaken` ended its record"):
         bench.undo(1)
+
+
+def test_an_apply_that_cannot_go_on_either_is_closed_where_its_undo_is_overtaken(cut_off: Bench) -> None:
+    bench = cut_off
+    bench.opensm.options = replace(bench.opensm.options, part_enforce="off")
+    with pytest.raises(UsageError, match="made for options that differ"):
+        bench.resume()
+    with pytest.raises(UsageError, match="made for options that differ"):  # undo works
+        bench.check_overtaken()
+    bench.opensm.host.file.data = THEIRS
+    with pytest.raises(Refused, match="to keep what is there: `ibkeys apply --overtaken`"):
+        bench.undo(1)
+    bench.assert_overtaken("somebody else has changed what it set: .*partitions.conf")
+    bench.close()
+    assert (bench.opensm.host.file.data, bench.states()) == (THEIRS, {1: "undone"})
 
 
 def test_one_that_a_later_apply_replaced_is_closed_alone(cut_off: Bench) -> None:
     bench = cut_off
     bench.apply(MORE)
     assert bench.states() == {1: "open", 2: "done"}
-    overtaken(bench)
-    close(bench)
+    bench.assert_overtaken()
+    bench.close()
     assert bench.states() == {1: "undone", 2: "done"}
 
 
@@ -83,12 +80,60 @@ def test_an_interrupted_undo_is_closed_with_what_it_undid(bench: Bench) -> None:
     bench.opensm.host.before_each = lambda word: None
     bench.opensm.host.file.data = THEIRS
     assert bench.states() == {1: "done", 2: "open"}
-    overtaken(bench)
-    close(bench)
+    bench.assert_overtaken()
+    bench.close()
     assert bench.states() == {1: "undone", 2: "undone"}
     assert not [each for each in bench.records() if each.is_unfinished]
 
 
+@pytest.fixture
+def cut_off_redo(bench: Bench) -> Bench:
+    """An apply of GREEN that was undone, and the undo of that one, stopped before the first signal."""
+    bench.apply(GREEN)
+    bench.undo(1)
+    bench.cut_off("signal", 1, lambda: bench.undo(2))
+    return bench
+
+
+def commands_of(bench: Bench, operation: int) -> str:
+    return str(next_commands_of(next(each for each in bench.records() if each.id == operation)))
+
+
+def test_an_interrupted_undo_of_an_undo_is_finished_and_rolled_back_as_it_is_said(cut_off_redo: Bench) -> None:
+    """The former undo has ended: no command finishes it."""
+    bench = cut_off_redo
+    rolls_back, closes = "`ibkeys undo 2` rolls it back", "`ibkeys apply --overtaken` only ends its record"
+    assert commands_of(bench, 2).startswith(f"{rolls_back}, {closes}")
+    assert commands_of(bench, 3) == "`ibkeys undo 2` finishes it, `ibkeys undo 3` rolls it back"
+    bench.check_overtaken()
+    before = bench.opensm.host.file.data
+    bench.undo(3)
+    assert bench.opensm.host.file.data == OLD.encode() != before
+    assert not [each for each in bench.records() if each.is_unfinished]
+
+
+def test_one_that_somebody_else_overtook_is_closed(cut_off_redo: Bench) -> None:
+    bench = cut_off_redo
+    bench.opensm.host.file.data = THEIRS
+    for operation in (2, 3):
+        with pytest.raises(Refused, match="to keep what is there: `ibkeys apply --overtaken`"):
+            bench.undo(operation)
+    bench.assert_overtaken(r"operation 2 \(undo, .*somebody else has changed what it set")
+    assert bench.close().startswith("operation 2 (undo, begun ")
+    assert (bench.opensm.host.file.data, bench.states()) == (THEIRS, {1: "undone", 2: "undone", 3: "undone"})
+    assert not [each for each in bench.records() if next_commands_of(each) is not None]
+    with pytest.raises(StoreError, match="no unfinished apply"):
+        bench.check_overtaken()
+
+
+def test_it_is_named_when_another_apply_begins(cut_off_redo: Bench) -> None:
+    bench = cut_off_redo
+    bench.apply(MORE)
+    assert [
+        note for note in bench.done.notes if note.startswith("operation 2 of the journal (undo) was never finished")
+    ]
+
+
 def test_a_port_that_somebody_else_set_counts_too(cut_off: Bench) -> None:
     put(cut_off.opensm.net.port("node02 mlx4_0", 1), {0: 0x7FFF, 1: 0x8099})
-    overtaken(cut_off, "node02.*0x8099")
+    cut_off.assert_overtaken("node02.*0x8099")

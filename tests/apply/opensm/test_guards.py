@@ -16,7 +16,7 @@ from ibkeys.sm.site import KEPT_HOSTS
 from ibkeys.store.journal import Journal
 from tests.apply.opensm.bench import GREEN, MORE, Bench
 from tests.apply.opensm.madeup import MadeUpHost, put
-from tests.apply.opensm.test_closing import THEIRS, close, overtaken
+from tests.apply.opensm.test_closing import THEIRS
 
 ARMED = ApplyHooks(ended=lambda finished: None, confirm_within=300.0)
 TOKEN = "ibkeys-guard-AAAAAAAA"
@@ -109,9 +109,9 @@ def test_a_resumed_apply_is_not_rolled_back_by_the_guard_of_its_first_start(
 def test_a_record_that_ends_leaves_no_guard_behind(bench: Bench, guards: list[MadeUpGuard]) -> None:
     kill_at_the_signal(bench, GREEN)
     put(bench.opensm.net.port("node02 mlx4_0", 1), {0: 0x7FFF, 1: 0x8099})
-    overtaken(bench, "node02.*0x8099")
+    bench.assert_overtaken("node02.*0x8099")
     data = bench.opensm.host.file.data
-    close(bench)
+    bench.close()
     guards[0].let_time_pass()
     assert bench.opensm.host.file.data == data
 

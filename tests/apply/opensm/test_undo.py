@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
+from ibkeys.apply.confirm import may_go_back
 from ibkeys.errors import HostRefused, Refused
+from ibkeys.store.journal import Journal
 from tests.apply.opensm.bench import GREEN, MORE, OLD, Bench
-from tests.apply.opensm.madeup import MadeUpOpensm, put, valid
+from tests.apply.opensm.madeup import MadeUpOpensm, StillSite, put, valid
 
 
 def test_an_undo_of_the_undo_is_the_plan_again(bench: Bench) -> None:
@@ -105,3 +108,49 @@ def test_an_armed_file_is_taken_back_by_undo_with_a_signal(bench: Bench) -> None
     bench.undo()
     assert (bench.opensm.host.file.data, bench.tables()) == (OLD.encode(), before)
     assert bench.states() == {1: "undone", 2: "done"}
+
+
+@pytest.fixture
+def edited(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """MORE is applied, and then somebody edits the options file, which OpenSM has not read."""
+    bench.apply(MORE)
+    edit = "/etc/opensm/opensm.conf was edited and is not in force"
+    monkeypatch.setattr(StillSite, "unread_edit", lambda site, role: edit if role == "options" else "")
+    bench.opensm.host.log.clear()
+    return bench
+
+
+def test_an_undo_does_not_bring_an_unread_edit_of_the_options_into_force(edited: Bench) -> None:
+    bench = edited
+    with pytest.raises(Refused, match=r"opensm.conf was edited and is not in force: .* let OpenSM read it") as refused:
+        bench.undo()
+    assert refused.value.interlock == "stale"
+    assert not {"replace", "signal"} & {*bench.opensm.host.log}
+    assert bench.states() == {1: "done"}
+
+
+def test_an_undo_that_signals_nobody_has_nothing_to_do_with_such_an_edit(edited: Bench) -> None:
+    bench = edited
+    bench.opensm.host.file.data = OLD.encode()
+    bench.opensm.write()
+    bench.undo()
+    assert not {"replace", "signal"} & {*bench.opensm.host.log}
+    assert bench.states() == {1: "undone", 2: "done"}
+
+
+def test_a_rollback_that_nobody_stops_is_not_stopped_by_such_an_edit(edited: Bench) -> None:
+    bench = edited
+    with Journal(bench.journal) as journal:
+        journal.set_stage(1, "unconfirmed")
+    assert may_go_back(bench.journal, 1)
+    bench.undo_by_child(1)
+    assert (bench.opensm.host.file.data, bench.states()) == (OLD.encode(), {1: "undone", 2: "done"})
+
+
+def test_nor_is_that_of_the_process_itself(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(run: FinishedApply) -> None:
+        monkeypatch.setattr(StillSite, "unread_edit", lambda site, role: "edited" if role == "options" else "")
+        assert run.plan.carrier.go_back(run.operation).failed == []
+
+    bench.apply(MORE, hooks=ApplyHooks(ended=ended))
+    assert bench.opensm.host.file.data == OLD.encode()
