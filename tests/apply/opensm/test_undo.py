@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
-from ibkeys.apply.confirm import may_go_back
+from ibkeys.change.confirming.confirmation import may_go_back
 from ibkeys.errors import HostRefused, Refused
 from ibkeys.store.journal import Journal
 from tests.apply.opensm.bench import GREEN, MORE, OLD, Bench
