@@ -1,4 +1,4 @@
-"""Changes of part_enforce that fail at their file, and the other way after them: it knows the value from before."""
+"""Changes of part_enforce that fail at their file or signal, the other way after them, and edits of somebody else."""
 
 from __future__ import annotations
 
@@ -22,17 +22,20 @@ from ibkeys.harden.step import COMMAND, HardenRequest
 from ibkeys.host.replacing import new_file
 from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.machines.this_host import THIS
+from ibkeys.sm.reading import Reading
 from tests.fabricsim import subnet, tool
 
 ASKED = HardenRequest(())
 
 
 class Site:
-    """An OpenSM that works with an options file of this host; nothing is known of its process and ports."""
+    """An OpenSM that works with an options file of this host; nothing is known of its process and ports. ``reading``:
+    whether it has read that file, as its times say."""
 
     def __init__(self, folder: Path) -> None:
         self.conf = folder / "opensm.conf"
         self.conf.write_text("part_enforce off\n")
+        self.reading: Reading = "may-have-been-read"
         self._stores = {"journal": folder / "journal.db", "keystore": folder / "keys.db"}
 
     @contextmanager
@@ -51,6 +54,20 @@ class Site:
     def abort(self) -> None:
         with self.writer(ABORT) as writer:
             writer.apply(plan_abort(writer, ASKED))
+
+    def file(self) -> OpensmFile:
+        found = OpensmFile.at(THIS, self.conf)
+        instance = SimpleNamespace(name="OpenSM", files={"options": SimpleNamespace(reading=self.reading)})
+        found.opensms, found.places = [cast(Any, SimpleNamespace(instance=instance))], [self.conf]
+        return found
+
+    def objections(self, command: str) -> list[str]:
+        """Return the interlocks that refuse a command now."""
+        with self.writer(command) as writer:
+            if command == ABORT:
+                return [each.interlock for each in plan_abort(writer, ASKED).objections]
+            change = ENFORCEMENT.plan_change(writer, ASKED)
+            return [each.interlock for each in change.objections] if change is not None else []
 
     @property
     def value(self) -> str:
@@ -83,7 +100,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
         "master_for": lambda *given: seen,
         "objections_to_unread_policy": lambda *given: [],
         "_of_drift": lambda *given: [],
-        "_files": lambda *given: [OpensmFile.at(THIS, made.conf)],
+        "_files": lambda *given: [made.file()],
     }.items():
         monkeypatch.setattr(enforcement, name, value)
     return made
@@ -131,3 +148,32 @@ def test_an_abort_after_a_hardening_that_wrote_nothing_leaves_nothing_to_restore
     assert (site.value, site.left) == ("off", [])
     with site.writer(ABORT) as writer, pytest.raises(UsageError, match="nothing to restore"):
         plan_abort(writer, ASKED)
+
+
+def test_an_edit_of_the_options_file_that_nobody_has_read_is_an_interlock(site: Site) -> None:
+    site.conf.write_text("part_enforce off\nmax_op_vls 4\n")
+    assert site.objections(COMMAND) == []
+    site.reading = "not-read"
+    assert site.objections(COMMAND) == ["stale"]
+    site.reading = "may-have-been-read"
+    site.harden()
+    site.conf.write_text(site.conf.read_text() + "sweep_interval 3\n")
+    site.reading = "not-read"
+    assert site.objections(ABORT) == ["stale"]
+
+
+@pytest.mark.parametrize("way", [COMMAND, ABORT])
+def test_what_it_wrote_itself_before_the_signal_keeps_it_from_no_way(
+    site: Site, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    def killed(*given: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OpensmSession, "tell_until", killed)
+        with pytest.raises(KeyboardInterrupt):
+            site.harden()
+    site.reading = "not-read"
+    assert (site.value, site.left, site.objections(way)) == ("both", [COMMAND], [])
+    site.conf.write_text(site.conf.read_text() + "max_op_vls 4\n")
+    assert site.objections(way) == ["stale"]
