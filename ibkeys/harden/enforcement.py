@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from ibkeys.apply.by_sm.steps import Prediction
@@ -17,7 +18,11 @@ from ibkeys.apply.survey import Survey, look_at_all
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.container_layer import objections_to_layers
 from ibkeys.change.interlocks.file_owners import objections_to_owners
-from ibkeys.change.interlocks.unread_policy import objections_to_unread_policy
+from ibkeys.change.interlocks.unread_policy import (
+    is_written_here,
+    objections_to_unread_options,
+    objections_to_unread_policy,
+)
 from ibkeys.change.target import Target
 from ibkeys.change.through_sm import master_for
 from ibkeys.change.writer import Writer
@@ -108,6 +113,7 @@ def plan_enforcement(writer: Writer, asked: HardenRequest, wanted: Callable[[Ope
         plan.objections += [
             # First: drift from a policy that waits to be read ends when it is.
             *objections_to_unread_policy(writer, seen.master.instance, survey.topology),
+            *objections_to_unread_options(plan.files, partial(is_written_here, writer)),
             *_of_drift(site, survey, enforced),
             *objections_to_strangers(seen),
             *objections_to_owners(plan.changing),

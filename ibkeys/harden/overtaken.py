@@ -2,12 +2,15 @@
 
 The journal has each options file before and after each change. Where a hardening stands, the file has its value or the
 one before it; where the hardening was taken back, that one. Any other value was set by somebody else.
+
+A change that did not end is ``undone`` in two ways. One of the other way ended it, and found and wrote what counts
+now. Or --overtaken ended it, and is its last start then: what the files have since is somebody else's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ibkeys.change.interlocks.overtaken import OVERTAKEN, changed_file, overtaken
@@ -21,7 +24,8 @@ from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
 from ibkeys.store.cut_off import close_cut_off, cut_off
 from ibkeys.store.journal import Journal, OperationRecord
 
-CLOSES: Final = "ibkeys harden --via opensm --overtaken"
+_OPTION: Final = "--overtaken"
+CLOSES: Final = f"ibkeys harden --via opensm {_OPTION}"
 """The command that ends the record of a change of part_enforce."""
 
 
@@ -51,8 +55,8 @@ def value_in(data: bytes) -> str:
 
 
 def own_values(writer: Writer) -> dict[FileKey, OwnValue]:
-    """Return what the journal knows of part_enforce in each options file that a hardening changed. Where the record of
-    the last change was closed, somebody else may have changed the file since, and nothing is known of it. Raises
+    """Return what the journal knows of part_enforce in each options file that a hardening changed. Where --overtaken
+    ended the last change, somebody else may have changed the file since, and nothing is known of it. Raises
     StoreError."""
     found: dict[FileKey, OwnValue] = {}
     with Journal.read(writer.fabric.stores.journal) as journal:
@@ -62,12 +66,17 @@ def own_values(writer: Writer) -> dict[FileKey, OwnValue]:
             for image in [entry.image for entry in journal.files(record.id)]:
                 before, after = value_in(image.before or b""), value_in(image.after or b"")
                 if record.state == "undone":
-                    found.pop(image.key, None)
+                    if _was_overtaken(record):
+                        found.pop(image.key, None)
                 elif record.command == COMMAND and before != HARDENED == after:
                     found[image.key] = OwnValue(before, is_hardened=True)
                 elif record.command == ABORT and record.state == "done" and before == HARDENED != after:
                     found[image.key] = OwnValue(after, is_hardened=False)
     return found
+
+
+def _was_overtaken(record: OperationRecord) -> bool:
+    return bool(record.starts) and _OPTION in record.starts[-1].origin.options
 
 
 def refuse_changed_files(
@@ -94,8 +103,12 @@ def refuse_changed_files(
 
 
 def close_overtaken(writer: Writer) -> str:
-    """End the record of the changes that have not ended, and return their name. No file is written. Raises
-    StoreError."""
-    with Journal(writer.fabric.stores.journal) as journal:
+    """End the record of the changes that have not ended, and return their name; the journal says who did. No file is
+    written. Raises StoreError."""
+    options = [each for each in writer.origin.options if each != _OPTION]
+    origin = replace(writer.origin, options=(*options, _OPTION))
+    with Journal(writer.fabric.stores.journal) as journal, journal.in_one_transaction():
+        for record in cut_off(journal, COMMANDS):
+            journal.reopen(record.id, origin)
         close_cut_off(journal, COMMANDS, "undone")
     return f"the interrupted change of {ENFORCE}"

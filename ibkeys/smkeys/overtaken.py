@@ -15,7 +15,7 @@ from ibkeys.keys.smkey import NO_SM_KEY
 from ibkeys.printable import named
 from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.instance import CHECK_FIRST
-from ibkeys.smkeys.managers import DEFAULT, KINDS, keys_in
+from ibkeys.smkeys.managers import DEFAULT, KINDS, Kind, keys_in
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
@@ -34,19 +34,28 @@ def keep_found(keys: SmKeys, file: OpensmFile) -> None:
 def refuse_changed_files(files: Sequence[OpensmFile], rows: Sequence[StoredSmKey]) -> None:
     """Raise Refused (``overtaken``) if a file has a key that the interrupted change neither found nor wrote. *files*:
     that of the master last; *rows*: all keys of the key store, the pending ones of that change among them."""
-    pending = [row for row in rows if row.state == "pending" and row.kind in KINDS]
-    began = max(row.since for row in pending)
+    found = [changed_file(file, f"another {' and '.join(kinds)}") for file, kinds in keys_of_others(files, rows)]
+    if found:
+        raise overtaken(f"the change of sm_key and sa_key begun {_began(rows)}", found, CLOSES).going_on(
+            *_of_different_keys(files)
+        )
+
+
+def keys_of_others(files: Sequence[OpensmFile], rows: Sequence[StoredSmKey]) -> Iterator[tuple[OpensmFile, list[Kind]]]:
+    """Yield each file with a key that the change neither found nor wrote, and which. Arguments as
+    `refuse_changed_files` has them."""
+    began = _began(rows)
     known = {(row.kind, row.sm_key) for row in rows if row.since <= began}
     proven = {row.kind for row in rows if row.since <= began and row.state == "current"}
     known |= {(kind, key) for kind in KINDS if kind not in proven for key in (DEFAULT, NO_SM_KEY)}
-    found = []
     for file in files:
         others = [kind for kind, key in keys_in(file.data).items() if (kind, key) not in known]
-        found += [changed_file(file, f"another {' and '.join(others)}")] if others else []
-    if found:
-        raise overtaken(f"the change of sm_key and sa_key begun {began}", found, CLOSES).going_on(
-            *_of_different_keys(files)
-        )
+        if others:
+            yield file, others
+
+
+def _began(rows: Sequence[StoredSmKey]) -> str:
+    return max(row.since for row in rows if row.state == "pending" and row.kind in KINDS)
 
 
 def _of_different_keys(files: Sequence[OpensmFile]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from ibkeys.change.interlocks.container_layer import objections_to_layers
 from ibkeys.change.interlocks.file_owners import objections_to_owners
 from ibkeys.change.interlocks.overtaken import OVERTAKEN
 from ibkeys.change.interlocks.printed_keys import objections_to_listeners
-from ibkeys.change.interlocks.unread_policy import objections_to_unread_policy
+from ibkeys.change.interlocks.unread_policy import objections_to_unread_options, objections_to_unread_policy
 from ibkeys.change.opensm_managers import OpensmManagers
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
@@ -28,8 +28,6 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.printable import counted, named
 from ibkeys.sm.files.options_files import REFUSAL
-from ibkeys.sm.instance import CHECK_FIRST
-from ibkeys.sm.reading import WORDS
 from ibkeys.sm.site import Reached
 from ibkeys.smkeys.managers import DEFAULT, KINDS, Kind, find_key_managers, keys_in
 from ibkeys.smkeys.overtaken import CLOSES, refuse_changed_files
@@ -163,7 +161,10 @@ def plan_change(
         goes_on=bool(pending),
         settings=settings,
     )
-    change.objections += [*_unread_edits(change), *objections_to_listeners([each.running for each in managers.all])]
+    change.objections += [
+        *objections_to_unread_options(managers.files, lambda file: bool(pending) and keys_in(file.data) == dict(new)),
+        *objections_to_listeners([each.running for each in managers.all]),
+    ]
     for each in managers.all:
         if each.sm.is_master:
             change.objections += objections_to_unread_policy(writer, each.running.instance, found)
@@ -261,21 +262,6 @@ def _former(managers: OpensmManagers, new: Mapping[Kind, SMKey], rows: Sequence[
 
 
 # --- interlocks -------------------------------------------------------------------------------------------------------
-
-
-def _unread_edits(change: KeyChange) -> Iterator[Objection]:
-    edits = []
-    for file in change.managers.files:
-        if change.goes_on and keys_in(file.data) == dict(change.new):
-            continue  # unread edits are ours
-        read = {each.instance.files["options"].reading for each in file.opensms}
-        edits += [f"{file.name}: {WORDS['not-read']}"] if "not-read" in read else []
-    if edits:
-        yield Objection(
-            "stale",
-            f"{'; '.join(edits)}: revert it, or {CHECK_FIRST}, then let OpenSM read it",
-            "The signal of this change would also activate that edit.",
-        )
 
 
 def _weak(managers: OpensmManagers, given: Mapping[Kind, SMKey]) -> Iterator[Objection]:

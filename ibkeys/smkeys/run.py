@@ -16,7 +16,7 @@ from ibkeys.change.interrupts import ExplainedInterrupt
 from ibkeys.change.opensm_managers import OpensmManagers
 from ibkeys.change.opensm_session import OpensmSession
 from ibkeys.change.writer import Writer
-from ibkeys.errors import FileChanged, FileError, IbkeysError, Incomplete
+from ibkeys.errors import FileChanged, FileError, IbkeysError, Incomplete, StoreError
 from ibkeys.host.conf.edit import NewValue
 from ibkeys.host.conf.references import key_references
 from ibkeys.host.replacing.contents import Contents
@@ -28,7 +28,7 @@ from ibkeys.sm.files.listeners import close
 from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.site import Running
 from ibkeys.smkeys.managers import Kind, keys_in
-from ibkeys.smkeys.overtaken import keep_found
+from ibkeys.smkeys.overtaken import CLOSES, keep_found, keys_of_others
 from ibkeys.smkeys.proof import SmKeyProof
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import FileEntry, Operation
@@ -229,7 +229,7 @@ class SmKeyRun:
     def _end_in_vain(self, error: IbkeysError) -> None:
         """Roll back if this run began the change; raise the error, with the state now."""
         if self.goes_on:
-            raise Incomplete(f"{error}").going_on(f"{self._what_stands()}: {AGAIN}") from error
+            raise Incomplete(f"{error}").going_on(f"{self._what_stands()}: {self._way_on()}") from error
         if not self._placed:
             self._forget_keys()
             raise error
@@ -237,10 +237,20 @@ class SmKeyRun:
         problems = self._put_former()
         if problems:
             left = f"the former keys could not be restored everywhere: {'; '.join(problems)}"
-            raise Incomplete(f"{error}").going_on(f"{left}: {AGAIN}") from error
+            raise Incomplete(f"{error}").going_on(f"{left}: {self._way_on()}") from error
         wrong = self._prove_former()
         self._forget_keys()
         raise Incomplete(f"{error}").going_on("every file has its former keys again", wrong) from error
+
+    def _way_on(self) -> str:
+        """Return the command that leads on: where somebody else has set other keys, this change neither goes on nor
+        back."""
+        try:
+            rows = SmKeys(self._keystore).rows()
+        except StoreError:  # what went wrong first is what the user must hear
+            return AGAIN
+        theirs = [file.name for file, _ in keys_of_others(self.managers.files, rows)]
+        return f"somebody else has set keys in {named(theirs)}: `{CLOSES}` keeps what is there" if theirs else AGAIN
 
     def _put_former(self) -> list[str]:
         """Give each file its former bytes, and tell its OpenSMs; return what could not be done."""

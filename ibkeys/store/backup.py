@@ -17,6 +17,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final
 
@@ -250,16 +251,22 @@ def _put(path: Path, image: bytes, keep_at: str) -> list[Path]:
     make_directory(path.parent)
     left_over = path.with_name(path.name + "-journal")
     if left_over.exists():  # of a transaction that was cut off in the replaced file: SQLite would play it into this one
-        os.replace(left_over, left_over.with_name(left_over.name + ".replaced"))
+        os.replace(left_over, _free(left_over.with_name(left_over.name + ".replaced")))
         files.sync_directory(path.parent)
     replace_private_file(path, image)
     return kept
 
 
 def _keep(path: Path, now: str) -> Path:
-    copy = path.with_name(f"{path.name}.before-{now.replace(':', '')}")
+    copy = _free(path.with_name(f"{path.name}.before-{now.replace(':', '')}"))
     replace_private_file(copy, files.read_bytes(path, 2 * files.STATE + files.SETTINGS))
     return copy
+
+
+def _free(path: Path) -> Path:
+    """Return *path*, or with a number behind it where something has that name: what was kept is never overwritten."""
+    names = chain([path], (path.with_name(f"{path.name}-{number}") for number in count(2)))
+    return next(name for name in names if not os.path.lexists(name))
 
 
 def _refuse_a_store(paths: StorePaths, file: Path) -> None:

@@ -30,6 +30,8 @@ Row = tuple[str, OperationState, Sequence[tuple[str, str, str]]]
 """An operation of the journal: command, state, and path and value of each file, before and after."""
 FORTH: Row = (COMMAND, "done", [(PATH, "off", "both")])
 BACK: Row = (ABORT, "done", [(PATH, "both", "off")])
+ENDED: Row = ("--overtaken", "undone", [])
+"""Ends what has not ended before; no operation of the journal."""
 
 
 def text_with(value: str) -> bytes:
@@ -66,14 +68,22 @@ def test_another_value_is_refused_with_a_command_that_leads_on(
 def journal_of(folder: Path, rows: Sequence[Row]) -> Iterator[Writer]:
     """Give a writer of ``harden --abort`` whose journal has these operations."""
     stores = {"journal": folder / "journal.db", "keystore": folder / "keys.db"}
-    with Journal(stores["journal"]) as journal:
-        for command, state, files in rows:
-            number = journal.begin_operation(command, this_process())
-            for path, before, after in files:
-                journal.record_file(number, FileImage(path, text_with(before), text_with(after)))
-            journal.set_state(number, state)
     with tool(subnet("two-switch"), **stores) as fabric, Writer(fabric, ABORT, dry_run=True) as writer:
+        for row in rows:
+            if row is ENDED:
+                close_overtaken(writer)
+            else:
+                add(stores["journal"], row)
         yield writer
+
+
+def add(path: Path, row: Row) -> None:
+    command, state, files = row
+    with Journal(path) as journal:
+        number = journal.begin_operation(command, this_process())
+        for name, before, after in files:
+            journal.record_file(number, FileImage(name, text_with(before), text_with(after)))
+        journal.set_state(number, state)
 
 
 @pytest.mark.parametrize(
@@ -83,10 +93,22 @@ def journal_of(folder: Path, rows: Sequence[Row]) -> Iterator[Writer]:
         pytest.param([FORTH, BACK], TAKEN_BACK, id="taken back"),
         pytest.param([FORTH, BACK, FORTH], HARDENED, id="hardened again"),
         pytest.param([FORTH, (ABORT, "open", BACK[2])], HARDENED, id="the abort was cut off"),
-        pytest.param([FORTH, (ABORT, "undone", BACK[2])], {}, id="the record of the abort was ended"),
+        pytest.param([FORTH, (ABORT, "open", BACK[2]), ENDED], {}, id="the record of the abort was ended"),
+        pytest.param(
+            [FORTH, (ABORT, "open", BACK[2]), ENDED, (COMMAND, "done", [(PATH, "in", "both")])],
+            {("", PATH): OwnValue("in", is_hardened=True)},
+            id="hardened after the record of the abort was ended",
+        ),
+        pytest.param([FORTH, (ABORT, "open", BACK[2]), ENDED, (COMMAND, "done", [])], {}, id="and nothing was written"),
         pytest.param([FORTH, (ABORT, "undone", BACK[2]), FORTH], HARDENED, id="hardened instead of the abort"),
+        pytest.param(
+            [FORTH, (ABORT, "undone", BACK[2]), (COMMAND, "done", [])],
+            HARDENED,
+            id="hardened instead of an abort that wrote nothing",
+        ),
         pytest.param([(COMMAND, "open", FORTH[2])], HARDENED, id="the hardening was cut off"),
-        pytest.param([(COMMAND, "undone", FORTH[2])], {}, id="the record of the hardening was ended"),
+        pytest.param([(COMMAND, "open", FORTH[2]), ENDED], {}, id="the record of the hardening was ended"),
+        pytest.param([(COMMAND, "undone", FORTH[2]), (ABORT, "done", [])], {}, id="taken back before it wrote"),
         pytest.param([(COMMAND, "done", [*FORTH[2], (PATH, "both", "off")])], HARDENED, id="the file was put back"),
         pytest.param([("smkey-rotate", "done", FORTH[2])], {}, id="another command"),
     ],
@@ -154,7 +176,9 @@ def test_a_hardening_that_was_cut_off_before_it_wrote_leaves_what_is_there(
     assert "part_enforce in stays" in note
 
 
-@pytest.mark.parametrize("rows", [[(COMMAND, "undone", FORTH[2])], [(COMMAND, "done", [(STANDBY, "off", "both")])]])
+@pytest.mark.parametrize(
+    "rows", [[(COMMAND, "open", FORTH[2]), ENDED], [(COMMAND, "done", [(STANDBY, "off", "both")])]]
+)
 def test_without_a_hardening_of_these_files_there_is_nothing_to_restore(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rows: Sequence[Row]
 ) -> None:
@@ -172,7 +196,9 @@ def test_the_record_of_both_ways_ends(tmp_path: Path) -> None:
         close_overtaken(writer)
         assert not_ended(writer) == []
     with Journal(stores["journal"]) as journal:
-        assert [each.state for each in journal.list_operations()] == ["undone", "undone", "open"]
+        found = journal.list_operations()
+        assert [each.state for each in found] == ["undone", "undone", "open"]
+        assert [each.starts[-1].origin.options for each in found] == [("--overtaken",), ("--overtaken",), ()]
 
 
 def test_without_a_record_there_is_nothing_to_restore_and_a_command_leads_on() -> None:

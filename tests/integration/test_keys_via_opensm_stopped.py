@@ -218,6 +218,7 @@ def test_where_opensm_never_reads_its_file_nothing_is_armed_and_the_run_waits_fo
             assert code == 4
             assert "never read" in said
             conf.write_text(CONF)
+            running.sweep()  # or it is an edit that nobody has read
             code, said = opensm.ibkeys("mkey-deploy", *CLOSED, "--wait", "1", "-v")
             assert code == 3, said
             assert "no further port changed" in said

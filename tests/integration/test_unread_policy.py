@@ -1,8 +1,10 @@
-"""A change of keys signals OpenSM, which reads its policy then too: one that waits unread is not brought into force."""
+"""A change of keys signals OpenSM, which reads its policy and all its options then: an edit that waits unread is not
+brought into force."""
 
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.corpus import DATA
+from tests.integration.crashes import run_to_a_point
 from tests.integration.hosted import Hosted
 from tests.integration.hosted import opensm as opensm_of
 from tests.integration.keyed_opensm import CLOSED, CONF, POLICY, KeyedOpensm, keyed
@@ -87,3 +90,28 @@ def test_an_edit_that_nobody_has_read_is_an_interlock(opensm: KeyedOpensm, chang
     code, said = opensm.ibkeys(*CHANGES[change], "--override", "stale")
     assert code == 0, said
     assert opensm.served.wire() != wire
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_edit_of_other_options_that_nobody_has_read_is_an_interlock(opensm: KeyedOpensm, change: str) -> None:
+    (opensm.served.folder / "wanted.conf").write_text(POLICY)
+    words = tuple(word.replace("partitions.conf", "wanted.conf") for word in CHANGES[change])
+    edit(opensm.conf, opensm.conf.read_text() + "max_op_vls 4\n")
+    wire, conf, sweeps = opensm.served.wire(), opensm.conf.read_bytes(), opensm.running.heavy_sweeps
+    code, said = opensm.ibkeys(*words)
+    assert code == 4, said
+    assert f"stale: {opensm.conf}: changed after the last heavy sweep" in said
+    assert (opensm.served.wire(), opensm.conf.read_bytes(), opensm.running.heavy_sweeps) == (wire, conf, sweeps)
+
+
+@pytest.mark.parametrize("way", ["--resume", "--abort"])
+def test_killed_between_file_and_signal_a_run_goes_on_and_back(opensm: KeyedOpensm, preloaded: str, way: str) -> None:
+    """OpenSM has not read the step that it wrote itself."""
+    stores = opensm.served.folder / "stores"
+    words = ("mkey-deploy", *CLOSED, "--via", "opensm", "--yes")
+    done, _ = run_to_a_point(opensm.served, preloaded, stores, words, "kill", "before the first signal")
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert "m_key_protection_level" in opensm.conf.read_text()
+    code, said = opensm.ibkeys("mkey-deploy", way)
+    assert code == 0, said
+    opensm.assert_nothing_was_lost()

@@ -16,7 +16,7 @@ from ibkeys.host.conf.references import key_references
 from ibkeys.host.opensm_process import PROC, OpensmProcess
 from ibkeys.keys.mkey import MKey
 from ibkeys.sm.files.opensm_file import NotSeenByOpensm, OpensmFile, merged
-from ibkeys.sm.files.proven import is_proven
+from ibkeys.sm.files.proven import is_as_left, is_proven
 from ibkeys.sm.machines.this_host import THIS
 from ibkeys.sm.site import Running
 from ibkeys.store.journal import FileEntry, Journal, Operation
@@ -181,3 +181,25 @@ def test_a_file_counts_as_read_while_it_is_as_a_proven_change_left_it(
     assert again is not None
     again.failed()
     assert not is_proven(file_at(conf), operation.journal, store)
+
+
+def test_what_ibkeys_wrote_last_is_its_own_also_where_that_was_not_proven(
+    conf: Path, store: KeyStore, operation: Operation
+) -> None:
+    journal = operation.journal
+    assert not is_as_left(file_at(conf), journal, store)
+    write(file_at(conf), WANTED, operation, store)
+    ours = conf.read_bytes()
+    assert is_as_left(file_at(conf), journal, store)
+    conf.write_bytes(ours + b"sweep_interval 77\n")
+    assert not is_as_left(file_at(conf), journal, store)
+    with journal.operation("other") as later:
+        entry = write(file_at(conf), {**WANTED, "m_key_protection_level": 1}, later, store)
+        assert entry is not None
+        entry.done()
+    assert is_as_left(file_at(conf), journal, store)
+    conf.write_bytes(ours)  # the first has not ended, and is made again
+    assert is_as_left(file_at(conf), journal, store)
+    assert operation.id is not None
+    journal.set_state(operation.id, "done")
+    assert not is_as_left(file_at(conf), journal, store)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from ibkeys.errors import FileChanged, FileError, HostNotReached, HostRefused, Incomplete
+from ibkeys.errors import FileChanged, FileError, HostNotReached, HostRefused, Incomplete, Refused
 from ibkeys.keys.smkey import SMKey
+from ibkeys.smkeys.overtaken import CLOSES
 from tests.smkeys.madeup import POLLING, MadeUpSite
 from tests.smkeys.outcomes import assert_back, assert_done, state_of
 
@@ -122,3 +123,25 @@ def test_somebody_elses_edit_in_the_middle_stays(three: MadeUpSite, monkeypatch:
     three.run(monkeypatch)
     assert_done(three)
     assert three.confs()[1].startswith(theirs)
+
+
+def test_where_somebody_else_set_keys_in_the_middle_the_command_that_ends_it_is_named(
+    three: MadeUpSite, monkeypatch: Patch
+) -> None:
+    theirs = b"sm_priority 3\nsm_key 0x5d1c93b7a2e4f608\n"
+
+    def edit(step: str) -> None:
+        if step == "signal node06":
+            three.hosts[1].conf.write_bytes(theirs)
+            raise HostRefused("it runs no more", "sm2")
+
+    three.before_each = edit
+    with pytest.raises(Incomplete, match="somebody else changed it in the meantime; it is left unchanged") as failed:
+        three.run(monkeypatch)
+    assert f"somebody else has set keys in {three.hosts[1].conf} on sm1: `{CLOSES}`" in str(failed.value)
+    assert "finishes it" not in str(failed.value)
+    three.before_each = lambda step: None
+    with pytest.raises(Refused) as refused:
+        three.run(monkeypatch)
+    assert refused.value.interlock == "overtaken"
+    assert three.confs()[1] == theirs

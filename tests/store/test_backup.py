@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from ibkeys.store.lock import exclusive
 from ibkeys.store.origin import this_process
 from ibkeys.store.paths import StorePaths
 
-A, B = MKey(0xA1A2A3A4A5A6A7A8), MKey(0xB1B2B3B4B5B6B7B8)
+A, B, C = MKey(0xA1A2A3A4A5A6A7A8), MKey(0xB1B2B3B4B5B6B7B8), MKey(0xC1C2C3C4C5C6C7C8)
 
 
 @pytest.fixture
@@ -94,6 +95,30 @@ def test_stores_with_more_are_not_replaced(paths: StorePaths, file: Path) -> Non
     assert keys(paths) == {0x10: [A]}
     assert keys(StorePaths(kept[0], None)) == {0x10: [A], 0x20: [B]}
     assert operations(StorePaths(None, kept[1])) == 1
+
+
+def test_what_is_replaced_twice_within_a_second_is_kept_twice(paths: StorePaths, file: Path) -> None:
+    back_up(paths, file)
+    kept = []
+    for key in (B, C):
+        add(paths, 0x20, key)
+        [copy] = restore(paths, file, overridden=True, clock=lambda: datetime(2026, 1, 1, tzinfo=UTC)).kept[:1]
+        kept.append(copy)
+    assert [keys(StorePaths(copy, None)) for copy in kept] == [{0x10: [A], 0x20: [B]}, {0x10: [A], 0x20: [C]}]
+
+
+def test_a_backup_that_is_replaced_twice_within_a_second_is_kept_twice(paths: StorePaths, file: Path) -> None:
+    def now() -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+    saved, kept = [], []
+    for key in (B, C):
+        add(paths, 0x20, key)
+        back_up(paths, file)
+        saved.append(file.read_bytes())
+        lose(paths.keystore)
+        kept += back_up(paths, file, overridden=True, clock=now).kept
+    assert [copy.read_bytes() for copy in kept] == saved
 
 
 def test_a_backup_with_more_is_not_replaced_by_that_of_an_empty_store(paths: StorePaths, file: Path) -> None:

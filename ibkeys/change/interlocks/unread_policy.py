@@ -1,17 +1,24 @@
-"""The interlock ``stale`` for a policy that OpenSM would read at the next signal: keys and policy are read together."""
+"""The interlock ``stale`` for a policy or an options file that somebody edited and OpenSM has not read: it reads both
+at the next signal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from ibkeys.change.consent import Objection
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.tables import AT_ONCE, gets_to, read_p_key_table
 from ibkeys.keys.pkey import DEFAULT_FULL
+from ibkeys.sm.files.opensm_file import OpensmFile
+from ibkeys.sm.files.proven import is_as_left
 from ibkeys.sm.instance import CHECK_FIRST, Instance
 from ibkeys.sm.reading import WORDS
+from ibkeys.store.journal import Journal
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
+
+_WHY: Final = "The SIGHUP for this change would also activate that edit."
 
 
 def objections_to_unread_policy(writer: Writer, master: Instance, found: Topology) -> Iterator[Objection]:
@@ -22,11 +29,7 @@ def objections_to_unread_policy(writer: Writer, master: Instance, found: Topolog
     """
     file = master.files["policy"]
     if file.reading == "not-read":
-        yield Objection(
-            "stale",
-            f"{file.path}: {WORDS['not-read']}: revert it, or {CHECK_FIRST}, then let OpenSM read it",
-            "The SIGHUP for this change would also activate that edit.",
-        )
+        yield _of_edits([f"{file.path}: {WORDS['not-read']}"])
     elif file.lack == "absent" and file.reading != "absent-since-start":
         port = _port_of_a_policy(writer, found)
         if port is not None:
@@ -36,6 +39,30 @@ def objections_to_unread_policy(writer: Writer, master: Instance, found: Topolog
                 "The SIGHUP for this change makes OpenSM look for its policy. Without one every port becomes a full "
                 "member of the default partition, and of no other.",
             )
+
+
+def objections_to_unread_options(
+    files: Iterable[OpensmFile], is_ours: Callable[[OpensmFile], bool]
+) -> Iterator[Objection]:
+    """Yield one if somebody edited options files that an OpenSM has not read. *is_ours*: whether ibkeys wrote the file
+    as it is; only asked where it was not read."""
+    edits = []
+    for file in files:
+        read = {each.instance.files["options"].reading for each in file.opensms}
+        edits += [f"{file.name}: {WORDS['not-read']}"] if "not-read" in read and not is_ours(file) else []
+    if edits:
+        yield _of_edits(edits)
+
+
+def is_written_here(writer: Writer, file: OpensmFile) -> bool:
+    """Return whether ibkeys wrote a file as it is now, with this journal. Where that was interrupted, OpenSM may not
+    have read it, and the change still goes on or back. Raises FileFormatError, StoreError."""
+    with Journal.read(writer.fabric.stores.journal) as journal, writer.open_store() as store:
+        return is_as_left(file, journal, store)
+
+
+def _of_edits(edits: Iterable[str]) -> Objection:
+    return Objection("stale", f"{'; '.join(edits)}: revert it, or {CHECK_FIRST}, then let OpenSM read it", _WHY)
 
 
 def _port_of_a_policy(writer: Writer, found: Topology) -> Port | None:

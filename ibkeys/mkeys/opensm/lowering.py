@@ -20,8 +20,9 @@ from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.planned import READING, ViaOpensm, method_again, reach_again
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to, lower_level
-from ibkeys.mkeys.rollout.earlier_run import last_run
+from ibkeys.mkeys.rollout.earlier_run import last_run, refuse_overtaken
 from ibkeys.mkeys.rollout.found_ports import reachable_ports
+from ibkeys.mkeys.rollout.going_back import return_of_last_run
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.runs import Run, RunPort, Runs
 from ibkeys.store.origin import Origin
@@ -82,15 +83,18 @@ def plan_lowering(writer: Writer, through: ViaOpensm) -> Lowering | None:
     """Plan to lower the level of the last run, which goes through OpenSM; None if neither a port nor an options file is
     above the level that it falls to: what was not raised yet stays as it is.
 
-    Raises what `ibkeys.mkeys.opensm.planned.plan_rest` raises.
+    Raises what `ibkeys.mkeys.opensm.planned.plan_return` raises, but for `MIXED`: Refused (``overtaken``) if somebody
+    else has changed files or ports since.
     """
     record, reached = reach_again(writer, through)
     if not is_raised(record):
         return None
     last, kept = last_run(writer, writer.keystore)
     writer.fabric.reload_keys()  # the run may be one of this process: its keys and links are in the store
-    found = writer.fabric.sweep(wanted=READING)
+    way_back = return_of_last_run(writer, reading=READING)  # OpenSM sets every port, so it compares every port
+    found = way_back.found
     refuse_another_subnet(writer, found)
+    refuse_overtaken(way_back)
     method = method_again(writer, found, record, reached, through, record.keys.wanted)
     of_run = _RunPorts.of(writer, kept, found)
     ports = [handle.port for handle in of_run.found.values()]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from ibkeys.change.interlocks.container_layer import objections_to_layers
@@ -21,7 +22,11 @@ from ibkeys.change.interlocks.m_keys import (
     objections_to_lease,
 )
 from ibkeys.change.interlocks.printed_keys import objections_to_listeners
-from ibkeys.change.interlocks.unread_policy import objections_to_unread_policy
+from ibkeys.change.interlocks.unread_policy import (
+    is_written_here,
+    objections_to_unread_options,
+    objections_to_unread_policy,
+)
 from ibkeys.change.opensm_managers import OpensmManagers
 from ibkeys.change.plan import StepNote
 from ibkeys.change.writer import Writer
@@ -350,6 +355,7 @@ def _describe(writer: Writer, run: PlannedRun, method: OpensmMethod) -> None:
         [each.file for each in managers.all], "the M_Key would be removed from every port"
     )
     plan.objections += objections_to_unread_policy(writer, managers.master.running.instance, run.found)
+    plan.objections += objections_to_unread_options(managers.files, partial(is_written_here, writer))
     left, whole = record.steps[record.at :], len(record.steps)
     steps = range(record.at, whole)
     plan.notes += [StepNote(f"step {number + 1} of {whole}: {record.words(number)}") for number in steps]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -55,7 +55,8 @@ CONF = b"sa_key 0x5e11a7c0ffee\nsweep_interval 3\n"
 class MadeUpOpensm:
     """OpenSM on node01 of two-switch.net. ``folder``: where its files are, beside journal and key store.
 
-    ``is_deaf``: it hears no signals; ``runs``: whether its process is there; ``before_each``: called with a word before
+    ``is_deaf``: it hears no signals; ``runs``: whether its process is there; ``is_unread``: the times of its options
+    file say that it was changed after its last sweep; ``before_each``: called with a word before
     a signal, and before each pause, in which it sets one port more; raises what shall go wrong.
     """
 
@@ -66,7 +67,7 @@ class MadeUpOpensm:
         self.conf.write_bytes(CONF)
         self.conf.chmod(0o600)
         folder.chmod(0o700)
-        self.is_deaf, self.runs, self.is_layered = False, True, False
+        self.is_deaf, self.runs, self.is_layered, self.is_unread = False, True, False, False
         self.before_each: Callable[[str], None] = lambda word: None
         self.time = 0.0
         self._due: list[Port] = []
@@ -148,12 +149,15 @@ class MadeUpOpensm:
             "policy": None,
         }
         files = {role: InstanceFile(role, path, path, "default", True) for role, path in paths.items()}
+        if self.is_unread:
+            files["options"] = replace(files["options"], reading="not-read")
         options = self._options()
         instance = Instance("", process, files, options, options.file, None, None, port.guid)
         manager = Manager(port, port.guid, "master", 0, 0)
         machine = cast(Any, _Machine(self))
         running = Running(instance, machine, manager)
         conf = self.options_file()
+        conf.opensms, conf.places = [running], [self.conf]
         settings = {name: options.setting(name) for name in (*KEY_LINES, *KEY_OPTIONS)}
         report = cast(Any, SimpleNamespace(managers=[manager]))
         return OpensmManagers(report, (ManagedOpensm(running, manager, conf, settings),), [conf], [])

@@ -1,0 +1,179 @@
+"""Changes of part_enforce that fail at their file or signal, the other way after them, and edits of somebody else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from ibkeys.change.opensm_session import OpensmSession
+from ibkeys.change.writer import Writer
+from ibkeys.errors import FileError, UsageError
+from ibkeys.harden import enforcement
+from ibkeys.harden.enforcement import ENFORCEMENT, plan_abort
+from ibkeys.harden.enforcement_run import ABORT, EnforcementPlan
+from ibkeys.harden.overtaken import not_ended, value_in
+from ibkeys.harden.step import COMMAND, HardenRequest
+from ibkeys.host.replacing import new_file
+from ibkeys.sm.files.opensm_file import OpensmFile
+from ibkeys.sm.machines.this_host import THIS
+from ibkeys.sm.reading import Reading
+from tests.fabricsim import subnet, tool
+
+ASKED = HardenRequest(())
+
+
+class Site:
+    """An OpenSM that works with an options file of this host; nothing is known of its process and ports. ``reading``:
+    whether it has read that file, as its times say."""
+
+    def __init__(self, folder: Path) -> None:
+        self.conf = folder / "opensm.conf"
+        self.conf.write_text("part_enforce off\n")
+        self.reading: Reading = "may-have-been-read"
+        self._stores = {"journal": folder / "journal.db", "keystore": folder / "keys.db"}
+
+    @contextmanager
+    def writer(self, command: str) -> Iterator[Writer]:
+        with tool(subnet("two-switch"), **self._stores) as fabric, Writer(fabric, command) as writer:
+            yield writer
+
+    def harden(self) -> bool:
+        """Make the step of ``harden``; return whether there was anything to do."""
+        with self.writer(COMMAND) as writer:
+            change = ENFORCEMENT.plan_change(writer, ASKED)
+            if change is not None:
+                change.make()
+        return change is not None
+
+    def abort(self) -> None:
+        with self.writer(ABORT) as writer:
+            writer.apply(plan_abort(writer, ASKED))
+
+    def file(self) -> OpensmFile:
+        found = OpensmFile.at(THIS, self.conf)
+        instance = SimpleNamespace(name="OpenSM", files={"options": SimpleNamespace(reading=self.reading)})
+        found.opensms, found.places = [cast(Any, SimpleNamespace(instance=instance))], [self.conf]
+        return found
+
+    def objections(self, command: str) -> list[str]:
+        """Return the interlocks that refuse a command now."""
+        with self.writer(command) as writer:
+            if command == ABORT:
+                return [each.interlock for each in plan_abort(writer, ASKED).objections]
+            change = ENFORCEMENT.plan_change(writer, ASKED)
+            return [each.interlock for each in change.objections] if change is not None else []
+
+    @property
+    def value(self) -> str:
+        return value_in(self.conf.read_bytes())
+
+    @property
+    def left(self) -> list[str]:
+        """The commands whose change has not ended."""
+        with self.writer(COMMAND) as writer:
+            return [each.command for each in not_ended(writer)]
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    made = Site(tmp_path)
+    instance = SimpleNamespace(name="OpenSM", process=None, files={}, faulty_policy="")
+    master = SimpleNamespace(instance=instance, machine=THIS, verify_process=lambda advice: None)
+    seen = SimpleNamespace(manager=None, master=master, others=list)
+    survey = SimpleNamespace(topology=SimpleNamespace(nodes=[]), targets={})
+
+    def session(plan: EnforcementPlan, writer: Writer, asked_to_stop: Any) -> OpensmSession:
+        return OpensmSession(writer, None, cast(Any, master), [], plan.files, lambda: None, asked_to_stop)
+
+    monkeypatch.setattr(EnforcementPlan, "_session", session)
+    for name, value in {
+        "look_at_all": lambda *given, **named: survey,
+        "reach": lambda enter, hosts: [],
+        "find_site": lambda *given: SimpleNamespace(notes=[]),
+        "managers_of": lambda found: [],
+        "master_for": lambda *given: seen,
+        "objections_to_unread_policy": lambda *given: [],
+        "_of_drift": lambda *given: [],
+        "_files": lambda *given: [made.file()],
+    }.items():
+        monkeypatch.setattr(enforcement, name, value)
+    return made
+
+
+@contextmanager
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the file be journaled, and none take its place."""
+
+    def fail(*given: Any, **named: Any) -> Any:
+        raise OSError(28, os.strerror(28))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(new_file, "fill", fail)
+        yield
+
+
+def test_forth_and_back(site: Site) -> None:
+    assert site.harden()
+    assert (site.value, site.harden()) == ("both", False)
+    site.abort()
+    assert (site.value, site.left) == ("off", [])
+
+
+def test_a_hardening_after_an_abort_that_wrote_nothing_keeps_the_way_back(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.harden()
+    with full_disk(monkeypatch), pytest.raises(FileError):
+        site.abort()
+    assert (site.value, site.left) == ("both", [ABORT])
+    assert site.harden()  # no file is written: it ends the abort
+    assert (site.value, site.left) == ("both", [])
+    site.abort()
+    assert (site.value, site.left) == ("off", [])
+
+
+def test_an_abort_after_a_hardening_that_wrote_nothing_leaves_nothing_to_restore(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with full_disk(monkeypatch), pytest.raises(FileError):
+        site.harden()
+    assert (site.value, site.left) == ("off", [COMMAND])
+    site.abort()
+    assert (site.value, site.left) == ("off", [])
+    with site.writer(ABORT) as writer, pytest.raises(UsageError, match="nothing to restore"):
+        plan_abort(writer, ASKED)
+
+
+def test_an_edit_of_the_options_file_that_nobody_has_read_is_an_interlock(site: Site) -> None:
+    site.conf.write_text("part_enforce off\nmax_op_vls 4\n")
+    assert site.objections(COMMAND) == []
+    site.reading = "not-read"
+    assert site.objections(COMMAND) == ["stale"]
+    site.reading = "may-have-been-read"
+    site.harden()
+    site.conf.write_text(site.conf.read_text() + "sweep_interval 3\n")
+    site.reading = "not-read"
+    assert site.objections(ABORT) == ["stale"]
+
+
+@pytest.mark.parametrize("way", [COMMAND, ABORT])
+def test_what_it_wrote_itself_before_the_signal_keeps_it_from_no_way(
+    site: Site, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    def killed(*given: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OpensmSession, "tell_until", killed)
+        with pytest.raises(KeyboardInterrupt):
+            site.harden()
+    site.reading = "not-read"
+    assert (site.value, site.left, site.objections(way)) == ("both", [COMMAND], [])
+    site.conf.write_text(site.conf.read_text() + "max_op_vls 4\n")
+    assert site.objections(way) == ["stale"]
