@@ -9,8 +9,7 @@ import pytest
 
 from ibkeys.errors import Refused, StoreError
 from ibkeys.sim.nodes import Port
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import Runs
+from ibkeys.store.journal import Journal
 from tests.mkeys.opensm.madeup import Bench
 from tests.mkeys.opensm.stopping import THEN, bench_in, stop_at
 
@@ -65,9 +64,9 @@ def test_a_key_that_somebody_else_has_set_since_is_not_overwritten(bench: Bench,
         bench.lower(number)
     assert (refused.value.interlock, signals) == ("overtaken", [])
     assert (now_on(bench), bench.opensm.conf.read_bytes()) == before
-    with KeyStore(bench.opensm.folder.parent / "keys.db") as store:
-        assert Runs(store).stage(number) is None  # it waits for nobody any more
-    with pytest.raises(StoreError, match="is not waiting for a confirmation"):
+    with Journal.read(bench.opensm.folder.parent / "journal.db") as journal:
+        assert not journal.find(number).goes_back  # it waits for nobody any more
+    with pytest.raises(StoreError, match=f"operation {number} was confirmed"):
         bench.lower(number)
     with pytest.raises(Refused) as refused:
         bench.abort()
