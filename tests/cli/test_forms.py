@@ -32,7 +32,7 @@ YES_OR_NO = {
 MAPS = {"evidence", "before", "after", "causes", "summary", "severity", "sa"}
 """What holds names of the standard, words of the contract or indexes, and no keys of ibkeys' own."""
 WITHOUT = {
-    "a document": {"export", "report", "completion", "sim", "mkey-encrypt", "keystore"},
+    "a document": {"export", "report", "completion", "sim", "mkey-encrypt", "keystore", "confirm"},
     "an end": {"watch"},
     "an OpenSM": {"harden", "smkey-rotate", "sm-repair"},
 }

@@ -16,7 +16,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, UsageError
 from ibkeys.harden import enforcement
 from ibkeys.harden.enforcement import ENFORCEMENT, plan_abort
-from ibkeys.harden.enforcement_run import ABORT, EnforcementPlan
+from ibkeys.harden.enforcement_run import ABORT
 from ibkeys.harden.overtaken import not_ended, value_in
 from ibkeys.harden.step import COMMAND, HardenRequest
 from ibkeys.host.replacing import new_file
@@ -88,10 +88,11 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     seen = SimpleNamespace(manager=None, master=master, others=list)
     survey = SimpleNamespace(topology=SimpleNamespace(nodes=[]), targets={})
 
-    def session(plan: EnforcementPlan, writer: Writer, asked_to_stop: Any) -> OpensmSession:
-        return OpensmSession(writer, None, cast(Any, master), [], plan.files, lambda: None, asked_to_stop)
+    def session(*given: Any) -> OpensmSession:
+        writer, _, _, _, files, _, asked_to_stop = given
+        return OpensmSession(writer, None, cast(Any, master), [], files, lambda: None, asked_to_stop)
 
-    monkeypatch.setattr(EnforcementPlan, "_session", session)
+    monkeypatch.setattr("ibkeys.harden.enforcement_run.OpensmSession", session)
     for name, value in {
         "look_at_all": lambda *given, **named: survey,
         "reach": lambda enter, hosts: [],

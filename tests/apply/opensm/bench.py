@@ -34,6 +34,10 @@ GREEN = OLD.replace("Red=0x10", "Green=0x11")
 MORE = OLD + "More=0x30 : ALL_CAS=full ;\n"
 
 
+THEIRS = GREEN.encode() + b"Theirs=0x66 : ALL_CAS=full ;\n"
+"""What somebody else made of GREEN."""
+
+
 ALL = Permissions(removals=True)
 
 

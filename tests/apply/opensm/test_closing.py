@@ -8,10 +8,8 @@ import pytest
 
 from ibkeys.change.next_commands import next_commands_of
 from ibkeys.errors import HostRefused, Refused, StoreError, UsageError
-from tests.apply.opensm.bench import GREEN, MORE, OLD, Bench
+from tests.apply.opensm.bench import GREEN, MORE, OLD, THEIRS, Bench
 from tests.apply.opensm.madeup import put
-
-THEIRS = GREEN.encode() + b"Theirs=0x66 : ALL_CAS=full ;\n"
 
 
 @pytest.fixture

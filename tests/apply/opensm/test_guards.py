@@ -14,9 +14,8 @@ from ibkeys.change.confirming.confirmation import may_go_back
 from ibkeys.errors import HostNotReached, Refused
 from ibkeys.sm.site import KEPT_HOSTS
 from ibkeys.store.journal import Journal
-from tests.apply.opensm.bench import GREEN, MORE, Bench
+from tests.apply.opensm.bench import GREEN, MORE, THEIRS, Bench
 from tests.apply.opensm.madeup import MadeUpHost, put
-from tests.apply.opensm.test_closing import THEIRS
 
 ARMED = ApplyHooks(ended=lambda finished: None, confirm_within=300.0)
 TOKEN = "ibkeys-guard-AAAAAAAA"
