@@ -153,3 +153,18 @@ def sa_key(tmp_path: Path) -> str:
 def plan(tmp_path: Path) -> Path:
     """A plan that adds a key to node02 and node03, and limits the default of node03."""
     return written(tmp_path, Lab().plan({2: entries(0xFFFF, 0x8001), 3: entries(0x7FFF, 0x8001)}, {2: "io"}))
+
+
+@pytest.fixture
+def taken(cli: Cli, tmp_path: Path, key_file: Path) -> Path:
+    """A snapshot of a fabric with some P_Keys and one M_Key."""
+    assert cli("pkey-add", 3, "0x8001", "--yes").code == 0
+    assert cli("mkey-set", 4, "--new-m-key", f"@{key_file}", "--protect", 0, "--yes").code == 0
+    file = tmp_path / "monday.db"
+    result = cli("snapshot", file)
+    assert result.code == 0
+    assert result.out == (
+        f"{file}: 8 nodes, {result.out.split()[3]} ports, 8 links, {result.out.split()[7]} P_Keys; "
+        "M_Keys as fingerprints\n"
+    )
+    return file
