@@ -3,62 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ibkeys.errors import EncodeError, NoReply, StoreError
-from ibkeys.store.journal import Entry, Image, Journal, Operation, OperationRecord, PlanRecord
+from ibkeys.errors import EncodeError, StoreError
+from ibkeys.store.journal import Image, Journal, OperationRecord
 from ibkeys.store.journal.schema import JOURNAL_SCHEMA
-from ibkeys.store.origin import Origin, this_process
-from ibkeys.store.sqlite import Clock
-
-BEFORE, AFTER = bytes(range(64)), bytes(64)
-DAY = "2026-11-20T09:00:00Z"
-
-
-def image(**changes: Any) -> Image:
-    values: dict[str, Any] = {
-        "node_guid": 0x0002C90300A1B2C3,
-        "port_guid": 0xFFFF_FFFF_FFFF_FFFE,
-        "node_desc": "node-ü HCA-1",
-        "node_type": "ca",
-        "port": 1,
-        "lid": 7,
-        "attribute": "P_KeyTable",
-        "attribute_modifier": 0xFFFF_0001,
-        "before": BEFORE,
-        "after": AFTER,
-    }
-    return Image(**(values | changes))
-
-
-def record(operation: Operation, **changes: Any) -> Entry:
-    [entry] = operation.record_all([image(**changes)])
-    return entry
-
-
-def run_until(journal: Journal, error: BaseException) -> None:
-    """An operation whose only entry is done when *error* comes."""
-    with journal.operation("pkey-set") as operation:
-        record(operation).done()
-        raise error
-
-
-def ticking(start: datetime = datetime(2026, 11, 20, 9, 0, 0, tzinfo=UTC)) -> Clock:
-    def times() -> Iterator[datetime]:
-        now = start
-        while True:
-            yield now
-            now += timedelta(seconds=1)
-
-    source = times()
-    return lambda: next(source)
+from ibkeys.store.origin import this_process
+from tests.store.journaled import AFTER, BEFORE, DAY, image, record, run_until, ticking
 
 
 def test_operation_is_recorded_before_it_is_done(tmp_path: Path) -> None:
@@ -210,212 +164,6 @@ def test_an_entry_says_what_it_is() -> None:
         assert repr(record(operation)) == "<Entry 1.0 P_KeyTable of 0x0002c90300a1b2c3 port 1: pending>"
 
 
-def test_an_operation_with_a_plan_is_on_disk_before_its_first_entry_and_stays_open_after_an_error(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "journal.db"
-
-    def run(journal: Journal) -> None:
-        with journal.begin("apply", "the plan", "{}") as operation:
-            other = Journal(path, create=False)
-            assert (operation.id, other.plan_of(1)) == (1, PlanRecord("the plan", "{}"))
-            record(operation).done()
-            raise NoReply("silent")
-
-    with Journal(path) as journal, pytest.raises(NoReply):
-        run(journal)
-    assert Journal(path).find(1).state == "open"
-
-
-def test_a_reopened_operation_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal.db")
-
-    def run() -> None:
-        with journal.begin("apply", "plan", "{}") as operation:
-            record(operation).done()
-            record(operation, port=2)
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run()
-    with journal.reopen(1) as operation:
-        record(operation, port=2).done()
-    assert [(entry.sequence, entry.status) for entry in journal.entries(1)] == [
-        (0, "done"),
-        (1, "pending"),
-        (2, "done"),
-    ]
-    assert (journal.find(1).state, journal.find(1).unproven) == ("done", 1)
-    with journal.reopen(1) as operation:
-        assert journal.find(1).state == "open"
-        assert journal.find(1).finished is None
-        operation.outcome = "undone"
-    assert journal.find(1).state == "undone"
-
-
-def test_of_several_who_move_a_stage_one_succeeds(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    journal, other = Journal(path), Journal(path)
-    journal.begin("apply", "plan", "{}")
-    assert journal.move_stage(1, "running", "unconfirmed")
-    assert other.move_stage(1, "unconfirmed", "confirmed")
-    assert not journal.move_stage(1, "unconfirmed", "going-back")
-    assert (journal.plan_of(1), journal.find(1).stage) == (PlanRecord("plan", "{}"), "confirmed")
-    assert not journal.move_stage(2, "running", "unconfirmed")
-
-
-def test_an_operation_without_a_plan_may_have_to_be_confirmed(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    with Journal(path) as journal, journal.operation("mkey-deploy") as operation:
-        assert operation.await_confirmation('{"hosts": []}') == 1
-        with Journal.read(path) as other:
-            [found] = other.list_operations()
-            assert (found.state, found.stage, found.goes_back) == ("open", "running", True)
-            assert (other.plan_of(1), other.options_of(1)) == (None, {"hosts": []})
-        record(operation).done()
-    with Journal.read(path) as journal:
-        assert (journal.find(1).state, journal.find(1).goes_back) == ("done", True), "nobody confirmed it yet"
-
-
-def test_stages_of_an_earlier_version_are_kept(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    steps = JOURNAL_SCHEMA.steps
-    with closing(sqlite3.connect(path)) as connection:
-        for step in steps[:-1]:
-            for statement in step:
-                connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {len(steps) - 1}")
-        connection.execute(f"PRAGMA application_id = {JOURNAL_SCHEMA.application_id}")
-        connection.execute(
-            "INSERT INTO operations (command, state, started) VALUES ('apply', 'open', '2026-01-01T00:00:00Z')"
-        )
-        connection.execute(
-            "INSERT INTO operations (command, state, started) SELECT 'pkey-set', state, started FROM operations"
-        )
-        connection.execute("INSERT INTO plans VALUES (1, 'plan', '{}', 'going-back')")
-        connection.commit()
-    path.chmod(0o600)
-    with Journal(path) as journal:
-        assert [each.stage for each in journal.list_operations()] == ["going-back", None]
-        assert (journal.plan_of(1), journal.plan_of(2)) == (PlanRecord("plan", "{}"), None)
-
-
-def test_operations_without_a_plan_have_none() -> None:
-    journal = Journal(None)
-    with journal.operation("pkey-set") as operation:
-        record(operation).done()
-    assert journal.plan_of(1) is None
-
-
-# --- who did it, and undoing ------------------------------------------------------------------------------------------
-
-ALICE = Origin("root (login alice)", "head1", ("active-sm", "index-0"), ("--first 3", "--m_key"))
-BOB = Origin("bob", "head2")
-
-
-def states(journal: Journal) -> list[str]:
-    return [line.state for line in journal.list_operations()]
-
-
-def undo(journal: Journal, operation: int) -> int:
-    with journal.undo_of(operation, BOB) as undoing:
-        record(undoing).done()
-        undoing.outcome = "done"
-    assert undoing.id is not None
-    return undoing.id
-
-
-def cut_off_undo(journal: Journal, origin: Origin) -> None:
-    """An undo of operation 1 that is interrupted after its first Set."""
-    with suppress(KeyboardInterrupt), journal.undo_of(1, origin) as undoing:
-        record(undoing).done()
-        raise KeyboardInterrupt
-
-
-def test_an_operation_says_who_began_it_and_who_went_on(tmp_path: Path) -> None:
-    with Journal(tmp_path / "j", clock=ticking()) as journal:
-        with journal.begin("apply", "plan", "{}", ALICE) as operation:
-            operation.outcome = "open"
-        with journal.reopen(1, BOB) as operation:
-            operation.outcome = "done"
-        with journal.operation("pkey-set", BOB) as operation:
-            record(operation).done()
-    with Journal.read(tmp_path / "j") as journal:
-        apply, pkey_set = journal.list_operations()
-    assert [start.origin for start in apply.starts] == [ALICE, BOB]
-    assert [start.started[-3:] for start in apply.starts] == ["00Z", "01Z"]
-    assert [start.origin for start in pkey_set.starts] == [BOB]
-
-
-def test_an_undo_is_an_operation_of_its_own_and_leaves_the_time_of_what_it_undid(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "j", clock=ticking())
-    with journal.operation("pkey-set") as operation:
-        record(operation).done()
-    before = journal.find(1)
-    assert undo(journal, 1) == 2
-    first, second = journal.list_operations()
-    assert (first.state, first.started, first.finished) == ("undone", before.started, before.finished)
-    assert (second.command, second.state, second.undoes, first.undone_by) == ("undo", "done", 1, 2)
-    assert second.starts[0].origin == BOB
-    assert second.started > first.finished  # type: ignore[operator]
-
-
-def test_to_undo_an_undo_is_to_redo_and_so_on() -> None:
-    journal = Journal(None)
-    with journal.operation("pkey-set") as operation:
-        record(operation).done()
-    for undone, expected in (
-        (1, ["undone", "done"]),
-        (2, ["done", "undone", "done"]),
-        (3, ["undone", "done", "undone", "done"]),
-        (4, ["done", "undone", "done", "undone", "done"]),
-        (1, ["undone", "undone", "done", "undone", "done", "done"]),
-    ):
-        undo(journal, undone)
-        assert states(journal) == expected
-    assert journal.find(1).undone_by == 6
-    assert journal.relatives(3) == [1, 2, 4, 5, 6]
-    assert journal.relatives(1) == [2, 3, 4, 5, 6]
-
-
-def test_a_redo_gives_an_operation_the_state_that_it_had() -> None:
-    journal = Journal(None)
-    with journal.begin("apply", "plan", "{}") as operation:
-        operation.outcome = "open"
-    undo(journal, 1)
-    assert (states(journal), journal.find(1).stage) == (["undone", "done"], "going-back")
-    undo(journal, 2)
-    assert (states(journal), journal.find(1).stage) == (["open", "undone", "done"], "running")
-
-
-def test_an_undo_that_was_cut_off_is_gone_on_with_and_shows_at_what_it_undoes() -> None:
-    journal = Journal(None)
-    with journal.begin("apply", "plan", "{}") as operation:
-        operation.outcome = "done"
-    cut_off_undo(journal, ALICE)
-    first, second = journal.list_operations()
-    assert (first.state, first.is_unfinished, first.is_going_back, second.state) == ("done", True, True, "open")
-    with journal.undo_of(1, BOB) as undoing:
-        assert (undoing.id, undoing.undoes) == (2, 1)
-        record(undoing).done()
-        undoing.outcome = "done"
-    first, second = journal.list_operations()
-    assert (first.state, first.is_unfinished, first.is_going_back, second.state) == ("undone", False, False, "done")
-    assert [start.origin for start in second.starts] == [ALICE, BOB]
-    assert [entry.sequence for entry in journal.entries(2)] == [0, 1]
-
-
-def test_an_undo_that_was_cut_off_ends_when_what_it_undid_is_finished_after_all() -> None:
-    journal = Journal(None)
-    with journal.begin("apply", "plan", "{}") as operation:
-        operation.outcome = "done"
-    cut_off_undo(journal, ALICE)
-    with journal.reopen(1) as operation:
-        operation.outcome = "done"
-    assert states(journal) == ["done", "undone"]
-    assert not journal.find(1).is_unfinished
-
-
 def test_an_operation_that_could_not_be_written_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise StoreError("no space left")
@@ -428,7 +176,7 @@ def test_an_operation_that_could_not_be_written_is_not_begun(monkeypatch: pytest
                 record(operation)
         assert operation.id is None
         record(operation).done()
-    assert states(journal) == ["done"]
+    assert [line.state for line in journal.list_operations()] == ["done"]
 
 
 def test_the_nodes_have_the_names_that_were_recorded_last() -> None:

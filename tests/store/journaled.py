@@ -1,0 +1,52 @@
+"""Operations of a journal and their images, for the tests of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ibkeys.store.journal import Entry, Image, Journal, Operation
+from ibkeys.store.sqlite import Clock
+
+BEFORE, AFTER = bytes(range(64)), bytes(64)
+DAY = "2026-11-20T09:00:00Z"
+
+
+def image(**changes: Any) -> Image:
+    values: dict[str, Any] = {
+        "node_guid": 0x0002C90300A1B2C3,
+        "port_guid": 0xFFFF_FFFF_FFFF_FFFE,
+        "node_desc": "node-ü HCA-1",
+        "node_type": "ca",
+        "port": 1,
+        "lid": 7,
+        "attribute": "P_KeyTable",
+        "attribute_modifier": 0xFFFF_0001,
+        "before": BEFORE,
+        "after": AFTER,
+    }
+    return Image(**(values | changes))
+
+
+def record(operation: Operation, **changes: Any) -> Entry:
+    [entry] = operation.record_all([image(**changes)])
+    return entry
+
+
+def run_until(journal: Journal, error: BaseException) -> None:
+    """An operation whose only entry is done when *error* comes."""
+    with journal.operation("pkey-set") as operation:
+        record(operation).done()
+        raise error
+
+
+def ticking(start: datetime = datetime(2026, 11, 20, 9, 0, 0, tzinfo=UTC)) -> Clock:
+    def times() -> Iterator[datetime]:
+        now = start
+        while True:
+            yield now
+            now += timedelta(seconds=1)
+
+    source = times()
+    return lambda: next(source)
