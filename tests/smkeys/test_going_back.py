@@ -107,15 +107,21 @@ def test_a_host_that_is_cut_off_in_the_middle_is_named_and_finished_later(
     assert_done(three)
 
 
-def test_somebody_elses_edit_in_the_middle_stays(three: MadeUpSite, monkeypatch: Patch) -> None:
-    theirs = b"sm_priority 3\n"
+def edited_before_a_signal(site: MadeUpSite, data: bytes) -> Callable[[str], None]:
+    """Return what writes *data* to the second options file when the third OpenSM would be signalled, which fails."""
 
     def edit(step: str) -> None:
         if step == "signal node06":
-            three.hosts[1].conf.write_bytes(theirs)
+            site.hosts[1].conf.write_bytes(data)
             raise HostRefused("it runs no more", "sm2")
 
-    three.before_each = edit
+    return edit
+
+
+def test_somebody_elses_edit_in_the_middle_stays(three: MadeUpSite, monkeypatch: Patch) -> None:
+    theirs = b"sm_priority 3\n"
+
+    three.before_each = edited_before_a_signal(three, theirs)
     with pytest.raises(Incomplete, match="somebody else changed it in the meantime; it is left unchanged"):
         three.run(monkeypatch)
     assert three.confs()[1] == theirs
@@ -130,12 +136,7 @@ def test_where_somebody_else_set_keys_in_the_middle_the_command_that_ends_it_is_
 ) -> None:
     theirs = b"sm_priority 3\nsm_key 0x5d1c93b7a2e4f608\n"
 
-    def edit(step: str) -> None:
-        if step == "signal node06":
-            three.hosts[1].conf.write_bytes(theirs)
-            raise HostRefused("it runs no more", "sm2")
-
-    three.before_each = edit
+    three.before_each = edited_before_a_signal(three, theirs)
     with pytest.raises(Incomplete, match="somebody else changed it in the meantime; it is left unchanged") as failed:
         three.run(monkeypatch)
     assert f"somebody else has set keys in {three.hosts[1].conf} on sm1: `{CLOSES}`" in str(failed.value)

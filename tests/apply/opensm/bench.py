@@ -116,14 +116,21 @@ class Bench:
 
     def cut_off_at_the_signal(self, text: str, error: str) -> None:
         """Apply *text* where OpenSM's host refuses the signal with *error*; afterwards it takes signals again."""
+        self._without_signals(lambda: self.apply(text), error)
 
+    def cut_off_undo(self, operation: int) -> None:
+        """Undo an operation where OpenSM's host refuses the signal."""
+        with pytest.raises(HostRefused):
+            self._without_signals(lambda: self.undo(operation), "no")
+
+    def _without_signals(self, run: Callable[[], object], error: str) -> None:
         def refuse(word: str) -> None:
             if word == "signal":
                 raise HostRefused(error, "")
 
         self.opensm.host.before_each = refuse
         try:
-            self.apply(text)
+            run()
         finally:
             self.opensm.host.before_each = lambda word: None
 

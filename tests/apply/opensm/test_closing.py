@@ -67,15 +67,7 @@ def test_one_that_a_later_apply_replaced_is_closed_alone(cut_off: Bench) -> None
 
 def test_an_interrupted_undo_is_closed_with_what_it_undid(bench: Bench) -> None:
     bench.apply(GREEN)
-
-    def refuse(word: str) -> None:
-        if word == "signal":
-            raise HostRefused("no", "")
-
-    bench.opensm.host.before_each = refuse
-    with pytest.raises(HostRefused):
-        bench.undo(1)
-    bench.opensm.host.before_each = lambda word: None
+    bench.cut_off_undo(1)
     bench.opensm.host.file.data = THEIRS
     assert bench.states() == {1: "done", 2: "open"}
     bench.assert_overtaken()

@@ -277,15 +277,7 @@ def test_an_undo_by_the_child_of_a_killed_apply_is_refused_once(bench: Bench) ->
 
 def test_an_interrupted_undo_of_a_confirmed_apply_that_is_refused_is_not_called_unconfirmed(bench: Bench) -> None:
     bench.apply(MORE)
-
-    def gone(word: str) -> None:
-        if word == "signal":
-            raise HostRefused("gone", "")
-
-    bench.opensm.host.before_each = gone
-    with pytest.raises(HostRefused):
-        bench.undo(1)
-    bench.opensm.host.before_each = lambda word: None
+    bench.cut_off_undo(1)
     bench.opensm.host.file.data = OLD.encode() + b"# theirs\n"
     with pytest.raises(Refused, match="it has since been changed"):
         bench.undo(1)
