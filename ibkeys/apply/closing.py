@@ -1,5 +1,5 @@
-"""Ending the record of an apply where somebody else has changed what it set, or where all that is left are ports that
-are not there. Nothing is written but the journal."""
+"""Ending the record of an apply that can neither be finished nor undone: somebody else has changed its files or ports,
+or the ports that are left are absent. Only the journal is written."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Ending:
     _outcome: tuple[int, OperationState] | None = None
 
     def refuse(self) -> None:
-        """Raise Refused (``overtaken``) if the record may end: somebody else has changed a file or port of it, so that
-        it can be neither finished nor undone; or on one of these ways only ports are left that are not there.
+        """Raise Refused (``overtaken``) if the record may end. Either somebody else has changed a file or port of it,
+        or only absent ports are left to finish it, or to undo it.
 
         Raises StoreError if there is none, and what `plan_resume` and `plan_undo` raise otherwise.
         """

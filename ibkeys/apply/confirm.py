@@ -78,6 +78,6 @@ def _go_back(run: FinishedApply) -> None:
 
 
 def note_refused(journal: Journal, operation: int) -> None:
-    """Note in the journal that the rollback of an unconfirmed operation was refused, because somebody else has changed
-    what it wrote. No process tries it again. No-op where the operation is not being rolled back."""
+    """Note in the journal that the rollback of an unconfirmed operation was refused. No process tries it again. No-op
+    where the operation is not being rolled back."""
     journal.move_stage(operation, "going-back", "refused")

@@ -30,7 +30,7 @@ def goal_of(
     *,
     by_partition: bool = False,
 ) -> dict[PortKey, Entries]:
-    """Return the table of each port as the plan wants it; note in *remaining* what is not as the plan found it.
+    """Return the table that the plan wants for each port. Note in *remaining* the ports that differ from the plan.
 
     *former*: what an earlier run of the plan found and wrote; *policies*: the policies among that. *by_partition*: as
     in `foreign_ports`.
@@ -167,8 +167,7 @@ def has_no_policy(survey: Survey) -> bool:
 
 
 def overwriting(foreign: Sequence[str], operation: int) -> Refused:
-    """Return the refusal of a rollback by which the SM would overwrite the *foreign* ports. Nobody is there to be
-    asked."""
+    """Return the refusal of an automatic rollback: by it the SM would overwrite the *foreign* ports."""
     return Refused(
         f"nothing was rolled back, because OpenSM would overwrite what somebody else did: {named(foreign)}; "
         f"check them, then `ibkeys undo {operation}`, with --override stale if they may be overwritten",

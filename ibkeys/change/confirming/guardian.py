@@ -130,7 +130,7 @@ class Watch:
         self.key = ""
 
     def listen(self, lines: Iterable[str], seconds: float) -> GuardedStart | None:
-        """Return what is to be rolled back, None when there is nothing, or it was confirmed in time."""
+        """Return the start of an operation that must be rolled back. None: nothing began, or it was confirmed."""
         guarded: GuardedStart | None = None
         began_waiting: float | None = None
         for line in lines:

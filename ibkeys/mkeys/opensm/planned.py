@@ -86,6 +86,18 @@ class ViaOpensm:
     confirm: bool = False
     standby_wait: float = STANDBY_WAIT
 
+    def method(self, reached: Sequence[Reached], managers: OpensmManagers, record: RunRecord) -> OpensmMethod:
+        """Return the method of a run with these options."""
+        return OpensmMethod(
+            reached,
+            managers,
+            record,
+            self.wait,
+            self.listener,
+            standby_wait=self.standby_wait,
+            is_awaited=self.confirm,
+        )
+
 
 def plan_keys(
     writer: Writer,
@@ -149,15 +161,7 @@ def _plan_new(
     record = RunRecord(Keys(now, wanted(now)), course(now, wanted(now), through.open), to_json(reached))
     if through.confirm:
         refuse_to_wait(record)
-    run.method = OpensmMethod(
-        reached,
-        managers,
-        record,
-        through.wait,
-        through.listener,
-        standby_wait=through.standby_wait,
-        is_awaited=through.confirm,
-    )
+    run.method = through.method(reached, managers, record)
     _describe(writer, run, run.method)
     run.plan.objections += objections_to_layers([each.file for each in managers.all], _IF_LAYER_IS_GONE)
     return run
@@ -312,15 +316,7 @@ def method_again(
     there = [each.file for each in managers.all]
     # again, now under the locks on the hosts, which were taken with the managers
     refuse_changed_files(writer, record, [*there, *files_of_absent(record, there, reached)])
-    return OpensmMethod(
-        reached,
-        managers,
-        record,
-        through.wait,
-        through.listener,
-        standby_wait=through.standby_wait,
-        is_awaited=through.confirm,
-    )
+    return through.method(reached, managers, record)
 
 
 def _refuse_without_ports(run: PlannedRun, record: RunRecord) -> None:
