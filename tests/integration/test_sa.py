@@ -22,8 +22,8 @@ SA_KEY = 0x5A5A_0000_1234_0001
 CONF = f"sa_key 0x{SA_KEY:016x}\n"
 
 # What is asked in a process of its own, on libumad2sim: PROGRAM is the body of ask(fabric, records). It ends without
-# the end of libumad2sim: that frees what its own thread still uses where segments come in after the last answer, and one
-# in twenty such processes ended by SIGSEGV with all of its answer written.
+# the end of libumad2sim: that frees what its own thread still uses where segments come in after the last answer, and
+# one in twenty such processes ended by SIGSEGV with all of its answer written.
 _CLIENT = """
 import json, os, sys
 import ibkeys
