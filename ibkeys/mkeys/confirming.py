@@ -19,8 +19,8 @@ from ibkeys.mkeys.opensm.earlier import record_of_last_run
 from ibkeys.mkeys.opensm.lowering import Lowering, plan_lowering
 from ibkeys.mkeys.opensm.planned import ViaOpensm
 from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to
-from ibkeys.mkeys.rollout.awaited import awaited_operation
 from ibkeys.mkeys.rollout.earlier_run import last_run
+from ibkeys.mkeys.rollout.run_operation import awaited_operation
 from ibkeys.store.journal import Journal
 
 
@@ -34,7 +34,7 @@ def lower_unconfirmed(writer: Writer, through: ViaOpensm, operation: int) -> Low
     path = writer.fabric.stores.journal
     with writer.open_store() as store:
         last, _ = last_run(writer, store)
-    awaited = awaited_operation(path, last.awaited)
+    awaited = awaited_operation(path, last)
     with Journal(path) as journal:
         if awaited is None or awaited.id != operation:
             stage = journal.find(operation).stage

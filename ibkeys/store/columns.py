@@ -62,9 +62,9 @@ def guid(null: bool = False) -> Column:
     return Column(str, null, pattern=_GUID)
 
 
-def row_name() -> Column:
-    """The random name of a row: 32 hexadecimal digits."""
-    return Column(str, pattern=_ROW_NAME)
+def row_name(null: bool = False) -> Column:
+    """The random name of a row, or of a journal: 32 hexadecimal digits."""
+    return Column(str, null, pattern=_ROW_NAME)
 
 
 def row_reference(null: bool = False) -> Column:

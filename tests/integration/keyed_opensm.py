@@ -37,12 +37,11 @@ def stored_keys(stores: Path) -> set[int]:
 
 
 def stage_of_last_run(stores: Path) -> tuple[str, Stage | None]:
-    """Return how the last run stands, and the operation of the journal that has to be confirmed since it began or went
-    on."""
+    """Return how the last run stands, and its operation of the journal, which may have to be confirmed."""
     with KeyStore(stores / "keys.db") as store, Journal.read(stores / "journal.db") as journal:
         last = Runs(store).last()
         assert last is not None
-        return last.state, None if last.awaited is None else journal.find(last.awaited.operation).stage
+        return last.state, None if last.operation is None else journal.find(last.operation.id).stage
 
 
 class KeyedPorts:

@@ -41,8 +41,8 @@ class LoweringScene:
         assert scene.key()[1:] == (2, 60)
         last = scene.last_run()
         assert last is not None
-        assert last.awaited is not None
-        return ["mkey-rotate", AGAIN, str(last.awaited.operation)]
+        assert last.operation is not None
+        return ["mkey-rotate", AGAIN, str(last.operation.id)]
 
     def _to_level_1(self) -> None:
         _, level, _ = self.scene.key()

@@ -103,7 +103,7 @@ def test_unconfirmed_the_level_goes_back_and_a_resume_raises_it_again(opensm: Ke
     code, said = opensm.ibkeys("mkey-deploy", "--resume")
     assert code == 0, said
     assert only(opensm.keys()) == (key, 2, 60)
-    assert stage(opensm.served) == ("ended", None)
+    assert stage(opensm.served) == ("ended", "confirmed")
     opensm.assert_nothing_was_lost()
 
 
@@ -127,10 +127,15 @@ def test_killed_while_it_waits_its_child_lowers_the_level_and_an_abort_goes_back
     waiting.process.kill()
     assert waiting.wait() == -signal.SIGKILL
     assert_gone_back(opensm)
+    again = Waiting(opensm.served, "mkey-deploy", "--resume", "--confirm-within", "1")  # the second start
+    again.hear()
+    again.process.kill()
+    assert again.wait() == -signal.SIGKILL
+    assert_gone_back(opensm)
     code, said = opensm.ibkeys("mkey-deploy", "--abort")
     assert code == 0, said
     assert only(opensm.keys()) == (0, 0, 0)
-    assert stage(opensm.served) == ("undone", None)
+    assert stage(opensm.served) == ("undone", "confirmed")
     opensm.assert_nothing_was_lost()
 
 

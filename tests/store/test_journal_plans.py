@@ -72,7 +72,8 @@ def test_of_several_who_move_a_stage_one_succeeds(tmp_path: Path) -> None:
 def test_an_operation_without_a_plan_may_have_to_be_confirmed(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     with Journal(path) as journal, journal.operation("mkey-deploy") as operation:
-        assert operation.await_confirmation('{"hosts": []}') == 1
+        assert operation.put_on_disk() == 1
+        journal.await_confirmation(1, '{"hosts": []}')
         with Journal.read(path) as other:
             [found] = other.list_operations()
             assert (found.state, found.stage, found.goes_back) == ("open", "running", True)

@@ -11,7 +11,7 @@ from ibkeys.errors import StoreError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import AwaitedOperation, NewRunPort, RunOptions, RunPort, Runs, shared_key_ref
+from ibkeys.store.keys.runs import NewRunPort, RunOperation, RunOptions, RunPort, Runs, shared_key_ref
 from ibkeys.store.keys.schema import KEYSTORE_SCHEMA
 
 OPTIONS = RunOptions(same=True, protect=2, lease=60, at_once=7, first=1, max_failures=3)
@@ -112,20 +112,14 @@ def test_a_store_of_before_gets_the_tables_and_keeps_its_keys(tmp_path: Path) ->
         assert Runs(store).last() is None
 
 
-def test_a_run_knows_the_operation_that_has_to_be_confirmed() -> None:
+def test_a_run_knows_its_operation() -> None:
     runs = Runs(KeyStore(None))
-    awaited = AwaitedOperation("f" * 32, 7)
-    runs.begin("mkey-deploy", OPTIONS, PORTS, {"name": "opensm", "awaited": awaited.to_json()})
+    first = runs.begin("mkey-deploy", OPTIONS, PORTS)
     last = runs.last()
     assert last is not None
-    assert last.awaited == awaited
-    for without in ({"name": "opensm", "awaited": None}, {"name": "opensm", "stage": "unconfirmed"}, None):
-        runs.begin("mkey-deploy", OPTIONS, PORTS, without)
-        last = runs.last()
-        assert last is not None
-        assert last.awaited is None
-    runs.begin("mkey-deploy", OPTIONS, PORTS, {"awaited": {"journal": 1}})
+    assert last.operation is None
+    runs.note_operation(first, RunOperation("f" * 32, 7))
+    runs.note_operation(first, RunOperation("e" * 32, 8))  # the journal was lost
     last = runs.last()
     assert last is not None
-    with pytest.raises(StoreError, match="damaged"):
-        _ = last.awaited
+    assert last.operation == RunOperation("e" * 32, 8)

@@ -35,10 +35,10 @@ class Awaiting:
     through: Callable[[], ViaOpensm]
     operation: int | None = None
 
-    def began(self, operation: int) -> None:
-        """Take the operation of the run."""
+    def began(self, operation: int, start: int) -> None:
+        """Take the operation of the run, and which start of it this is."""
         self.operation = operation
-        self.guardian.began(operation)
+        self.guardian.began(operation, start)
 
     def keep_key(self, where: Where, fabric: Fabric) -> None:
         """Let the child have the M_Key that was typed."""

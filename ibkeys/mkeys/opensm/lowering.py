@@ -23,6 +23,7 @@ from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to, lower_leve
 from ibkeys.mkeys.rollout.earlier_run import last_run, refuse_overtaken
 from ibkeys.mkeys.rollout.found_ports import reachable_ports
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
+from ibkeys.mkeys.rollout.run_operation import find_operation
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.runs import Run, RunPort, Runs
 from ibkeys.store.origin import Origin
@@ -56,13 +57,15 @@ class Lowering:
         return [handle.port for handle in self._ports.found.values()]
 
     def begin(self, journal: Journal, origin: Origin) -> Operation | None:
-        """It is a new operation of the journal."""
-        return None
+        """Return the operation of the run, which stays open."""
+        operation = find_operation(journal, self._last)
+        return None if operation is None else journal.rollback_of(operation.id, origin)
 
     def perform(self, writer: Writer, operation: Operation) -> None:
         """Lower the level through OpenSM, and prove it on every port. Raises what a `KeyRun` raises: from there, too,
         the run can be resumed, or rolled back.
         """
+        operation.outcome = "open"
         record, store, last = self.method.record, writer.keystore, self._last
         runs, number = Runs(store), lower_level(record)
 

@@ -18,7 +18,6 @@ from ibkeys.mkeys.opensm.key_run import KeyRun, OnStep, RunContext
 from ibkeys.mkeys.opensm.record import NAME, RunRecord
 from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT, steady_seconds
 from ibkeys.mkeys.opensm.wire import SeenPorts
-from ibkeys.mkeys.rollout.awaited import await_nobody
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job, keep_keys
 from ibkeys.mkeys.rollout.result import PortResult, Report
@@ -26,19 +25,19 @@ from ibkeys.mkeys.rollout.rollout import Rollout
 from ibkeys.sm.site import KEPT_HOSTS, Reached
 from ibkeys.store.journal import Operation
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import AwaitedOperation, Runs
+from ibkeys.store.keys.runs import Runs
 
 
 @dataclass(frozen=True, slots=True)
 class RunListener:
     """Callbacks of a run. ``say``: what the user should do now; ``progress``: how far a step is; ``began``: called with
-    the operation of a run that has to be confirmed, when its keys are in the key store and before any file changes, for
-    the process that guards the run.
+    the operation of a run that has to be confirmed, and which start of it this is, when its keys are in the key store
+    and before any file changes, for the process that guards the run.
     """
 
     say: Callable[[str], None] = lambda text: None
     progress: OnStep = lambda words, done, whole: None
-    began: Callable[[int], None] = lambda operation: None
+    began: Callable[[int, int], None] = lambda operation, start: None
 
 
 @dataclass(slots=True)
@@ -86,19 +85,16 @@ class OpensmMethod:
         awaited = self._begin_to_wait(operation)
         in_progress.keep_keys()
         if awaited is not None:
-            self.listener.began(awaited.operation)
+            self.listener.began(awaited, len(operation.journal.find(awaited).starts))
         in_progress.make()
 
-    def _begin_to_wait(self, operation: Operation) -> AwaitedOperation | None:
-        """Note in the journal that *operation* has to be confirmed, and that nobody has to confirm an earlier one of
-        the run any more."""
-        journal, record = operation.journal, self.record
-        await_nobody(journal, record.awaited)
-        record.awaited = None
-        if self.is_awaited:
-            number = operation.await_confirmation(json.dumps({KEPT_HOSTS: record.hosts}))
-            record.awaited = AwaitedOperation(journal.identity(), number)
-        return record.awaited
+    def _begin_to_wait(self, operation: Operation) -> int | None:
+        """Note in the journal that *operation* has to be confirmed, and return its number; None if it has not."""
+        if not self.is_awaited:
+            return None
+        number = operation.put_on_disk()
+        operation.journal.await_confirmation(number, json.dumps({KEPT_HOSTS: self.record.hosts}))
+        return number
 
     def run_context(
         self,

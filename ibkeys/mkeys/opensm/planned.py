@@ -51,13 +51,14 @@ from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
 from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT
 from ibkeys.mkeys.opensm.way_back import refuse_going_back, refuse_mixed_keys, refuse_to_wait, turn_back
-from ibkeys.mkeys.rollout.awaited import awaited_operation
+from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.earlier_run import refuse_overtaken
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
 from ibkeys.mkeys.rollout.new_keys import not_for
 from ibkeys.mkeys.rollout.new_run import plan_new_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.rest import rest_of_last_run
+from ibkeys.mkeys.rollout.run_operation import awaited_operation
 from ibkeys.mkeys.set import changes_of
 from ibkeys.printable import counted, named
 from ibkeys.sm.hosts import SmHost
@@ -184,7 +185,8 @@ def plan_rest(writer: Writer, through: ViaOpensm, progress: OnFound | None = Non
     _in_one_stage(run)
     refuse_going_back(record)
     record.rewind({job.old for job in [*run.jobs, *run.already_set]})
-    awaited = awaited_operation(writer.fabric.stores.journal, record.awaited)
+    assert isinstance(run.beginning, LastRun)
+    awaited = awaited_operation(writer.fabric.stores.journal, run.beginning.last)
     run.is_open = run.is_open or awaited is not None  # the journal records that it stays
     if through.confirm:
         refuse_to_wait(record)

@@ -13,7 +13,6 @@ from ibkeys.mkeys.opensm.course import Keys, KeyStep, in_words
 from ibkeys.mkeys.opensm.standbys import Standby
 from ibkeys.sm.site import KEPT_HOSTS
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import AWAITED, AwaitedOperation, awaited_in
 
 NAME: Final = "opensm"
 """What says in the key store that a run goes through OpenSM."""
@@ -25,8 +24,8 @@ class RunRecord:
     the number of the step that is being made, past the end when all are made; ``hosts``: the other hosts, as
     `ibkeys.sm.site` has them; ``stopped``: the standbys that were stopped and have not been started again; ``members``:
     all SMs that were there, which are missed when one is not there any more; ``goes_back``: the steps are those of the
-    rollback; ``awaited``: the operation that has to be confirmed, if any; ``has_written``: an options file may have one
-    of its steps; ``earlier``: what the run found or wrote before it was rolled back.
+    rollback; ``has_written``: an options file may have one of its steps; ``earlier``: what the run found or wrote
+    before it was rolled back.
     """
 
     keys: Keys
@@ -36,7 +35,6 @@ class RunRecord:
     stopped: list[Standby] = field(default_factory=list)
     members: list[Standby] = field(default_factory=list)
     goes_back: bool = False
-    awaited: AwaitedOperation | None = None
     has_written: bool = False
     earlier: list[KeySetting] = field(default_factory=list)
 
@@ -105,7 +103,6 @@ class RunRecord:
             "stopped": [each.to_json() for each in self.stopped],
             "members": [each.to_json() for each in self.members],
             "goes_back": self.goes_back,
-            AWAITED: self.awaited.to_json() if self.awaited is not None else None,
             "has_written": self.has_written,
             "earlier": [_kept(store, each, is_newest=False) for each in self.earlier],
         }
@@ -124,7 +121,6 @@ class RunRecord:
                 [Standby.of_json(each) for each in kept["stopped"]],
                 [Standby.of_json(each) for each in kept["members"]],
                 bool(kept["goes_back"]),
-                awaited_in(kept),
                 bool(kept.get("has_written", True)),  # a record from before this was noted
                 [_setting(store, each) for each in kept.get("earlier", ())],
             )

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from ibkeys.change.writer import Writer
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job, keep_keys
+from ibkeys.mkeys.rollout.run_operation import note_operation, operation_again
 from ibkeys.mkeys.stored_links import remember_topology
+from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import NewRunPort, Run, Runs
+from ibkeys.store.origin import Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +23,13 @@ class NewRun:
     command: str
     jobs: Sequence[Job]
 
-    def begin(self, writer: Writer, run: PlannedRun) -> int:
-        """Store the run, its ports, and what the sweep saw of links and LIDs; with one key for all, that key too."""
+    def operation(self, journal: Journal, origin: Origin, goes_back: bool) -> Operation | None:
+        """Return None: a new run is a new operation."""
+        return None
+
+    def begin(self, writer: Writer, run: PlannedRun, operation: Operation) -> int:
+        """Store the run, its ports, and what the sweep saw of links and LIDs; with one key for all, that key too. Then
+        put its operation on disk."""
         store = writer.keystore
         ports = [NewRunPort(job.port.node.guid, job.port.port_guid, job.port.num) for job in self.jobs]
         remember_topology(writer.fabric, store, run.found)
@@ -34,6 +42,8 @@ class NewRun:
             )
             if run.options.same and self.jobs:
                 keep_keys(store, runs, number, self.jobs[0])
+        if run.acts:
+            note_operation(store, number, operation)
         return number
 
 
@@ -52,7 +62,11 @@ class LastRun:
     last: Run
     unused: Sequence[int] = ()
 
-    def begin(self, writer: Writer, run: PlannedRun) -> int:
+    def operation(self, journal: Journal, origin: Origin, goes_back: bool) -> Operation | None:
+        """Return its operation, open again, or the undo of it; None where *journal* does not have it."""
+        return operation_again(journal, self.last, origin, goes_back)
+
+    def begin(self, writer: Writer, run: PlannedRun, operation: Operation) -> int:
         """Note that it is open again, and what the sweep saw of links and LIDs."""
         store = writer.keystore
         remember_topology(writer.fabric, store, run.found)
@@ -61,4 +75,6 @@ class LastRun:
             for ref in self.unused:
                 if store.get(ref).state == "pending":
                     store.abandon(ref, "the run was rolled back before its Set")
+        if run.acts and not run.goes_back:
+            note_operation(store, self.last.id, operation)  # another one where the journal was lost
         return self.last.id

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ibkeys.change.writer import Writer
-from ibkeys.mkeys.rollout.awaited import await_nobody
 from ibkeys.mkeys.rollout.earlier_run import last_run, name_of
+from ibkeys.mkeys.rollout.run_operation import find_operation
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.runs import COMMANDS, Runs
@@ -17,6 +17,9 @@ def close_overtaken(writer: Writer) -> str:
     runs = Runs(store)
     runs.finish(last.id, "ended")
     with Journal(writer.fabric.stores.journal) as journal:
-        await_nobody(journal, last.awaited)
+        operation = find_operation(journal, last)
+        if operation is not None:
+            journal.set_stage(operation.id, "confirmed")  # nobody has to confirm it any more
+            journal.end_undos(operation.id)
         close_cut_off(journal, COMMANDS, "undone", last.started)
     return name_of(last)

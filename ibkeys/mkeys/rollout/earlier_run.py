@@ -12,12 +12,12 @@ from ibkeys.errors import KeyGone, Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.rollout.absent import identities
-from ibkeys.mkeys.rollout.awaited import awaited_operation
 from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.found_ports import has_now
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.mkeys.rollout.run_operation import awaited_operation
 from ibkeys.printable import counted, named
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
@@ -98,7 +98,7 @@ def refuse_while_open(writer: Writer, store: KeyStore) -> None:
     if last is None:
         return
     if last.state != "open":
-        awaited = awaited_operation(writer.fabric.stores.journal, last.awaited)
+        awaited = awaited_operation(writer.fabric.stores.journal, last)
         if awaited is None:
             return
         raise Refused(

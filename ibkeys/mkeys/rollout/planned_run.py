@@ -65,9 +65,13 @@ class RunMethod(Protocol):
 
 
 class Beginning(Protocol):
-    """How a run begins, or is taken up again, in the key store."""
+    """How a run begins, or is taken up again."""
 
-    def begin(self, writer: Writer, run: PlannedRun) -> int:
+    def operation(self, journal: Journal, origin: Origin, goes_back: bool) -> Operation | None:
+        """Return the operation that it goes on with, None for a new one. Raises StoreError."""
+        ...
+
+    def begin(self, writer: Writer, run: PlannedRun, operation: Operation) -> int:
         """Put on disk what must be there before the first Set; return the number of the run. Raises StoreError."""
         ...
 
@@ -110,6 +114,11 @@ class PlannedRun:
     def jobs(self) -> list[Job]:
         """All jobs in the order of change."""
         return [job for stage in self.stages for job in stage]
+
+    @property
+    def acts(self) -> bool:
+        """Whether a port, a file or a process is changed, and not only the key store."""
+        return bool(self.jobs) or (self.method is not None and self.method.acts)
 
     @property
     def pending(self) -> bool:
@@ -203,7 +212,7 @@ def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
     if run.plan.pending:
         writer.apply(plan)
     else:  # nothing is sent: only the store is updated
-        with writer.journaled() as operation:
+        with writer.journaled(plan) as operation:
             plan.perform(writer, operation)
 
 
@@ -231,8 +240,8 @@ class RunPlan:
         return self._run.plan.ports()
 
     def begin(self, journal: Journal, origin: Origin) -> Operation | None:
-        """A run is a new operation of the journal each time that it is resumed."""
-        return None
+        """Return the operation that the run goes on with, or the undo of it; None for a new one."""
+        return self._run.beginning.operation(journal, origin, self._run.goes_back)
 
     def perform(self, writer: Writer, operation: Operation) -> None:
         """Carry out the run; see `carry_out`."""
@@ -241,7 +250,7 @@ class RunPlan:
         for result in run.skipped:
             account.add(result)
             self._report(result)
-        number = run.beginning.begin(writer, run)
+        number = run.beginning.begin(writer, run, operation)
         try:
             with Interrupts() as interrupts:
                 if run.method is not None:
@@ -255,8 +264,11 @@ class RunPlan:
             raise ExplainedInterrupt.of(interrupt, "in the middle", f"{left}; {ways}") from None
         finally:
             account.waiting = run.waiting
-        if not account.waiting:
+        if account.waiting:
+            operation.outcome = "open"
+        else:
             Runs(writer.keystore).finish(number, "undone" if run.goes_back else "ended")
+            operation.outcome = "failed" if account.failed else "done"
         if account.is_complete and not account.waiting:
             self._close_cut_off(writer, operation)
 

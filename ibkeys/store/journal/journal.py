@@ -99,16 +99,12 @@ class Operation:
         self._files.append(entry)
         return entry
 
-    def await_confirmation(self, options: str) -> int:
-        """Note that it has to be confirmed, and return its id: it is on disk when this returns. *options*: as in
-        `Journal.begin`. Raises StoreError."""
-        with self.journal.in_one_transaction():
-            operation = self.id
-            if operation is None:
-                operation = self.journal.begin_operation(self.command, self._origin)
-            self.journal.await_confirmation(operation, options)
-        self.id = operation
-        return operation
+    def put_on_disk(self) -> int:
+        """Return its id: it is on disk when this returns, and may be resumed whatever ends it. Raises StoreError."""
+        if self.id is None:
+            self.id = self.journal.begin_operation(self.command, self._origin)
+        self._resumable = True
+        return self.id
 
     def __enter__(self) -> Self:
         return self
@@ -170,27 +166,41 @@ class Journal(Store):
 
     def await_confirmation(self, operation: int, options: str) -> None:
         """Note that *operation*, which follows no plan, has to be confirmed from now on. *options*: as in `begin`."""
-        self._keep_options(operation, None, options)
+        with self.in_one_transaction():
+            self._keep_options(operation, None, options)
 
     def _keep_options(self, operation: int, document: str | None, options: str) -> None:
         with self.database.transaction() as connection:
             connection.execute(
-                "INSERT INTO plans (operation, document, options) VALUES (?, ?, ?)", (operation, document, options)
+                "INSERT OR REPLACE INTO plans (operation, document, options) VALUES (?, ?, ?)",
+                (operation, document, options),
             )
             connection.execute("UPDATE operations SET stage = 'running' WHERE id = ?", (operation,))
 
-    def reopen(self, operation: int, origin: Origin | None = None) -> Operation:
+    def reopen(self, operation: int, origin: Origin | None = None, stage: Stage = "running") -> Operation:
         """Return an earlier operation, open again, to be used in a ``with`` statement: further entries follow its own.
 
-        Raises StoreError for an unknown id.
+        *stage*: how far it is now; nothing of an operation that neither follows a plan nor had to be confirmed. Raises
+        StoreError for an unknown id.
         """
         origin = origin or this_process()
         record = self.find(operation)
         with self.in_one_transaction():
             self.set_state(operation, "open")
-            self.set_stage(operation, "running")
+            self.set_stage(operation, stage)
             self._note_start(operation, origin, self.now())
         return self._again(record.command, operation, origin, record.undoes)
+
+    def rollback_of(self, operation: int, origin: Origin | None = None) -> Operation:
+        """Return an operation that nobody confirmed, to be used in a ``with`` statement: what its rollback writes are
+        further entries of it. That is no start of it: whoever guards it goes on to do so. Raises StoreError for an
+        unknown id.
+        """
+        record = self.find(operation)
+        with self.in_one_transaction():
+            self.set_state(operation, "open")
+            self.set_stage(operation, "going-back")
+        return self._again(record.command, operation, origin or this_process(), record.undoes)
 
     def undo_of(self, operation: int, origin: Origin | None = None) -> Operation:
         """Return a separate operation that undoes *operation*, to be used in a ``with`` statement.
@@ -306,11 +316,15 @@ class Journal(Store):
                 "UPDATE operations SET state = ?, finished = ? WHERE id = ?", (state, finished, operation)
             )
             if state == "done":
-                connection.execute(
-                    "UPDATE operations SET state = 'undone' WHERE undoes = ? AND state IN ('open', 'failed')",
-                    (operation,),
-                )
+                self.end_undos(operation)
                 take_back(connection, operation)
+
+    def end_undos(self, operation: int) -> None:
+        """Note that an undo of *operation* that was interrupted is not resumed any more."""
+        with self.database.transaction() as connection:
+            connection.execute(
+                "UPDATE operations SET state = 'undone' WHERE undoes = ? AND state IN ('open', 'failed')", (operation,)
+            )
 
     def set_status(self, entries: Iterable[Entry], status: EntryStatus) -> None:
         """Set the status of *entries* with one sync."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.store.columns import Column, guid, number, text, time
+from ibkeys.store.columns import Column, guid, number, row_name, text, time
 
 RUN_TABLES: Final = (
     """CREATE TABLE runs (
@@ -40,6 +40,14 @@ RUN_TABLES: Final = (
 RUN_VIA: Final = ("ALTER TABLE runs ADD COLUMN via TEXT",)
 """Another step: of a run through a subnet manager what it needs to go on, as JSON without a key; NULL of the others."""
 
+RUN_OPERATION: Final = (
+    "ALTER TABLE runs ADD COLUMN journal TEXT",
+    "ALTER TABLE runs ADD COLUMN operation INTEGER",
+    """UPDATE runs SET journal = json_extract(via, '$.awaited.journal'),
+        operation = json_extract(via, '$.awaited.operation') WHERE json_valid(via)""",
+)
+"""Another step: the operation of a run, and the identity of the journal that has it; NULL where there is none."""
+
 RUN_COLUMNS: Final[dict[str, dict[str, Column]]] = {
     "runs": {
         "id": number(),
@@ -54,6 +62,8 @@ RUN_COLUMNS: Final[dict[str, dict[str, Column]]] = {
         "started": time(),
         "finished": time(null=True),
         "via": text(null=True),
+        "journal": row_name(null=True),
+        "operation": number(null=True),
     },
     "run_ports": {
         "sequence": number(),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
 from ibkeys import jsonfile
-from ibkeys.errors import FileFormatError, StoreError
+from ibkeys.errors import FileFormatError
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.sqlite import guid_number, guid_text
 
@@ -23,8 +23,6 @@ REMOVAL: Final = "mkey-remove"
 COMMANDS: Final = ("mkey-deploy", "mkey-rotate", REMOVAL)
 """The commands that begin runs and go on with them, as the journal names them."""
 PortState = Literal["waiting", "sent", "done", "skipped", "failed", "undone"]
-AWAITED: Final = "awaited"
-"""The JSON key of `Run.awaited` in the record of a run through a subnet manager."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +43,11 @@ class RunOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class AwaitedOperation:
-    """The operation that has to be confirmed: ``journal`` is the identity of the journal that has it."""
+class RunOperation:
+    """The operation of a run: ``journal`` is the identity of the journal that has it, ``id`` its number there."""
 
     journal: str
-    operation: int
-
-    def to_json(self) -> dict[str, str | int]:
-        """Return it as the key store keeps it."""
-        return {"journal": self.journal, "operation": self.operation}
+    id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +56,7 @@ class Run:
     back.
 
     ``via``: of a run through a subnet manager what it needs to go on, without a key; None of one by own Sets.
+    ``operation``: that of the journal; None where nothing was recorded yet, and for a run of an earlier version.
     """
 
     id: int
@@ -71,11 +66,7 @@ class Run:
     started: str
     finished: str | None
     via: Mapping[str, Any] | None = None
-
-    @property
-    def awaited(self) -> AwaitedOperation | None:
-        """The operation of a journal that has to be confirmed, or had to be, since the run was begun or resumed."""
-        return awaited_in(self.via or {})
+    operation: RunOperation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +127,7 @@ class Runs:
         """Store a new run with its ports in the order of change, and return its id. *via*: see `Run`."""
         with self._database.transaction() as connection:
             cursor = connection.execute(
-                f"INSERT INTO runs ({_RUN_COLUMNS}) VALUES (NULL, ?, 'open', ?, ?, ?, ?, ?, ?, ?, NULL, ?)",
+                f"INSERT INTO runs ({_RUN_COLUMNS}) VALUES (NULL, ?, 'open', ?, ?, ?, ?, ?, ?, ?, NULL, ?, NULL, NULL)",
                 (
                     command,
                     int(options.same),
@@ -173,9 +164,11 @@ class Runs:
         rows = self._database.query(f"SELECT {_RUN_COLUMNS} FROM runs ORDER BY id DESC LIMIT 1", of="runs")
         if not rows:
             return None
-        ident, command, state, same, protect, lease, at_once, first, max_failures, started, finished, via = rows[0]
+        ident, command, state, same, protect, lease, at_once, first, max_failures, started, finished, *rest = rows[0]
+        via, journal, number = rest
         options = RunOptions(bool(same), protect, lease, at_once, first, max_failures)
-        return Run(ident, command, state, options, started, finished, self._via(via))
+        operation = None if journal is None or number is None else RunOperation(journal, number)
+        return Run(ident, command, state, options, started, finished, self._via(via), operation)
 
     def _via(self, text: str | None) -> Mapping[str, Any] | None:
         if text is None:
@@ -192,6 +185,13 @@ class Runs:
         """Note how far a run through a subnet manager is: see `Run`."""
         with self._database.transaction() as connection:
             connection.execute("UPDATE runs SET via = ? WHERE id = ?", (json.dumps(via), run))
+
+    def note_operation(self, run: int, operation: RunOperation) -> None:
+        """Note which operation of which journal a run is."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "UPDATE runs SET journal = ?, operation = ? WHERE id = ?", (operation.journal, operation.id, run)
+            )
 
     def ports(self, run: int) -> list[RunPort]:
         """Return the ports of a run in the order of change."""
@@ -249,15 +249,6 @@ class Runs:
             connection.execute("UPDATE runs SET state = ?, finished = ? WHERE id = ?", (state, self._store.now(), run))
 
 
-def awaited_in(via: Mapping[str, Any]) -> AwaitedOperation | None:
-    """Return `Run.awaited` from the record of a run. Raises StoreError."""
-    kept = via.get(AWAITED)
-    try:
-        return None if kept is None else AwaitedOperation(str(kept["journal"]), int(kept["operation"]))
-    except (KeyError, TypeError, ValueError):
-        raise StoreError("the key store is damaged: the operation of a run cannot be read") from None
-
-
 def shared_key_ref(ports: Iterable[RunPort]) -> int | None:
     """Return the row that holds the one key of a run with ``same``; None when no port of it was begun."""
     return next((port.key_ref for port in ports if port.key_ref is not None), None)
@@ -265,7 +256,7 @@ def shared_key_ref(ports: Iterable[RunPort]) -> int | None:
 
 _RUN_COLUMNS: Final = (
     "id, command, state, same, m_key_protect_bits, m_key_lease_period, at_once, first, max_failures, started, "
-    "finished, via"
+    "finished, via, journal, operation"
 )
 _PORT_COLUMNS: Final = (
     "sequence, node_guid, port_guid, port, state, key_ref, old_ref, old_protect_bits, old_lease_period, reason"

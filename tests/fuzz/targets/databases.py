@@ -143,7 +143,6 @@ def _use_key_store(data: bytes) -> None:
         runs = Runs(store)
         run = runs.last()
         if run is not None:
-            _ = run.awaited
             runs.ports(run.id)
 
 
