@@ -14,7 +14,7 @@ from ibkeys.apply.carriers import Via, carrier_of
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.apply.former import former_in
 from ibkeys.apply.remaining import ports_of
-from ibkeys.change.next_commands import KEEPS_IT, going_on
+from ibkeys.change.next_commands import KEEPS_IT, going_on, next_commands_of
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
 from ibkeys.keys.pkey import PKey
@@ -123,17 +123,28 @@ def unfinished(journal: Journal) -> list[OperationRecord]:
 
 
 def not_ended(journal: Journal) -> list[OperationRecord]:
-    """Return the operations whose record `apply --overtaken` ends: those that follow a plan and are there in part, and
-    an undo of one whose own undo was cut off. What only undoes one of them is ended with it, and is left out."""
+    """Return the operations whose record `ibkeys resume --overtaken` ends: those that follow a plan and are there in
+    part, and an undo of one whose own undo was cut off. What only undoes one of them is ended with it, and is left
+    out."""
     found = [record for record in journal.list_operations() if record.is_unfinished and record.is_of_plan]
     numbers = {record.id for record in found}
     return [record for record in found if record.undoes not in numbers]
 
 
-def last_unfinished(writer: Writer, which: Callable[[Journal], list[OperationRecord]] = unfinished) -> OperationRecord:
-    """Return the last apply that did not end, or the last one of *which*. Raises StoreError where there is none."""
+def last_unfinished(
+    writer: Writer,
+    which: Callable[[Journal], list[OperationRecord]] = unfinished,
+    operation: int | None = None,
+) -> OperationRecord:
+    """Return the last apply that did not end, or the last one of *which*; or *operation*, where it is one of them.
+    Raises StoreError where there is none."""
     with Journal.read(writer.fabric.stores.journal) as journal:
-        found = which(journal)
+        found = [record for record in which(journal) if operation in (None, record.id)]
+        if operation is not None and not found:
+            record = journal.find(operation)
+            ended = "it was undone" if record.state == "undone" else f"`ibkeys undo {operation}` rolls it back"
+            on = next_commands_of(record) or ended
+            raise StoreError(f"operation {operation} ({record.command}) is not open: {on}")
     if not found:
         place = writer.fabric.stores.journal or "the journal"
         raise StoreError(f"{place} has no unfinished apply; see `ibkeys journal`, or make a new plan (`ibkeys plan`)")
@@ -147,8 +158,9 @@ def plan_resume(
     plan: PartitionPlan | None = None,
     carrier: Carrier | None = None,
     via: Via | None = None,
+    operation: int | None = None,
 ) -> ApplyPlan:
-    """Plan to finish the last apply that was interrupted or stopped on purpose.
+    """Plan to finish an apply that was interrupted or stopped on purpose: *operation*, by default the last one.
 
     What was permitted and overridden then still holds, except for ``stale`` and ``active-sm``. *plan*: what the user
     takes it for; another plan than the operation's is a UsageError. *carrier*: by default the one by which it went, as
@@ -156,7 +168,7 @@ def plan_resume(
 
     Raises StoreError when there is nothing to resume, else as `plan_apply`.
     """
-    record = last_unfinished(writer)
+    record = last_unfinished(writer, operation=operation)
     operation = record.id
     with Journal.read(writer.fabric.stores.journal) as journal:
         memory = journal.plan_of(operation)
@@ -167,7 +179,7 @@ def plan_resume(
     options = _options_of(memory)
     digest = str(options.get("digest", plan_digest(kept)))
     if plan is not None and ((plan.policy, plan.fabric) != (kept.policy, kept.fabric) or plan_digest(plan) != digest):
-        raise UsageError(f"operation {operation} follows a different plan from the one given; omit PLAN to resume")
+        raise UsageError(f"operation {operation} follows a different plan from the one given")
     permissions = _remember(writer, options, permissions or Permissions())
     carrier = carrier or carrier_of(writer, via or Via(), memory)
     if permissions.first is not None and not carrier.sends_sets:

@@ -73,8 +73,8 @@ class ApplyPlan(Plan):
     is continued. ``undoes``: the operation that it restores, None where it goes forward. ``gone_back``: it was
     undone because nobody confirmed it, or because the carrier saw that it had to be; ``not_gone_back``: that was
     refused, and nothing was undone. ``digest``: that of the plan that is followed, if any. ``late_notes``: what is
-    worth a word at the end. ``can_be_closed``: whether `apply --overtaken` ends its record where only ports are left
-    that are not there.
+    worth a word at the end. ``can_be_closed``: whether `ibkeys resume --overtaken` ends its record where only ports are
+    left that are not there.
     """
 
     carrier: Carrier = field(kw_only=True)

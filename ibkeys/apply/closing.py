@@ -25,13 +25,14 @@ _ANY: Final = Permissions(removals=True, breaks=True)
 
 @dataclass(slots=True)
 class Ending:
-    """The end of the record of the last apply that did not end, or of the last undo whose own undo did not. *via*,
-    *carrier*: as in `plan_resume`; *say* is told which guard on another host could not be ended. Nothing on the fabric
-    is written."""
+    """The end of the record of an apply that did not end, or of an undo whose own undo did not: *operation*, by default
+    the last one. *via*, *carrier*: as in `plan_resume`; *say* is told which guard on another host could not be ended.
+    Nothing on the fabric is written."""
 
     writer: Writer
     via: Via | None = None
     carrier: Carrier | None = None
+    operation: int | None = None
     say: Callable[[str], None] = lambda text: None
     _outcome: tuple[int, OperationState] | None = None
 
@@ -41,7 +42,7 @@ class Ending:
 
         Raises StoreError if there is none, and what `plan_resume` and `plan_undo` raise otherwise.
         """
-        record = last_unfinished(self.writer, not_ended)
+        record = last_unfinished(self.writer, not_ended, self.operation)
         hindered: IbkeysError | None = None
         gone = list[str]()
         for way in self._ways(record):
@@ -65,7 +66,7 @@ class Ending:
     def close(self) -> str:
         """Note that it has ended, and return its name. Where only ports are left that are not there, it is done, or
         undone; else nobody knows, and it is not to be undone any more, nor is an undo of it. Raises StoreError."""
-        record = last_unfinished(self.writer, not_ended)
+        record = last_unfinished(self.writer, not_ended, self.operation)
         with Journal.read(self.writer.fabric.stores.journal) as journal:
             memory = record_of(journal, record)
         for problem in end_guards(memory.kept if memory is not None else {}):
@@ -86,7 +87,7 @@ class Ending:
         with Journal.read(self.writer.fabric.stores.journal) as journal:
             family = _with_undos(journal, record)
         if record.undoes is None:
-            plan = partial(plan_resume, self.writer, _ANY, carrier=self.carrier, via=self.via)
+            plan = partial(plan_resume, self.writer, _ANY, carrier=self.carrier, via=self.via, operation=record.id)
             yield _Way(plan, (record.id, "done"))
         for each in family if record.undoes is not None else [record]:
             undone_by = next((undo.id for undo in reversed(family) if undo.undoes == each.id), None)

@@ -188,7 +188,7 @@ def _remember_bits(former: Former, key: PortKey, command: str, image: Image) -> 
     else:
         raise UsageError(
             f"{command} changed M_Key, ProtectBits or lease of {former.names[key]}, which undo does not restore: use "
-            "`ibkeys mkey-set`, or --abort of the run's own command; the former key is in the key store"
+            "`ibkeys mkey-set`, or `ibkeys undo` of the last run; the former key is in the key store"
         )
 
 

@@ -13,7 +13,7 @@ from ibkeys.apply.carriers import Via, carrier_of, record_of
 from ibkeys.apply.confirm import note_refused
 from ibkeys.apply.former import Former, former_in
 from ibkeys.apply.opensm.guards import end_guards
-from ibkeys.change.next_commands import CLOSE_APPLY, KEEPS_IT, next_commands
+from ibkeys.change.next_commands import CLOSE, KEEPS_IT, next_commands
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.printable import counted
@@ -52,7 +52,7 @@ def plan_undo(
         record = journal.find(operation)
         if record.state == "undone":
             by = f" by operation {record.undone_by}; `ibkeys undo {record.undone_by}` repeats it"
-            ended = f", or `{CLOSE_APPLY}` ended its record"  # the journal has one state for both
+            ended = f", or `{CLOSE}` ended its record"  # the journal has one state for both
             raise StoreError(
                 f"operation {operation} ({record.command}) has already been undone{by if record.undone_by else ended}"
             )

@@ -165,7 +165,8 @@ def _stale(machine: Machine, path: Path, found: FoundLock) -> Objection:
     return Objection(
         STALE,
         f"{_at(machine, path)}: {holder_in_words(found.text)}, was cut off while changing something through this "
-        "OpenSM, and it may be half done; let them finish it or go back first, from there (--resume, --abort, undo)",
+        "OpenSM, and it may be half done; let them finish it or go back first, from there (`ibkeys resume`, `ibkeys "
+        "undo`)",
         "Their journal knows what was there before. Override this where that administrator, or that journal, is gone.",
     )
 

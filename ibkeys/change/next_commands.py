@@ -8,19 +8,20 @@ from typing import Final
 
 from ibkeys.store.journal import OperationRecord, Rollback
 
+_RESUME: Final = "ibkeys resume {id}"
 _UNDO: Final = "ibkeys undo {id}"
 _OPENSM: Final = "--via opensm"
-CLOSE_APPLY: Final = "ibkeys apply --overtaken"
-KEEPS_IT: Final = f"to keep what is there: `{CLOSE_APPLY}`, which only ends the record of the operation"
+CLOSE: Final = "ibkeys resume --overtaken"
+KEEPS_IT: Final = f"to keep what is there: `{CLOSE}`, which only ends the record of the operation"
 """Advice where an apply did not end, and somebody else has changed what it set."""
-IF_GONE: Final = f"if they do not come back: `{CLOSE_APPLY}`, which only ends the record of the operation"
+IF_GONE: Final = f"if they do not come back: `{CLOSE}`, which only ends the record of the operation"
 """Advice where all that is left of an apply, or of an undo of it, are ports that are not there."""
 _IF_NO_WAY: Final = "if others have changed what it set or its ports are gone"
 _BY_COMMAND: Final[Mapping[str, tuple[str | None, str | None]]] = {
-    "apply": ("ibkeys apply --resume", _UNDO),
-    "mkey-deploy": ("ibkeys mkey-deploy --resume", "ibkeys mkey-deploy --abort"),
-    "mkey-rotate": ("ibkeys mkey-rotate --resume", "ibkeys mkey-rotate --abort"),
-    "mkey-remove": ("ibkeys mkey-remove --resume", "ibkeys mkey-remove --abort"),
+    "apply": (_RESUME, _UNDO),
+    "mkey-deploy": (_RESUME, _UNDO),
+    "mkey-rotate": (_RESUME, _UNDO),
+    "mkey-remove": (_RESUME, _UNDO),
     "mkey-set": ("ibkeys mkey-set", None),
     "mkey-recover": ("ibkeys mkey-recover", None),
     "mkey-list --settle": ("ibkeys mkey-list --settle", None),
@@ -30,8 +31,7 @@ _BY_COMMAND: Final[Mapping[str, tuple[str | None, str | None]]] = {
     "harden --abort": (f"ibkeys harden {_OPENSM} --abort", f"ibkeys harden {_OPENSM}"),
     "counters-clear": ("ibkeys counters-clear", None),
 }
-"""By the command of an operation: what finishes it, and what rolls it back. ``undo`` gives back P_Keys, enforcement and
-policies, and never a key."""
+"""By the command of an operation: what finishes it, and what rolls it back."""
 
 ROLLBACKS: Final[Mapping[Rollback, str]] = {
     "unfinished": "is not rolled back yet",
@@ -60,17 +60,17 @@ class NextCommands:
 def next_commands(command: str, operation: int, undoes: int | None) -> NextCommands:
     """Return what goes on with an open *operation* of *command*. *undoes*: the operation that it undoes, None if it is
     no undo: to undo an undo makes the change again."""
-    if undoes is not None:
-        return NextCommands(f"ibkeys undo {undoes}", _UNDO.format(id=operation))
-    finish, roll_back = _BY_COMMAND.get(command, (None, _UNDO))
-    return NextCommands(finish, roll_back and roll_back.format(id=operation))
+    finish, roll_back = (_RESUME, _UNDO) if undoes is not None else _BY_COMMAND.get(command, (None, _UNDO))
+    return NextCommands(finish and finish.format(id=operation), roll_back and roll_back.format(id=operation))
 
 
 def going_on(record: OperationRecord) -> NextCommands:
-    """As `next_commands`, with an operation as the journal has it. An undo that had ended and whose own undo was cut
-    off is not finished by any command: only its undo is."""
+    """As `next_commands`, with an operation as the journal has it. One that is being undone is only finished by that;
+    of an undo of M_Keys there is no undo."""
     commands = next_commands(record.command, record.id, record.undoes)
-    return replace(commands, finish=None) if _is_being_redone(record) else commands
+    if record.undoes is not None and record.is_of_keys:
+        commands = replace(commands, roll_back=None)
+    return replace(commands, finish=None) if record.being_undone and record.state != "undone" else commands
 
 
 def next_commands_of(record: OperationRecord) -> NextCommands | None:
@@ -81,8 +81,9 @@ def next_commands_of(record: OperationRecord) -> NextCommands | None:
         return NextCommands(f"ibkeys confirm {record.id}", commands.roll_back)
     if record.state == "failed" or record.is_unfinished:
         # The record of an undo that did not end is ended with that of what it undoes.
-        can_close = record.is_unfinished and record.is_of_plan and (record.undoes is None or _is_being_redone(record))
-        return replace(commands, close=CLOSE_APPLY) if can_close else commands
+        is_named = record.undoes is None or _is_being_redone(record)
+        can_close = record.is_unfinished and (record.is_of_plan or record.is_of_keys) and is_named
+        return replace(commands, close=f"ibkeys resume {record.id} --overtaken") if can_close else commands
     return NextCommands(None, commands.roll_back) if record.is_going_back else None
 
 

@@ -78,8 +78,9 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
     "Partitions of the whole fabric": {
         "plan": Entry("partitions.plan", "Plan the changes that a partition policy makes on the fabric."),
         "apply": Entry("partitions.apply", "Apply a plan to the fabric."),
-        "undo": Entry("partitions.undo", "Restore what an operation overwrote."),
-        "confirm": Entry("tools.confirm", "Confirm a change that was begun with --confirm-within."),
+        "undo": Entry("operations.undo", "Restore what an operation overwrote."),
+        "resume": Entry("operations.resume", "Finish an operation that was interrupted or stopped."),
+        "confirm": Entry("operations.confirm", "Confirm a change that was begun with --confirm-within."),
         "journal": Entry("tools.journal", "Show what changing commands did."),
         "policy-check": Entry("partitions.policy", "Check a partition policy, the partitions.conf of OpenSM."),
         "policy-add": Entry("policies.edit", "Add ports to a partition in a policy file."),

@@ -1,13 +1,16 @@
-"""Which options a command was given, for the journal: their names, and such values as can be no secret."""
+"""Which options a command was given: for the journal their names, and such values as can be no secret; and refusing
+those that mean nothing in what it does."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import click
 from click.core import ParameterSource
 
 from ibkeys.cli.types import Number, Via
+from ibkeys.errors import UsageError
 
 _ELSEWHERE: Final = frozenset({"yes", "force", "override", "format", "verbose", "debug", "pcap"})
 """What the journal has in another place, or what says nothing about the change."""
@@ -37,3 +40,12 @@ def _in_words(param: click.Option, value: Any) -> str:
     name = next((each for each in param.opts if each.startswith("--")), param.opts[0])
     shows = isinstance(param.type, Number | Via | click.Choice) or param.name in _PLAIN
     return name if param.is_flag or not shows else f"{name} {value}"
+
+
+def refuse_given(names: Mapping[str, str], why: str) -> None:
+    """Raise UsageError, with the options put into *why* at ``{}``, where the command line has one of *names*: by how an
+    option is typed, how click calls it."""
+    source = click.get_current_context().get_parameter_source
+    given = [typed for typed, name in names.items() if source(name) is ParameterSource.COMMANDLINE]
+    if given:
+        raise UsageError(why.format(", ".join(given)))

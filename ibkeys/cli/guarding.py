@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 _OF_A_PROCESS: Final = "/dev/stdin", "/dev/fd", "/proc"
 """Paths that mean another file, or none, in another process."""
-MOST_SECONDS: Final = 86_400
-"""The longest time that a change waits for its confirmation."""
 
 
 def command_for_child(

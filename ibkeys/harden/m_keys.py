@@ -65,8 +65,8 @@ class MKeyStep(Step):
 
     @property
     def _way_back(self) -> str:
-        abort = f"ibkeys {self.command} --via opensm --abort"
-        return f"{abort}; later ibkeys mkey-remove --via opensm" if self.command == "mkey-deploy" else abort
+        back = "ibkeys undo with the number of its operation"
+        return f"{back}; later ibkeys mkey-remove --via opensm" if self.command == "mkey-deploy" else back
 
 
 M_KEYS: Final = MKeyStep("m-keys", f"M_Keys at level {LEVEL} with a lease", "mkey-deploy")

@@ -158,7 +158,6 @@ def check_run(store: KeyStore) -> Iterator[Check]:
         return
     states = [port.state for port in runs.ports(run.id)]
     sent, waiting = states.count("sent"), states.count("waiting")
-    go_on = "--continue" if run.options.first else "--resume"
     yield Check(
         "M_Key run",
         None if run.options.first and not sent else False,
@@ -166,5 +165,5 @@ def check_run(store: KeyStore) -> Iterator[Check]:
         f"{counted(states.count('done'), 'port')} done, {states.count('failed')} failed, "
         f"{sent} may have their new key or not, {waiting} wait; every key is in the "
         "key store",
-        f"ibkeys {run.command} {go_on} finishes it, --abort rolls it back",
+        "ibkeys resume finishes it, ibkeys undo rolls it back",
     )

@@ -44,7 +44,7 @@ def lower_unconfirmed(writer: Writer, through: ViaOpensm, operation: int) -> Low
         assert awaited.stage is not None
         if not journal.move_stage(operation, awaited.stage, "going-back"):
             raise StoreError(f"operation {operation} was confirmed just now").unchanged()
-        with _still_to_go_back(writer.command, operation):
+        with _still_to_go_back(operation):
             try:
                 lowering = plan_lowering(writer, through)
             except Refused as error:
@@ -58,13 +58,13 @@ def lower_unconfirmed(writer: Writer, through: ViaOpensm, operation: int) -> Low
 
 
 @contextmanager
-def _still_to_go_back(command: str, operation: int) -> Iterator[None]:
+def _still_to_go_back(operation: int) -> Iterator[None]:
     """Let an error or interrupt raised inside this block say which command lowers the level that *operation* raised.
-    The advice of an interrupt is --resume, which would raise the level: it is replaced.
+    The advice of an interrupt is to resume, which would raise the level: it is replaced.
     """
     way_on = (
-        f"the level that operation {operation} raised still has to be lowered: `ibkeys {command} --via opensm "
-        f"--unconfirmed {operation}` lowers it, --resume keeps it"
+        f"the level that operation {operation} raised still has to be lowered: `ibkeys undo --unconfirmed {operation}` "
+        f"lowers it, `ibkeys resume {operation}` keeps it"
     )
     try:
         yield

@@ -195,7 +195,7 @@ def _refuse_while_standbys_are_stopped(store: KeyStore) -> None:
         raise Refused(
             f"{last.command} stopped {counted(len(stopped), 'standby OpenSM')} and is not finished", "open-run"
         ).unchanged(
-            f"first `ibkeys {last.command} --via opensm --resume` (or --abort)",
+            "first `ibkeys resume` (or `ibkeys undo`)",
             "With a new sm_key these would be second masters when it starts them again.",
         )
 

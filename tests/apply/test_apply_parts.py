@@ -111,7 +111,7 @@ def test_a_host_that_falls_silent_stops_the_removals_and_resume_finishes(lab: La
             apply(fabric, plan)
     message = str(raised.value)
     assert message.startswith("1 port could not be written: ")
-    assert "no step after end-add was started; operation 1 of the journal is open: `ibkeys apply --resume`" in message
+    assert "no step after end-add was started; operation 1 of the journal is open: `ibkeys resume 1`" in message
     assert lab.host(3).p_keys[0] == 0xFFFF  # not limited yet
     assert lab.host(3).p_keys[2] == 0x8002
     silent.silent = 0

@@ -72,7 +72,7 @@ def test_an_entry_of_0x8000_comes_back_as_it_was(lab: Lab, stores: StorePaths) -
 @pytest.mark.parametrize(
     ("command", "way"),
     [
-        ("mkey-rotate", "`ibkeys mkey-rotate --abort` rolls the last one back"),
+        ("mkey-rotate", "`ibkeys undo 1` rolls the last one back"),
         ("smkey-rotate", "`ibkeys smkey-rotate --via opensm` changes it again"),
         ("harden", "`ibkeys harden --via opensm --abort` rolls the last one back"),
     ],
@@ -141,7 +141,7 @@ def test_a_run_that_goes_back_by_itself_names_each_port_that_could_not_be_given_
     assert {port.port_guid for port, _ in ports if port is not None} == {lab.host(2).guid, lab.host(3).guid}
     assert nobody is None
     assert summary.startswith("2 ports could not be written: ")
-    assert "`ibkeys undo 1` finishes it" in summary
+    assert "`ibkeys resume 2` finishes it" in summary
 
 
 def test_resume_does_not_overwrite_an_enforcement_bit_that_somebody_else_set(lab: Lab, stores: StorePaths) -> None:

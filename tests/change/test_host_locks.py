@@ -128,7 +128,10 @@ def test_a_second_administrator_is_told_who_works_there(writer: Any, conf: Path)
 def test_a_stale_one_of_somebody_else_needs_the_override(writer: Any, conf: Path) -> None:
     with writer("anna") as anna:
         lock_file(conf).write_bytes(anna.lock_holder.line())
-    with writer("bert") as bert, pytest.raises(Refused, match=r"by `mkey-rotate` since .*cut off.*--resume") as refused:
+    with (
+        writer("bert") as bert,
+        pytest.raises(Refused, match=r"by `mkey-rotate` since .*cut off.*resume") as refused,
+    ):
         take_host_locks(bert, [running(conf)])
     assert refused.value.interlock == STALE
     assert "to do it anyway: --override stale-lock" in str(refused.value)

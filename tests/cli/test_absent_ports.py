@@ -35,10 +35,10 @@ def m_keys(folder: Path) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("run", "way_on"),
     [
-        (("mkey-rotate", "--per-port"), "when it answers, --resume gives it the new one; "),
-        (("mkey-rotate", "--same"), "when it answers, --resume gives it the new one; "),
-        (("mkey-rotate", "--per-port", "--first", 3), "when it answers, --continue gives it the new one; "),
-        (("mkey-remove", "--leave-open"), "when it answers, --resume removes it; "),
+        (("mkey-rotate", "--per-port"), "when it answers, `ibkeys resume` gives it the new one; "),
+        (("mkey-rotate", "--same"), "when it answers, `ibkeys resume` gives it the new one; "),
+        (("mkey-rotate", "--per-port", "--first", 3), "when it answers, `ibkeys resume` gives it the new one; "),
+        (("mkey-remove", "--leave-open"), "when it answers, `ibkeys resume` removes it; "),
     ],
 )
 def test_a_host_that_was_silent_before_the_run_is_named_and_gets_its_turn_when_it_answers(
@@ -53,7 +53,7 @@ def test_a_host_that_was_silent_before_the_run_is_named_and_gets_its_turn_when_i
     assert result.out.count("left alone: ") == 1, "the switch port in front of it is not a second one"
     assert m_keys(tmp_path)[SILENT] == before[SILENT]
     silence(tmp_path, SILENT, silent=False)
-    assert cli(run[0], "--continue" if "--first" in run else "--resume", "--yes").code == 0
+    assert cli("resume", "--yes").code == 0
     now = m_keys(tmp_path)
     assert not set(now.values()) & set(before.values())
     assert len(now) == (0 if run[0] == "mkey-remove" else 8)
@@ -62,10 +62,10 @@ def test_a_host_that_was_silent_before_the_run_is_named_and_gets_its_turn_when_i
 def test_resume_names_a_host_that_is_still_silent_and_was_never_begun(cli: Cli, tmp_path: Path) -> None:
     silence(tmp_path, SILENT)
     assert cli("mkey-rotate", "--per-port", *QUICK).code == 3
-    result = cli("mkey-rotate", "--resume", *QUICK)
+    result = cli("resume", *QUICK)
     assert result.code == 3
     assert f"nothing to change\nleft alone: {NAMED}" in result.out
-    assert "it keeps what it had before the run, until --resume finds it" in result.out
+    assert "it keeps what it had before the run, until `ibkeys resume` finds it" in result.out
 
 
 def test_a_first_key_is_not_for_a_port_that_has_one_but_it_is_named(cli: Cli, tmp_path: Path) -> None:

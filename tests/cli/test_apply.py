@@ -149,7 +149,7 @@ def test_json_of_an_apply(cli: Cli, plan: Path) -> None:
     [
         ([], "nothing to apply: give a PLAN"),
         (["missing.json"], "missing.json: No such file or directory"),
-        (["--first", "0", "--resume"], "0 is not in 1..65535"),
+        (["--first", "0", "plan.json"], "0 is not in 1..65535"),
     ],
 )
 def test_wrong_usage(cli: Cli, args: list[str], says: str) -> None:
@@ -168,7 +168,7 @@ def test_a_file_that_is_no_plan_is_named_with_the_place(cli: Cli, tmp_path: Path
 
 def test_an_edited_plan_is_refused(cli: Cli, plan: Path) -> None:
     plan.write_text(plan.read_text().replace("0x8001", "0x8002"))
-    for args in ([], ["--dry-run"], ["--resume"]):
+    for args in ([], ["--dry-run"]):
         result = cli("apply", plan, "--allow-removals", "--yes", *args)
         assert result.code == 2
         assert f"{plan}: was edited after it was made" in result.error
@@ -183,21 +183,19 @@ def test_plan_and_apply_and_resume_show_the_same_digest(cli: Cli, tmp_path: Path
     assert line == f"plan digest: {json.loads(plan.read_text())['digest']}"
     assert line in cli("apply", plan, "--dry-run").out
     assert line in cli("apply", plan, "--first", 1, "--yes").out
-    assert line in cli("apply", plan, "--resume", "--yes", "--dry-run").out
-    other = written(tmp_path, Lab().plan({2: entries(0xFFFF, 0x8001)}))
-    assert "follows a different plan" in cli("apply", other, "--resume", "--yes").error
-    assert cli("apply", "--resume", "--yes", "-f", "json").json["digest"] in line
+    assert line in cli("resume", "--yes", "--dry-run").out
+    assert cli("resume", "--yes", "-f", "json").json["digest"] in line
 
 
 def test_canary_then_resume_then_undo(cli: Cli, tmp_path: Path) -> None:
     plan = written(tmp_path, Lab().plan({number: entries(0xFFFF, 0x8001) for number in (2, 5)}))
     result = cli("apply", plan, "--yes", "--first", 1)
     assert result.code == 0
-    assert result.out.endswith("partly done: operation 1 is still open; `ibkeys apply --resume` continues it\n")
+    assert result.out.endswith("partly done: operation 1 is still open; `ibkeys resume 1` continues it\n")
     assert (pkeys(cli, 2)[1], 1 in pkeys(cli, 5)) == ("0x8001", False)
     again = cli("apply", plan, "--yes", "--dry-run")
     assert "operation 1 of the journal (apply) was never finished" in again.err
-    result = cli("apply", "--resume", "--yes")
+    result = cli("resume", "--yes")
     assert (result.code, pkeys(cli, 5)[1]) == (0, "0x8001")
     result = cli("undo", "--yes")
     assert result.out.endswith("done, verified by a fresh read; `ibkeys undo 2` repeats it\n")
@@ -215,7 +213,7 @@ def test_ports_that_could_not_be_written_are_named(cli: Cli, plan: Path) -> None
     lines = result.err.splitlines()
     assert [line.split(":")[1] for line in lines] == [" not written", " error"]
     assert lines[0].startswith("ibkeys: not written: 2 ports: ")
-    assert lines[-1].endswith("`ibkeys apply --resume` finishes it, `ibkeys undo 1` rolls it back")
+    assert lines[-1].endswith("`ibkeys resume 1` finishes it, `ibkeys undo 1` rolls it back")
 
 
 @pytest.mark.parametrize(
@@ -263,21 +261,21 @@ def test_the_record_of_an_apply_ends_where_somebody_else_has_changed_what_it_set
     cli: Cli, plan: Path, tmp_path: Path
 ) -> None:
     assert cli("apply", plan, "--allow-removals", "--first", 1, "--yes").code == 0
-    unchanged = cli("apply", "--overtaken", "--yes")
-    assert (unchanged.code, "nobody else has changed what was set by the last apply" in unchanged.error) == (2, True)
+    unchanged = cli("resume", "--overtaken", "--yes")
+    assert (unchanged.code, "nobody else has changed what was set by operation 1" in unchanged.error) == (2, True)
     with between_commands(tmp_path) as net:
         net.port("node02 mlx4_0", 1).p_keys = [0xFFFF, 0x8077]
-    refused = cli("apply", "--resume", "--yes")
-    assert (refused.code, "to keep what is there: `ibkeys apply --overtaken`" in refused.error) == (4, True)
-    assert "`ibkeys apply --overtaken` only ends its record" in cli("journal").out
-    assert cli("apply", "--overtaken", "--dry-run").code == 1
-    ended = cli("apply", "--overtaken", "--yes")
+    refused = cli("resume", "--yes")
+    assert (refused.code, "to keep what is there: `ibkeys resume --overtaken`" in refused.error) == (4, True)
+    assert "`ibkeys resume 1 --overtaken` only ends its record" in cli("journal").out
+    assert cli("resume", "--overtaken", "--dry-run").code == 1
+    ended = cli("resume", "--overtaken", "--yes")
     assert ended.code == 0
     assert "operation 1 (apply, begun " in ended.out
     assert pkeys(cli, 2) == {0: "0xffff", 1: "0x8077"}
     [operation] = cli("journal", "-f", "json").json["operations"]
     assert (operation["state"], operation["close_with"]) == ("undone", None)
-    assert cli("apply", "--overtaken", "--yes").code == 3
+    assert cli("resume", "--overtaken", "--yes").code == 3
 
 
 def test_the_record_of_an_apply_ends_where_only_a_port_that_left_is_missing(
@@ -288,15 +286,17 @@ def test_the_record_of_an_apply_ends_where_only_a_port_that_left_is_missing(
     result = cli("apply", plan, "--allow-removals", "--override", "stale", "--yes")
     assert result.code == 3
     assert result.out.endswith(
-        "if they do not come back: `ibkeys apply --overtaken`, which only ends the record of the operation\n"
+        "if they do not come back: `ibkeys resume --overtaken`, which only ends the record of the operation\n"
     )
-    ended = cli("apply", "--overtaken", "--yes")
+    ended = cli("resume", "--overtaken", "--yes")
     assert "all that is left are ports that are not there: 'node02 mlx4_0'" in ended.err
     assert ended.code == 0
     [operation] = cli("journal", "-f", "json").json["operations"]
     assert operation["state"] == "done"
 
 
-def test_ending_a_record_takes_no_plan(cli: Cli, plan: Path) -> None:
-    for more in ([plan], ["--resume"], ["--first", 1], ["--rewrite"]):
-        assert "--overtaken takes no PLAN" in cli("apply", "--overtaken", *more, "--yes").error
+def test_ending_a_record_takes_no_option_of_a_change(cli: Cli, plan: Path) -> None:
+    assert cli("apply", plan, "--allow-removals", "--first", 1, "--yes").code == 0
+    for more in (["--allow-removals"], ["--first", 1], ["--confirm-within", 5]):
+        ended = cli("resume", "--overtaken", *more, "--yes")
+        assert (ended.code, f"only has its record ended with --overtaken: omit {more[0]}" in ended.error) == (2, True)

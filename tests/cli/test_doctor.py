@@ -128,7 +128,7 @@ def test_a_run_that_is_not_finished_is_named_with_the_way_on(cli: Cli, tmp_path:
     result = cli("doctor")
     assert result.code == 0
     assert "1 port done, 0 failed, 0 may have their new key or not, 7 wait" in result.out
-    assert "-> ibkeys mkey-deploy --continue finishes it, --abort rolls it back" in result.out
+    assert "-> ibkeys resume finishes it, ibkeys undo rolls it back" in result.out
     assert "fabric.journal: 1 operation" in result.out
     assert "1 operations" not in result.out
     with KeyStore(tmp_path / "fabric.keys") as store:
@@ -140,7 +140,7 @@ def test_a_run_that_is_not_finished_is_named_with_the_way_on(cli: Cli, tmp_path:
     [check] = [check for check in result.json["checks"] if check["name"] == "M_Key run"]
     assert (result.code, check["ok"]) == (1, False)
     assert "1 may have their new key or not, 6 wait" in check["detail"]
-    cli("mkey-deploy", "--abort", "--yes")
+    cli("undo", "--yes")
     assert "M_Key run" not in cli("doctor").out
 
 

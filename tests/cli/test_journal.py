@@ -111,12 +111,12 @@ def test_an_open_operation_is_named_with_the_commands_that_end_it(cli: Cli, tmp_
         with stored.operation("pkey-set") as operation:
             operation.record_file(FileImage("/etc/x", b"a", b"b")).done()
     out = cli("journal", "--journal", journal).out
-    assert "operation 1 is open: `ibkeys apply --resume` finishes it, `ibkeys undo 1` rolls it back\n" in out
+    assert "operation 1 is open: `ibkeys resume 1` finishes it, `ibkeys undo 1` rolls it back\n" in out
     assert "operation 2 is open: `ibkeys smkey-rotate --via opensm` finishes it\n" in out
     assert "operation 3" not in out
     told = cli("journal", "--journal", journal, "-f", "json").json["operations"]
     assert [(each["finish_with"], each["roll_back_with"]) for each in told] == [
-        ("ibkeys apply --resume", "ibkeys undo 1"),
+        ("ibkeys resume 1", "ibkeys undo 1"),
         ("ibkeys smkey-rotate --via opensm", None),
         (None, None),
     ]
@@ -133,7 +133,7 @@ def test_an_open_operation_is_named_with_the_commands_that_end_it(cli: Cli, tmp_
         (
             "refused",
             "its rollback was refused, because somebody else has changed what it wrote",
-            "`ibkeys apply --resume` finishes it, `ibkeys undo 1` rolls it back, `ibkeys apply --overtaken` only ends "
+            "`ibkeys resume 1` finishes it, `ibkeys undo 1` rolls it back, `ibkeys resume 1 --overtaken` only ends "
             "its record, if others have changed what it set or its ports are gone",
         ),
     ],

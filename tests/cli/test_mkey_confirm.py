@@ -17,13 +17,9 @@ WITHIN = ("--confirm-within", 5)
 @pytest.mark.parametrize(
     ("command", "words", "why"),
     [
-        ("mkey-deploy", ["--same", *WITHIN], "--confirm-within: only with --via opensm"),
+        ("mkey-deploy", ["--same", *WITHIN], "--confirm-within: only through OpenSM"),
         ("mkey-remove", WITHIN, "mkey-remove raises no level"),
-        ("mkey-rotate", ["--abort", *WITHIN], "--abort rolls back, so there is nothing to confirm"),
-        ("mkey-rotate", ["--unconfirmed", 1, "--lease", 60], "--unconfirmed ID takes no other option"),
-        ("mkey-rotate", ["--unconfirmed", 1, *WITHIN], "--unconfirmed ID takes no other option"),
-        ("mkey-rotate", ["--unconfirmed", 1, "--resume"], "--unconfirmed ID takes no other option"),
-        ("mkey-deploy", ["--unconfirmed", 1, "--dry-run"], "omit --dry-run"),
+        ("mkey-deploy", ["--unconfirmed", 1], "--unconfirmed is gone: use `ibkeys undo --unconfirmed ID`"),
         ("mkey-deploy", ["--confirm-within", 0], "--confirm-within"),
     ],
 )
@@ -34,16 +30,22 @@ def test_what_does_not_go_together(cli: Cli, command: str, words: Sequence[objec
 
 def test_what_waits_for_nothing_is_neither_confirmed_nor_lowered(cli: Cli) -> None:
     assert cli("mkey-deploy", "--same", "--protect", 2, "--lease", 60, "--yes").code == 0
-    for words in (("confirm", 1), ("mkey-deploy", "--unconfirmed", 1)):
+    for words in (("confirm", 1), ("undo", "--unconfirmed", 1)):
         result = cli(*words)
         assert (result.code, "operation 1 " in result.error, "not waiting for a confirmation" in result.error) == (
             3,
             True,
             True,
         ), result.err
-    for words in (("confirm", 9), ("mkey-deploy", "--unconfirmed", 9)):
+    for words in (("confirm", 9), ("undo", "--unconfirmed", 9)):
         result = cli(*words)
         assert (result.code, "has no operation 9" in result.error) == (3, True), result.err
+
+
+def test_lowering_a_level_has_no_dry_run(cli: Cli) -> None:
+    cli("mkey-deploy", "--same", "--protect", 2, "--lease", 60, "--yes")
+    result = cli("undo", "--unconfirmed", 1, "--dry-run")
+    assert (result.code, "omit --dry-run" in result.error) == (2, True), result.err
 
 
 @pytest.fixture
@@ -71,8 +73,7 @@ def test_the_child_gets_the_way_and_no_key(children: list[Any], tmp_path: Path) 
     result = run("mkey-rotate", *words, "--backend", backend)
     assert (result.code, "omit --sm-host" in result.err) == (2, True), result.err
     (command, seconds, is_unconfirmed), key, left = children
-    assert command[1:6] == ["-m", "ibkeys", "mkey-rotate", "--via=opensm", "--wait=77"]
-    assert command[-1] == "--unconfirmed"
+    assert command[1:6] == ["-m", "ibkeys", "undo", "--unconfirmed", "--wait=77"]
     assert {"--sm-host=sm2", f"--backend={backend}"} <= set(command)
     assert not any(f"{KEY:x}" in word.lower() for word in command)
     assert (seconds, is_unconfirmed, key.reveal(), left) == (5, True, KEY, "left")

@@ -92,26 +92,15 @@ def test_on_a_terminal_the_open_fabric_is_a_question_of_its_own(
 def test_the_first_then_the_others_then_back(cli: Cli) -> None:
     result = cli("mkey-remove", "--first", 2, "--yes")
     assert result.code == 0
-    assert "next: check the ports, then `ibkeys mkey-remove --continue` for the others, or" in result.out
+    assert "next: check the ports, then `ibkeys resume` for the others, or" in result.out
     assert cli("mkey-remove", "--yes").code == 4
-    assert cli("mkey-remove", "--continue", "--yes").code == 0
+    assert cli("resume", "--yes").code == 0
     assert shown(cli) == {("zero", 0, 0)}
-    result = cli("mkey-remove", "--abort", "--yes")
+    result = cli("undo", 2, "--yes")
     assert result.code == 0
     assert "M_Key: zero -> set on 8 ports" in result.out
     assert "lose their M_Keys" not in result.err
     assert shown(cli) == {("set", 2, 60)}
-
-
-def test_a_run_of_another_command_is_not_taken_up(cli: Cli) -> None:
-    result = cli("mkey-remove", "--abort", "--yes")
-    assert result.code == 2
-    assert "the last run was started by mkey-deploy; to continue it: ibkeys mkey-deploy --abort" in result.error
-    assert cli("mkey-remove", "--first", 2, "--yes").code == 0
-    result = cli("mkey-rotate", "--continue", "--yes")
-    assert result.code == 2
-    assert "the last run was started by mkey-remove; to continue it: ibkeys mkey-remove --continue" in result.error
-    assert ("set", 2, 60) in shown(cli)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +112,7 @@ def test_a_run_of_another_command_is_not_taken_up(cli: Cli) -> None:
         ("--protect", 0),
         ("--lease", 0),
         ("--opensm-conf", "opensm.conf"),
-        ("--continue", "--abort"),
+        ("--continue",),
         ("--resume", "--first", 2),
         ("--abort", "--order", "nearest"),
         ("--first", 0),
@@ -150,7 +139,7 @@ def test_under_a_subnet_manager_it_says_how_opensm_does_it(key_file: Path, tmp_p
 
 def test_no_key_is_in_what_is_said(cli: Cli, tmp_path: Path) -> None:
     said = ""
-    for command in (("mkey-remove", "--yes", "-d", "-K", "-f", "json"), ("mkey-remove", "--abort", "--yes", "-d")):
+    for command in (("mkey-remove", "--yes", "-d", "-K", "-f", "json"), ("undo", 2, "--yes", "-d")):
         result = cli(*command)
         assert result.code == 0
         said += result.out + result.err

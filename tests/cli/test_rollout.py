@@ -52,11 +52,11 @@ def test_the_first_ports_are_named_before_the_question(cli: Cli) -> None:
         f"node0{number} mlx4_0" for number in (4, 5, 6)
     ]
     assert shown[1] == "    node[04-06] mlx4_0"
-    assert "  5 ports wait for --continue" in shown
+    assert "  5 ports wait for `ibkeys resume`" in shown
 
 
 def test_one_port_alone_waits_for_continue(cli: Cli) -> None:
-    assert "\n  1 port waits for --continue\n" in cli("mkey-deploy", "--per-port", "--first", 7, "--dry-run").out
+    assert "\n  1 port waits for `ibkeys resume`\n" in cli("mkey-deploy", "--per-port", "--first", 7, "--dry-run").out
 
 
 def test_json_has_a_line_for_each_port_and_the_summary(cli: Cli) -> None:
@@ -125,21 +125,21 @@ def test_dry_run_tells_each_port_in_order_and_makes_nothing(cli: Cli, tmp_path: 
 def test_the_first_then_the_others_then_back(cli: Cli) -> None:
     result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--first", 2, "--yes")
     assert result.code == 0
-    assert "  6 ports wait for --continue\n" in result.out
+    assert "  6 ports wait for `ibkeys resume`\n" in result.out
     assert "run 1: 2 ports done, 0 failed, 0 left alone, 6 waiting\nnext: check the ports" in result.out
     refused = cli("mkey-rotate", "--per-port", "--yes")
     assert refused.code == 4
     assert "is not finished" in refused.error
-    assert cli("mkey-deploy", "--continue", "--yes").code == 0
+    assert cli("resume", "--yes").code == 0
     assert shown(cli) == {("set", 2, 60)}
-    assert cli("mkey-deploy", "--abort", "--dry-run").code == 1
-    result = cli("mkey-deploy", "--abort", "--yes")
+    assert cli("undo", 1, "--dry-run").code == 1
+    result = cli("undo", 1, "--yes")
     assert result.code == 0
     assert "M_Key: set -> zero on 8 ports" in result.out
     assert shown(cli) == {("zero", 0, 0)}
 
 
-def test_abort_of_another_command_does_not_take_back_a_later_run(cli: Cli, tmp_path: Path) -> None:
+def test_only_the_last_run_goes_back(cli: Cli, tmp_path: Path) -> None:
     def on_the_ports() -> list[int]:
         with between_commands(tmp_path) as net:
             return [port.m_key for node in net.nodes for port in node.ports]
@@ -147,9 +147,11 @@ def test_abort_of_another_command_does_not_take_back_a_later_run(cli: Cli, tmp_p
     assert cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes").code == 0
     assert cli("mkey-rotate", "--per-port", "--yes").code == 0
     before = on_the_ports()
-    refused = cli("mkey-deploy", "--abort", "--yes")
+    refused = cli("undo", "--yes")
+    assert (refused.code, "a finished change of M_Keys needs its number" in refused.error) == (3, True)
+    refused = cli("undo", 1, "--yes")
     assert refused.code == 2
-    assert "was started by mkey-rotate; to continue it: ibkeys mkey-rotate --abort" in refused.error
+    assert "operation 1 (mkey-deploy) is not the last run of M_Keys, which is operation 2" in refused.error
     assert on_the_ports() == before
 
 
@@ -164,14 +166,14 @@ def test_ports_that_somebody_else_changed_are_no_ports_that_could_not_be_asked(c
     cli("mkey-rotate", "--same", "--protect", 2, "--lease", 120, "--yes")
     with between_commands(tmp_path) as net:
         net.port("node03 mlx4_0", 1).protect_bits = 3
-    result = cli("mkey-rotate", "--abort", "--yes")
+    result = cli("undo", 2, "--yes")
     assert result.code == 3
     assert "it has level 3 with lease 120 s, which this run neither found nor set" in result.out
     assert "1 port has what this run neither found nor set; " in result.err
-    assert "`ibkeys mkey-rotate --overtaken`" in result.err
+    assert "`ibkeys resume 2 --overtaken`" in result.err
     assert "could not be queried" not in result.err
     assert "mkey-recover" not in result.err
-    assert cli("mkey-rotate", "--overtaken", "--yes").code == 0
+    assert cli("resume", "--overtaken", "--yes").code == 0
     with between_commands(tmp_path) as net:
         port = net.port("node03 mlx4_0", 1)
         assert (port.protect_bits, port.lease_period) == (3, 120)
@@ -202,32 +204,33 @@ def test_under_a_subnet_manager_it_says_what_to_do_instead(key_file: Path, tmp_p
 @pytest.mark.parametrize(
     "options",
     [
-        ("--continue", "--abort"),
         ("--same", "--wait", 5),
         ("--same", "--open-while-rotating"),
         ("--same", "--sm-host", "other"),
-        ("--resume", "--same"),
-        ("--abort", "--protect", 2),
         ("--new-m-key", "@nowhere"),
         (),
         ("--protect", 2),
         ("--same", "--per-port"),
-        ("--resume", "--per-port"),
-        ("--abort", "--opensm-conf", "opensm.conf"),
         ("--per-port", "--opensm-conf", "nowhere.conf", "--protect", 2, "--lease", 60),
         ("--first", 0),
         ("--max-failures", 0),
         ("--at-once", 0),
         ("--order", "random"),
-        ("--resume",),
-        ("--continue",),
-        ("--abort",),
     ],
 )
 def test_wrong_usage_is_one_line(cli: Cli, options: tuple[Any, ...]) -> None:
     result = cli("mkey-rotate", *options, "--yes")
     assert result.code == 2
     assert result.error
+
+
+@pytest.mark.parametrize(
+    ("option", "by"),
+    [("--continue", "resume"), ("--resume", "resume"), ("--abort", "undo"), ("--overtaken", "resume --overtaken")],
+)
+def test_a_former_option_names_the_command(cli: Cli, option: str, by: str) -> None:
+    result = cli("mkey-rotate", option, "--yes")
+    assert (result.code, result.error) == (2, f"{option} is gone: use `ibkeys {by}`")
 
 
 @pytest.mark.parametrize("command", ["mkey-deploy", "mkey-rotate"])
@@ -255,8 +258,8 @@ def test_a_configuration_without_the_key_is_refused_and_one_with_it_is_not(
     conf.write_text(f"m_key {KEY:#x}\n")
     assert cli(*given, "--yes").code == 0
     conf.write_text("")
-    assert cli("mkey-deploy", "--continue", "--opensm-conf", conf, "--yes").code == 4
-    assert cli("mkey-deploy", "--continue", "--yes").code == 0
+    assert cli("resume", "--opensm-conf", conf, "--yes").code == 4
+    assert cli("resume", "--yes").code == 0
 
 
 @pytest.mark.parametrize("format", ["table", "json", "csv"])
@@ -327,10 +330,10 @@ def test_failures_are_named_and_stop_the_run(cli: Cli, monkeypatch: pytest.Monke
         "  replies lost after the Set took effect: 0; Sets that never arrived: 3\n"
         "  queries after lost replies added at most 3 M_Key violations\n"
         "stopped: 1 port has failed (--max-failures)\n"
-        "next: `ibkeys mkey-rotate --resume` finishes the run, `ibkeys mkey-rotate --abort` rolls it back\n"
+        "next: `ibkeys resume` finishes the run, `ibkeys undo` rolls it back\n"
     )
     monkeypatch.setattr(Subnet, "send", send)
-    assert cli("mkey-rotate", "--resume", "--yes").code == 0
+    assert cli("resume", "--yes").code == 0
     assert shown(cli) == {("set", 2, 60)}
 
 
@@ -359,12 +362,12 @@ def test_a_host_that_falls_silent_is_named_and_resume_finishes_when_it_answers_a
     assert "node02 mlx4_0 (ca 0x0002c903000a1020) port 1, LID 2: after the Set it answers neither" in failed
     assert "run 2: 7 ports done, 1 failed, 0 left alone, 0 waiting\n" in result.out
     assert "  1 port answers to neither key: the old and the new one are in the key store\n" in result.out
-    still = cli("mkey-rotate", "--resume", *quick)
+    still = cli("resume", *quick)
     assert still.code == 3
     assert "node02 mlx4_0 (ca 0x0002c903000a1020) port 1, LID ?: the sweep did not find it" in still.out
     with between_commands(tmp_path) as net:
         net.silence("node02 mlx4_0", False)
-    result = cli("mkey-rotate", "--resume", "--yes")
+    result = cli("resume", "--yes")
     assert result.code == 0
     assert result.out.endswith("run 2: 1 port done, 0 failed, 0 left alone, 0 waiting\n")
     with between_commands(tmp_path) as net:
@@ -390,7 +393,7 @@ def test_ports_that_failed_for_one_cause_are_one_line(cli: Cli, monkeypatch: pyt
     assert failed == [
         "ibkeys: failed: 2 ports: Set(PortInfo) was lost on its way each time; its old M_Key stays: node[04-05] mlx4_0"
     ]
-    each = cli("mkey-rotate", "--resume", "--yes", "-t", 50, "-f", "json")
+    each = cli("resume", "--yes", "-t", 50, "-f", "json")
     rows = [json.loads(line) for line in each.out.splitlines()]
     assert sum(row.get("result") == "failed" for row in rows) == 2
     assert sum(line.startswith("ibkeys: failed: node0") for line in each.err.splitlines()) == 2
@@ -401,7 +404,7 @@ def test_no_key_is_in_what_is_said(cli: Cli, tmp_path: Path) -> None:
     for command in (
         ("mkey-deploy", "--per-port", *LEVEL_2, "--yes", "-d"),
         ("mkey-rotate", "--per-port", "--yes", "-d", "-K", "-f", "json"),
-        ("mkey-rotate", "--abort", "--yes", "-d", "-f", "csv"),
+        ("undo", 2, "--yes", "-d", "-f", "csv"),
     ):
         result = cli(*command)
         assert result.code == 0

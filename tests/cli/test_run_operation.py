@@ -7,8 +7,8 @@ from typing import Any
 
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Runs
-from tests.cli.conftest import Cli
-from tests.cli.rolling import LEVEL_2, shown
+from tests.cli.conftest import Cli, between_commands
+from tests.cli.rolling import LEVEL_2, keys_in, shown
 
 
 def operations(cli: Cli) -> list[tuple[Any, ...]]:
@@ -20,10 +20,10 @@ def operations(cli: Cli) -> list[tuple[Any, ...]]:
 def test_a_run_that_goes_on_is_one_operation(cli: Cli) -> None:
     assert cli("mkey-deploy", "--per-port", *LEVEL_2, "--first", 2, "--yes").code == 0
     assert operations(cli) == [(1, "mkey-deploy", "open", None, 1)]
-    assert cli("mkey-deploy", "--continue", "--yes").code == 0
+    assert cli("resume", "--yes").code == 0
     assert operations(cli) == [(1, "mkey-deploy", "done", None, 2)]
     assert shown(cli) == {("set", 2, 60)}
-    assert cli("mkey-deploy", "--abort", "--yes").code == 0
+    assert cli("undo", 1, "--yes").code == 0
     assert operations(cli) == [(1, "mkey-deploy", "undone", None, 2), (2, "undo", "done", 1, 1)]
     assert shown(cli) == {("zero", 0, 0)}
 
@@ -31,9 +31,9 @@ def test_a_run_that_goes_on_is_one_operation(cli: Cli) -> None:
 def test_a_run_whose_journal_was_lost_goes_on_in_a_new_one(cli: Cli, tmp_path: Path) -> None:
     cli("mkey-deploy", "--per-port", *LEVEL_2, "--first", 2, "--yes")
     (tmp_path / "fabric.journal").unlink()
-    assert cli("mkey-deploy", "--continue", "--yes").code == 0
+    assert cli("resume", "--yes").code == 0
     assert operations(cli) == [(1, "mkey-deploy", "done", None, 1)]
-    assert cli("mkey-deploy", "--abort", "--yes").code == 0
+    assert cli("undo", 1, "--yes").code == 0
     assert operations(cli) == [(1, "mkey-deploy", "undone", None, 1), (2, "undo", "done", 1, 1)]
     assert shown(cli) == {("zero", 0, 0)}
 
@@ -50,3 +50,77 @@ def test_a_run_that_sends_nothing_leaves_no_operation(cli: Cli, tmp_path: Path) 
     assert last is not None
     assert last.operation is not None
     assert last.operation.id == 1
+
+
+def test_where_several_may_be_meant_none_is_guessed(cli: Cli) -> None:
+    cli("mkey-deploy", "--per-port", *LEVEL_2, "--first", 2, "--yes")
+    assert cli("pkey-add", 2, "0x8010", "--yes").code == 0
+    for words in (("undo",), ("undo", "--dry-run")):
+        refused = cli(*words, "--yes")
+        assert (refused.code, "operations 1 (mkey-deploy), 2 (pkey-add) may be meant: name one" in refused.error) == (
+            2,
+            True,
+        )
+    assert cli("undo", 2, "--yes").code == 0
+    assert cli("undo", "--yes").code == 0
+    assert operations(cli)[0][2] == "undone"
+    assert shown(cli) == {("zero", 0, 0)}
+
+
+def test_what_lacks_an_operation_has_an_option_less(cli: Cli, tmp_path: Path) -> None:
+    cli("mkey-deploy", "--per-port", *LEVEL_2, "--first", 2, "--yes")
+    for words, why in {
+        ("resume", "--allow-removals"): "operation 1 (mkey-deploy) has no use for --allow-removals: omit it",
+        ("resume", "--wait", 5): "--wait: only through OpenSM",
+        ("undo", "--at-once"): "operation 1 (mkey-deploy) has no use for --at-once: omit it",
+        ("undo", "--standby-wait", 5): "--standby-wait: only through OpenSM",
+    }.items():
+        refused = cli(*words, "--yes")
+        assert (refused.code, why in refused.error) == (2, True), refused.err
+    cli("undo", "--yes")
+    cli("pkey-add", 2, "0x8010", "--yes")
+    for words in (("undo", "--open-while-rotating"), ("undo", "--standby-wait", 5)):
+        refused = cli(*words, "--yes")
+        assert (refused.code, f"operation 3 (pkey-add) has no use for {words[1]}: omit it" in refused.error) == (
+            2,
+            True,
+        )
+    assert cli("resume", "--yes").code == 3
+    for number, why in {
+        1: "was rolled back",
+        3: "operation 3 (pkey-add) is not resumed: it has ended",
+        9: "no operation 9",
+    }.items():
+        refused = cli("resume", number, "--yes")
+        assert (refused.code != 0, why in refused.error) == (True, True), refused.err
+
+
+def test_an_undo_that_was_cut_off_is_finished_as_an_undo(cli: Cli, tmp_path: Path) -> None:
+    cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes")
+    before = keys_in(tmp_path)
+    assert before
+    with between_commands(tmp_path) as net:
+        net.silence("node04 mlx4_0")
+    assert cli("undo", 1, "--yes", "-t", 50, "--retries", 0).code == 3
+    with between_commands(tmp_path) as net:
+        net.silence("node04 mlx4_0", False)
+    assert cli("resume", "--yes").code == 0
+    assert shown(cli) == {("zero", 0, 0)}
+    assert [each[:4] for each in operations(cli)] == [(1, "mkey-deploy", "undone", None), (2, "undo", "done", 1)]
+    refused = cli("undo", 1, "--yes")
+    assert (refused.code, "operation 1 (mkey-deploy) has already been undone by operation 2" in refused.error) == (
+        3,
+        True,
+    )
+    refused = cli("undo", 2, "--yes")
+    assert (refused.code, "operation 2 gave former M_Keys back, and that is not undone" in refused.error) == (2, True)
+
+
+def test_a_run_that_had_failures_is_done_when_nothing_of_it_is_left(cli: Cli, tmp_path: Path) -> None:
+    with between_commands(tmp_path) as net:
+        net.silence("node04 mlx4_0")
+    assert cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes", "-t", 50, "--retries", 0).code in (0, 3)
+    with between_commands(tmp_path) as net:
+        net.silence("node04 mlx4_0", False)
+    cli("resume", "--yes")
+    assert [each[1:3] for each in operations(cli)] == [("mkey-deploy", "done")]

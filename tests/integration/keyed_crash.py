@@ -12,14 +12,14 @@ from ibkeys.store.keys.runs import Run, Runs
 from tests.integration.crashes import kinds_passed, run_to_a_point
 from tests.integration.hosted import Hosted, left_over
 from tests.integration.keyed_opensm import CLOSED, stored_keys
+from tests.integration.waiting import by_method
 
 COMMANDS = {
     "deploy": ("mkey-deploy", *CLOSED),
     "rotate": ("mkey-rotate",),
     "remove": ("mkey-remove", "--leave-open"),
 }
-BACK = ("mkey-rotate", "--abort")
-THROUGH = ("--via", "opensm", "--yes")
+BACK = ("undo", "2")
 REFUSED = 4
 Setting = tuple[int, int, int]
 """M_Key, level and lease."""
@@ -39,7 +39,7 @@ class KeyedScene:
 
     def run(self, words: Sequence[str], mode: str = "off", point: int = 0) -> tuple[int, str]:
         """Run a command through OpenSM that says yes; returns its exit code and all that it said."""
-        done, _ = run_to_a_point(self.served, self.preloaded, self.stores, [*words, *THROUGH], mode, point)
+        done, _ = run_to_a_point(self.served, self.preloaded, self.stores, [*by_method(words), "--yes"], mode, point)
         return done.returncode, done.stdout + done.stderr
 
     def must(self, *words: str) -> str:
@@ -115,7 +115,7 @@ class KeyedScene:
         said = ""
         if last is None or (earlier is not None and last.id == earlier.id):
             assert self.key() == former
-        elif way_on == "--resume" or not (said := self._goes_back(what, former)):
+        elif way_on == "resume" or not (said := self._goes_back(what, former)):
             said = self.finish(what, former)
         self.assert_no_key_is_lost()
         self.assert_nothing_beside(said)
@@ -140,7 +140,10 @@ class KeyedScene:
 
     def _goes_back(self, what: str, former: Setting) -> str:
         """Go back, and return what ibkeys said; "" where keys are mixed, and that was refused."""
-        code, said = self.run([COMMANDS[what][0], "--abort"])
+        last = self.last_run()
+        assert last is not None
+        assert last.operation is not None
+        code, said = self.run(["undo", str(last.operation.id)])
         if code == REFUSED and "can only be finished" in said:
             return ""
         assert code == 0, said
@@ -154,7 +157,7 @@ class KeyedScene:
         """Finish the last run, look at what it leaves, and return what ibkeys said."""
         last = self.last_run()
         assert last is not None
-        said = self.must(COMMANDS[what][0], "--resume") if last.state == "open" else ""
+        said = self.must("resume") if last.state == "open" else ""
         key, level, lease = self.key()
         assert self.said_in_confs() == {(key, level, lease)}
         assert key != former[0]

@@ -18,6 +18,7 @@ from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Runs
 from tests.integration.hosted import Hosted, Running, opensm
 from tests.integration.ibsim import RUN_TIMEOUT
+from tests.integration.waiting import by_method
 
 POLICY = "Default=0x7fff, ipoib : ALL=full ;\n"
 CONF = "# a comment that stays\nsa_key 0x5e11a7c0ffee\nsweep_interval 3\n"
@@ -126,7 +127,7 @@ class KeyedOpensm(KeyedPorts):
 
     def ibkeys(self, *words: str | Path, timeout: float = 300) -> tuple[int, str]:
         """Run a command that says yes; return its exit code and all that it said."""
-        done = self.served.ibkeys(*words, "--via", "opensm", "--yes", timeout=timeout)
+        done = self.served.ibkeys(*by_method(words), "--yes", timeout=timeout)
         return done.returncode, done.stdout + done.stderr
 
 

@@ -24,6 +24,7 @@ from tests.integration.keyed_opensm import KeyedPorts, stored_keys
 from tests.integration.opensms import Log, NodesOpensm, listen
 from tests.integration.sshd import Sshd
 from tests.integration.standin_systemd import StandInSystemd
+from tests.integration.waiting import by_method
 
 NET = DATA / "fabrics" / "two-switch.net"
 NODES = {
@@ -90,8 +91,7 @@ class KeyedSite(KeyedPorts):
 
     def ibkeys(self, *words: str | Path, via: bool = True, timeout: float = 300) -> PortView:
         """Run a command that says yes, and do what it says is to be done."""
-        more = ["--via", "opensm"] if via else []
-        command = self.served.ibkeys_command(*words, *more, "--yes", *self.words)
+        command = self.served.ibkeys_command(*(by_method(words) if via else words), "--yes", *self.words)
         if self.systemd is not None:
             command = self.systemd.command(command)
         return self.follow([*self.before, *self.served.arguments(command)], self.served.environment, timeout)

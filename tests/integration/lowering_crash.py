@@ -12,7 +12,7 @@ from tests.integration.keyed_opensm import stage_of_last_run
 from tests.integration.waiting import Waiting
 
 AGAIN = "--unconfirmed"
-WAYS_DOWN = (AGAIN, "--abort", "--resume")
+WAYS_DOWN = (AGAIN, "undo", "resume")
 """From a lowering that died. The first one is the same command again."""
 _LEVEL_1 = ("--protect", "1")
 _TOO_LATE = "600"
@@ -30,7 +30,7 @@ class LoweringScene:
     def begin(self) -> list[str]:
         """Bring the subnet to level 2 by a run whose process and child have died; return what lowers the level."""
         scene, last = self.scene, self.scene.last_run()
-        words = ["mkey-rotate", "--resume"]
+        words = ["resume"]
         if last is None or last.state != "open":
             self._to_level_1()
             self.former = scene.key()
@@ -42,7 +42,7 @@ class LoweringScene:
         last = scene.last_run()
         assert last is not None
         assert last.operation is not None
-        return ["mkey-rotate", AGAIN, str(last.operation.id)]
+        return ["undo", AGAIN, str(last.operation.id)]
 
     def _to_level_1(self) -> None:
         _, level, _ = self.scene.key()
@@ -61,11 +61,11 @@ class LoweringScene:
         key, level, lease = scene.key()
         with self._no_port_opens():
             scene.kill(lowering, point)
-            said = self._lower_again(lowering) if way_on == AGAIN else scene.must("mkey-rotate", way_on)
+            said = self._lower_again(lowering) if way_on == AGAIN else scene.must(way_on, lowering[-1])
         wanted, stands = {
             AGAIN: ((key, level - 1, lease), ("open", "gone-back")),
-            "--resume": ((key, level, lease), ("ended", None)),
-            "--abort": (self.former, ("undone", None)),
+            "resume": ((key, level, lease), ("ended", "confirmed")),
+            "undo": (self.former, ("undone", "confirmed")),
         }[way_on]
         assert (scene.key(), scene.said_in_confs(), stage_of_last_run(scene.stores)) == (wanted, {wanted}, stands)
         scene.assert_no_key_is_lost()

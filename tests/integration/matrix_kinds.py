@@ -44,9 +44,9 @@ ABORT: Final = (*_HARDEN, "--abort")
 _SECRETS: Final = (f"sm_key {THEIRS:#x}", f"sa_key {THEIRS:#x}")
 _OPEN: Final = f"{CONF}part_enforce off\n"
 KINDS: Final = {
-    "deploy": Kind((), DEPLOY, ("mkey-deploy", "--resume"), ("mkey-deploy", "--abort"), DEPLOY),
-    "rotate": Kind(DEPLOY, ROTATE, ("mkey-rotate", "--resume"), ("mkey-rotate", "--abort"), ROTATE),
-    "remove": Kind(DEPLOY, REMOVE, ("mkey-remove", "--resume"), ("mkey-remove", "--abort"), ROTATE),
+    "deploy": Kind((), DEPLOY, ("resume",), ("undo",), DEPLOY),
+    "rotate": Kind(DEPLOY, ROTATE, ("resume",), ("undo",), ROTATE),
+    "remove": Kind(DEPLOY, REMOVE, ("resume",), ("undo",), ROTATE),
     "smkey-rotate": Kind(
         (), ("smkey-rotate",), ("smkey-rotate",), None, ("smkey-rotate",), by_hand=_SECRETS, has_steps=False
     ),
@@ -54,7 +54,7 @@ KINDS: Final = {
     "harden --abort": Kind(
         _HARDEN, ABORT, ABORT, _HARDEN, ROTATE, by_hand=("part_enforce out",), conf=_OPEN, has_steps=False
     ),
-    "apply": Kind((), APPLY, ("apply", "--resume", *BLUNT), _UNDO, APPLY, True),
+    "apply": Kind((), APPLY, ("resume", *BLUNT), _UNDO, APPLY, True),
     "undo": Kind(APPLY, _UNDO, _UNDO, None, APPLY, True),
 }
 OF_MANAGERS: Final = ("manager replaced", "manager returned")

@@ -75,13 +75,15 @@ def test_twenty_ports_away_get_the_key_at_their_place_and_elsewhere(tmp_path: Pa
 
         account = run(opensm, 3, "mkey-rotate")
         assert account["summary"]["unread"] == len(names)
-        assert all("keeps its former M_Key: when it answers, --resume" in account[guid]["reason"] for guid in guids)
+        assert all(
+            "keeps its former M_Key: when it answers, `ibkeys resume`" in account[guid]["reason"] for guid in guids
+        )
         assert {port.guid for port in opensm.end_ports() if key_of(port) == former} == set(guids)
 
         for name in names[:BACK]:
             served.steer(f'link "{name}"[1] up')
         opensm.running.sweep()
-        account = run(opensm, 3, "mkey-rotate", "--resume")
+        account = run(opensm, 3, "resume")
         assert [account[guid]["result"] for guid in guids] == ["done"] * BACK + ["skipped"] * (ELSEWHERE + GONE)
         assert all("mkey-list --settle" in account[guid]["reason"] for guid in guids[BACK:])
         assert (opensm.refused, opensm.violations(), opensm.traps) == ([], 0, 0)
@@ -94,12 +96,12 @@ def test_twenty_ports_away_get_the_key_at_their_place_and_elsewhere(tmp_path: Pa
         opensm.running.sweep()
         served.steer(f"time +{LEASE}")
         opensm.running.sweep()
-        account = run(opensm, 3, "mkey-rotate", "--resume")
+        account = run(opensm, 3, "resume")
         assert account["summary"]["unread"] == ELSEWHERE + GONE
         settled = settle(opensm)
         assert {int(each["port_guid"], 16) for each in settled["moved"]} == set(guids[BACK : BACK + ELSEWHERE])
         assert {int(guid, 16) for guid in settled["vanished"]} == set(guids[-GONE:])
-        account = run(opensm, 0, "mkey-rotate", "--resume")  # those that are gone are not waited for
+        account = run(opensm, 0, "resume")  # those that are gone are not waited for
         assert [account[guid]["result"] for guid in guids[BACK:]] == ["done"] * ELSEWHERE + ["skipped"] * GONE
         assert opensm.refused == []
         assert {port.guid for port in opensm.end_ports() if key_of(port) == former} == set(guids[-GONE:])
@@ -124,7 +126,7 @@ def test_a_port_that_was_away_loses_its_key_too_when_it_is_back() -> None:
         run(opensm, 3, "mkey-remove", "--leave-open")
         opensm.served.steer(f'link "{HOST}"[1] up')
         opensm.running.sweep()
-        run(opensm, 0, "mkey-remove", "--resume")
+        run(opensm, 0, "resume")
         assert opensm.keys() == {(0, 0, 0)}
         assert (opensm.refused, opensm.violations(), opensm.traps) == ([], 0, 0)
 
@@ -135,10 +137,10 @@ def test_a_way_back_reaches_ports_that_came_back_in_between() -> None:
         run(opensm, 0, "mkey-rotate")
         opensm.served.steer(f'link "{HOST}"[1] down')
         opensm.running.sweep()
-        run(opensm, 3, "mkey-rotate", "--abort")
+        run(opensm, 3, "undo", "2")
         opensm.served.steer(f'link "{HOST}"[1] up')
         opensm.running.sweep()
-        run(opensm, 0, "mkey-rotate", "--abort")
+        run(opensm, 0, "undo", "2")
         assert opensm.keys() == former
         assert (opensm.refused, opensm.violations(), opensm.traps) == ([], 0, 0)
 
@@ -150,7 +152,7 @@ def test_a_port_that_opensm_has_not_looked_at_again_is_not_asked_with_a_key_that
         run(opensm, 3, "mkey-rotate")
         opensm.served.steer(f'silent "{HOST}" off')
         assert len(opensm.keys()) == 2
-        run(opensm, 0, "mkey-rotate", "--resume", "--trust-topology")
+        run(opensm, 0, "resume", "--trust-topology")
         assert len(opensm.keys()) == 1
         assert (opensm.refused, opensm.violations(), opensm.traps) == ([], 0, 0)
 
@@ -167,7 +169,7 @@ def test_a_port_that_opensm_cannot_reach_gets_its_key_directly_and_opensm_takes_
         opensm.served.steer(f'link "{HOST}"[1] up')
         opensm.running.sweep()
         assert len(opensm.keys()) == 2
-        run(opensm, 0, "mkey-rotate", "--resume", "--trust-topology", "--wait", "1")
+        run(opensm, 0, "resume", "--trust-topology", "--wait", "1")
         assert len(opensm.keys()) == 1
         assert opensm.refused == []
         counted = opensm.violations()  # those of OpenSM
@@ -216,7 +218,7 @@ def test_a_port_that_goes_away_in_the_middle_is_named_and_gets_its_key_later(how
         assert account[port.guid]["result"] == "failed"
         opensm.served.steer(lines[1])
         opensm.running.sweep()
-        run(opensm, 0, "mkey-rotate", "--resume")
+        run(opensm, 0, "resume")
         assert len(opensm.keys()) == 1
         assert (opensm.refused, opensm.violations(), opensm.traps) == ([], 0, 0)
 

@@ -84,7 +84,7 @@ def test_another_process_confirms(opensm: KeyedOpensm) -> None:
     assert stage(opensm.served) == ("ended", "confirmed")
     done = opensm.served.ibkeys("confirm", "1")
     assert done.stdout == "operation 1 was confirmed already\n"
-    code, said = opensm.ibkeys("mkey-deploy", "--unconfirmed", "1")
+    code, said = opensm.ibkeys("undo", "--unconfirmed", "1")
     assert (code, "was confirmed" in said) == (3, True), said
     opensm.assert_nothing_was_lost()
 
@@ -97,10 +97,10 @@ def test_unconfirmed_the_level_goes_back_and_a_resume_raises_it_again(opensm: Ke
     key = assert_gone_back(opensm)
     done = opensm.served.ibkeys("confirm", "1")
     assert (done.returncode, "too late" in done.stderr) == (3, True), done.stderr
-    code, said = opensm.ibkeys("mkey-deploy", "--resume", "--confirm-within", "1")
+    code, said = opensm.ibkeys("resume", "--confirm-within", "1")
     assert code == 3, said
     assert assert_gone_back(opensm) == key
-    code, said = opensm.ibkeys("mkey-deploy", "--resume")
+    code, said = opensm.ibkeys("resume")
     assert code == 0, said
     assert only(opensm.keys()) == (key, 2, 60)
     assert stage(opensm.served) == ("ended", "confirmed")
@@ -114,10 +114,10 @@ def test_what_somebody_else_changed_while_it_waits_stays_and_is_not_said_to_be_r
     conf.write_text(conf.read_text().replace("m_key_protection_level 2", "m_key_protection_level 3"))
     assert waiting.wait() == 3, waiting.said
     assert "nobody confirmed the run, and its level was not lowered: run 1 " in waiting.said
-    assert "`ibkeys mkey-deploy --via opensm --overtaken`" in waiting.said
+    assert "`ibkeys resume 1 --overtaken`" in waiting.said
     assert "nothing was written" not in waiting.said
     assert stage(opensm.served) == ("ended", "confirmed")
-    code, said = opensm.ibkeys("mkey-deploy", "--unconfirmed", "1")
+    code, said = opensm.ibkeys("undo", "--unconfirmed", "1")
     assert (code, "rolled back" in said) == (3, False), said
 
 
@@ -127,12 +127,12 @@ def test_killed_while_it_waits_its_child_lowers_the_level_and_an_abort_goes_back
     waiting.process.kill()
     assert waiting.wait() == -signal.SIGKILL
     assert_gone_back(opensm)
-    again = Waiting(opensm.served, "mkey-deploy", "--resume", "--confirm-within", "1")  # the second start
+    again = Waiting(opensm.served, "resume", "--confirm-within", "1")  # the second start
     again.hear()
     again.process.kill()
     assert again.wait() == -signal.SIGKILL
     assert_gone_back(opensm)
-    code, said = opensm.ibkeys("mkey-deploy", "--abort")
+    code, said = opensm.ibkeys("undo")
     assert code == 0, said
     assert only(opensm.keys()) == (0, 0, 0)
     assert stage(opensm.served) == ("undone", "confirmed")
@@ -152,7 +152,7 @@ def test_killed_while_the_level_rises_its_child_lowers_it_on_every_port(opensm: 
     with killed_at_a_set(opensm, waiting, 2, has_key=True):
         assert waiting.wait() == -signal.SIGKILL
     key = assert_gone_back(opensm)
-    code, said = opensm.ibkeys("mkey-deploy", "--resume")
+    code, said = opensm.ibkeys("resume")
     assert code == 0, said
     assert only(opensm.keys()) == (key, 2, 60)
     opensm.assert_nothing_was_lost()
@@ -167,7 +167,7 @@ def test_killed_before_the_level_is_above_1_nothing_goes_back(opensm: KeyedOpens
     assert (rest, key in stored_keys(opensm.served.folder / "stores")) == ([level, 0], True)
     assert said_in(opensm.conf) == [str(level), "0"]
     assert stage(opensm.served) == ("open", "gone-back")
-    code, said = opensm.ibkeys("mkey-deploy", "--resume")
+    code, said = opensm.ibkeys("resume")
     assert code == 0, said
     assert only(opensm.keys()) == (key, 2, 60)
     opensm.assert_nothing_was_lost()
@@ -196,7 +196,7 @@ def test_while_opensm_is_dead_the_child_goes_on_until_another_one_is_master(open
     waiting.hear()
     opensm.running.kill()
     waiting.hear("tries again for about an hour")
-    waiting.hear("`ibkeys mkey-deploy --via opensm --unconfirmed 1` lowers it")
+    waiting.hear("`ibkeys undo --unconfirmed 1` lowers it")
     assert only(opensm.keys())[1:] == (2, 60)
     opensm.unanswered.clear()  # the SM that is not there
     opensm.running.start()
@@ -218,7 +218,7 @@ def test_a_rotation_goes_back_to_the_former_level_with_the_new_key(opensm: Keyed
     assert code == 3, said
     key, *rest = only(opensm.keys())
     assert (key != first[0], rest) == (True, [2, 60])
-    code, said = opensm.ibkeys("mkey-rotate", "--abort")
+    code, said = opensm.ibkeys("undo")
     assert code == 0, said
     assert only(opensm.keys()) == first
     opensm.assert_nothing_was_lost()
@@ -268,9 +268,9 @@ def test_the_child_goes_through_ssh_to_another_host(tmp_path: Path) -> None:
         assert waiting.wait() == -signal.SIGKILL
         before = site.key()
         assert before[1:] == (1, 60)
-        code, said = site.ibkeys("mkey-deploy", "--resume", "--confirm-within", "1")
+        code, said = site.ibkeys("resume", "--confirm-within", "1")
         assert (code, site.key()) == (3, before), said
-        code, said = site.ibkeys("mkey-deploy", "--resume")
+        code, said = site.ibkeys("resume")
         assert code == 0, said
         assert site.key() == (before[0], 2, 60)
         site.assert_no_key_is_lost()

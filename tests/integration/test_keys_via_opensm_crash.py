@@ -11,10 +11,11 @@ import pytest
 
 from tests.corpus import DATA
 from tests.integration.crashes import crash_command, crash_environment, first_of_each_kind, last_of_each_kind
-from tests.integration.keyed_crash import COMMANDS, THROUGH, KeyedScene
+from tests.integration.keyed_crash import COMMANDS, KeyedScene
 from tests.integration.keyed_opensm import keyed
 from tests.integration.keyed_standbys import KeyedSite, keyed_site
 from tests.integration.lowering_crash import AGAIN, LoweringScene
+from tests.integration.waiting import by_method
 
 NET = DATA / "fabrics" / "two-switch.net"
 SAMPLE = 1
@@ -22,9 +23,9 @@ SAMPLE = 1
 PARTS = 4
 STRIDE = 5
 """With a standby one of them in so many."""
-WAYS_ON = {"--resume": first_of_each_kind, "--abort": last_of_each_kind}
+WAYS_ON = {"resume": first_of_each_kind, "undo": last_of_each_kind}
 """How it goes on, and which point of each kind is taken for that."""
-WAYS_DOWN = {AGAIN: first_of_each_kind, "--abort": last_of_each_kind, "--resume": last_of_each_kind}
+WAYS_DOWN = {AGAIN: first_of_each_kind, "undo": last_of_each_kind, "resume": last_of_each_kind}
 """The same of a lowering of the level."""
 
 
@@ -104,7 +105,7 @@ class StandbyScene(KeyedScene):
 
     def run(self, words: Sequence[str], mode: str = "off", point: int = 0) -> tuple[int, str]:
         """Run a command, and do what it says is to be done."""
-        command = crash_command(self.served, self.stores, [*words, *THROUGH], mode, point)
+        command = crash_command(self.served, self.stores, [*by_method(words), "--yes"], mode, point)
         return self.site.follow(command, crash_environment(self.served, self.preloaded))
 
     def answer(self, line: str) -> None:

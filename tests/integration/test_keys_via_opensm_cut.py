@@ -1,5 +1,5 @@
-"""The connection to the OpenSMs' host is cut in every step of a rotation of the M_Key, and --resume ends it; and while
-the level of one that nobody confirmed is lowered."""
+"""The connection to the OpenSMs' host is cut in every step of a rotation of the M_Key, and `ibkeys resume` ends it; and
+while the level of one that nobody confirmed is lowered."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ class Cut:
         code, said = self.site.ibkeys("mkey-rotate")
         self.relay.arm(NOBODY, 0)
         self.site.assert_no_key_is_lost()
-        is_open = "--resume" in said
+        is_open = "`ibkeys resume`" in said
         if is_open:
             assert code == 3, said
             assert "host smhost" in said
-            code, said = self.site.ibkeys("mkey-rotate", "--resume")
+            code, said = self.site.ibkeys("resume")
             assert code == 0, said
         elif code:  # nothing was begun
             assert self.site.key() == before

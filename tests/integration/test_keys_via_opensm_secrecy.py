@@ -20,7 +20,7 @@ from tests.integration.hosted import Hosted
 from tests.integration.ibsim import NO_LAYERS
 from tests.integration.keyed_opensm import CLOSED, CONF, heard_by_nobody
 from tests.integration.leaking import TALK, WATCHED, allow_cores, leaks
-from tests.integration.waiting import Waiting
+from tests.integration.waiting import Waiting, by_method
 from tests.sample import sampled
 
 NET = DATA / "fabrics" / "two-switch.net"
@@ -67,7 +67,7 @@ class Site:
         seen, capture = self.folder / f"{self.runs}.seen", self.folder / f"{self.runs}.pcap"
         stores = ("--keystore", self.folder / "stores" / "keys.db", "--journal", self.folder / "stores" / "journal.db")
         program = WATCHED.replace("from ibkeys.cli import main\n", f"from ibkeys.cli import main\n{NO_LAYERS}{before}")
-        command = [sys.executable, "-c", program, seen, *words, "--via", "opensm", "--yes", *TALK, "--pcap", capture]
+        command = [sys.executable, "-c", program, seen, *by_method(words), "--yes", *TALK, "--pcap", capture]
         done = self.served.run([*map(str, command), *map(str, stores)], timeout=300, preexec_fn=allow_cores)
         assert done.returncode == code, done.stdout + done.stderr
         assert "> Get(" in done.stderr
@@ -155,7 +155,7 @@ def test_there_and_back(site: Site, format: str) -> None:
     shape = ("-f", format)
     site.run(0, "mkey-deploy", "--protect", "2", "--lease", "60", *shape)
     site.run(0, "mkey-rotate", *shape)
-    site.run(0, "mkey-rotate", "--abort", *shape)
+    site.run(0, "undo", "2", *shape)
     site.run(0, "mkey-rotate", "--open-while-rotating", *shape)
     assert_secret(site, 3)
     site.run(0, "mkey-remove", "--leave-open", *shape)
@@ -169,7 +169,7 @@ def test_a_traceback_in_the_middle(site: Site) -> None:
     site.run(3, "mkey-rotate", before=_BROKEN)
     assert b"ZeroDivisionError" in site.said[-1]
     assert_secret(site, 2)
-    site.run(0, "mkey-rotate", "--resume")
+    site.run(0, "resume")
     assert_secret(site, 2)
 
 
@@ -181,7 +181,7 @@ def test_nobody_confirms(site: Site, format: str) -> None:
     [key] = site.m_keys().values()
     talk = (*TALK, "--pcap", site.folder / "killed.pcap", *shape)
     typed = ("--m_key", "-")
-    waiting = Waiting(site.served, "mkey-deploy", "--resume", "--confirm-within", "1", *typed, *talk, typed=f"{key:#x}")
+    waiting = Waiting(site.served, "resume", "--confirm-within", "1", *typed, *talk, typed=f"{key:#x}")
     waiting.hear()
     waiting.process.kill()
     waiting.wait()
@@ -191,7 +191,7 @@ def test_nobody_confirms(site: Site, format: str) -> None:
     assert b"--m_key=@/proc/self/fd/" in lowering
     assert {port.protect_bits for node in site.served.net.nodes for port in node.end_ports} == {1}
     assert_secret(site, 1)
-    site.run(0, "mkey-deploy", "--resume", *shape)
+    site.run(0, "resume", *shape)
     assert_secret(site, 1)
 
 

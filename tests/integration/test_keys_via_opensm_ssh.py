@@ -116,7 +116,7 @@ def test_a_host_that_is_gone_in_the_middle_can_be_left_out(tmp_path: Path) -> No
         standby.log.wait("SUBNET UP", standby.place("ENTERING SM MASTER STATE"))
         site.user = apart.type_hidden
         site.words = ["smhost2" if word == "smhost" else word for word in site.words]
-        code, said = site.ibkeys("mkey-deploy", "--resume")
+        code, said = site.ibkeys("resume")
         assert code == 0, said
         assert "before you start the standby OpenSM on smhost (port GUID 0x0002c903000a1011) again" in said
         assert site.key()[1:] == (2, 60)

@@ -113,10 +113,10 @@ def test_a_standby_that_nobody_starts_leaves_the_level_low_and_resume_goes_on(si
     code, said = site.ibkeys("mkey-deploy", *CLOSED, "--wait", "60", "--standby-wait", "6")
     assert code == 3, said
     assert "after 6 s it does not answer" in said
-    assert "--resume" in said
+    assert "`ibkeys resume`" in said
     assert site.key()[1:] == (0, 0)
     site.user = None
-    code, said = site.ibkeys("mkey-deploy", "--resume", via=False)
+    code, said = site.ibkeys("resume", via=False)
     assert code == 0, said
     assert site.key()[1:] == (2, 60)
     assert len(site.typed) == 2
@@ -145,14 +145,14 @@ def test_a_standby_that_is_started_otherwise_does_not_let_the_level_rise(
     site.kill_standbys()
     site.user = None
     if wrong is another_key:
-        code, said = site.ibkeys("mkey-deploy", "--resume")
+        code, said = site.ibkeys("resume")
         assert code == 4, said
         assert "somebody else has changed what it set" in said
         right = re.findall("^m_key .*$", site.master.conf.read_text(), re.MULTILINE)[-1]
         for conf in [each.conf for each in site.standbys]:
             assert f"{conf} says another M_Key" in said
             conf.write_text(re.sub("^m_key.*0x0*7$", right, conf.read_text(), flags=re.MULTILINE))
-    code, said = site.ibkeys("mkey-deploy", "--resume")
+    code, said = site.ibkeys("resume")
     assert code == 0, said
     takes_over(site)
 
@@ -173,7 +173,7 @@ def test_the_master_dies_while_a_standby_is_started(site: KeyedSite) -> None:
     # as it stands there it would take the subnet back, which the simulator does not do
     site.master.conf.write_text(site.master.conf.read_text().replace("sm_priority 9", "sm_priority 3"))
     site.user = None
-    code, said = site.ibkeys("mkey-deploy", "--resume")
+    code, said = site.ibkeys("resume")
     assert code == 0, said
     assert site.key()[1:] == (2, 60)
     assert site.states() == ["master", "standby", "standby"]
@@ -207,7 +207,7 @@ def test_abort_gives_the_former_key_back_and_starts_what_was_stopped(site: Keyed
     assert code == 130, said
     assert site.key() != before
     site.user = None
-    give(site, words[0], "--abort")
+    give(site, "undo")
     assert site.key() == before
     assert len(site.typed) == typed + 2
     site.assert_no_key_is_lost()
@@ -215,7 +215,7 @@ def test_abort_gives_the_former_key_back_and_starts_what_was_stopped(site: Keyed
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("way_on", ["--resume", "--abort"])
+@pytest.mark.parametrize("way_on", ["resume", "undo"])
 def test_a_kill_when_the_standbys_are_stopped_is_finished_or_undone(site: KeyedSite, way_on: str) -> None:
     give(site, "mkey-deploy", *CLOSED)
     before = site.key()
@@ -232,7 +232,7 @@ def test_a_kill_when_the_standbys_are_stopped_is_finished_or_undone(site: KeyedS
     killer.join()
     assert code == -signal.SIGKILL, said
     site.assert_no_key_is_lost()
-    give(site, "mkey-rotate", way_on)
-    assert (site.key() == before) == (way_on == "--abort")
+    give(site, way_on)
+    assert (site.key() == before) == (way_on == "undo")
     assert site.key()[1:] == (2, 60)
     takes_over(site)

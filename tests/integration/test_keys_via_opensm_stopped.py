@@ -12,6 +12,7 @@ from tests.corpus import DATA
 from tests.integration.hosted import Hosted, Running, running_until_the_end
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import CONF, KeyedOpensm, keyed
+from tests.integration.waiting import by_method
 from tests.sample import sampled
 
 NET = DATA / "fabrics" / "two-switch.net"
@@ -19,7 +20,7 @@ CLOSED = ("--protect", "2", "--lease", "3600")
 PORTS = 8
 STEPS = {"mkey-deploy": 4, "mkey-rotate": 3, "mkey-remove": 2}
 """How many steps each command has; the Sets of a rotation are `PORTS` in each of its three."""
-SAMPLE = ((4, "--resume"), (12, "--abort"), (21, "--resume"))
+SAMPLE = ((4, "resume"), (12, "undo"), (21, "resume"))
 """Sets at which OpenSM dies under `make test`, in each step once, and how it goes on."""
 MORE = {"mkey-deploy": CLOSED, "mkey-rotate": (), "mkey-remove": ("--leave-open",)}
 Setting = tuple[int, int, int]
@@ -45,7 +46,7 @@ def must(opensm: KeyedOpensm, *words: str) -> str:
 # --- OpenSM dies ------------------------------------------------------------------------------------------------------
 
 
-def lose_opensm_at(opensm: KeyedOpensm, number: int, way_on: str = "--resume") -> None:
+def lose_opensm_at(opensm: KeyedOpensm, number: int, way_on: str = "resume") -> None:
     """Let OpenSM die at a Set of a rotation; repair, start it, and finish the rotation, or go back. No lease is waited
     for."""
     served, running = opensm.served, opensm.running
@@ -56,7 +57,7 @@ def lose_opensm_at(opensm: KeyedOpensm, number: int, way_on: str = "--resume") -
     assert "no longer runs" in said
     repair = re.search(r"ibkeys (sm-repair .*?);", said)
     assert repair is not None, said
-    assert "continue with --resume or --abort" in said
+    assert "`ibkeys resume` or `ibkeys undo`" in said
     running.kill()
     refuse_while_it_is_dead(opensm)
     before = opensm.violations()
@@ -67,9 +68,9 @@ def lose_opensm_at(opensm: KeyedOpensm, number: int, way_on: str = "--resume") -
     running.start()
     running.sweep()
     assert opensm.all_active()
-    must(opensm, "mkey-rotate", way_on)
+    must(opensm, way_on)
     assert only(opensm)[1:] == former[1:]
-    assert (only(opensm)[0] == former[0]) == (way_on == "--abort")
+    assert (only(opensm)[0] == former[0]) == (way_on == "undo")
     assert (opensm.violations(), opensm.leases_ended()) == (counted, 0)
     for port in opensm.end_ports():
         port.m_key_violations = 0
@@ -77,10 +78,10 @@ def lose_opensm_at(opensm: KeyedOpensm, number: int, way_on: str = "--resume") -
 
 def refuse_while_it_is_dead(opensm: KeyedOpensm) -> None:
     """Without a master nothing goes on; while keys are mixed there is no way back, whoever is master."""
-    code, said = opensm.ibkeys("mkey-rotate", "--resume")
+    code, said = opensm.ibkeys("resume")
     assert code == 4, said
     assert "sm-repair" in said
-    code, said = opensm.ibkeys("mkey-rotate", "--abort")
+    code, said = opensm.ibkeys("undo")
     assert code == 4, said
     assert ("can only be finished" in said) == (opensm.number_of_keys() > 1)
     code, said = opensm.ibkeys("mkey-rotate")
@@ -95,7 +96,7 @@ def test_after_opensm_died_in_the_middle_it_is_repaired_started_and_the_rotation
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("way_on", ["--resume", "--abort"])
+@pytest.mark.parametrize("way_on", ["resume", "undo"])
 @pytest.mark.parametrize("step", range(STEPS["mkey-rotate"]))
 def test_after_opensm_died_at_any_set_of_a_step(opensm: KeyedOpensm, step: int, way_on: str) -> None:
     must(opensm, "mkey-deploy", *CLOSED)
@@ -107,14 +108,14 @@ def test_after_opensm_died_at_any_set_of_a_step(opensm: KeyedOpensm, step: int, 
 
 
 def interrupt(
-    opensm: KeyedOpensm, command: str, step: int, number: signal.Signals = signal.SIGINT, *, back: bool = False
+    opensm: KeyedOpensm, command: str, step: int, number: signal.Signals = signal.SIGINT, *, back: str = ""
 ) -> str:
     """Send ibkeys a signal in the middle of a step, from 1, and return all that it said. OpenSM stands still then.
 
-    *back*: in a step of the way back.
+    *back*: the operation whose undo is stopped instead.
     """
-    more = ("--abort",) if back else MORE[command]
-    words = opensm.served.ibkeys_command(command, *more, "--via", "opensm", "--yes")
+    asked = ("undo", back) if back else (command, *MORE[command])
+    words = opensm.served.ibkeys_command(*by_method(asked), "--yes")
     with opensm.served.begin(words) as process:
 
         def stop() -> None:
@@ -125,7 +126,7 @@ def interrupt(
             said, _ = process.communicate(timeout=RUN_TIMEOUT)
     assert process.returncode == 130, said
     assert f"by {number.name}" in said
-    assert "--resume finishes it, --abort rolls it back" in said
+    assert "`ibkeys resume` finishes it, `ibkeys undo` rolls it back" in said
     return said
 
 
@@ -137,7 +138,7 @@ def go_on(opensm: KeyedOpensm) -> None:
 
 def assert_no_way_back_while_keys_are_mixed(opensm: KeyedOpensm, command: str) -> None:
     if opensm.number_of_keys() > 1:
-        code, said = opensm.ibkeys(command, "--abort")
+        code, said = opensm.ibkeys("undo")
         assert code == 4, said
         assert "can only be finished" in said
 
@@ -151,7 +152,7 @@ def test_what_the_user_stopped_in_a_step_goes_back(opensm: KeyedOpensm, command:
         interrupt(opensm, command, step)
         assert_no_way_back_while_keys_are_mixed(opensm, command)
         go_on(opensm)
-        must(opensm, command, "--abort")
+        must(opensm, "undo")
         assert only(opensm) == former
     assert (opensm.violations(), opensm.traps) == (0, 0)
 
@@ -161,14 +162,16 @@ def test_a_way_back_that_was_stopped_is_finished_and_nothing_else(opensm: KeyedO
     for step in range(1, STEPS["mkey-rotate"] + 1):
         former = only(opensm)
         must(opensm, "mkey-rotate")
-        interrupt(opensm, "mkey-rotate", step, back=True)
+        rotation = str(2 * step)  # between them are the undos
+        interrupt(opensm, "mkey-rotate", step, back=rotation)
         go_on(opensm)
-        code, said = opensm.ibkeys("mkey-rotate", "--resume")
+        code, said = opensm.ibkeys("resume", "--first", "1")
         assert code == 2, said
-        assert "--abort finishes that" in said
-        must(opensm, "mkey-rotate", "--abort")
+        assert f"operation {rotation} (mkey-rotate) is being undone: omit --first" in said
+        must(opensm, "resume")
         assert only(opensm) == former
-        assert "nothing to change" in must(opensm, "mkey-rotate", "--abort")
+        code, said = opensm.ibkeys("undo", rotation)
+        assert (code, "has already been undone" in said) == (3, True), said
         assert only(opensm) == former
     opensm.assert_nothing_was_lost()
 
@@ -177,7 +180,7 @@ def stop_and_finish(opensm: KeyedOpensm, command: str, step: int) -> None:
     former = only(opensm)
     interrupt(opensm, command, step, signal.SIGTERM)
     go_on(opensm)
-    must(opensm, command, "--resume")
+    must(opensm, "resume")
     key, level, lease = only(opensm)
     assert key != former[0]
     assert (level, lease) == ((0, 0) if command == "mkey-remove" else (2, 3600))
@@ -228,7 +231,7 @@ def test_where_opensm_never_reads_its_file_nothing_is_armed_and_the_run_waits_fo
             running.kill()
             running.start()  # what is in the file now comes into force
             assert opensm.keys() == {(0, 0, 0)}
-            must(opensm, "mkey-deploy", "--resume")
+            must(opensm, "resume")
             assert only(opensm)[1:] == (2, 3600)
 
 
@@ -238,23 +241,18 @@ NO_KEY = "m_key 0x0000000000000000\nm_key_protection_level 0\nm_key_lease_period
 # --- undo and journal -------------------------------------------------------------------------------------------------
 
 
-def test_undo_names_the_way_back_and_the_journal_shows_no_key(opensm: KeyedOpensm) -> None:
+def test_only_the_last_run_is_undone_and_the_journal_shows_no_key(opensm: KeyedOpensm) -> None:
     must(opensm, "mkey-deploy", *CLOSED)
     interrupt(opensm, "mkey-rotate", 2)
     go_on(opensm)
     served, before = opensm.served, opensm.conf.read_bytes()
-    for words in (["1"], ["2"], []):
-        done = served.ibkeys("undo", *words, "--yes")
-        assert done.returncode == 2, done.stdout
-        assert "--abort" in done.stderr
-    done = served.ibkeys("apply", "--resume", "--yes")
-    assert done.returncode == 3
-    assert "no unfinished apply" in done.stderr
+    done = served.ibkeys("undo", "1", "--yes")
+    assert done.returncode == 2, done.stdout
+    assert "is not the last run of M_Keys, which is operation 2" in done.stderr
     assert opensm.conf.read_bytes() == before
     done = served.ibkeys("journal", "2", "-f", "json")
     assert str(opensm.conf) in done.stdout
     shown = served.ibkeys("journal", "2").stdout + done.stdout
-    must(opensm, "mkey-rotate", "--resume")
+    must(opensm, "resume")
     keys = {int(found, 16) for found in re.findall(rb"^m_key (\S+)$", before, re.MULTILINE)} | {only(opensm)[0]}
     assert not [key for key in keys if f"{key:x}" in shown or str(key) in shown]
-    assert served.ibkeys("undo", "2", "--yes").returncode == 2

@@ -143,17 +143,17 @@ def test_5_an_sm_that_comes_in_the_middle_is_named_before_the_level_rises(opensm
     assert code == 4, said
     assert "an unknown SM has appeared at 'node05 mlx4_0'" in said
     assert has(0, opensm.keys())
-    code, said = opensm.ibkeys("mkey-deploy", "--resume")
+    code, said = opensm.ibkeys("resume")
     assert code == 4, said
     assert has(0, opensm.keys())
     port.info[23] ^= CapabilityMask.IS_SM
-    code, said = opensm.ibkeys("mkey-deploy", "--resume")
+    code, said = opensm.ibkeys("resume")
     assert code == 0, said
     assert has(2, opensm.keys())
     assert (opensm.violations(), opensm.traps, opensm.refused) == (0, 0, [])
 
 
-@pytest.mark.parametrize("way", ["--resume", "--abort"])
+@pytest.mark.parametrize("way", ["resume", "undo"])
 def test_a_run_of_one_subnet_does_not_go_on_in_another(opensm: KeyedOpensm, tmp_path: Path, way: str) -> None:
     """A host with two adapters may have two subnets, and one key store."""
     port = opensm.served.net.port("node05 mlx4_0", 1)
@@ -168,7 +168,7 @@ def test_a_run_of_one_subnet_does_not_go_on_in_another(opensm: KeyedOpensm, tmp_
     net.write_text(NET.read_text().replace("2c903000a", "2c903000b").replace("2c90200401", "2c90200402"))
     with keyed(net) as other:
         shutil.copytree(opensm.served.folder / "stores", other.served.folder / "stores", dirs_exist_ok=True)
-        error = refused(other, "mkey-deploy", way, code=2)
+        error = refused(other, way, code=2)
         assert "is on this subnet" in error
         assert other.number_of_keys() == 1
 

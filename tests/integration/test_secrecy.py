@@ -136,13 +136,12 @@ def test_keys_over_a_fabric(story: Story, format: str) -> None:
     given = ("--same", "--new-m-key", "@secret/first", "--protect", 2, "--lease", 600)
     story.run(1, "mkey-deploy", *given, "--dry-run", *shape)
     story.run(0, "mkey-deploy", *given, "--first", 2, "--yes", *shape)
-    story.run(0, "mkey-deploy", "--continue", "--yes", *shape)
+    story.run(0, "resume", "--yes", *shape)
     story.run(0, "mkey-rotate", "--per-port", "--yes", "-K", *shape)
-    story.run(0, "mkey-rotate", "--abort", "--yes", *shape)
-    story.run(0, "mkey-rotate", "--abort", "--yes", *shape)
+    story.run(0, "undo", 2, "--yes", *shape)
     story.run(4, "mkey-rotate", "--per-port", "--lease", 0, "--yes", *shape)
     story.run(0, "mkey-remove", "--yes", *shape)
-    story.run(0, "mkey-remove", "--abort", "--yes", *shape)
+    story.run(0, "undo", 4, "--yes", *shape)
     with KeyStore(story.folder / "state.keys", create=False) as store:
         keys = {str(row.ref): row.m_key.reveal() for row in store.rows() if not row.m_key.is_zero}
     assert len(set(keys.values())) > 10

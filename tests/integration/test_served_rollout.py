@@ -109,10 +109,10 @@ def test_without_keys_any_smpquery_reads_each_port_and_an_opensm_without_m_key_s
         for lid in END_PORT_LIDS:
             shown = served.portinfo(lid)
             assert (int(shown["Mkey"], 16), shown["ProtectBits"], shown["MkeyLeasePeriod"]) == (0, "0", "0"), lid
-        done = served.ibkeys("mkey-remove", "--abort", "--yes")
+        done = served.ibkeys("undo", "2", "--yes")
         assert done.returncode == 4, done.stdout + done.stderr
     served.wait_until_no_sm()
-    done = served.ibkeys("mkey-remove", "--abort", "--yes")
+    done = served.ibkeys("undo", "2", "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
     assert served.query(2).returncode != 0
     assert {port["m_key_state"] for port in served.mkeys().values()} == {"set"}
@@ -127,7 +127,7 @@ def test_under_losses_each_port_is_in_the_account_and_resume_finishes(served: Su
     summary = last["summary"]
     assert done.returncode in (0, 3)
     assert len(ports) == summary["done"] + summary["failed"] + summary["skipped"]
-    done = served.ibkeys("mkey-rotate", "--resume", "--yes", "-f", "json")
+    done = served.ibkeys("resume", "2", "--yes", "-f", "json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert {port["m_key_state"] for port in served.mkeys().values()} == {"set"}
 
@@ -144,5 +144,5 @@ def test_a_fabric_that_accepts_keys_and_does_not_store_them_stops_the_run(ibsim:
     assert {port["result"] for port in ports} == {"failed"}
     assert all("accepted but not stored: M_Key is the old one" in port["reason"] for port in ports)
     assert (last["summary"]["failed"], last["summary"]["done"], last["summary"]["waiting"]) == (5, 0, 3)
-    done = fabric.ibkeys("mkey-deploy", "--abort", "--yes")
+    done = fabric.ibkeys("undo", "--yes")
     assert done.returncode == 0, done.stdout + done.stderr

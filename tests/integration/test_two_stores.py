@@ -116,7 +116,7 @@ def test_a_key_run_is_told_of_and_goes_on_without_the_override(stack: ExitStack)
     assert_told(as_bert(served, "smkey-rotate", "--via", "opensm", "--yes"), keys.conf, f"{by_anna}was cut off")
     said = served.ibkeys("doctor").stdout
     assert re.search(f"PROBLEM +OpenSM lock +{re.escape(str(lock_file(keys.conf)))}: {by_anna}was cut off", said), said
-    code, said = keys.ibkeys("mkey-deploy", "--abort")
+    code, said = keys.ibkeys("undo")
     assert code == 0, said
     assert is_held(keys.conf) is None
     assert "OpenSM lock" not in served.ibkeys("doctor").stdout
@@ -142,7 +142,7 @@ def test_what_ends_a_killed_change_removes_its_lock(stack: ExitStack, how: str) 
     assert is_held(conf) is False
     if how == "overtaken":
         conf.write_text(re.sub(r"^(m_key_lease_period) .*$", r"\1 300", conf.read_text(), flags=re.MULTILINE))
-        end = ("mkey-deploy", "--via", "opensm", "--overtaken", "--yes")
+        end = ("resume", "--overtaken", "--yes")
     done = served.ibkeys(*end)
     assert done.returncode == 0, done.stderr
     assert is_held(conf) is None

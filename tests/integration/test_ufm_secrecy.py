@@ -81,7 +81,7 @@ def test_a_whole_story(tmp_path: Path) -> None:
         said = watched.run(3, "apply", plan, "--via", over.url, "--yes", before=BROKEN)
         assert "ZeroDivisionError" in said
         assert "Run._make" in said, "with its frames"
-        watched.run(0, "apply", "--resume", "--yes")
+        watched.run(0, "resume", "--yes")
         assert stored(over.mock) == {0x10: {2: "full"}}
         over.mock.fails_from = over.mock.changes
         watched.run(3, "undo", "--yes")

@@ -104,7 +104,7 @@ def test_an_edit_of_other_options_that_nobody_has_read_is_an_interlock(opensm: K
     assert (opensm.served.wire(), opensm.conf.read_bytes(), opensm.running.heavy_sweeps) == (wire, conf, sweeps)
 
 
-@pytest.mark.parametrize("way", ["--resume", "--abort"])
+@pytest.mark.parametrize("way", ["resume", "undo"])
 def test_killed_between_file_and_signal_a_run_goes_on_and_back(opensm: KeyedOpensm, preloaded: str, way: str) -> None:
     """OpenSM has not read the step that it wrote itself."""
     stores = opensm.served.folder / "stores"
@@ -112,6 +112,6 @@ def test_killed_between_file_and_signal_a_run_goes_on_and_back(opensm: KeyedOpen
     done, _ = run_to_a_point(opensm.served, preloaded, stores, words, "kill", "before the first signal")
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert "m_key_protection_level" in opensm.conf.read_text()
-    code, said = opensm.ibkeys("mkey-deploy", way)
+    code, said = opensm.ibkeys(way)
     assert code == 0, said
     opensm.assert_nothing_was_lost()

@@ -80,7 +80,7 @@ class Scene:
     def apply(self) -> list[Any]:
         return ["apply", self.served.folder / "plan.json", "--via", "opensm", "--allow-removals", "--yes", *BLUNT]
 
-    resume = ("apply", "--resume", "--yes")
+    resume = ("resume", "--yes")
     undo = ("undo", "--yes", *BLUNT)
 
     def operations(self) -> list[OperationRecord]:

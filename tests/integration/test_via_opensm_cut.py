@@ -94,7 +94,7 @@ def test_a_cut_at_every_point_is_finished_or_goes_back(cut: Cut, which: int, eve
             assert done.returncode == 0, (point, done.stderr)
         else:
             mended += 1
-            done = cut.run("apply", "--resume")
+            done = cut.run("resume")
             assert done.returncode == 0, (point, done.stderr)
             assert cut.running.policy.read_bytes() == GREEN.encode()
             after = after or tables(cut.served)

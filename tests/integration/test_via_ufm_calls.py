@@ -28,7 +28,7 @@ def test_a_job_is_waited_for(status: str, code: int, words: str) -> None:
         assert any(path.endswith("/jobs/1") for _, path, _, _ in over.mock.log)
         over.mock.job = None
         if code:
-            done = over.ibkeys("apply", "--resume", "--yes", "--wait", "60")
+            done = over.ibkeys("resume", "--yes", "--wait", "60")
             assert done.returncode == 0, done.stderr
         assert stored(over.mock) == {0x10: {2: "full"}}
 
@@ -46,7 +46,7 @@ def test_an_error_in_the_middle_leaves_what_can_be_resumed_and_undone() -> None:
             assert "operation 1 of the journal is open" in done.stderr
             over.mock.fails_from = None
             if way == "resume":
-                done = over.ibkeys("apply", "--resume", "--yes", "--wait", "60")
+                done = over.ibkeys("resume", "--yes", "--wait", "60")
                 assert (done.returncode, stored(over.mock)) == (0, new), done.stderr
                 done = over.ibkeys("plan", "--policy", over.url)
                 assert done.returncode == 0, done.stdout
@@ -62,7 +62,7 @@ def test_resume_does_not_overwrite_a_membership_that_somebody_else_changed_since
         assert over.apply().returncode == 3
         over.mock.job = None
         over.mock.store(0x10, **{f"g{NODES[2]:x}": "limited"})
-        done = over.ibkeys("apply", "--resume", "--yes", "--wait", "60")
+        done = over.ibkeys("resume", "--yes", "--wait", "60")
         assert done.returncode == 4, done.stdout + done.stderr
         assert "in UFM's partition 0x10 is limited" in done.stderr
         assert stored(over.mock) == {0x10: {2: "limited"}}
@@ -122,7 +122,7 @@ def test_of_several_one_that_left_already_stops_no_other() -> None:
         assert done.returncode == 3, "UFM refused the whole call"
         assert "has GUID 0002c903000a1041 as full of 0x10, not as no member" in done.stderr
         over.mock.before_change = lambda mock: None
-        done = over.ibkeys("apply", "--resume", "--yes", "--wait", "60")
+        done = over.ibkeys("resume", "--yes", "--wait", "60")
         assert (done.returncode, stored(over.mock)) == (0, {0x10: {2: "full"}}), done.stderr
 
 

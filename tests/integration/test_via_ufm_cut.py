@@ -161,7 +161,7 @@ class Scene:
             return
         if cut.then == "resume":
             if found[-1].is_unfinished:
-                self.must("apply", "--resume")
+                self.must("resume")
             assert (stored(self.over.mock), self.wire()) == (AFTER, self.planned), cut
         if found[0].state != "undone":
             self.must("undo", found[0].id)

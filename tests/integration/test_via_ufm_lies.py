@@ -39,7 +39,7 @@ def test_what_did_not_sync_is_finished_by_resume_when_it_does() -> None:
         assert over.apply().returncode == 3
         over.mock.syncs, over.wait = True, 60
         over.mock.changed()
-        done = over.ibkeys("apply", "--resume", "--yes", "--wait", "60")
+        done = over.ibkeys("resume", "--yes", "--wait", "60")
         assert done.returncode == 0, done.stdout + done.stderr
         assert stored(over.mock) == new
         assert sets(over) == {**before, **{each.port.key: {*map(int, each.after.values())} for each in plan.tables}}
@@ -179,7 +179,7 @@ def test_going_on_takes_nobody_out_of_a_partition_that_ufm_lists_as_empty(way: s
             assert over.apply().returncode == 0
         changes = over.mock.changes
         over.mock.hides = True
-        done = over.undo() if way == "undo" else over.ibkeys("apply", "--resume", "--yes", "--allow-removals")
+        done = over.undo() if way == "undo" else over.ibkeys("resume", "--yes", "--allow-removals")
         assert done.returncode == 2, done.stdout + done.stderr
         assert "UFM lists no members of partition 0x20" in done.stderr
         assert over.mock.changes == changes

@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
 
 ENDING = "unless confirmed"
+
+
+def by_method(words: Sequence[str | Path], via: str = "opensm") -> list[str | Path]:
+    """Return a command by a method; one that goes on with an operation knows it."""
+    return [*words] if words[0] in ("resume", "undo") else [*words, "--via", via]
 
 
 class Waiting:
@@ -21,7 +26,7 @@ class Waiting:
         self.end, kept = os.pipe()
         self.said = ""
         self.process = subprocess.Popen(
-            served.arguments(served.ibkeys_command(*words, "--via", via, "--yes")),
+            served.arguments(served.ibkeys_command(*by_method(words, via), "--yes")),
             cwd=served.folder,
             env=served.environment,
             stdin=subprocess.PIPE,

@@ -26,8 +26,8 @@ SETS: Final = 22
 """How many Sets the apply needs, and its undo too."""
 MOMENTS: Final = tuple(f"{when} Set {number}" for number in range(1, SETS + 1) for when in ("before", "after"))
 WAYS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
-    "on": {"apply": ("apply", "--resume"), "undo": ("undo", "1")},
-    "back": {"apply": ("undo",), "undo": ("apply", "--resume")},
+    "on": {"apply": ("resume",), "undo": ("resume",)},
+    "back": {"apply": ("undo",), "undo": ("undo", "2")},
     "same": dict.fromkeys(KINDS, ("apply", "PLAN")),
     "new": dict.fromkeys(KINDS, ("plan",)),
 }

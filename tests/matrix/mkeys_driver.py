@@ -29,7 +29,7 @@ OPERATIONS: Final[dict[str, tuple[str, ...]]] = {
 LAST: Final = -1
 MOMENTS: Final = {"before the first Set": 0, "between Sets": 3, "after the last Set": LAST}
 """How many Sets have left when ibkeys dies."""
-WAYS: Final = {"on": ("--resume",), "back": ("--abort",), "new": ()}
+WAYS: Final = {"on": ("resume",), "back": ("undo",), "new": ()}
 """Each of them is a dry run first."""
 AWAY: Final = ("node05 mlx4_0", "node06 mlx4_0")
 SHORT: Final = ("-t", "50", "--retries", "0")
@@ -100,7 +100,7 @@ class Cell(DyingSite):
 
     def go(self, operation: Operation) -> None:  # type: ignore[override]
         """Take the way: a dry run, and then in earnest."""
-        command = self.words if self.way == "new" else (self.words[0], *WAYS[self.way])
+        command = WAYS[self.way] or self.words
         before = self.facts()
         _, said = self.type(self.anna, *command, "--dry-run")
         assert self.facts() == before, f"a dry run changed ports: {said}"

@@ -13,10 +13,9 @@ FIRST = (
     "--settle",
     "mkey-import",
     "mkey-recover",
-    "--resume",
+    "resume",
     "undo",
     "mkey-deploy",
-    "--abort",
 )
 """Which one is taken where a message names several: the first of these that is in one of them."""
 HELPING = ("policy-check", "mkey-import", "mkey-recover", "mkey-list")

@@ -90,7 +90,7 @@ def rotate(changing: Any) -> PlannedRun:
 
 
 def resume(changing: Any) -> PlannedRun:
-    return plan_rest(changing, "resume")
+    return plan_rest(changing)
 
 
 def remove(changing: Any) -> PlannedRun:
@@ -123,7 +123,7 @@ def crash(place: Place, what: str, mode: str, point: int, drop: float) -> Ended:
     """Do the work in a child that breaks at *point*. Under a failing disk the key of every Set is looked at."""
     plan = WORK[what]
     if what == "resume":
-        plan = lambda changing: plan_rest(changing, "continue")  # noqa: E731
+        plan = lambda changing: plan_rest(changing)  # noqa: E731
 
     def work(started: Callable[[], None]) -> int:
         try:
@@ -157,10 +157,7 @@ def recover(place: Place, what: str, before: dict[int, int]) -> None:
         return
     for _ in range(10):
         try:
-            if what == "abort":
-                run = place.run(plan_return)
-            else:
-                run = place.run(lambda changing: plan_rest(changing, "continue" if waits(place) else "resume"))
+            run = place.run(plan_return if what == "abort" else plan_rest)
         except NoReply:  # all attempts at the local port were lost: nothing was begun
             continue
         place.check_that_no_key_is_lost()
@@ -183,7 +180,7 @@ def recover(place: Place, what: str, before: dict[int, int]) -> None:
 
 
 def waits(place: Place) -> bool:
-    """Whether the last run waits for --continue with nothing left to settle."""
+    """Whether the last run waits after its first ports with nothing left to settle."""
     with place.store() as store:
         last = Runs(store).last()
         return last is not None and last.options.first is not None

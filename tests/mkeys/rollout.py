@@ -37,11 +37,11 @@ def remove(**options: Any) -> Plan:
 
 
 def resume(w: Any) -> PlannedRun:
-    return plan_rest(w, "resume")
+    return plan_rest(w)
 
 
 def go_on(w: Any) -> PlannedRun:
-    return plan_rest(w, "continue")
+    return plan_rest(w)
 
 
 class Site:

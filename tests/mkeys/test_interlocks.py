@@ -248,10 +248,10 @@ def test_the_override_goes_on_and_a_level_that_was_there_is_no_new_danger(tmp_pa
         carry_out(w, run, lambda _: None)
         assert run.account.done == 3
     with tool(net, **stores, trust_topology=True) as fabric, writer(fabric) as w:
-        assert said(plan_rest(w, "continue"), "links-initialize") != []
+        assert said(plan_rest(w), "links-initialize") != []
         assert not said(plan_return(w), "links-initialize")
     with tool(net, **stores, trust_topology=True) as fabric, writer(fabric, "links-initialize") as w:
-        carry_out(w, plan_rest(w, "continue"), lambda _: None)
+        carry_out(w, plan_rest(w), lambda _: None)
     with tool(net, **stores, trust_topology=True) as fabric, writer(fabric) as w:
         assert not plan_run(w, "mkey-rotate", PER_PORT).plan.objections
 

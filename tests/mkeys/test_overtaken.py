@@ -15,7 +15,7 @@ from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions, Runs
 from tests.fabricsim import tool, writer
-from tests.mkeys.rollout import NAME, Plan, Site, deploy, go_on, remove, resume, rotate, site_of
+from tests.mkeys.rollout import NAME, Plan, Site, deploy, remove, resume, rotate, site_of
 
 FIRST = RunOptions(protect=1, lease=60, first=3)
 THEIRS = 0x5D1C93B7A2E4F608
@@ -44,7 +44,7 @@ def test_a_port_that_waits_and_that_somebody_else_gave_a_key_keeps_it(site: Site
     theirs = somebody_else_sets_a_key(site, lambda port: port.m_key == before[port.guid])
     assert len(theirs) == len(before) - 3
     with pytest.raises(Refused, match="neither goes on nor back") as caught:
-        site.run(go_on)
+        site.run(resume)
     assert caught.value.interlock == "overtaken"
     assert theirs.items() <= site.keys().items()
 
@@ -53,7 +53,7 @@ def test_of_some_ports_with_another_key_the_others_are_finished(site: Site) -> N
     site.run(deploy(FIRST))
     one = next(port for port in site.ports() if not port.m_key)
     theirs = somebody_else_sets_a_key(site, lambda port: port is one)
-    site.run(go_on)
+    site.run(resume)
     assert theirs.items() <= site.keys().items()
     assert [port.guid for port in site.ports() if not port.m_key] == []
     assert any("somebody else changed it" in (why or "") for why in site.reasons("skipped").values())
@@ -113,11 +113,11 @@ def test_a_lease_that_ran_out_was_set_by_nobody(site: Site, had: str) -> None:
     site.run(deploy(RunOptions(same=True, protect=1, lease=60)))
     if had == "what it found":
         site.run(rotate(RunOptions(same=True, protect=2, lease=120, first=3)))
-        end, level = go_on, (2, 120)
+        end, level = resume, (2, 120)
     else:
         site.run(rotate(SECOND))
         end, level = plan_return, (1, 60)
-    port = next(port for port in site.ports() if port.lease_period == (60 if end is go_on else 120))
+    port = next(port for port in site.ports() if port.lease_period == (60 if end is resume else 120))
     port.protect_bits = 0
     site.run(end)
     assert site.states() == {level}
@@ -127,7 +127,7 @@ def test_a_lease_that_ran_out_was_set_by_nobody(site: Site, had: str) -> None:
 def test_the_lease_of_a_port_without_a_key_stays(site: Site, what: str) -> None:
     if what == "deploy":
         site.run(deploy(FIRST))
-        end = go_on
+        end = resume
     else:
         site.run(deploy(RunOptions(protect=1, lease=60)))
         site.run(remove())

@@ -169,7 +169,7 @@ def test_over_links_that_no_sm_brought_up_a_continued_run_names_the_way_on(tmp_p
     protected = [port for node in net.nodes for port in node.end_ports if port.protect_bits == 2]
     assert len(protected) == 3
     with tool(net, **stores) as fabric, writer(fabric) as changes:
-        run = plan_rest(changes, "continue")
+        run = plan_rest(changes)
     assert any("--trust-topology" in note for note in run.plan.notes)
     for _ in range(20):
         with tool(net, **stores) as fabric:
@@ -178,7 +178,7 @@ def test_over_links_that_no_sm_brought_up_a_continued_run_names_the_way_on(tmp_p
     assert {port.protect_bits for port in protected} == {2}
     assert sum(port.m_key_violations for port in protected) == 0
     with tool(net, **stores, trust_topology=True) as fabric, writer(fabric, "links-initialize") as changes:
-        run = plan_rest(changes, "continue")
+        run = plan_rest(changes)
         carry_out(changes, run, lambda _: None)
     assert run.account.is_complete
     assert {port.protect_bits for node in net.nodes for port in node.end_ports} == {2}

@@ -18,7 +18,7 @@ from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions, Runs
 from ibkeys.umad.port import Outgoing
 from tests.fabricsim import interlocks, tool, writer
-from tests.mkeys.rollout import KEY, LEVEL_2, NAME, Site, deploy, go_on, remove, resume, rotate, site_of
+from tests.mkeys.rollout import KEY, LEVEL_2, NAME, Site, deploy, remove, resume, rotate, site_of
 from tests.spy import is_set, sets, spy
 
 LEVELS = [0, 1, 2, 3]
@@ -103,7 +103,7 @@ def test_one_set_is_safe_when_it_or_its_reply_is_lost(
 @pytest.mark.parametrize("arrives", [True, False])
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_port_that_falls_silent_at_its_set_is_open_or_has_its_key(level: int, arrives: bool, site: Site) -> None:
-    """Both are in the key store, so `--resume` finishes it whichever it is."""
+    """Both are in the key store, so it can be finished whichever it is."""
     former = deployed(site, level)
     victim = site.net.port(NAME, 1)
 
@@ -188,9 +188,9 @@ def test_the_first_ports_then_the_others(site: Site) -> None:
     run = site.run(remove(first=3))
     assert (run.account.done, run.account.waiting) == (3, 5)
     assert sorted(site.keys().values()).count(0) == 3
-    with pytest.raises(Refused, match="--continue"):
+    with pytest.raises(Refused, match="ibkeys resume"):
         site.plan(remove())
-    assert site.run(go_on).account.done == 5
+    assert site.run(resume).account.done == 5
     assert is_open(site)
 
 

@@ -26,7 +26,7 @@ from ibkeys.store.keys.runs import RunOptions
 from ibkeys.store.opensm import KeyFiles, read_key_files, write_key_files
 from tests.fabricsim import subnet, tool, writer
 from tests.fattree import fat_tree
-from tests.mkeys.rollout import deploy, go_on, rotate, site_of
+from tests.mkeys.rollout import deploy, resume, rotate, site_of
 from tests.protectedsim import end_ports, keep_counters, listen, ring_of, store_of, violations
 from tests.sample import SOAK
 
@@ -406,6 +406,6 @@ def test_a_rotation_that_stopped_half_way_goes_on_after_it(tmp_path: Path) -> No
         done = plan_repair(changing, tmp_path / "cache", lambda: ()).run()
     assert not done.kept
     assert len(done.keys) == 2
-    site.run(go_on)
+    site.run(resume)
     assert len({port.m_key for node in site.net.nodes for port in node.end_ports if port.is_up or node.is_switch}) == 1
     assert violations(site.net) == 0

@@ -21,7 +21,7 @@ from ibkeys.store.keys.runs import RunOptions, Runs
 from ibkeys.umad.port import Outgoing
 from tests.fabricsim import interlocks, subnet, tool, writer
 from tests.fattree import fat_tree
-from tests.mkeys.rollout import KEY, LEVEL_2, NAME, Plan, Site, deploy, go_on, resume, rotate, site_of
+from tests.mkeys.rollout import KEY, LEVEL_2, NAME, Plan, Site, deploy, resume, rotate, site_of
 from tests.spy import is_set, sets, spy
 
 
@@ -270,7 +270,7 @@ def test_a_standby_sm_alone_may_become_master(site: Site) -> None:
 def test_going_back_and_going_on_are_refused_under_a_master_too(site: Site) -> None:
     site.run(deploy(RunOptions(protect=2, lease=60, first=3)))
     site.net.set_sm("node03 mlx4_0")
-    for plan in (go_on, plan_return):
+    for plan in (resume, plan_return):
         assert interlocks(site.plan(plan).plan) == {"mkey-under-sm"}
 
 

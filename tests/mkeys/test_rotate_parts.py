@@ -11,12 +11,13 @@ import pytest
 
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.mkeys.rollout.going_back import plan_return
+from ibkeys.mkeys.rollout.rest import plan_rest
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions, Runs
 from tests.fattree import fat_tree
-from tests.mkeys.rollout import KEY, NAME, Plan, Site, deploy, go_on, remove, resume, rotate
+from tests.mkeys.rollout import KEY, NAME, Plan, Site, deploy, remove, resume, rotate
 from tests.spy import sets
 
 # --- the first ports, going on, going back ---------------------------------------------------------------------------
@@ -28,9 +29,9 @@ def test_the_first_ports_then_the_others(site: Site) -> None:
     assert (run.account.done, run.account.waiting) == (3, 5)
     assert run.account.is_complete
     [key] = set(site.keys().values()) - {0}
-    with pytest.raises(Refused, match="--continue"):
+    with pytest.raises(Refused, match="ibkeys resume"):
         site.plan(rotate())
-    run = site.run(go_on)
+    run = site.run(resume)
     assert (run.account.done, run.account.waiting) == (5, 0)
     assert set(site.keys().values()) == {key}
     assert site.plan(rotate()).pending
@@ -42,11 +43,13 @@ def test_the_others_wait_until_the_first_are_done(site: Site) -> None:
     run = site.run(deploy(RunOptions(first=3)), before=silence)
     assert (run.account.done, run.account.failed, run.account.waiting) == (2, 1, 5)
     with pytest.raises(UsageError, match="not all done"):
-        site.plan(go_on)
+        site.plan(lambda w: plan_rest(w, first=2))
     site.net.silence(victim, False)
     run = site.run(resume)
     assert (run.account.done, run.account.waiting) == (1, 5)
-    assert site.run(go_on).account.done == 5
+    run = site.run(lambda w: plan_rest(w, first=2))
+    assert (run.account.done, run.account.waiting) == (2, 3)
+    assert site.run(resume).account.done == 3
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
@@ -80,13 +83,13 @@ def test_going_back_before_anything_was_set_leaves_no_pending_key(site: Site) ->
 
 
 def test_nothing_to_go_on_with(site: Site) -> None:
-    for plan in (resume, go_on, plan_return):
+    for plan in (resume, plan_return):
         with pytest.raises(UsageError, match="no run"):
             site.plan(plan)
     site.run(deploy())
     assert not site.plan(resume).pending
     with pytest.raises(UsageError, match="--first"):
-        site.plan(go_on)
+        site.plan(lambda w: plan_rest(w, first=2))
     site.run(plan_return)
     with pytest.raises(UsageError, match="was rolled back"):
         site.plan(resume)
@@ -128,7 +131,7 @@ def test_on_links_that_are_not_active_keys_go_only_where_the_topology_is_trusted
 def test_a_switch_with_a_silent_neighbour_goes_on_and_back_all_the_same(site: Site) -> None:
     site.run(deploy(RunOptions(protect=2, lease=60, first=3)))
     site.net.silence(NAME)
-    assert site.run(go_on).account.done == 4
+    assert site.run(resume).account.done == 4
     run = site.run(plan_return)
     assert run.account.done == 7
     site.net.silence(NAME, False)
@@ -156,7 +159,7 @@ def test_a_port_that_could_not_be_read_on_the_way_back_goes_back_later(site: Sit
 def test_a_port_that_is_gone_does_not_keep_the_run_open(site: Site) -> None:
     site.run(deploy(RunOptions(first=2)))
     site.net.unplug(NAME, 1)
-    run = site.run(go_on)
+    run = site.run(resume)
     assert (run.account.done, run.account.unread) == (5, 1)
     assert "did not find it" in str([result.reason for result in site.results])
     assert site.plan(rotate()).pending
@@ -177,7 +180,7 @@ def test_it_stops_at_so_many_failures_and_says_what_waits(tmp_path: Path) -> Non
     assert account.done + account.failed + account.waiting == 38
     for node in dead:
         site.net.silence(node, False)
-    with pytest.raises(Refused, match="--resume"):
+    with pytest.raises(Refused, match="ibkeys resume"):
         site.plan(rotate())
     run = site.run(resume)
     assert run.account.is_complete
@@ -223,7 +226,7 @@ def test_a_signal_ends_the_run_after_the_ports_in_change(number: int, site: Site
         if len(site.results) == 2:
             os.kill(os.getpid(), number)
 
-    with pytest.raises(KeyboardInterrupt, match="--resume"):
+    with pytest.raises(KeyboardInterrupt, match="ibkeys resume"):
         site.run(deploy(RunOptions(at_once=2)), report=interrupt)
     assert 2 <= len(site.results) <= 4
     assert {result.result for result in site.results} == {"done"}
@@ -240,7 +243,7 @@ def test_an_interrupt_leaves_what_can_be_resumed(site: Site) -> None:
             raise KeyboardInterrupt
         site.results.append(result)
 
-    with pytest.raises(KeyboardInterrupt, match="--resume"):
+    with pytest.raises(KeyboardInterrupt, match="ibkeys resume"):
         site.run(deploy(), report=interrupt)
     assert site.run(resume).account.is_complete
     assert site.current() == site.keys()

@@ -101,10 +101,10 @@ def test_every_key_is_kept_and_every_run_comes_to_its_end(
             carry(plan_return(w))
             assert {port.guid: (port.m_key, port.protect_bits, port.lease_period) for port in ports} == before
             return
-        carry(plan_rest(w, "resume"))
+        carry(plan_rest(w))
         if first is not None:
             reload(fabric, w.keystore)
-            carry(plan_rest(w, "continue"))
+            carry(plan_rest(w))
         for port in ports:
             changed = port.m_key != before[port.guid][0]
             was = before[port.guid][0]

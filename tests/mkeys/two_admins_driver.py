@@ -28,6 +28,7 @@ from unittest.mock import patch
 import ibkeys
 from ibkeys.cli import main as run_ibkeys
 from ibkeys.sim.nodes import Port
+from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Runs
 from tests.corpus import DATA
@@ -93,6 +94,18 @@ class Admin:
         with KeyStore(self.store) as store:
             last = Runs(store).last()
         return 0 if last is None else last.id
+
+    def last_operation(self) -> int | None:
+        """Return the operation of the last run."""
+        with KeyStore(self.store) as store:
+            last = Runs(store).last()
+        return None if last is None or last.operation is None else last.operation.id
+
+    def last_table(self) -> int | None:
+        """Return the last change of a table that was not undone."""
+        with Journal.read(self.folder / "journal.db") as journal:
+            found = [each.id for each in journal.list_operations() if each.command == "pkey-add"]
+            return next((each for each in reversed(found) if journal.find(each).state != "undone"), None)
 
     def known_keys(self) -> set[tuple[int, int]]:
         """Return every key that the store has for a port, with the GUID of the port."""
@@ -178,8 +191,10 @@ class Site:
 
     def go(self, admin: Admin, word: str) -> None:
         """Go on with the last operation on M_Keys, or back; nothing of anybody else's may be overwritten."""
-        before = self.facts()
-        _, text = self.run(admin, self.random.choice(("mkey-deploy", "mkey-rotate")), word, "--yes")
+        before, number = self.facts(), admin.last_operation()
+        if number is None:
+            return
+        _, text = self.run(admin, word, str(number), "--yes")
         after = self.facts()
         operation = admin.keys or Operation(before)
         self.check_ours(operation, before, after, text)
@@ -195,8 +210,10 @@ class Site:
             admin.tables.append(operation)
 
     def undo(self, admin: Admin) -> None:
-        before = self.facts()
-        _, text = self.run(admin, "undo", "--yes")
+        before, number = self.facts(), admin.last_table()
+        if number is None:
+            return
+        _, text = self.run(admin, "undo", str(number), "--yes")
         after = self.facts()
         ours = Operation({}, {})
         for each in admin.tables:
@@ -256,9 +273,9 @@ class Site:
             case "remove":
                 self.change_keys(admin, "mkey-remove", "--leave-open")
             case "on":
-                self.go(admin, self.random.choice(("--resume", "--continue")))
+                self.go(admin, "resume")
             case "back":
-                self.go(admin, "--abort")
+                self.go(admin, "undo")
             case "add":
                 host = self.random.choice([*HOSTS.values(), *SILENCED])
                 self.change_table(admin, host, self.random.choice(PARTITIONS))

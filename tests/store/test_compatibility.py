@@ -122,7 +122,7 @@ def test_a_journal_is_read_and_stays_as_it_is(version: Path, tmp_path: Path) -> 
     assert "pkey[3]: - -> 0x8010" in scene.done("journal", 1).out
     told = scene.done("journal", "-f", "json").json["operations"][1]
     assert [told[name] for name in ("user", "host", "overrides", "options", "undoes", "starts")] == [None] * 5 + [[]]
-    assert scene("apply", "--resume", "--dry-run").code == 1
+    assert scene("resume", "--dry-run").code == 1
     assert scene("undo", "--dry-run").code == 1
     assert journal.read_bytes() == before
 
@@ -152,7 +152,7 @@ def test_a_journal_that_may_not_be_written_is_read(version: Path) -> None:
 
 def test_an_apply_that_was_killed_is_finished(version: Path, tmp_path: Path) -> None:
     scene = Scene(version / "apply-cut-off", tmp_path)
-    scene.done("apply", "--resume", "--yes")
+    scene.done("resume", "--yes")
     at_index_2 = {host(3): {"0": "0xffff", "2": "0x8010"}}  # 0x8020 was at index 1
     assert scene.tables() == PLANNED | at_index_2
     assert scene.enforcing() == ENFORCED
@@ -174,7 +174,7 @@ def test_an_apply_that_was_killed_is_undone_and_all_before_it(version: Path, tmp
 def test_an_apply_that_stopped_after_its_first_switches(version: Path, tmp_path: Path) -> None:
     scene = Scene(version / "apply-first", tmp_path)
     assert scene.journal() == [(1, "apply", "open")]
-    scene.done("apply", "--resume", "--yes")
+    scene.done("resume", "--yes")
     assert (scene.tables(), scene.enforcing()) == (PLANNED, ENFORCED)
     scene.done("undo", 1, "--yes")
     assert (scene.tables(), scene.enforcing()) == ({}, {})
@@ -182,7 +182,7 @@ def test_an_apply_that_stopped_after_its_first_switches(version: Path, tmp_path:
 
 @pytest.mark.parametrize(
     ("command", "tables", "enforcing", "state"),
-    [(["undo", 1], {}, {}, "undone"), (["apply", "--resume"], PLANNED, ENFORCED, "done")],
+    [(["undo", 1], {}, {}, "undone"), (["resume"], PLANNED, ENFORCED, "done")],
     ids=["goes on", "comes back"],
 )
 def test_an_undo_that_was_killed(
@@ -198,10 +198,9 @@ def test_an_undo_that_was_killed(
 def test_a_plan_without_a_digest_is_to_be_made_again(version: Path, tmp_path: Path, file: str) -> None:
     scene = Scene((version / file).parent, tmp_path)
     wire = scene.wire()
-    for resume in ([], ["--resume"]):
-        result = scene("apply", version / file, *resume, "--allow-removals", "--yes")
-        assert result.code == 2
-        assert result.error.endswith("plan again")
+    result = scene("apply", version / file, "--allow-removals", "--yes")
+    assert result.code == 2
+    assert result.error.endswith("plan again")
     assert scene.wire() == wire
 
 
@@ -229,7 +228,7 @@ def test_a_deployment_that_waits_after_its_first_ports(version: Path, tmp_path: 
     scene = Scene(version / "deploy-first", tmp_path)
     before = {node: key for node, key in own_keys(scene).items() if int(key, 16)}
     assert len(before) == 3
-    scene.done("mkey-deploy", "--continue", "--yes")
+    scene.done("resume", "--yes")
     after = own_keys(scene)
     assert len({*after.values()}) == 8
     assert levels(scene) == {(2, 60)}
@@ -238,7 +237,7 @@ def test_a_deployment_that_waits_after_its_first_ports(version: Path, tmp_path: 
 
 def test_a_deployment_that_waits_goes_back(version: Path, tmp_path: Path) -> None:
     scene = Scene(version / "deploy-first", tmp_path)
-    scene.done("mkey-deploy", "--abort", "--yes")
+    scene.done("undo", "--yes")
     assert {*own_keys(scene).values()} == {f"0x{0:016x}"}
     assert levels(scene) == {(0, 0)}
 
@@ -248,7 +247,7 @@ def test_a_rotation_that_was_killed_is_finished(version: Path, tmp_path: Path, n
     scene = Scene(version / name, tmp_path)
     before = own_keys(scene)
     assert levels(scene) == {(2, 60), (3, 90)}
-    scene.done("mkey-rotate", "--resume", "--yes")
+    scene.done("resume", "--yes")
     after = own_keys(scene)
     assert len({*before.values(), *after.values()}) > 8
     assert levels(scene) == {(3, 90)}
@@ -258,7 +257,7 @@ def test_a_rotation_that_was_killed_is_finished(version: Path, tmp_path: Path, n
 @pytest.mark.parametrize("name", ["rotate-cut-off", "rotate-cut-off-encrypted"])
 def test_a_rotation_that_was_killed_goes_back(version: Path, tmp_path: Path, name: str) -> None:
     scene = Scene(version / name, tmp_path)
-    scene.done("mkey-rotate", "--abort", "--yes")
+    scene.done("undo", "--yes")
     assert levels(scene) == {(2, 60)}
     rows = scene.done("mkey-list", "-K", "-f", "json").json["keys"]
     current = {each["node_guid"]: each["m_key"] for each in rows if each["state"] == "current"}

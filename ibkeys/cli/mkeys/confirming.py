@@ -1,4 +1,4 @@
-"""Confirming M_Key runs: --confirm-within and --unconfirmed."""
+"""Confirming M_Key runs: --confirm-within, and lowering the level where nobody confirms."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _not_lowered(refusal: Refused) -> Incomplete:
 
 @contextmanager
 def awaiting(
-    command: str, where: Where, sm_hosts: SmHosts, sm_wait: int, seconds: int, through: Callable[[], ViaOpensm]
+    where: Where, sm_hosts: SmHosts, sm_wait: int, seconds: int, through: Callable[[], ViaOpensm]
 ) -> Iterator[Awaiting]:
     """Leave a child that lowers the level should this process die, before the fabric is opened. Raises UsageError if it
     could not open the key store.
@@ -93,8 +93,8 @@ def awaiting(
     if stores.keystore is None or stores.journal is None:
         raise UsageError("--confirm-within requires --via opensm, and a simulated subnet has no OpenSM on any host")
     # Who began the run went through this SM already.
-    words = [command, "--via=opensm", f"--wait={sm_wait}", "--override=unknown-sm"]
-    child = [*command_for_child(words, where, stores, sm_hosts), "--unconfirmed"]
+    words = ["undo", "--unconfirmed", f"--wait={sm_wait}", "--override=unknown-sm"]
+    child = command_for_child(words, where, stores, sm_hosts)
     guardian = Guardian(child, partial(is_unconfirmed, stores.journal), seconds)
     try:
         yield Awaiting(guardian, seconds, through)
@@ -124,8 +124,8 @@ def lower(writer: Writer, through: ViaOpensm, operation: int) -> int:
         exits.write(f"operation {operation}: its level was not raised yet, so nothing has to be lowered")
         return exits.DONE
     exits.write(
-        f"operation {operation}: level {lowering.level}, with the same M_Key; `ibkeys {writer.command} --resume` "
-        f"raises it again, `ibkeys {writer.command} --abort` restores the former state"
+        f"operation {operation}: level {lowering.level}, with the same M_Key; `ibkeys resume {operation}` "
+        f"raises it again, `ibkeys undo {operation}` restores the former state"
     )
     return exits.NOT_COMPLETED if _say_unproven(lowering) else exits.DONE
 

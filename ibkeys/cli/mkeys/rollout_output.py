@@ -59,7 +59,7 @@ class RunOutput:
             for job in stage:
                 put(f"  {what}: {heading_of(job.port.identity())}")
         if run.later:
-            put(f"  {counted(run.later, 'port')} wait{'s' if run.later == 1 else ''} for --continue")
+            put(f"  {counted(run.later, 'port')} wait{'s' if run.later == 1 else ''} for `ibkeys resume`")
         reasons = Counter(result.reason for result in run.skipped if not (result.unread or result.overtaken))
         for reason, count in reasons.items():
             put(f"left alone: {counted(count, 'port')}: {reason}")
@@ -195,19 +195,18 @@ class RunOutput:
 
     def _next_steps(self) -> Iterator[str]:
         account, run = self._run.account, self._run
-        again = f"ibkeys {self._command}"
         if account.stopped:
             yield f"stopped: {account.stopped}"
         if account.gone_back:
             yield "rolled back: nobody confirmed it, so the level was lowered; the M_Key and the lease stay"
-            yield f"next: `{again} --resume` raises the level again, `{again} --abort` restores the former state"
+            yield "next: `ibkeys resume` raises the level again, `ibkeys undo` restores the former state"
         elif run.goes_back:
             if account.failed or account.waiting:
-                yield f"next: `{again} --abort` continues with those that are not restored"
+                yield "next: `ibkeys resume` continues with those that are not restored"
         elif account.failed or account.stopped or (account.waiting and not run.later):
-            yield f"next: `{again} --resume` finishes the run, `{again} --abort` rolls it back"
+            yield "next: `ibkeys resume` finishes the run, `ibkeys undo` rolls it back"
         elif run.later:
-            yield f"next: check the ports, then `{again} --continue` for the others, or `{again} --abort`"
+            yield "next: check the ports, then `ibkeys resume` for the others, or `ibkeys undo`"
         elif self._command == "mkey-deploy" and account.done:
             yield "save the keys: `ibkeys keystore backup FILE`, and keep a copy on another host"
 
@@ -237,11 +236,10 @@ class RunOutput:
         run, ways = self._run, ""
         last = run.beginning.last if isinstance(run.beginning, LastRun) else None
         if run.account.unread:
-            again = "--abort" if run.goes_back else "--resume"
             ways = (
                 "; `ibkeys mkey-import` brings the keys of ports that hide theirs, from another key store or from "
                 "OpenSM's files; `ibkeys mkey-recover` finds those that no store has; then type "
-                + (f"`ibkeys {self._command} {again}`" if last is not None else "the same command")
+                + ("`ibkeys resume`" if last is not None else "the same command")
             )
         if run.account.overtaken and last is not None:
             ways += f"; to keep what is there, when no other port is left: `{command_that_closes(last)}`"

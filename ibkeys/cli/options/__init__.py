@@ -11,7 +11,9 @@ from ibkeys.cli.options.asking_sa import sm_port as sm_port
 from ibkeys.cli.options.assumed import inbound_check as inbound_check
 from ibkeys.cli.options.changes import Changing as Changing
 from ibkeys.cli.options.changes import allow_break as allow_break
+from ibkeys.cli.options.changes import allow_removals as allow_removals
 from ibkeys.cli.options.changes import changing as changing
+from ibkeys.cli.options.changes import confirm_within as confirm_within
 from ibkeys.cli.options.declaring import F as F
 from ibkeys.cli.options.declaring import group as group
 from ibkeys.cli.options.declaring import option as option

@@ -45,13 +45,19 @@ def shared(section: str, *names: str, **settings: Any) -> Callable[[F], F]:
     return option(*names, cls=CommonOption, section=section, **settings)
 
 
-def replaced(name: str, by: str) -> Callable[[F], F]:
-    """Return a hidden option whose work the command *by* does now: whoever types it is told so, exit status 2."""
+def replaced(name: str, by: str, is_flag: bool = False) -> Callable[[F], F]:
+    """Return a hidden option whose work the command *by* does now: whoever types it is told so, exit status 2.
+    *is_flag*: it took no operation, and the command finds it by itself."""
 
-    def answer(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
-        if value is not None:
-            raise UsageError(f"{name} is gone: use `ibkeys {by} ID`")
+    def answer(context: click.Context, parameter: click.Parameter, value: str | bool | None) -> None:
+        if value:
+            raise UsageError(f"{name} is gone: use `ibkeys {by}{'' if is_flag else ' ID'}`")
 
     return click.option(
-        name, hidden=True, expose_value=False, callback=answer, help=f"Replaced by the command `ibkeys {by}`."
+        *(name, "_" + name.strip("-")),
+        is_flag=is_flag,
+        hidden=True,
+        expose_value=False,
+        callback=answer,
+        help=f"Replaced by the command `ibkeys {by}`.",
     )

@@ -1,4 +1,4 @@
-"""Apply a plan to the fabric, or resume an earlier apply."""
+"""Apply a plan to the fabric; an earlier apply that goes on does so in the same way."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import end_overtaken, writer_of
-from ibkeys.cli.guarding import MOST_SECONDS, command_for_child, wait_for_enter
+from ibkeys.cli.guarding import command_for_child, wait_for_enter
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.opening import open_fabric, stores_of
@@ -38,48 +38,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Choices:
-    """What the plan may do, how much of it, and which apply goes on."""
+    """What the plan may do, and how much of it."""
 
-    allow_removals: bool = False
-    allow_break: bool = False
-    first: int | None = None
-    resume: bool = False
-    overtaken: bool = False
-    confirm_within: int | None = None
+    allow_removals: bool
+    allow_break: bool
+    first: int | None
+    confirm_within: int | None
 
 
 _choices: Final = options.group(
     "choices",
     _Choices,
-    options.option(
-        "--allow-removals",
-        env=False,
-        is_flag=True,
-        help="Allow the removals of the plan; full to limited counts as one.",
-    ),
+    options.allow_removals,
     options.allow_break,
     options.option(
         "--first",
         env=False,
         type=Number(1, 65535),
         metavar="N",
-        help="Change only the next N leaf switches; --resume continues.",
+        help="Change only the next N leaf switches; `ibkeys resume` continues.",
     ),
-    options.option("--resume", env=False, is_flag=True, help="Finish the last apply that was interrupted or stopped."),
-    options.option(
-        "--overtaken",
-        env=False,
-        is_flag=True,
-        help="End the record of an apply that did not end where somebody else has changed what it set, or where all "
-        "that is left are ports that are not there: nothing is sent or written.",
-    ),
-    options.option(
-        "--confirm-within",
-        env=False,
-        type=Number(1, MOST_SECONDS),
-        metavar="S",
-        help="Roll back unless confirmed within S seconds.",
-    ),
+    options.confirm_within("Roll back unless confirmed within S seconds."),
+    options.replaced("--resume", "resume", is_flag=True),
+    options.replaced("--overtaken", "resume --overtaken", is_flag=True),
     options.replaced("--confirm", "confirm"),
 )
 
@@ -122,35 +103,37 @@ def apply(
     """
     from ibkeys.apply.apply import Permissions
 
-    if choices.overtaken and (plan is not None or rewrite or choices != _Choices(overtaken=True)):
-        raise UsageError("--overtaken takes no PLAN and no other option of a change: it only ends the record of one")
-    if plan is None and not (choices.resume or choices.overtaken):
-        raise UsageError("nothing to apply: give a PLAN that `ibkeys plan --out PLAN` wrote, or --resume")
+    if plan is None:
+        raise UsageError(
+            "nothing to apply: give a PLAN that `ibkeys plan --out PLAN` wrote; `ibkeys resume` finishes an earlier "
+            "apply"
+        )
     if through.via not in (None, "direct") and choices.first is not None:
         raise UsageError("--first counts leaf switches, but OpenSM and UFM apply a change to all of them: omit it")
-    if rewrite and through.via != "opensm" and not choices.resume:
+    if rewrite and through.via != "opensm":
         raise UsageError("--rewrite needs --via opensm")
     each = gives_each(folding, format)
     permissions = Permissions(choices.allow_removals, choices.allow_break, choices.first)
-    asked = _Asked(where, consent, each, format, plan, permissions, choices.resume, through, rewrite, sm_hosts, ufm)
-    return _end_overtaken(asked) if choices.overtaken else _apply(asked, choices.confirm_within)
+    asked = ApplyRequest(where, consent, each, format, permissions, through, sm_hosts, ufm, plan, rewrite)
+    return carry_out(asked, choices.confirm_within)
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What the command line asks of an apply."""
+class ApplyRequest:
+    """What the command line asks of an apply: of a new one ``path``, the file of its plan; of an earlier one its
+    ``operation``."""
 
     where: Where
     consent: Changing
     each: bool
     format: str
-    path: Path | None
     permissions: Permissions
-    resume: bool
     through: ViaOptions
-    rewrite: bool
     sm_hosts: SmHosts
     ufm: UfmOptions
+    path: Path | None = None
+    rewrite: bool = False
+    operation: int | None = None
 
     def via(self) -> Via:
         """Return which way it shall go."""
@@ -175,7 +158,7 @@ class _Asked:
 
     def command(self) -> str:
         """Return what was typed, as far as it says what is to be done."""
-        words = ["ibkeys", "apply", *([str(self.path)] if self.path is not None else ["--resume"])]
+        words = ["ibkeys", *(["apply", str(self.path)] if self.path is not None else ["resume", str(self.operation)])]
         permitted = {"--allow-removals": self.permissions.removals, "--allow-break": self.permissions.breaks}
         return shlex.join([*words, *(word for word, given in permitted.items() if given)])
 
@@ -189,20 +172,23 @@ def _read(path: Path) -> PartitionPlan:
         raise UsageError(f"{path}: {error.strerror or error}") from None
 
 
-def _end_overtaken(asked: _Asked) -> int:
+def end_record(asked: ApplyRequest) -> int:
+    """End the record of an earlier apply that somebody else has overtaken, or whose ports are gone."""
     from ibkeys.apply.closing import Ending
 
     with open_fabric(asked.where, changing=True) as fabric, writer_of(fabric, "apply", asked.consent) as writer:
-        ending = Ending(writer, asked.via(), say=_say)
+        ending = Ending(writer, asked.via(), operation=asked.operation, say=_say)
         return end_overtaken(
             asked.consent,
             ending.refuse,
             ending.close,
-            "the last apply that did not end, and ports that are there are left: `ibkeys journal` says what goes on",
+            f"operation {asked.operation}, and ports that are there are left: `ibkeys journal` says what goes on",
         )
 
 
-def _apply(asked: _Asked, confirm_within: int | None) -> int:
+def carry_out(asked: ApplyRequest, confirm_within: int | None) -> int:
+    """Apply a plan, or go on with an earlier apply. *confirm_within*: the seconds in which somebody has to confirm it,
+    None where nobody has to."""
     from ibkeys.apply.apply_plan import ApplyHooks
     from ibkeys.change.interrupts import Interrupts
 
@@ -227,17 +213,17 @@ def _apply(asked: _Asked, confirm_within: int | None) -> int:
             _say("it is not rolled back yet: a background process tries again for about an hour")
 
 
-def _plan(asked: _Asked, writer: Writer, document: PartitionPlan | None, run: ApplyHooks) -> ApplyPlan:
+def _plan(asked: ApplyRequest, writer: Writer, document: PartitionPlan | None, run: ApplyHooks) -> ApplyPlan:
     from ibkeys.apply.apply import plan_apply, plan_resume
     from ibkeys.apply.carriers import carrier_of
 
-    if asked.resume:
-        return plan_resume(writer, asked.permissions, run, document, via=asked.via())
+    if asked.operation is not None:
+        return plan_resume(writer, asked.permissions, run, via=asked.via(), operation=asked.operation)
     assert document is not None
     return plan_apply(writer, document, asked.permissions, run, carrier_of(writer, asked.via()))
 
 
-def _guardian(asked: _Asked, seconds: int) -> Guardian | None:
+def _guardian(asked: ApplyRequest, seconds: int) -> Guardian | None:
     """Start the process that rolls back when this one dies; a journal in memory dies with it, so there is none."""
     from ibkeys.change.confirming.confirmation import is_unconfirmed, may_go_back
     from ibkeys.change.confirming.guardian import Guardian

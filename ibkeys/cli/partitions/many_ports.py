@@ -88,7 +88,7 @@ class ManyPortsChange(ShownChange):
         for line in self._changes():
             put(line)
         if plan.rest:
-            put(f"left for `ibkeys apply --resume`: {counted(plan.rest, 'further step')}")
+            put(f"left for `ibkeys resume`: {counted(plan.rest, 'further step')}")
         if plan.removed:
             put(f"P_Keys to be removed, full to limited included: {plan.removed}")
         for message in document["breaks"]:

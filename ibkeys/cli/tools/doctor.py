@@ -290,14 +290,13 @@ def open_operations(path: Path) -> Iterator[Check]:
     from ibkeys.change.next_commands import next_commands_of
     from ibkeys.hardware.loopback.putting_back import COMMAND as REPORT
     from ibkeys.store.journal import Journal
-    from ibkeys.store.keys.runs import COMMANDS
     from ibkeys.umad.probe import Check
 
     with Journal.read(path) as journal:
         records = journal.list_operations()
     for record in records:
         is_waiting = record.awaits_confirmation or record.is_going_back
-        if is_waiting or (record.is_unfinished and record.command not in (*COMMANDS, REPORT)):
+        if is_waiting or (record.is_unfinished and record.command != REPORT and not record.is_of_keys):
             detail = f"operation {record.id} of the journal ({record.command}, begun {record.started}) {_state(record)}"
             # None: it may wait on purpose
             is_ok = False if record.unproven or record.awaits_confirmation or record.rollback else None

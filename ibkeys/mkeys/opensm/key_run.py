@@ -2,7 +2,7 @@
 
 Before each write and each signal it checks that the master is the same process, is still the only master, and that
 nobody else wrote its options file. The master is never stopped. If the run stops, the current step stays in the key
-store, and --resume repeats it from its start. Source: opensm osm_state_mgr.c, osm_lid_mgr.c; a running OpenSM,
+store, and `ibkeys resume` repeats it from its start. Source: opensm osm_state_mgr.c, osm_lid_mgr.c; a running OpenSM,
 observed.
 """
 
@@ -132,7 +132,7 @@ class KeyRun:
             first = next(iter(seen.silent.values()), None)
             raise NotStored(
                 f"no port answers, so it is not known whether any port has the new key ({first}); "
-                "continue with --resume later"
+                "continue with `ibkeys resume` later"
             )
         if seen.infos:
             self.context.proven(seen, setting)
@@ -164,7 +164,7 @@ class KeyRun:
         if number == len(self.record.steps):
             return {}
         asked = key_to_ask_with(self._setting(number), self._before(number))
-        text = "it was offline and still has its former M_Key: OpenSM needs time to set the new one; --resume checks"
+        text = "it was offline and still has its former M_Key: OpenSM needs time for it; `ibkeys resume` checks"
         return {
             guid: Unreachable(text)
             for guid, port in self.context.ports.items()
@@ -236,7 +236,7 @@ class KeyRun:
         return NotStored(
             f"{master.cache}/guid2mkey has another key or none for {counted(len(left), 'port')} "
             f"({named([f'0x{guid:016x}' for guid in sorted(left)])}) after {self.context.wait:g} s: check OpenSM's "
-            "log, then continue with --resume"
+            "log, then continue with `ibkeys resume`"
         ).explained(f"Every port shows the new key, so a restart of {master.name} now would lose these ports.")
 
     def _not_made(self, number: int, seen: SeenPorts, entries: list[FileEntry]) -> NotStored:
@@ -255,7 +255,7 @@ class KeyRun:
                 back.done()
             return NotStored(
                 f"{words}: {master.name} was signalled twice, but no further port changed for "
-                f"{context.wait:g} s (--wait): continue with --resume and a longer --wait"
+                f"{context.wait:g} s (--wait): continue with `ibkeys resume` and a longer --wait"
             ).explained(
                 f"The ports: {ports}.",
                 f"Either it does not read {master.file.name}, which has its former values again: OpenSM never "
@@ -264,7 +264,7 @@ class KeyRun:
             )
         return NotStored(
             f"{words}: {counted(len(seen.wrong), 'port')} did not change within {context.wait:g} s, although OpenSM "
-            f"was signalled twice: {ports}; check OpenSM's log, then continue with --resume"
+            f"was signalled twice: {ports}; check OpenSM's log, then continue with `ibkeys resume`"
         )
 
     # --- standbys ----------------------------------------------------------------------------------------------------
@@ -298,7 +298,8 @@ class KeyRun:
             context.progress(f"starting {standby.name}", 1, 1)
         if self.record.stopped:
             made = (
-                f"{number + 1} of {len(self.record.steps)} steps are done and the standbys started: --resume continues"
+                f"{number + 1} of {len(self.record.steps)} steps are done and the standbys started: `ibkeys resume` "
+                "goes on"
             )
             try:
                 self._look_again([each.guid for each in self.record.stopped], self._setting(number))

@@ -1,7 +1,7 @@
 """Rolling back an unconfirmed run through OpenSM: its level is lowered, and no key changes.
 
 As in every step, the options files get explicit lines with the other level; their former contents are never restored. A
-lease that was set stays. Afterwards the run counts as unfinished, and --resume raises its level again.
+lease that was set stays. Afterwards the run counts as unfinished, and `ibkeys resume` raises its level again.
 """
 
 from __future__ import annotations

@@ -36,7 +36,9 @@ KEY_LINES: Final = ("m_key", "m_key_protection_level", "m_key_lease_period")
 """The options of OpenSM that are changed. What the ports show proves whether they are in force."""
 KEY_OPTIONS: Final = ("m_key_lookup", "sweep_interval", "sa_key", "sm_key", *POLLING)
 """Those that a change of the M_Key depends on."""
-AFTER_REPAIR: Final = "that prints how to start it; when it is master again, continue with --resume or --abort"
+AFTER_REPAIR: Final = (
+    "that prints how to start it; when it is master again, continue with `ibkeys resume` or `ibkeys undo`"
+)
 """Advice that follows sm-repair."""
 MIXED: Final = "mixed-keys"
 """What `Refused.interlock` is where ports have different keys; nothing overrides that."""
@@ -99,7 +101,7 @@ def refuse_newcomers(
     if new:
         raise Refused(
             f"an unknown SM has appeared at {named(new)}: stop it, or name its host (--sm-host HOST), then "
-            "continue with --resume; nothing more was done",
+            "continue with `ibkeys resume`; nothing more was done",
             REFUSAL,
         )
 

@@ -80,7 +80,7 @@ class OpensmMethod:
         self, writer: Writer, operation: Operation, number: int, run: PlannedRun, report: Report, stop: Interrupts
     ) -> None:
         """Make the steps that are left, then look after ports that were away. Every key is in the store before it is in
-        any file. Raises what stops it: --resume goes on."""
+        any file. Raises what stops it: it can be resumed."""
         in_progress = _RunInProgress(self, writer, operation, number, run, report, stop)
         awaited = self._begin_to_wait(operation)
         in_progress.keep_keys()

@@ -179,7 +179,7 @@ def plan_rest(writer: Writer, through: ViaOpensm, progress: OnFound | None = Non
     (``overtaken``) if somebody else has changed its files or ports, and what `plan_keys` raises.
     """
     record, reached = reach_again(writer, through)
-    run = rest_of_last_run(writer, "resume", progress=progress, reading=READING)
+    run = rest_of_last_run(writer, progress=progress, reading=READING)
     refuse_another_subnet(writer, run.found)
     refuse_overtaken(run)
     _in_one_stage(run)

@@ -151,14 +151,14 @@ class Standbys:
         give_key_files()
         if opensms_with(machine, standby.cache):
             raise HostRefused(
-                f"{standby.name} was started while it was given its key files: end it, and continue with --resume",
+                f"{standby.name} was started while it was given its key files: end it, then type `ibkeys resume`",
                 standby.host,
             )
         self._start(standby, machine, bool(early))
         if not opensms_with(machine, standby.cache):
             raise HostRefused(
                 f"{standby.name} was started with other key files than those in {standby.cache}, which are the "
-                f"right ones (see OSM_CACHE_DIR): end it, and continue with --resume; the command is: "
+                f"right ones (see OSM_CACHE_DIR): end it, and continue with `ibkeys resume`; the command is: "
                 f"{standby.command}",
                 standby.host,
             )
@@ -176,7 +176,7 @@ class Standbys:
             raise HostRefused(
                 f"{standby.name} was to be started, and after {wait:g} s it "
                 f"{'does not answer' if state is None else f'is {state}'}: start it ({standby.command}), then "
-                "continue with --resume",
+                "continue with `ibkeys resume`",
                 standby.host,
             ).explained("The M_Key was set, but the level was not raised.")
         self._watch(standby)
@@ -190,7 +190,7 @@ class Standbys:
             if state != STANDBY:
                 raise HostRefused(
                     f"{standby.name} was a standby and {'no longer answers' if state is None else f'is {state} now'}: "
-                    "check its log; the level was not raised, --resume continues",
+                    "check its log; the level was not raised, `ibkeys resume` continues",
                     standby.host,
                 )
 
@@ -205,7 +205,7 @@ def refuse_other_settings(started: Iterable[ManagedOpensm], setting: KeySetting)
         if setting_in_options(manager) != setting:
             raise HostRefused(
                 f"{manager.name} was started with another M_Key, level or lease than was in its options file "
-                f"({manager.file.name}): end it, and continue with --resume",
+                f"({manager.file.name}): end it, and continue with `ibkeys resume`",
                 manager.machine.name,
             )
 

@@ -17,7 +17,7 @@ from ibkeys.mkeys.opensm.record import RunRecord
 def refuse_going_back(record: RunRecord) -> None:
     """Raise UsageError for a run that is being rolled back: it cannot continue forward from an intermediate state."""
     if record.goes_back:
-        raise UsageError("the last run is being rolled back: --abort finishes that").unchanged()
+        raise UsageError("the last run is being rolled back: `ibkeys resume` finishes that").unchanged()
 
 
 def refuse_mixed_keys(record: RunRecord, settings: Collection[KeySetting]) -> None:
@@ -28,7 +28,7 @@ def refuse_mixed_keys(record: RunRecord, settings: Collection[KeySetting]) -> No
     if not record.goes_back and len({each.key for each in settings}) > 1:
         raise Refused(
             "some ports have the former M_Key and some the new one: rolling back would mix them again, "
-            "so the run can only be finished: --resume",
+            "so the run can only be finished: `ibkeys resume`",
             MIXED,
         ).unchanged()
 
@@ -112,5 +112,6 @@ def refuse_to_wait(record: RunRecord) -> None:
     if raising_step(record) is None:
         none = f"this run raises no level above {level_to_fall_to(record)} that could be rolled back"
         raise UsageError(none).unchanged(
-            "omit --confirm-within", "A key is never rolled back automatically; --abort restores the former state."
+            "omit --confirm-within",
+            "A key is never rolled back automatically; `ibkeys undo` restores the former state.",
         )

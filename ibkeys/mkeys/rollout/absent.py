@@ -96,7 +96,7 @@ def _why_left(run: PlannedRun, waits: bool) -> str:
         return _HAS_ONE
     way = "run this again"
     if run.jobs or run.already_set:
-        way = f"{'--continue' if run.options.first is not None else '--resume'} {_given(run)}"
+        way = f"`ibkeys resume` {_given(run)}"
     return f"not read, so it keeps its former M_Key: when it answers, {way}; {_SETTLE}"
 
 

@@ -6,8 +6,8 @@ from ibkeys.change.writer import Writer
 from ibkeys.mkeys.rollout.earlier_run import last_run, name_of
 from ibkeys.mkeys.rollout.run_operation import find_operation
 from ibkeys.store.cut_off import close_cut_off
-from ibkeys.store.journal import Journal
-from ibkeys.store.keys.runs import COMMANDS, Runs
+from ibkeys.store.journal import KEY_COMMANDS, Journal
+from ibkeys.store.keys.runs import Runs
 
 
 def close_overtaken(writer: Writer) -> str:
@@ -21,5 +21,5 @@ def close_overtaken(writer: Writer) -> str:
         if operation is not None:
             journal.set_stage(operation.id, "confirmed")  # nobody has to confirm it any more
             journal.end_undos(operation.id)
-        close_cut_off(journal, COMMANDS, "undone", last.started)
+        close_cut_off(journal, KEY_COMMANDS, "undone", last.started)
     return name_of(last)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ibkeys.change.interlocks.overtaken import overtaken
+from ibkeys.change.next_commands import CLOSE
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.errors import KeyGone, Refused, UsageError
@@ -19,9 +20,9 @@ from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.mkeys.rollout.run_operation import awaited_operation
 from ibkeys.printable import counted, named
-from ibkeys.store.journal import Journal
+from ibkeys.store.journal import KEY_COMMANDS, Journal
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import COMMANDS, Run, RunOptions, RunPort, Runs
+from ibkeys.store.keys.runs import Run, RunOptions, RunPort, Runs
 from ibkeys.topology.nodes import Port
 
 
@@ -46,7 +47,7 @@ def last_run(writer: Writer, store: KeyStore) -> tuple[Run, list[RunPort]]:
 def _refuse_lost_store(writer: Writer, store: KeyStore) -> None:
     """Raise KeyGone if the journal has a run: this key store, which knows none, is not the one that it belongs to."""
     with Journal.read(writer.fabric.stores.journal) as journal:
-        runs = [record for record in journal.list_operations() if record.command in COMMANDS]
+        runs = [record for record in journal.list_operations() if record.command in KEY_COMMANDS]
     if not runs:
         return
     last = runs[-1]
@@ -78,8 +79,7 @@ def name_of(run: Run) -> str:
 
 def command_that_closes(last: Run) -> str:
     """Return the command that ends the record of a run that was overtaken, and does nothing else."""
-    via = f" --via {last.via.get('name')}" if last.via is not None else ""
-    return f"ibkeys {last.command}{via} --overtaken"
+    return f"ibkeys resume {last.operation.id} --overtaken" if last.operation is not None else CLOSE
 
 
 def refuse_other_method(run: PlannedRun) -> None:
@@ -103,11 +103,10 @@ def refuse_while_open(writer: Writer, store: KeyStore) -> None:
             return
         raise Refused(
             f"{name_of(last)} is rolled back unless someone confirms it, and no other run can begin before that: "
-            f"`ibkeys confirm {awaited.id}` or `ibkeys {last.command} --resume` keeps it",
+            f"`ibkeys confirm {awaited.id}` keeps it, `ibkeys undo {awaited.id}` restores the former state",
             "open-run",
-        ).explained(f"--unconfirmed {awaited.id} lowers its level; --abort restores the former state.")
-    on = "--continue` continues" if last.options.first else "--resume` finishes"
-    ways = f"`ibkeys {last.command} {on} it, `ibkeys {last.command} --abort` rolls it back"
+        )
+    ways = "`ibkeys resume` finishes it, `ibkeys undo` rolls it back"
     raise Refused(f"{name_of(last)} is not finished: {ways}; no other run can begin before that", "open-run")
 
 
@@ -222,7 +221,7 @@ def _not_found(kept: RunPort, is_gone: bool) -> str:
     keys = (
         "the keys it may have are in the key store"
         if kept.is_begun
-        else "it keeps what it had before the run, until --resume finds it"
+        else "it keeps what it had before the run, until `ibkeys resume` finds it"
     )
     return (
         f"the sweep did not find it; {keys}; `ibkeys mkey-list --settle` finds a port that moved, and ends the wait "

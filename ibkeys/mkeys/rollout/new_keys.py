@@ -73,7 +73,9 @@ def _check(options: RunOptions, new_key: MKey | None) -> None:
             "--new-m-key sets the same key on every port, so it needs --same; without --new-m-key keys are generated"
         )
     if new_key is not None and new_key.is_zero:
-        raise UsageError("M_Key 0 means no protection: mkey-remove removes keys, --abort restores the former state")
+        raise UsageError(
+            "M_Key 0 means no protection: mkey-remove removes keys, `ibkeys undo` restores the former state"
+        )
     if options.protect is not None and not 0 <= options.protect <= 3:
         raise UsageError(f"ProtectBits {options.protect} is not in 0..3")
     if options.lease is not None and not 0 <= options.lease <= 0xFFFF:

@@ -26,9 +26,9 @@ from ibkeys.mkeys.rollout.result import PortResult, Report, RunOutcome
 from ibkeys.mkeys.rollout.rollout import Rollout
 from ibkeys.mkeys.set import changes_of
 from ibkeys.store.cut_off import close_cut_off
-from ibkeys.store.journal import Journal, Operation, OperationState
+from ibkeys.store.journal import KEY_COMMANDS, Journal, Operation, OperationState
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import COMMANDS, REMOVAL, NewRunPort, RunOptions, Runs
+from ibkeys.store.keys.runs import REMOVAL, NewRunPort, RunOptions, Runs
 from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
@@ -83,7 +83,7 @@ class PlannedRun:
     ``stages``: the jobs in the order of change; a stage begins when the one before is finished. ``already_set``: ports
     that have what they should have, of which only the store is to be told. ``skipped``: ports that are skipped, and
     why. ``later``: ports of the run that come later (``--first``). ``procedure``: under a subnet manager, what to do
-    instead. ``is_open``: the store does not know yet that the run has ended. ``account``: the outcome for the ports,
+    instead. ``is_open``: the stores do not know yet that the run has ended. ``account``: the outcome for the ports,
     while it is carried out and afterwards. ``beginning``: how it begins. ``away``: ports that have a key and were not
     found, which get theirs later. ``method``: how it changes the ports; None: by Sets of ibkeys. ``overtaken``: ports
     of an earlier run whose M_Key somebody else has changed since; they are among the skipped ones too.
@@ -260,7 +260,7 @@ class RunPlan:
                     rollout.carry_out(run.stages, run.already_set)
         except KeyboardInterrupt as interrupt:
             left = f"run {number} is not finished, and every key is in the key store"
-            ways = "--resume finishes it, --abort rolls it back"
+            ways = "`ibkeys resume` finishes it, `ibkeys undo` rolls it back"
             raise ExplainedInterrupt.of(interrupt, "in the middle", f"{left}; {ways}") from None
         finally:
             account.waiting = run.waiting
@@ -268,7 +268,7 @@ class RunPlan:
             operation.outcome = "open"
         else:
             Runs(writer.keystore).finish(number, "undone" if run.goes_back else "ended")
-            operation.outcome = "failed" if account.failed else "done"
+            operation.outcome = "done" if account.is_complete else "failed"
         if account.is_complete and not account.waiting:
             self._close_cut_off(writer, operation)
 
@@ -278,4 +278,4 @@ class RunPlan:
         last = Runs(writer.keystore).last()
         assert last is not None  # this one
         state: OperationState = "undone" if self._run.goes_back else "done"
-        close_cut_off(operation.journal, COMMANDS, state, last.started, operation.id)
+        close_cut_off(operation.journal, KEY_COMMANDS, state, last.started, operation.id)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
@@ -28,29 +27,27 @@ from ibkeys.mkeys.rollout.found_ports import has_it_already, put_in_stages, reac
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
 from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.mkeys.rollout.run_operation import is_noted_open
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import REMOVAL, Run, RunOptions, RunPort, shared_key_ref
 from ibkeys.topology.nodes import Port
 
-GoOn = Literal["continue", "resume"]
-
 
 def plan_rest(
     writer: Writer,
-    how: GoOn,
     at_once: int | None = None,
     max_failures: int | None = None,
     progress: OnFound | None = None,
     opensm_conf: Path | None = None,
+    first: int | None = None,
 ) -> PlannedRun:
-    """Plan the rest of the last run: what waits after its first ports (``continue``), or what was interrupted
-    (``resume``).
+    """Plan the rest of the last run: what was interrupted; where its first ports are all done, the others.
 
     Ports that may have been set are known by what they answer: those with their new key are finished, the others get
-    it. *opensm_conf* as `plan_run` has it. Raises UsageError if there is no such run, and for a run that goes through a
-    subnet manager.
+    it. *first*: of the ports after the first ones only so many. *opensm_conf* as `plan_run` has it. Raises UsageError
+    if there is no such run, and for a run that goes through a subnet manager.
     """
-    run = rest_of_last_run(writer, how, at_once, max_failures, progress)
+    run = rest_of_last_run(writer, at_once, max_failures, progress, first=first)
     refuse_other_method(run)
     refuse_overtaken(run)
     describe(writer, run, opensm_conf=opensm_conf)
@@ -59,33 +56,38 @@ def plan_rest(
 
 def rest_of_last_run(
     writer: Writer,
-    how: GoOn,
     at_once: int | None = None,
     max_failures: int | None = None,
     progress: OnFound | None = None,
     reading: Wanted = LINKS,
+    first: int | None = None,
 ) -> PlannedRun:
     """As `plan_rest`, whatever the method of the run; nothing is said about it yet. *reading*: what the sweep reads."""
     with writer.open_store() as store:
         last, ports = last_run(writer, store)
-        options = with_bounds(last.options, at_once, max_failures)
-        unsettled = [port for port in ports if port.state in ("sent", "failed")]
         if last.state == "undone":
             raise UsageError(f"{name_of(last)} was rolled back; there is nothing to continue")
-        if how == "continue":
-            if last.options.first is None:
-                raise UsageError(f"{name_of(last)} was not begun with --first; --resume finishes an interrupted run")
-            if unsettled or any(port.state == "waiting" for port in ports[: last.options.first]):
-                raise UsageError(
-                    f"{name_of(last)}: its first ports are not all done; --resume settles them, --abort rolls the run "
-                    "back"
-                )
-            options = replace(options, first=None)
+        options = replace(with_bounds(last.options, at_once, max_failures), first=_first(last, ports, first))
         found = writer.fabric.sweep(progress=progress, wanted=reading)
-        is_open = last.state == "open"
+        is_open = last.state == "open" or is_noted_open(writer.fabric.stores.journal, last)
         run = PlannedRun(Plan(last.command), options, found, is_open=is_open, beginning=LastRun(last))
         _collect(writer, run, store, last, ports)
     return run
+
+
+def _first(last: Run, ports: Sequence[RunPort], more: int | None) -> int | None:
+    """Return how many ports of a run may be done when it stops next, None for all: its first ones, until they are done;
+    then *more* than those. Raises UsageError for *more* where the run does not stop after its first ports."""
+    first = last.options.first
+    if first is None:
+        if more is not None:
+            raise UsageError(f"{name_of(last)} was not begun with --first: omit it")
+        return None
+    if any(port.state in ("sent", "failed", "waiting") for port in ports[:first]):
+        if more is not None:
+            raise UsageError(f"{name_of(last)}: its first ports are not all done: omit --first")
+        return first
+    return None if more is None else first + more
 
 
 def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports: Sequence[RunPort]) -> None:
@@ -111,7 +113,7 @@ def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports:
         (run.already_set if has_it_already(job) else jobs).append(job)
     name_not_found(writer, run, lost)
     name_absent_beside_run(writer, run, store, last, ports)
-    if not (jobs or run.already_set or run.skipped or run.is_open):
+    if not (jobs or run.already_set or run.skipped or last.state == "open"):
         _name_hidden(run, reachable)
     put_in_stages(writer, run, jobs)
 

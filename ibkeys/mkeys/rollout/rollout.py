@@ -22,7 +22,7 @@ from ibkeys.mkeys.rollout.result import PortResult, Report, RunOutcome
 from ibkeys.store.journal import Operation
 from ibkeys.store.keys.runs import PortState, RunOptions, Runs
 
-_RESUME = "both are in the key store, and --resume queries it again"
+_RESUME = "both are in the key store, and `ibkeys resume` queries it again"
 
 
 class Rollout(KeyKeeper):
@@ -128,7 +128,7 @@ class Rollout(KeyKeeper):
                 is_done = False
                 reason = (
                     f"it has its new M_Key, which a Get proved, but the key store could not record that: "
-                    f"{not_noted}; --resume "
+                    f"{not_noted}; `ibkeys resume` "
                     "records it"
                 )
         account = self.account

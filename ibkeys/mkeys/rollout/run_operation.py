@@ -25,6 +25,13 @@ def awaited_operation(journal: Path | None, run: Run) -> OperationRecord | None:
     return found if found is not None and found.goes_back else None
 
 
+def is_noted_open(journal: Path | None, run: Run) -> bool:
+    """Whether the journal has the operation of *run* as interrupted, or as one that had failures. Raises StoreError."""
+    with Journal.read(journal) as stored:
+        found = find_operation(stored, run)
+    return found is not None and found.state in ("open", "failed")
+
+
 def operation_again(journal: Journal, run: Run, origin: Origin, goes_back: bool) -> Operation | None:
     """Return the operation of an earlier *run*, open again, or with *goes_back* the undo of it; None as in
     `find_operation`. Nobody has to confirm it any more. Raises StoreError."""

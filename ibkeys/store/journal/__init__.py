@@ -8,6 +8,7 @@ from ibkeys.store.journal.entries import Entry as Entry
 from ibkeys.store.journal.files import FileEntry as FileEntry
 from ibkeys.store.journal.journal import Journal as Journal
 from ibkeys.store.journal.journal import Operation as Operation
+from ibkeys.store.journal.records import KEY_COMMANDS as KEY_COMMANDS
 from ibkeys.store.journal.records import FileImage as FileImage
 from ibkeys.store.journal.records import Image as Image
 from ibkeys.store.journal.records import OperationRecord as OperationRecord

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ibkeys import jsonfile
 from ibkeys.errors import FileFormatError
-from ibkeys.store.journal.records import OperationRecord, Start
+from ibkeys.store.journal.records import KEY_COMMANDS, OperationRecord, Start
 from ibkeys.store.origin import Origin
 
 if TYPE_CHECKING:
@@ -29,15 +29,18 @@ def list_operations(database: Database) -> list[OperationRecord]:
            ) ON undone = id ORDER BY id""",
         of="operations plans",
     )
-    starts, of_plan = _starts(database), set[int]()
-    for ident, *_, undoes, _, _, has_plan in rows:
+    starts, of_plan, of_keys = _starts(database), set[int](), set[int]()
+    for ident, command, *_, undoes, _, _, has_plan in rows:
         if has_plan or undoes in of_plan:
             of_plan.add(ident)
+        if command in KEY_COMMANDS or undoes in of_keys:
+            of_keys.add(ident)
     return [
         OperationRecord(
             *(ident, command, state, started, finished, ports, unproven, stage, undoes, undone_by),
             being_undone=bool(is_open),
             is_of_plan=ident in of_plan,
+            is_of_keys=ident in of_keys,
             starts=tuple(starts.get(ident, ())),
         )
         for ident, command, state, started, finished, ports, unproven, stage, undoes, undone_by, is_open, _ in rows

@@ -97,6 +97,10 @@ class Start:
     origin: Origin
 
 
+KEY_COMMANDS: Final = ("mkey-deploy", "mkey-rotate", "mkey-remove")
+"""The commands that begin runs of M_Keys."""
+
+
 @dataclass(frozen=True, slots=True)
 class OperationRecord:
     """One line of ``ibkeys journal``. ``finished`` is None while it is ``open``; ``ports`` counts distinct ports.
@@ -105,7 +109,8 @@ class OperationRecord:
     operation is that follows a plan or has to be confirmed, None of any other. ``undoes``: the operation that this one
     gave back, None if it is no undo. ``undone_by``: the one that gave this one back; None also for one that an earlier
     version undid. ``being_undone``: an undo of it was begun and is not finished. ``is_of_plan``: it follows a plan, or
-    undoes an operation that does, and so on. ``starts``: empty for what an earlier version did.
+    undoes an operation that does, and so on; ``is_of_keys``: the same of a run of M_Keys.
+    ``starts``: empty for what an earlier version did.
     """
 
     id: int
@@ -120,6 +125,7 @@ class OperationRecord:
     undone_by: int | None = None
     being_undone: bool = False
     is_of_plan: bool = False
+    is_of_keys: bool = False
     starts: tuple[Start, ...] = ()
 
     @property

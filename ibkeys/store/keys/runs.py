@@ -20,8 +20,6 @@ from ibkeys.store.sqlite import guid_number, guid_text
 RunState = Literal["open", "ended", "undone"]
 REMOVAL: Final = "mkey-remove"
 """The command whose runs give every port M_Key 0."""
-COMMANDS: Final = ("mkey-deploy", "mkey-rotate", REMOVAL)
-"""The commands that begin runs and go on with them, as the journal names them."""
 PortState = Literal["waiting", "sent", "done", "skipped", "failed", "undone"]
 
 

@@ -78,7 +78,7 @@ class Bench:
         )
 
     def check_overtaken(self) -> None:
-        """As `ibkeys apply --overtaken` begins: refused where the record may end."""
+        """As `ibkeys resume --overtaken` begins: refused where the record may end."""
         with self._ending() as ending:
             ending.refuse()
 
@@ -89,7 +89,7 @@ class Bench:
         assert caught.value.interlock == "overtaken"
 
     def close(self) -> str:
-        """As `ibkeys apply --overtaken` ends the record."""
+        """As `ibkeys resume --overtaken` ends the record."""
         with self._ending() as ending:
             with pytest.raises(Refused):
                 ending.refuse()

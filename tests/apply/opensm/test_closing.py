@@ -1,4 +1,4 @@
-"""`apply --overtaken`: ending the record of an apply that somebody else has overtaken, and of no other."""
+"""`ibkeys resume --overtaken`: ending the record of an apply that somebody else has overtaken, and of no other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_an_apply_whose_policy_somebody_else_edited_is_closed_and_nothing_is_wri
     bench = cut_off
     bench.opensm.host.file.data = THEIRS
     for go in (bench.resume, lambda: bench.undo(1)):
-        with pytest.raises(Refused, match="to keep what is there: `ibkeys apply --overtaken`"):
+        with pytest.raises(Refused, match="to keep what is there: `ibkeys resume --overtaken`"):
             go()
     bench.opensm.host.log.clear()
     bench.assert_overtaken()
@@ -37,7 +37,7 @@ def test_an_apply_whose_policy_somebody_else_edited_is_closed_and_nothing_is_wri
     assert not {"signal", "replace"} & {*bench.opensm.host.log}
     with pytest.raises(StoreError, match="no unfinished apply"):
         bench.check_overtaken()
-    with pytest.raises(StoreError, match="already been undone, or `ibkeys apply --overtaken` ended its record"):
+    with pytest.raises(StoreError, match="already been undone, or `ibkeys resume --overtaken` ended its record"):
         bench.undo(1)
 
 
@@ -49,7 +49,7 @@ def test_an_apply_that_cannot_go_on_either_is_closed_where_its_undo_is_overtaken
     with pytest.raises(UsageError, match="made for options that differ"):  # undo works
         bench.check_overtaken()
     bench.opensm.host.file.data = THEIRS
-    with pytest.raises(Refused, match="to keep what is there: `ibkeys apply --overtaken`"):
+    with pytest.raises(Refused, match="to keep what is there: `ibkeys resume --overtaken`"):
         bench.undo(1)
     bench.assert_overtaken("somebody else has changed what it set: .*partitions.conf")
     bench.close()
@@ -90,11 +90,10 @@ def commands_of(bench: Bench, operation: int) -> str:
 
 
 def test_an_interrupted_undo_of_an_undo_is_finished_and_rolled_back_as_it_is_said(cut_off_redo: Bench) -> None:
-    """The former undo has ended: no command finishes it."""
     bench = cut_off_redo
-    rolls_back, closes = "`ibkeys undo 2` rolls it back", "`ibkeys apply --overtaken` only ends its record"
+    rolls_back, closes = "`ibkeys undo 2` rolls it back", "`ibkeys resume 2 --overtaken` only ends its record"
     assert commands_of(bench, 2).startswith(f"{rolls_back}, {closes}")
-    assert commands_of(bench, 3) == "`ibkeys undo 2` finishes it, `ibkeys undo 3` rolls it back"
+    assert commands_of(bench, 3) == "`ibkeys resume 3` finishes it, `ibkeys undo 3` rolls it back"
     bench.check_overtaken()
     before = bench.opensm.host.file.data
     bench.undo(3)
@@ -106,7 +105,7 @@ def test_one_that_somebody_else_overtook_is_closed(cut_off_redo: Bench) -> None:
     bench = cut_off_redo
     bench.opensm.host.file.data = THEIRS
     for operation in (2, 3):
-        with pytest.raises(Refused, match="to keep what is there: `ibkeys apply --overtaken`"):
+        with pytest.raises(Refused, match="to keep what is there: `ibkeys resume --overtaken`"):
             bench.undo(operation)
     bench.assert_overtaken(r"operation 2 \(undo, .*somebody else has changed what it set")
     assert bench.close().startswith("operation 2 (undo, begun ")

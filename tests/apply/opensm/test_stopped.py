@@ -23,9 +23,7 @@ def test_canaries_do_not_go_through_opensm_when_resumed_either(bench: Bench) -> 
 
 
 def test_what_stops_it_says_what_it_leaves(bench: Bench) -> None:
-    with pytest.raises(
-        HostRefused, match=r"no longer runs; operation 1 .* is open: `ibkeys apply --resume` finishes it"
-    ):
+    with pytest.raises(HostRefused, match=r"no longer runs; operation 1 .* is open: `ibkeys resume 1` finishes it"):
         bench.cut_off_at_the_signal(GREEN, "process 7: no longer runs")
 
 

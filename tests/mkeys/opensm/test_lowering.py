@@ -196,7 +196,7 @@ def test_a_deaf_opensm_leaves_the_lower_level_in_its_file_and_it_is_tried_again(
     bench.opensm.is_deaf = True
     with pytest.raises(NotStored, match="did not change within") as told:
         bench.lower(number)
-    assert f"`ibkeys mkey-rotate --via opensm --unconfirmed {number}` lowers it, --resume keeps it" in str(told.value)
+    assert f"`ibkeys undo --unconfirmed {number}` lowers it, `ibkeys resume {number}` keeps it" in str(told.value)
     assert f"m_key_protection_level {falls_to}\n" in bench.opensm.conf.read_text()
     assert is_unconfirmed(journal(bench), number)
     bench.opensm.is_deaf = False
@@ -208,9 +208,7 @@ def test_while_a_run_may_go_back_no_other_begins_and_a_resume_keeps_it(bench: Be
     bench.deploy(confirm=True)  # its process died at the end of it
     before = bench.opensm.key()
     assert (bench.run_state(), stage(bench)) == ("ended", "running")
-    with pytest.raises(
-        Refused, match=r"run 1 .*`ibkeys confirm 1` or `ibkeys mkey-deploy --resume` keeps it\n--unconfirmed 1 lowers"
-    ) as refused:
+    with pytest.raises(Refused, match=r"run 1 .*`ibkeys confirm 1` keeps it, `ibkeys undo 1` restores") as refused:
         bench.rotate()
     assert refused.value.interlock == "open-run"
     with bench.writer() as writer:
@@ -237,9 +235,7 @@ def test_a_run_that_waits_is_a_problem_that_doctor_names(bench: Bench) -> None:
 
 def test_an_interrupt_while_it_goes_back_is_told_no_undo(bench: Bench) -> None:
     bench.deploy(confirm=True)
-    with pytest.raises(
-        ExplainedInterrupt, match=r"`ibkeys mkey-rotate --via opensm --unconfirmed 1` lowers it, --resume keeps"
-    ):
+    with pytest.raises(ExplainedInterrupt, match=r"`ibkeys undo --unconfirmed 1` lowers it, `ibkeys resume 1` keeps"):
         interrupt_at(bench, lambda each: each.lower(), 2)
     assert is_unconfirmed(journal(bench), 1)
     bench.lower()
@@ -324,7 +320,7 @@ def test_a_run_that_waits_for_nothing_is_not_confirmed(bench: Bench) -> None:
 
 def test_one_that_stopped_before_its_level_was_raised_does_not_wait(bench: Bench) -> None:
     assert stop_at(bench, lambda each: each.deploy(confirm=True), 3)
-    with pytest.raises(StoreError, match=r"is still running.* died: `ibkeys mkey-rotate --resume` finishes it"):
+    with pytest.raises(StoreError, match=r"is still running.* died: `ibkeys resume 1` finishes it"):
         confirm_operation(bench)
     with bench.writer() as writer:
         assert ended(writer, KeyboardInterrupt()) == (True, [])

@@ -1,4 +1,5 @@
-"""Two administrators with two key stores: neither --resume nor --abort of one overwrites what the other did since."""
+"""Two administrators with two key stores: neither `ibkeys resume` nor `ibkeys undo` of one overwrites what the other
+did since."""
 
 from __future__ import annotations
 
@@ -71,7 +72,7 @@ def test_a_key_that_somebody_else_set_since_is_never_overwritten(
     with pytest.raises(Refused, match=r"says another M_Key, level 1, lease 0 s \(changed 20") as caught:
         GOES[goes](bench)
     assert caught.value.interlock == "overtaken"
-    assert "--via opensm --overtaken" in "".join(caught.value.more)
+    assert " --overtaken` only ends the record" in "".join(caught.value.more)
     assert (state(bench), signals) == (before, [])
     assert bench.quiet()
     with bench.writer() as writer:

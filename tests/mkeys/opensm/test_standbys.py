@@ -99,7 +99,7 @@ def test_one_that_runs_before_is_ended_first(host: Host) -> None:
 
 
 def test_one_that_nobody_starts_is_given_up_with_what_to_do(host: Host) -> None:
-    with pytest.raises(HostRefused, match=r"after 120 s it does not answer.*start it \(opensm --guid .*--resume"):
+    with pytest.raises(HostRefused, match=r"after 120 s it does not answer.*start it \(opensm --guid .*ibkeys resume"):
         start(host, types=False)
 
 

@@ -161,7 +161,7 @@ def test_lost_signals_arm_nothing_and_resume_finishes(bench: Bench) -> None:
     before, key = bench.opensm.conf.read_bytes(), bench.opensm.key()
     bench.opensm.is_deaf = True
     with pytest.raises(
-        NotStored, match=r"(?s)--resume.*which has its former values again.*Or OpenSM's sweep takes longer"
+        NotStored, match=r"(?s)ibkeys resume.*which has its former values again.*Or OpenSM's sweep takes longer"
     ):
         bench.rotate()
     assert (bench.opensm.conf.read_bytes(), bench.opensm.key()) == (before, key)

@@ -113,5 +113,5 @@ def test_one_that_goes_back_already_goes_on_and_only_there(case: tuple[RunRecord
     refuse_mixed_keys(record, [CLOSED, OTHER])
     turn_back(record, [OTHER], OTHER)
     assert (record.keys, record.steps, record.at) == kept
-    with pytest.raises(UsageError, match="--abort finishes that"):
+    with pytest.raises(UsageError, match="ibkeys resume` finishes that"):
         refuse_going_back(record)

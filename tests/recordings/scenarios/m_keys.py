@@ -29,7 +29,7 @@ SCENARIOS: Final = [
             Command("mkey-rotate --per-port --yes --protect 1 --lease 30 --order nearest"),
             Command("mkey-remove --yes"),
             Command("mkey-remove --yes --leave-open"),
-            Command("undo --yes"),
+            Command("undo 4 --yes"),
             Command("journal"),
         ],
     ),
@@ -46,9 +46,9 @@ SCENARIOS: Final = [
         [
             Command("mkey-deploy --same --protect 2 --lease 60 --yes"),
             Command("mkey-rotate --per-port --yes", Stop("set", 6)),
-            Command("mkey-rotate --resume --yes"),
+            Command("resume --yes"),
             Command("mkey-remove --yes --leave-open", Stop("set", 6)),
-            Command("mkey-remove --abort --yes"),
+            Command("undo --yes"),
         ],
         fabric="dual-home",
     ),
@@ -60,9 +60,9 @@ SCENARIOS: Final = [
                 Command(words, Stop("set", 3, how)),
                 Command("journal"),
                 Command("pkey-add 2 0x0010 --yes"),
-                Command(f"{name} --resume --yes", Stop("set", 2, how)),
-                Command(f"{name} --resume --yes"),
-                Command(f"{name} --abort --yes"),
+                Command("resume --yes", Stop("set", 2, how)),
+                Command("resume --yes"),
+                Command(f"undo {len(before) + 1} --yes"),
             ],
         )
         for how in ("interrupted", "killed")
@@ -78,9 +78,9 @@ SCENARIOS: Final = [
             [
                 *before,
                 Command(words, Stop("set", 4)),
-                Command(f"{name} --abort --yes", Stop("set", 2)),
-                Command(f"{name} --abort --yes"),
-                Command(f"{name} --resume --yes"),
+                Command("undo --yes", Stop("set", 2)),
+                Command("undo --yes"),
+                Command("resume --yes"),
             ],
         )
         for name, words, before in (
@@ -94,10 +94,10 @@ SCENARIOS: Final = [
         [
             Command("mkey-deploy --same --protect 2 --lease 60 --yes --first 2"),
             Command("mkey-deploy --same --protect 2 --lease 60 --yes"),
-            Command("mkey-deploy --continue --first 2 --yes"),
-            Command("mkey-deploy --continue --yes"),
+            Command("resume --first 2 --yes"),
+            Command("resume --yes"),
             Command("mkey-rotate --same --yes --first 1"),
-            Command("mkey-rotate --abort --yes"),
+            Command("undo --yes"),
         ],
     ),
     Scenario(
@@ -105,8 +105,8 @@ SCENARIOS: Final = [
         [
             _DEPLOY,
             Command("mkey-rotate --per-port --yes --retries 0", Stop("set", 2, _silent)),
-            Command("mkey-rotate --resume --yes", before=_answers),
-            Command("mkey-rotate --overtaken --yes"),
+            Command("resume --yes", before=_answers),
+            Command("resume --overtaken --yes"),
         ],
     ),
 ]

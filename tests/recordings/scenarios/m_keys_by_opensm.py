@@ -29,9 +29,10 @@ def _stopped(
     name: str, words: str, before: list[Command], number: int, kind: Literal["signal", "sleep"], how: str, then: str
 ) -> Scenario:
     stop = Stop(kind, number, "killed" if how == "killed" else "interrupted")
+    ends = Command(f"{'undo' if then == 'abort' else then} {_REST}")
     return Scenario(
         f"{name}-by-opensm-{how}-before-{kind}-{number}-{then}",
-        [*before, Command(words, stop), Command("journal"), Command(f"{name} --{then} {_REST}"), Command("journal")],
+        [*before, Command(words, stop), Command("journal"), ends, Command("journal")],
         begin=opensm(OWN_SA_KEY),
     )
 
@@ -80,9 +81,9 @@ SCENARIOS: Final = [
         "mkeys-by-a-deaf-opensm",
         [
             Command(_DEPLOY, before=_deaf),
-            Command(f"mkey-deploy --resume {_REST}", before=_hears),
+            Command(f"resume {_REST}", before=_hears),
             Command(_OPEN, before=_deaf),
-            Command(f"mkey-rotate --abort {_REST}", before=_hears),
+            Command(f"undo {_REST}", before=_hears),
         ],
         begin=opensm(OWN_SA_KEY),
     ),
@@ -91,7 +92,7 @@ SCENARIOS: Final = [
         [
             Command(f"{_DEPLOY} --confirm-within 60"),
             Command("confirm 1", has_json=False),
-            Command(f"mkey-deploy --resume {_REST}"),
+            Command(f"resume {_REST}"),
             Command(f"{_OPEN} --confirm-within 60"),
             Command("journal"),
         ],
@@ -104,15 +105,13 @@ SCENARIOS: Final = [
                 Command(f"{_DEPLOY} --confirm-within 60", Stop("sleep", 12, "killed")),
                 Command("journal"),
                 Command(f"mkey-rotate {_REST} --same --via opensm"),
-                Command(
-                    f"mkey-deploy --{word} 1{' --wait 5 --via opensm' if word == 'unconfirmed' else ''}", has_json=False
-                ),
+                Command(ends, has_json=False),
                 Command("confirm 1", has_json=False),
                 Command("journal"),
             ],
             begin=opensm(OWN_SA_KEY),
         )
-        for word, more in (("confirm", ""), ("unconfirmed", " --wait 5 --via opensm"))
+        for word, ends in (("confirm", "confirm 1"), ("unconfirmed", "undo --unconfirmed 1 --wait 5"))
     ],
     Scenario(
         "mkeys-by-two-opensms",
@@ -120,7 +119,7 @@ SCENARIOS: Final = [
             Command(_DEPLOY),
             Command(f"{_DEPLOY} --sm-host sm2"),
             Command(f"{_OPEN} --sm-host sm2", Stop("signal", 2)),
-            Command(f"mkey-rotate --resume {_REST} --sm-host sm2"),
+            Command(f"resume {_REST} --sm-host sm2"),
         ],
         begin=opensm(OWN_SA_KEY, standby=True),
     ),

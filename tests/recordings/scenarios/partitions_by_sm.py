@@ -11,7 +11,7 @@ from tests.recordings.world import World
 _WAY: Final = "--via opensm --allow-removals --yes --wait 5"
 _APPLY: Final = f"apply {{dir}}/plan.json {_WAY}"
 _AFTER: Final = f"apply {{dir}}/other.json {_WAY}"
-_RESUME: Final = "apply --resume --yes --allow-removals --allow-break --wait 5"
+_RESUME: Final = "resume --yes --allow-removals --allow-break --wait 5"
 _UFM: Final = "--ufm-token @{dir}/ufm.token"
 _BY_UFM: Final = f"--via {{ufm}} {_UFM} --allow-removals --yes --wait 5"
 _UFM_PLAN: Final = Command("plan --policy {dir}/new.conf --full --out {dir}/plan.json", is_recorded=False)
@@ -159,7 +159,7 @@ SCENARIOS: Final = [
                 _UFM_PLAN,
                 Command(f"apply {{dir}}/plan.json {_BY_UFM}", Stop("rest", 2, how)),
                 Command("journal"),
-                Command(f"apply --resume --yes --allow-removals --wait 5 {_UFM}"),
+                Command(f"resume --yes --allow-removals --wait 5 {_UFM}"),
                 Command(f"undo --yes --wait 5 {_UFM}", Stop("rest", 2, how)),
                 Command(f"undo --yes --wait 5 {_UFM}"),
             ],
@@ -172,7 +172,7 @@ SCENARIOS: Final = [
         [
             _UFM_PLAN,
             Command(f"apply {{dir}}/plan.json {_BY_UFM}", before=_ufm_fails),
-            Command(f"apply --resume --yes --allow-removals --wait 5 {_UFM}", before=_ufm_works),
+            Command(f"resume --yes --allow-removals --wait 5 {_UFM}", before=_ufm_works),
             Command(f"apply {{dir}}/plan.json {_BY_UFM} --confirm-within 60"),
             Command(f"undo --yes --wait 5 {_UFM}"),
             _UFM_PLAN,

@@ -1,0 +1,97 @@
+"""The last run of M_Keys, taken up again: finished, rolled back, its level lowered, or its record ended."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ibkeys.cli.changing import end_overtaken
+from ibkeys.cli.left_locks import remove_left_locks
+from ibkeys.cli.mkeys.confirming import lower
+from ibkeys.cli.mkeys.rollout_options import refuse_options_of_other_method
+from ibkeys.cli.mkeys.run_request import RunRequest
+from ibkeys.errors import UsageError
+
+if TYPE_CHECKING:
+    from ibkeys.change.writer import Writer
+    from ibkeys.discovery.wanted import OnFound
+    from ibkeys.mkeys.opensm.planned import ViaOpensm
+    from ibkeys.mkeys.rollout.planned_run import PlannedRun
+
+
+def finish_run(
+    request: RunRequest, at_once: int | None, max_failures: int | None, first: int | None, opensm_conf: Path | None
+) -> int:
+    """Finish the last run, or its first ports; None leaves a bound as it was. *first*: of the ports after the first
+    ones only so many."""
+    refuse_options_of_other_method(request.is_through_opensm)
+
+    def plan(writer: Writer, progress: OnFound | None, through: ViaOpensm | None) -> PlannedRun:
+        from ibkeys.mkeys.opensm import planned
+        from ibkeys.mkeys.rollout.rest import plan_rest
+
+        if through is not None:
+            return planned.plan_rest(writer, through, progress)
+        return plan_rest(writer, at_once, max_failures, progress, opensm_conf, first)
+
+    return request.carry_out(plan)
+
+
+def roll_back_run(request: RunRequest, at_once: int | None = None, max_failures: int | None = None) -> int:
+    """Give the ports of the last run what they had before it; None leaves a bound as it was."""
+    refuse_options_of_other_method(request.is_through_opensm)
+
+    def plan(writer: Writer, progress: OnFound | None, through: ViaOpensm | None) -> PlannedRun:
+        from ibkeys.mkeys.opensm import planned
+        from ibkeys.mkeys.rollout.going_back import plan_return
+
+        if through is not None:
+            return planned.plan_return(writer, through, progress)
+        return plan_return(writer, at_once, max_failures, progress)
+
+    return request.carry_out(plan)
+
+
+def lower_level(request: RunRequest, operation: int) -> int:
+    """Lower the level that the run of *operation* raised and nobody confirmed."""
+    if request.consent.dry_run:
+        raise UsageError("--unconfirmed has no dry run: omit --dry-run")
+    with request.open_writer() as writer:
+        return lower(writer, request.through(), operation)
+
+
+def end_record(request: RunRequest) -> int:
+    """End the record of the last run, which somebody else has overtaken."""
+    with request.open_writer() as writer:
+        return end_overtaken(
+            request.consent,
+            partial(_refuse, request, writer),
+            partial(_close, request, writer),
+            "the last run: `ibkeys resume` finishes it, `ibkeys undo` rolls it back",
+        )
+
+
+def _refuse(request: RunRequest, writer: Writer) -> None:
+    """Plan both the rollback and the rest, for what refuses them."""
+    from ibkeys.mkeys.opensm import planned
+    from ibkeys.mkeys.rollout.going_back import plan_return
+    from ibkeys.mkeys.rollout.rest import plan_rest
+
+    if request.is_through_opensm:
+        planned.plan_return(writer, request.through())
+        planned.plan_rest(writer, request.through())
+    else:
+        plan_return(writer)
+        plan_rest(writer)
+
+
+def _close(request: RunRequest, writer: Writer) -> str:
+    """End the record, remove the locks that the run left on the hosts of OpenSMs, and return its name."""
+    from ibkeys.mkeys.opensm.earlier import hosts_of_last_run
+    from ibkeys.mkeys.rollout.closing import close_overtaken
+
+    name = close_overtaken(writer)
+    if request.is_through_opensm:
+        remove_left_locks(request.where, writer.command, hosts_of_last_run(writer.keystore))
+    return name

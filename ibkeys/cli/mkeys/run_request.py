@@ -1,0 +1,79 @@
+"""A run of M_Keys as the command line asks for it, a new one or an earlier one that goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ibkeys.cli import exits
+from ibkeys.cli.changing import writer_of
+from ibkeys.cli.mkeys.confirming import Awaiting, awaiting
+from ibkeys.cli.mkeys.rollout_output import Steps
+from ibkeys.cli.mkeys.rollout_shown import ShownRun
+from ibkeys.cli.opening import open_fabric
+from ibkeys.cli.options import Changing, SmHosts, Where
+from ibkeys.cli.showing import progress_bar
+from ibkeys.cli.sm.hosts import hosts_of
+
+if TYPE_CHECKING:
+    from ibkeys.change.writer import Writer
+    from ibkeys.discovery.wanted import OnFound
+    from ibkeys.mkeys.opensm.planned import ViaOpensm
+    from ibkeys.mkeys.rollout.planned_run import PlannedRun
+
+    PlanRun = Callable[[Writer, OnFound | None, ViaOpensm | None], PlannedRun]
+    """Plans a run; the options for a run through OpenSM are None where it goes by own Sets."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What the command line asks of a run, without its keys. ``command``: the one that begins it, or began it;
+    ``sm_wait`` and ``standby_wait``: seconds; ``confirm_within``: seconds, None where it needs no confirmation."""
+
+    command: str
+    where: Where
+    sm_hosts: SmHosts
+    consent: Changing
+    format: str
+    is_through_opensm: bool
+    sm_wait: int
+    standby_wait: int
+    open_while_rotating: bool
+    confirm_within: int | None = None
+
+    def through(self, awaits: Awaiting | None = None) -> ViaOpensm:
+        """Return the options for a run through OpenSM. *awaits*: learns when the run begins."""
+        from ibkeys.mkeys.opensm.method import RunListener
+        from ibkeys.mkeys.opensm.planned import ViaOpensm
+
+        listener = RunListener(lambda text: exits.warn(text, "to do"), Steps().tell)
+        if awaits is not None:
+            listener = replace(listener, began=awaits.began)
+        hosts, is_awaited = hosts_of(self.where, self.sm_hosts), self.confirm_within is not None
+        return ViaOpensm(hosts, self.sm_wait, self.open_while_rotating, listener, is_awaited, self.standby_wait)
+
+    def carry_out(self, plan_run: PlanRun) -> int:
+        """Plan a run, show it, ask, make it, and return the exit code."""
+        with ExitStack() as stack:
+            awaits = self._awaits(stack)
+            writer = stack.enter_context(self.open_writer())
+            if awaits is not None:
+                awaits.keep_key(self.where, writer.fabric)
+            with progress_bar(self.where) as progress:
+                run = plan_run(writer, progress, self.through(awaits) if self.is_through_opensm else None)
+            return ShownRun(writer, run, self.consent, self.format, self.where, awaits).carry_out()
+
+    @contextmanager
+    def open_writer(self) -> Iterator[Writer]:
+        """Open the fabric, and yield the writer of the command that begins the run, or began it."""
+        with open_fabric(self.where, changing=True) as fabric, writer_of(fabric, self.command, self.consent) as writer:
+            yield writer
+
+    def _awaits(self, stack: ExitStack) -> Awaiting | None:
+        """Start the child of --confirm-within, which *stack* leaves at its end; None if no run is to be confirmed."""
+        seconds = self.confirm_within
+        if seconds is None or self.consent.dry_run:
+            return None
+        return stack.enter_context(awaiting(self.where, self.sm_hosts, self.sm_wait, seconds, self.through))

@@ -1,0 +1,1 @@
+"""Commands that go on with an operation of the journal, whatever command began it."""

@@ -1,0 +1,97 @@
+"""What the command line asks of an operation that goes on or back, and which one that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ibkeys.cli.given import refuse_given
+from ibkeys.cli.opening import stores_of
+from ibkeys.cli.options import Changing, Folding, SmHosts, Where
+from ibkeys.cli.sm.ufm import UfmOptions
+from ibkeys.errors import UsageError
+
+if TYPE_CHECKING:
+    from ibkeys.change.open_operations import Target
+    from ibkeys.cli.mkeys.run_request import RunRequest
+    from ibkeys.store.keys.runs import Run
+
+ALLOW: Final = {"--allow-removals": "allow_removals", "--allow-break": "allow_break"}
+AT_ONCE: Final = {"--at-once": "at_once"}
+FORWARD: Final = {"--first": "first", "--confirm-within": "confirm_within"}
+OF_UFM: Final = {f"--ufm-{name}": f"ufm_{name}" for name in ("token", "cert", "key", "ca", "insecure", "proxy")}
+OF_KEYS: Final = {
+    "--max-failures": "max_failures",
+    "--opensm-conf": "opensm_conf",
+    "--standby-wait": "standby_wait",
+    "--open-while-rotating": "open_while_rotating",
+}
+"""Options by how they are typed, and how click calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line asks. ``target``: the operation; ``last``: the last run of the key store."""
+
+    where: Where
+    ufm: UfmOptions
+    consent: Changing
+    sm_hosts: SmHosts
+    folding: Folding
+    format: str
+    target: Target
+    last: Run | None
+
+    def refuse(self, options: Mapping[str, str], why: str = "has no use for {}: omit it") -> None:
+        """Raise UsageError where the command line has one of *options*; *why*: what is said of the operation."""
+        record = self.target.record
+        name = f"operation {record.id} ({record.command})" if record is not None else "the last operation"
+        refuse_given(options, f"{name} {why}")
+
+    def run_request(
+        self, sm_wait: int, standby_wait: int, opens: bool, confirm_within: int | None = None
+    ) -> RunRequest:
+        """Return what is asked of the last run of M_Keys. *opens*: --open-while-rotating. Raises UsageError if the
+        operation is not that run."""
+        from ibkeys.cli.mkeys.run_request import RunRequest
+
+        last, record = self.last, self.target.record
+        of_last = last.operation if last is not None else None
+        if record is not None and of_last is not None and (record.undoes or record.id) != of_last.id:
+            raise UsageError(
+                f"operation {record.id} ({record.command}) is not the last run of M_Keys, which is operation "
+                f"{of_last.id}: only that one goes on or back"
+            )
+        command = last.command if last is not None else record.command if record is not None else ""
+        is_through_opensm = last is not None and last.via is not None
+        given = self.where, self.sm_hosts, self.consent, self.format
+        times = sm_wait, standby_wait, opens, confirm_within
+        return RunRequest(command, *given, is_through_opensm, *times)
+
+    def restore(self, sm_wait: int, *, allow_break: bool, at_once: bool = False, unconfirmed: bool = False) -> int:
+        """Restore what the operation overwrote, where that is no M_Key; the arguments are options of `ibkeys undo`."""
+        from ibkeys.cli.partitions.undo import restore
+
+        return restore(
+            *(self.where, self.ufm, self.consent, self.sm_hosts, self.folding, self.format),
+            *(self.target.id, sm_wait),
+            allow_break=allow_break,
+            at_once=at_once,
+            unconfirmed=unconfirmed,
+        )
+
+
+def find(where: Where, operation: int | None, *, goes_back: bool) -> tuple[Target, Run | None]:
+    """Return what goes on, or with *goes_back* what is restored, and the last run of the key store. *operation*: its
+    number, None where none was typed. Raises StoreError and UsageError."""
+    from ibkeys.change.open_operations import to_resume, to_undo
+    from ibkeys.store.journal import Journal
+    from ibkeys.store.keys.keystore import KeyStore
+    from ibkeys.store.keys.runs import Runs
+
+    stores = stores_of(where)
+    with KeyStore(stores.keystore, create=False, upgrade=False) as store:
+        last = Runs(store).last()
+    with Journal.read(stores.journal) as journal:
+        return (to_undo if goes_back else to_resume)(journal, last, operation), last
