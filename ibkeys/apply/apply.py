@@ -155,16 +155,14 @@ def plan_resume(
     writer: Writer,
     permissions: Permissions | None = None,
     hooks: ApplyHooks | None = None,
-    plan: PartitionPlan | None = None,
     carrier: Carrier | None = None,
     via: Via | None = None,
     operation: int | None = None,
 ) -> ApplyPlan:
     """Plan to finish an apply that was interrupted or stopped on purpose: *operation*, by default the last one.
 
-    What was permitted and overridden then still holds, except for ``stale`` and ``active-sm``. *plan*: what the user
-    takes it for; another plan than the operation's is a UsageError. *carrier*: by default the one by which it went, as
-    *via* asks of it.
+    What was permitted and overridden then still holds, except for ``stale`` and ``active-sm``. *carrier*: by default
+    the one by which it went, as *via* asks of it.
 
     Raises StoreError when there is nothing to resume, else as `plan_apply`.
     """
@@ -178,8 +176,6 @@ def plan_resume(
     # What is kept may differ from the plan's file: what was foreign and is kept stands in it.
     options = _options_of(memory)
     digest = str(options.get("digest", plan_digest(kept)))
-    if plan is not None and ((plan.policy, plan.fabric) != (kept.policy, kept.fabric) or plan_digest(plan) != digest):
-        raise UsageError(f"operation {operation} follows a different plan from the one given")
     permissions = _remember(writer, options, permissions or Permissions())
     carrier = carrier or carrier_of(writer, via or Via(), memory)
     if permissions.first is not None and not carrier.sends_sets:

@@ -11,9 +11,8 @@ import pytest
 from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.interrupts import Interrupts
-from ibkeys.errors import DeviceGone, Incomplete, NoReply, Refused, StoreError, UsageError
+from ibkeys.errors import DeviceGone, Incomplete, NoReply, Refused, StoreError
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.plan.model import PartitionPlan
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
 from ibkeys.umad.port import Outgoing
@@ -73,16 +72,6 @@ def test_an_overridden_active_sm_is_asked_again_by_resume(lab: Lab, stores: Stor
             w.apply(plan_apply(w, plan, Permissions(removals=True, first=1)))
         with pytest.raises(Refused, match="active-sm"):
             resume(fabric)
-
-
-def test_resume_of_another_plan_is_wrong_usage(lab: Lab, stores: StorePaths) -> None:
-    plan = lab.plan(MORE)
-    with opened(lab, stores) as fabric:
-        with writer(fabric) as w:
-            w.apply(plan_apply(w, plan, Permissions(removals=True, first=1)))
-        other = PartitionPlan(plan.fabric, type(plan.policy)("other.conf", "x"), plan.tables)
-        with writer(fabric) as w, pytest.raises(UsageError, match="follows a different plan"):
-            plan_resume(w, plan=other)
 
 
 def test_nothing_to_resume_and_nothing_to_undo_say_so(lab: Lab, stores: StorePaths) -> None:

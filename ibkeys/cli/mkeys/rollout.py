@@ -12,7 +12,6 @@ from ibkeys.cli.mkeys import rollout_options
 from ibkeys.cli.mkeys.rollout_options import (
     AT_ONCE,
     MAX_FAILURES,
-    ConfirmationOptions,
     KeyOptions,
     MethodOptions,
     RolloutOptions,
@@ -21,6 +20,7 @@ from ibkeys.cli.mkeys.rollout_options import (
 from ibkeys.cli.mkeys.run_request import RunRequest
 from ibkeys.cli.options import Changing, SmHosts, Where
 from ibkeys.cli.secrets import read_m_key
+from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.change.writer import Writer
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 @rollout_options.keys
 @rollout_options.course
 @rollout_options.method
-@rollout_options.confirming
 @options.sm_hosts
 @options.changing
 @options.format
@@ -45,7 +44,6 @@ def mkey_deploy(
     keys: KeyOptions,
     course: RolloutOptions,
     method: MethodOptions,
-    confirming: ConfirmationOptions,
     sm_hosts: SmHosts,
     consent: Changing,
     format: str,
@@ -57,7 +55,7 @@ def mkey_deploy(
     together with the key; values that are not given stay as they are. If an OpenSM is master, use --via opensm:
     OpenSM gets one key and sets it on all ports.
     """
-    request = _request("mkey-deploy", where, method, confirming, sm_hosts, consent, format)
+    request = _request("mkey-deploy", where, method, sm_hosts, consent, format)
     return _give_keys(request, keys, course)
 
 
@@ -65,7 +63,6 @@ def mkey_deploy(
 @rollout_options.keys
 @rollout_options.course
 @rollout_options.method
-@rollout_options.confirming
 @options.sm_hosts
 @options.changing
 @options.format
@@ -75,7 +72,6 @@ def mkey_rotate(
     keys: KeyOptions,
     course: RolloutOptions,
     method: MethodOptions,
-    confirming: ConfirmationOptions,
     sm_hosts: SmHosts,
     consent: Changing,
     format: str,
@@ -87,14 +83,13 @@ def mkey_rotate(
     sent; the old one stays there. Level and lease are set together with the key; values that are not given stay as
     they are. If an OpenSM is master, use --via opensm: OpenSM gets one key and sets it on all ports.
     """
-    request = _request("mkey-rotate", where, method, confirming, sm_hosts, consent, format)
+    request = _request("mkey-rotate", where, method, sm_hosts, consent, format)
     return _give_keys(request, keys, course)
 
 
 @command("mkey-remove")
 @rollout_options.course
 @rollout_options.method
-@rollout_options.confirming
 @click.option("--leave-open", is_flag=True, help="Confirm that the ports may be open to everyone afterwards.")
 @options.sm_hosts
 @options.changing
@@ -104,7 +99,6 @@ def mkey_remove(
     where: Where,
     course: RolloutOptions,
     method: MethodOptions,
-    confirming: ConfirmationOptions,
     leave_open: bool,
     sm_hosts: SmHosts,
     consent: Changing,
@@ -116,8 +110,11 @@ def mkey_remove(
     the subnet can change the ports. A port whose key is not known is left alone and named. Every former key stays
     in the key store, and `ibkeys undo` restores it. If an OpenSM is master, use --via opensm.
     """
-    confirming.refuse_removal()
-    request = _request("mkey-remove", where, method, confirming, sm_hosts, consent, format)
+    if method.confirm_within is not None:
+        raise UsageError("mkey-remove raises no level that could be rolled back: omit --confirm-within").explained(
+            "A key is never rolled back automatically; `ibkeys undo` restores the keys."
+        )
+    request = _request("mkey-remove", where, method, sm_hosts, consent, format)
 
     def plan(writer: Writer, progress: OnFound | None, through: ViaOpensm | None) -> PlannedRun:
         from ibkeys.mkeys.opensm import planned
@@ -170,12 +167,11 @@ def _request(
     command: str,
     where: Where,
     method: MethodOptions,
-    confirming: ConfirmationOptions,
     sm_hosts: SmHosts,
     consent: Changing,
     format: str,
 ) -> RunRequest:
     """Return what is asked of a new run. Raises UsageError for options that its method has not."""
     refuse_options_of_other_method(method.is_opensm)
-    times = method.sm_wait, method.standby_wait, method.open_while_rotating, confirming.confirm_within
+    times = method.sm_wait, method.standby_wait, method.open_while_rotating, method.confirm_within
     return RunRequest(command, where, sm_hosts, consent, format, method.is_opensm, *times)

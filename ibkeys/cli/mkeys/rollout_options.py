@@ -4,11 +4,9 @@ Some are those of the commands that go on with a run, too."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Final, Literal
 
 import click
 
@@ -17,7 +15,6 @@ from ibkeys.cli.given import refuse_given
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 
-F = TypeVar("F", bound=Callable[..., Any])
 AT_ONCE: Final = 64
 MAX_FAILURES: Final = 5
 
@@ -90,7 +87,9 @@ opensm_conf: Final = click.option(
     help="The opensm.conf of an SM of this subnet. It must already have the new key.",
 )
 
-_KEYS: Final = (
+keys: Final = options.group(
+    "keys",
+    KeyOptions,
     click.option("--same", is_flag=True, help="One key for all ports, which stock OpenSM requires."),
     click.option("--per-port", is_flag=True, help="A different key for each port: stock OpenSM does not support it."),
     opensm_conf,
@@ -104,7 +103,9 @@ _KEYS: Final = (
         "--lease", type=Number(0, 65535), metavar="SECONDS", help="M_KeyLeasePeriod; 0: the lease never expires."
     ),
 )
-_COURSE: Final = (
+course: Final = options.group(
+    "course",
+    RolloutOptions,
     click.option(
         "--first",
         type=Number(1, 1_000_000),
@@ -138,13 +139,13 @@ _COURSE: Final = (
 @dataclass(frozen=True, slots=True)
 class MethodOptions:
     """Whether the keys are set by own Sets or through OpenSM. ``sm_wait``: seconds without progress after which OpenSM
-    is given up.
-    """
+    is given up; ``confirm_within``: seconds in which somebody has to confirm the run, None where nobody has to."""
 
     via: Literal["direct", "opensm"] | None
     sm_wait: int
     standby_wait: int
     open_while_rotating: bool
+    confirm_within: int | None
 
     @property
     def is_opensm(self) -> bool:
@@ -180,7 +181,9 @@ _OF_DIRECT: Final = {
     "--opensm-conf": "opensm_conf",
 }
 """Options that mean something only in a run by own Sets."""
-_METHOD: Final = (
+method: Final = options.group(
+    "method",
+    MethodOptions,
     options.option(
         "--via",
         env=False,
@@ -191,59 +194,7 @@ _METHOD: Final = (
     options.wait_for_sm,
     standby_wait,
     open_while_rotating,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ConfirmationOptions:
-    """Whether a run is to be confirmed. ``confirm_within``: seconds."""
-
-    confirm_within: int | None
-
-    def refuse_removal(self) -> None:
-        """Raise UsageError: a command that removes keys raises no level."""
-        if self.confirm_within is not None:
-            raise UsageError("mkey-remove raises no level that could be rolled back: omit --confirm-within").explained(
-                "A key is never rolled back automatically; `ibkeys undo` restores the keys."
-            )
-
-
-_CONFIRMING: Final = (
     options.confirm_within("With --via opensm: lower the level again unless confirmed within S seconds."),
     options.replaced("--confirm", "confirm"),
     options.replaced("--unconfirmed", "undo --unconfirmed"),
 )
-
-
-def confirming(command: F) -> F:
-    """Give a command the argument ``confirming``, a `ConfirmationOptions`."""
-    return _gathered(command, "confirming", ConfirmationOptions, _CONFIRMING)
-
-
-def method(command: F) -> F:
-    """Give a command the argument ``method``, a `MethodOptions`."""
-    return _gathered(command, "method", MethodOptions, _METHOD)
-
-
-def keys(command: F) -> F:
-    """Give a command the argument ``keys``, a `KeyOptions`."""
-    return _gathered(command, "keys", KeyOptions, _KEYS)
-
-
-def course(command: F) -> F:
-    """Give a command the argument ``course``, a `RolloutOptions`."""
-    return _gathered(command, "course", RolloutOptions, _COURSE)
-
-
-def _gathered(command: F, name: str, kind: type[Any], given: tuple[Callable[[Any], Any], ...]) -> F:
-    """Gather the options *given* in one argument of *command*."""
-    fields = list(kind.__dataclass_fields__)
-
-    @functools.wraps(command)
-    def wrapper(**values: Any) -> Any:
-        return command(**{name: kind(**{field: values.pop(field) for field in fields})}, **values)
-
-    wrapped: Any = wrapper
-    for option in reversed(given):
-        wrapped = option(wrapped)
-    return wrapped  # type: ignore[no-any-return]
