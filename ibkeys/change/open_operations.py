@@ -54,7 +54,9 @@ def to_undo(journal: Journal, last: Run | None, operation: int | None) -> Target
     if operation is not None:
         record = _named(records, operation)
         return Target(record, True, _kind(record))
-    waiting = [Target(each, True, _kind(each)) for each in records.values() if each.goes_back]
+    waiting = [
+        Target(each, True, _kind(each)) for each in records.values() if each.awaits_confirmation or each.is_going_back
+    ]
     found = [Target(each.record, True, each.kind) for each in _open(records, journal, last)]
     found = list(dict.fromkeys([*waiting, *found]))
     if not found and _is_elsewhere(journal, last):
