@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from ibkeys.cli.changing import writer_of
 from ibkeys.cli.given import refuse_given
-from ibkeys.cli.opening import stores_of
+from ibkeys.cli.listing.folding import gives_each
+from ibkeys.cli.opening import open_fabric, stores_of
 from ibkeys.cli.options import Changing, Folding, SmHosts, Where
-from ibkeys.cli.sm.ufm import UfmOptions
+from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange
+from ibkeys.cli.sm.hosts import hosts_of
+from ibkeys.cli.sm.ufm import UfmOptions, open_ufm
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -71,15 +76,21 @@ class Asked:
 
     def restore(self, sm_wait: int, *, allow_break: bool, at_once: bool = False, unconfirmed: bool = False) -> int:
         """Restore what the operation overwrote, where that is no M_Key; the arguments are options of `ibkeys undo`."""
-        from ibkeys.cli.partitions.undo import restore
+        from ibkeys.apply.apply_plan import ApplyHooks
+        from ibkeys.apply.by_sm.settings import Settings
+        from ibkeys.apply.carriers import Via
+        from ibkeys.apply.undo import plan_undo
+        from ibkeys.change.interrupts import Interrupts
 
-        return restore(
-            *(self.where, self.ufm, self.consent, self.sm_hosts, self.folding, self.format),
-            *(self.target.id, sm_wait),
-            allow_break=allow_break,
-            at_once=at_once,
-            unconfirmed=unconfirmed,
-        )
+        where, consent = self.where, self.consent
+        each = gives_each(self.folding, self.format)
+        with open_fabric(where, changing=True) as fabric, writer_of(fabric, "undo", consent) as writer:
+            interrupts, bar = Interrupts(), Bar(where.debug)
+            settings = Settings(sm_wait, allow_break, at_once=at_once)
+            via = Via(None, settings, hosts_of(where, self.sm_hosts), open_ufm=partial(open_ufm, given=self.ufm))
+            hooks = ApplyHooks(interrupts.check, bar)
+            plan = plan_undo(writer, self.target.id, hooks, via=via, breaks=allow_break, unconfirmed=unconfirmed)
+            return ManyPortsChange(writer, plan, consent, self.format, each, interrupts, bar).carry_out()
 
 
 def find(where: Where, operation: int | None, *, goes_back: bool) -> tuple[Target, Run | None]:
