@@ -1,8 +1,8 @@
-"""Which operation of the journal a command goes on with: the one that is named, or the only one that is open."""
+"""Which operation of the journal a command goes on with: the one that is named, or the only one that may be meant."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,16 +12,20 @@ from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.store.keys.runs import Run
 
 Kind = Literal["partitions", "keys", "other"]
+_LOST: int = 0
+"""In place of a number: the last run of the key store, which the journal does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """An operation, and whether it is, or goes on to be, undone. ``record``: None for a run of M_Keys that the journal
-    does not have."""
+    does not have. ``is_last_run``: of M_Keys, whether it is the last run of the key store, which alone goes on or back.
+    """
 
     record: OperationRecord | None
     goes_back: bool
     kind: Kind
+    is_last_run: bool = True
 
     @property
     def id(self) -> int | None:
@@ -33,81 +37,130 @@ def to_resume(journal: Journal, last: Run | None, operation: int | None) -> Targ
     """Return what `ibkeys resume` finishes: *operation*, None: the only open one. Of an undo that was cut off it is the
     operation that is undone. *last*: the last run of the key store.
 
-    Raises StoreError for an unknown *operation*; UsageError where none is open, or several and none is named.
+    Raises StoreError for an unknown *operation* and where none is open, UsageError where several are and none is named,
+    and where the only open one is finished by another command.
     """
-    records = {each.id: each for each in journal.list_operations()}
+    known = _Known(journal, last)
     if operation is not None:
-        return _going_on(records, _named(records, operation))
-    found = [each for each in _open(records, journal, last) if each.goes_back or each.kind != "other"]
-    if not found and _is_elsewhere(journal, last):
-        return Target(None, False, "keys")
+        return known.going_on(known.named(operation))
+    found = known.left()
     if not found:
         raise StoreError("no operation is open: see `ibkeys journal`, or make a new plan (`ibkeys plan`)")
+    can_go_on = [each for each in found if each.goes_back or each.kind != "other"]
+    return _only(can_go_on or found)
+
+
+def to_end(journal: Journal, last: Run | None, operation: int | None) -> Target:
+    """Return the operation whose record `ibkeys resume --overtaken` ends. As `to_resume`; one that waits to be
+    confirmed, or to be rolled back, may be meant too."""
+    known = _Known(journal, last)
+    if operation is not None:
+        return known.going_on(known.named(operation))
+    found = list(dict.fromkeys([*known.left(), *known.waiting()]))
+    if not found:
+        raise StoreError("no operation is open, so there is no record to end: see `ibkeys journal`")
     return _only(found)
 
 
 def to_undo(journal: Journal, last: Run | None, operation: int | None) -> Target:
-    """Return what `ibkeys undo` restores, as `to_resume`, or what waits to be confirmed; where none is open, the last
-    one that was not undone and that changed no M_Key. Where such a one was begun after one that is open, nobody guesses
-    which is meant. Raises StoreError where there is none."""
-    records = {each.id: each for each in journal.list_operations()}
+    """Return what `ibkeys undo` restores: *operation*, None: the only one that is open or waits to be confirmed, or the
+    newest that was not undone; where these are two, and where the newest is a finished run of M_Keys, it has to be
+    named. A run that the journal does not have is meant where the journal has nothing else.
+
+    Raises StoreError for an unknown *operation* and where there is nothing to undo, UsageError where none is named that
+    has to be.
+    """
+    known = _Known(journal, last)
     if operation is not None:
-        record = _named(records, operation)
-        return Target(record, True, _kind(record))
-    waiting = [
-        Target(each, True, _kind(each)) for each in records.values() if each.awaits_confirmation or each.is_going_back
-    ]
-    found = [Target(each.record, True, each.kind) for each in _open(records, journal, last)]
-    found = list(dict.fromkeys([*waiting, *found]))
-    if not found and _is_elsewhere(journal, last):
+        return known.back(known.named(operation))
+    found = list(dict.fromkeys([*known.left(True), *known.waiting()]))
+    newest = max((each.id or _LOST for each in found), default=_LOST)
+    ended = [each for each in known.records.values() if each.state != "undone" and each.undoes is None]
+    for each in [each for each in ended if each.id > newest][-1:]:
+        if each.is_of_keys and not found:
+            raise UsageError(
+                f"operation {each.id} ({each.command}), the last one, has ended, and changed M_Keys: `ibkeys undo "
+                f"{each.id}` restores the former ones"
+            )
+        found.append(known.back(each))
+    if not found and known.is_elsewhere("open", "ended"):
         return Target(None, True, "keys")
-    newest = max((each.id or 0 for each in found), default=0)
-    ended = [each for each in records.values() if each.state != "undone" and each.undoes is None]
-    found += [Target(each, True, _kind(each)) for each in ended if not each.is_of_keys and each.id > newest][-1:]
     if not found:
-        raise StoreError(
-            "nothing to undo: no operation is open, and the journal has none of partitions that can still be undone; a "
-            "finished change of M_Keys needs its number (`ibkeys journal`); `ibkeys plan` makes a new plan"
-        )
+        raise StoreError("nothing to undo: the journal has no operation that can still be undone (`ibkeys journal`)")
     return _only(found)
 
 
-def _named(records: dict[int, OperationRecord], operation: int) -> OperationRecord:
-    if operation not in records:
-        raise StoreError(
-            f"the journal has no operation {operation}{'' if records else ', nor any other'}; `ibkeys journal` lists "
-            "them, and `ibkeys plan` makes a new plan"
-        )
-    return records[operation]
+class _Known:
+    """The operations of a journal, and the last run of the key store."""
 
+    def __init__(self, journal: Journal, last: Run | None) -> None:
+        self.records = {each.id: each for each in journal.list_operations()}
+        self._last, self._identity = last, journal.identity()
 
-def _is_elsewhere(journal: Journal, last: Run | None) -> bool:
-    """Whether the last run of the key store is none that *journal* has, as after the loss of a journal, and was not
-    rolled back."""
-    if last is None or last.state == "undone":
-        return False
-    return last.operation is None or last.operation.journal != journal.identity()
+    def named(self, operation: int) -> OperationRecord:
+        """Return one of them. Raises StoreError."""
+        if operation not in self.records:
+            none = "" if self.records else ", nor any other"
+            raise StoreError(
+                f"the journal has no operation {operation}{none}; `ibkeys journal` lists them, and `ibkeys plan` makes "
+                "a new plan"
+            )
+        return self.records[operation]
 
+    def left(self, goes_back: bool = False) -> list[Target]:
+        """Return the operations that something was left of: cut off, held, waiting for ports. The last run of M_Keys
+        counts where it had failures, and where the key store has it open. *goes_back*: they are to be undone."""
+        is_open = self._last is not None and self._last.state == "open"
+        left = [
+            each
+            for each in self.records.values()
+            if each.is_unfinished
+            or ((is_open or each.state == "failed") and each.is_of_keys and each == self._of_last())
+        ]
+        found = [self.going_on(each) for each in left]
+        if self.is_elsewhere("open"):
+            found.append(Target(None, goes_back, "keys"))
+        return list(dict.fromkeys(self.back(each.record) if goes_back and each.record else each for each in found))
 
-def _open(records: dict[int, OperationRecord], journal: Journal, last: Run | None) -> list[Target]:
-    """Return the operations that something was left of: cut off, held, waiting for ports. A run of M_Keys that had
-    failures counts as long as it is the last one."""
-    of_last = last.operation if last is not None else None
-    number = of_last.id if of_last is not None and of_last.journal == journal.identity() else None
-    left = [
-        each
-        for each in records.values()
-        if each.is_unfinished or (each.state == "failed" and each.id == number and each.is_of_keys)
-    ]
-    return list(dict.fromkeys(_going_on(records, each) for each in left))
+    def waiting(self) -> list[Target]:
+        """Return those that somebody may confirm, or that are to be rolled back because nobody did."""
+        return [self.back(each) for each in self.records.values() if each.awaits_confirmation or each.is_going_back]
 
+    def going_on(self, record: OperationRecord) -> Target:
+        """Return the operation itself, or what it, or its undo, undoes where that was cut off."""
+        if record.being_undone and record.state != "undone":
+            return self.back(record)
+        if record.undoes is not None and record.state in ("open", "failed"):
+            return self.going_on(self.records[record.undoes])
+        return Target(record, False, _kind(record), self._is_last_run(record))
 
-def _going_on(records: dict[int, OperationRecord], record: OperationRecord) -> Target:
-    if record.being_undone and record.state != "undone":
-        return Target(record, True, _kind(record))
-    if record.undoes is not None and record.state in ("open", "failed"):
-        return _going_on(records, records[record.undoes])
-    return Target(record, False, _kind(record))
+    def back(self, record: OperationRecord) -> Target:
+        """Return the operation, to be undone."""
+        return Target(record, True, _kind(record), self._is_last_run(record))
+
+    def is_elsewhere(self, *states: str) -> bool:
+        """Whether the last run of the key store is in one of these *states*, and none that the journal has, as after
+        its loss."""
+        return self._last is not None and self._last.state in states and self._of_last() is None
+
+    def _is_last_run(self, record: OperationRecord) -> bool:
+        if not record.is_of_keys or self._last is None:  # without a run the key store was lost, and that is said
+            return True
+        of_last = self._of_last()
+        return of_last is not None and of_last.id == (record.undoes or record.id)
+
+    def _of_last(self) -> OperationRecord | None:
+        """Return the operation of the last run; None where the journal does not have it. A run that an earlier version
+        began does not know its operation: it is the newest of M_Keys, of the same command and not begun before."""
+        last = self._last
+        if last is None:
+            return None
+        found = [each for each in self.records.values() if last.may_be(each.command, each.started)]
+        if last.operation is None:
+            newest = found[-1] if found else None
+            return newest if newest is not None and newest.command == last.command else None
+        is_here = last.operation.journal == self._identity
+        return next((each for each in found if is_here and each.id == last.operation.id), None)
 
 
 def _kind(record: OperationRecord) -> Kind:
@@ -118,9 +171,16 @@ def _kind(record: OperationRecord) -> Kind:
 
 def _only(found: Sequence[Target]) -> Target:
     if len(found) > 1:
-        names = ", ".join(f"{each.id} ({each.record.command})" for each in found if each.record is not None)
-        raise UsageError(f"operations {names} may be meant: name one")
+        raise UsageError(f"{', '.join(_names(found))} may be meant: name one")
     return found[0]
+
+
+def _names(found: Iterable[Target]) -> Iterable[str]:
+    for each in found:
+        if each.record is not None:
+            yield f"operation {each.record.id} ({each.record.command})"
+        else:
+            yield "a run of M_Keys that this journal does not have (`ibkeys resume` takes it up, and gives it a number)"
 
 
 def what_else(record: OperationRecord) -> str:

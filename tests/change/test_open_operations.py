@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -73,15 +74,16 @@ def outcome(find: Callable[[Journal, Run | None, int | None], Target], *given: o
         ([DONE_APPLY, undo_of(1, "done"), undo_of(2)], (2, True, "partitions"), (2, True, "partitions")),
         ([DONE_APPLY, undo_of(1, "done")], StoreError, StoreError),
         ([APPLY, waits(1)], StoreError, (1, True, "partitions")),
-        ([PKEY_SET], StoreError, (1, True, "other")),
+        ([PKEY_SET], (1, False, "other"), (1, True, "other")),
         ([PKEY_SET, undo_of(1)], (1, True, "other"), (1, True, "other")),
         ([KEYS], (1, False, "keys"), (1, True, "keys")),
         ([KEYS, undo_of(1)], (1, True, "keys"), (1, True, "keys")),
         ([FAILED_KEYS], (1, False, "keys"), (1, True, "keys")),
-        ([DONE_KEYS], StoreError, StoreError),
+        ([DONE_KEYS], StoreError, UsageError),
         ([DONE_APPLY, KEYS], (2, False, "keys"), (2, True, "keys")),
         ([KEYS, DONE_APPLY], (1, False, "keys"), UsageError),
         ([DONE_KEYS, DONE_APPLY], StoreError, (2, True, "partitions")),
+        ([DONE_APPLY, DONE_KEYS], StoreError, UsageError),
         ([APPLY, KEYS], UsageError, UsageError),
     ],
 )
@@ -92,7 +94,8 @@ def test_the_only_open_operation_is_meant(
     for begin in begun:
         begin(journal)
     of_keys = [each.id for each in journal.list_operations() if each.is_of_keys and each.undoes is None]
-    last = run(journal, of_keys[-1]) if of_keys else None
+    states: dict[OperationState, RunState] = {"open": "open"}
+    last = run(journal, of_keys[-1], states.get(journal.find(of_keys[-1]).state, "ended")) if of_keys else None
     assert (outcome(to_resume, journal, last, None), outcome(to_undo, journal, last, None)) == (on, back)
 
 
@@ -101,18 +104,47 @@ def test_the_only_open_operation_is_meant(
     [
         (None, "", "open", True),
         (1, ELSEWHERE, "open", True),
-        (1, ELSEWHERE, "ended", True),
         (1, ELSEWHERE, "undone", False),
-        (1, "", "ended", False),
+        (1, "", "open", True),  # a journal that was restored from an older backup
     ],
 )
-def test_a_run_that_the_journal_does_not_have_is_found_by_the_key_store(
+def test_an_open_run_that_the_journal_does_not_have_is_found_by_the_key_store(
     operation: int | None, identity: str, state: RunState, is_found: bool
 ) -> None:
     journal = Journal(None)
     last = run(journal, operation, state, identity)
     for find, goes_back in ((to_resume, False), (to_undo, True)):
         assert outcome(find, journal, last, None) == ((None, goes_back, "keys") if is_found else StoreError)
+    PKEY_SET(journal)
+    journal.set_state(1, "done")
+    assert outcome(to_undo, journal, last, None) == (UsageError if is_found else (1, True, "other"))
+
+
+def test_a_finished_run_that_the_journal_does_not_have_goes_back_where_nothing_else_may_be_meant() -> None:
+    journal = Journal(None)
+    last = run(journal, 1, "ended", ELSEWHERE)
+    assert outcome(to_resume, journal, last, None) is StoreError
+    assert outcome(to_undo, journal, last, None) == (None, True, "keys")
+    PKEY_SET(journal)
+    journal.set_state(1, "done")
+    assert outcome(to_undo, journal, last, None) == (1, True, "other")
+
+
+def test_only_the_last_run_of_the_key_store_goes_on_or_back() -> None:
+    journal = Journal(None)
+    for begin in (DONE_KEYS, KEYS):
+        begin(journal)
+    started = journal.find(2).started
+    older = Run(1, "mkey-rotate", "open", RunOptions(), started, None)
+    for last, is_last in (
+        (run(journal, 2), [False, True]),
+        (run(journal, 1, "open", ELSEWHERE), [False, False]),
+        (older, [False, True]),
+        (replace(older, command="mkey-deploy"), [False, False]),
+        (replace(older, started="2999-01-01T00:00:00Z"), [False, False]),
+        (None, [True, True]),
+    ):
+        assert [to_undo(journal, last, number).is_last_run for number in (1, 2)] == is_last
 
 
 def test_one_that_is_named_is_meant_whatever_else_is_open() -> None:

@@ -148,10 +148,13 @@ def test_only_the_last_run_goes_back(cli: Cli, tmp_path: Path) -> None:
     assert cli("mkey-rotate", "--per-port", "--yes").code == 0
     before = on_the_ports()
     refused = cli("undo", "--yes")
-    assert (refused.code, "a finished change of M_Keys needs its number" in refused.error) == (3, True)
+    assert (
+        refused.code,
+        "operation 2 (mkey-rotate), the last one, has ended, and changed M_Keys" in refused.error,
+    ) == (2, True)
     refused = cli("undo", 1, "--yes")
     assert refused.code == 2
-    assert "operation 1 (mkey-deploy) is not the last run of M_Keys, which is operation 2" in refused.error
+    assert "operation 1 (mkey-deploy) is not the last run of M_Keys of this key store" in refused.error
     assert on_the_ports() == before
 
 
@@ -226,7 +229,7 @@ def test_wrong_usage_is_one_line(cli: Cli, options: tuple[Any, ...]) -> None:
 
 @pytest.mark.parametrize(
     ("option", "by"),
-    [("--continue", "resume"), ("--resume", "resume"), ("--abort", "undo"), ("--overtaken", "resume --overtaken")],
+    [("--continue", "resume"), ("--resume", "resume"), ("--abort", "undo ID"), ("--overtaken", "resume --overtaken")],
 )
 def test_a_former_option_names_the_command(cli: Cli, option: str, by: str) -> None:
     result = cli("mkey-rotate", option, "--yes")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Runs
 from tests.cli.conftest import Cli, between_commands
@@ -57,7 +58,10 @@ def test_where_several_may_be_meant_none_is_guessed(cli: Cli) -> None:
     assert cli("pkey-add", 2, "0x8010", "--yes").code == 0
     for words in (("undo",), ("undo", "--dry-run")):
         refused = cli(*words, "--yes")
-        assert (refused.code, "operations 1 (mkey-deploy), 2 (pkey-add) may be meant: name one" in refused.error) == (
+        assert (
+            refused.code,
+            "operation 1 (mkey-deploy), operation 2 (pkey-add) may be meant: name one" in refused.error,
+        ) == (
             2,
             True,
         )
@@ -124,3 +128,109 @@ def test_a_run_that_had_failures_is_done_when_nothing_of_it_is_left(cli: Cli, tm
         net.silence("node04 mlx4_0", False)
     cli("resume", "--yes")
     assert [each[1:3] for each in operations(cli)] == [("mkey-deploy", "done")]
+
+
+def half_undone(cli: Cli, folder: Path) -> None:
+    """A deployment, undone on all ports but node04's, which was silent and answers again."""
+    cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes")
+    with between_commands(folder) as net:
+        net.silence("node04 mlx4_0")
+    assert cli("undo", 1, "--yes", "-t", 50, "--retries", 0).code == 3
+    with between_commands(folder) as net:
+        net.silence("node04 mlx4_0", False)
+
+
+def test_no_run_begins_while_the_last_one_is_half_undone(cli: Cli, tmp_path: Path) -> None:
+    half_undone(cli, tmp_path)
+    refused = cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes")
+    assert (refused.code, "is half rolled back: `ibkeys resume 1` finishes that" in refused.error) == (4, True)
+    assert cli("resume", 1, "--yes").code == 0
+    assert cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes").code == 0
+
+
+def test_an_undo_of_which_nothing_is_left_is_ended(cli: Cli, tmp_path: Path) -> None:
+    """As after a kill between the two stores: the key store has it as rolled back, the journal does not."""
+    half_undone(cli, tmp_path)
+    assert cli("resume", "--yes").code == 0
+    with Journal(tmp_path / "fabric.journal") as journal:
+        journal.set_state(2, "open")
+        journal.set_state(1, "done")
+        journal.set_state(2, "open")
+    assert cli("resume", "--yes").code == 0
+    assert [each[2] for each in operations(cli)] == ["undone", "done"]
+
+
+def test_a_rollback_after_the_journal_was_lost_is_an_undo_and_goes_on_as_one(cli: Cli, tmp_path: Path) -> None:
+    cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes")
+    (tmp_path / "fabric.journal").unlink()
+    with between_commands(tmp_path) as net:
+        net.silence("node04 mlx4_0")
+    assert cli("undo", "--yes", "-t", 50, "--retries", 0).code == 3
+    assert [each[1:4] for each in operations(cli)] == [("mkey-deploy", "open", None), ("undo", "open", 1)]
+    with between_commands(tmp_path) as net:
+        net.silence("node04 mlx4_0", False)
+    assert cli("resume", "--yes").code == 0
+    assert shown(cli) == {("zero", 0, 0)}
+    assert [each[1:4] for each in operations(cli)] == [("mkey-deploy", "undone", None), ("undo", "done", 1)]
+
+
+def test_a_finished_run_that_the_journal_lost_is_not_undone_in_place_of_what_came_since(
+    cli: Cli, tmp_path: Path
+) -> None:
+    cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes")
+    (tmp_path / "fabric.journal").unlink()
+    cli("pkey-add", 2, "0x8010", "--yes")
+    assert cli("undo", "--yes").code == 0
+    assert shown(cli) == {("set", 2, 60)}
+    assert [each[1:3] for each in operations(cli)] == [("pkey-add", "undone"), ("undo", "done")]
+
+
+def test_a_run_that_had_failures_ends_when_another_one_begins(cli: Cli, tmp_path: Path) -> None:
+    cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes")
+    with between_commands(tmp_path) as net:
+        net.silence("node04 mlx4_0")
+    assert cli("mkey-rotate", "--per-port", "--yes", "-t", 50, "--retries", 0).code == 3
+    with between_commands(tmp_path) as net:
+        net.silence("node04 mlx4_0", False)
+    assert operations(cli)[1][2] == "open"
+    assert cli("mkey-rotate", "--per-port", "--yes").code == 0
+    assert [each[2] for each in operations(cli)] == ["done", "done", "done"]
+
+
+def test_the_record_of_an_earlier_run_may_be_ended(cli: Cli, tmp_path: Path) -> None:
+    for _ in range(2):
+        cli("mkey-rotate", "--per-port", "--yes") if operations(cli) else cli(
+            "mkey-deploy", "--per-port", *LEVEL_2, "--yes"
+        )
+    ended = cli("resume", 1, "--overtaken", "--yes")
+    assert (ended.code, "operation 1 (mkey-deploy) has ended" in ended.error) == (2, True)
+    with Journal(tmp_path / "fabric.journal") as journal:
+        journal.set_state(1, "open")
+    for words in (("resume", 1), ("undo", 1)):
+        refused = cli(*words, "--yes")
+        assert (refused.code, "`ibkeys resume 1 --overtaken` ends the record of this one" in refused.error) == (2, True)
+    assert cli("resume", 1, "--overtaken", "--dry-run").code == 1
+    assert cli("resume", 1, "--overtaken", "--yes").code == 0
+    assert [each[2] for each in operations(cli)] == ["undone", "done"]
+    assert shown(cli) == {("set", 2, 60)}
+
+
+def test_only_an_operation_that_another_command_finishes_is_open(cli: Cli, tmp_path: Path) -> None:
+    cli("pkey-add", 2, "0x8010", "--yes")
+    with Journal(tmp_path / "fabric.journal") as journal:
+        journal.set_state(1, "open")
+    refused = cli("resume", "--yes")
+    assert (refused.code, "operation 1 (pkey-add) is not resumed: `ibkeys undo 1` rolls it back" in refused.error) == (
+        2,
+        True,
+    )
+
+
+def test_the_record_of_a_run_that_is_half_undone_may_be_ended(cli: Cli, tmp_path: Path) -> None:
+    half_undone(cli, tmp_path)
+    with between_commands(tmp_path) as net:
+        net.port("node04 mlx4_0", 1).protect_bits = 3
+    assert cli("resume", "--yes").code in (3, 4)
+    assert cli("resume", "--overtaken", "--yes").code == 0
+    assert [each[2] for each in operations(cli)] == ["undone", "undone"]
+    assert cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes").code in (0, 3)

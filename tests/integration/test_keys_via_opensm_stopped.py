@@ -248,7 +248,7 @@ def test_only_the_last_run_is_undone_and_the_journal_shows_no_key(opensm: KeyedO
     served, before = opensm.served, opensm.conf.read_bytes()
     done = served.ibkeys("undo", "1", "--yes")
     assert done.returncode == 2, done.stdout
-    assert "is not the last run of M_Keys, which is operation 2" in done.stderr
+    assert "is not the last run of M_Keys" in done.stderr
     assert opensm.conf.read_bytes() == before
     done = served.ibkeys("journal", "2", "-f", "json")
     assert str(opensm.conf) in done.stdout

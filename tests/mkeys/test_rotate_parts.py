@@ -91,7 +91,7 @@ def test_nothing_to_go_on_with(site: Site) -> None:
     with pytest.raises(UsageError, match="--first"):
         site.plan(lambda w: plan_rest(w, first=2))
     site.run(plan_return)
-    with pytest.raises(UsageError, match="was rolled back"):
+    with pytest.raises(StoreError, match="was rolled back"):
         site.plan(resume)
 
 

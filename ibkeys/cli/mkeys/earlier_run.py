@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from ibkeys.cli.changing import end_overtaken
 from ibkeys.cli.left_locks import remove_left_locks
 from ibkeys.cli.mkeys.confirming import lower
-from ibkeys.cli.mkeys.rollout_options import refuse_options_of_other_method
 from ibkeys.cli.mkeys.run_request import RunRequest
 from ibkeys.errors import UsageError
 
@@ -25,7 +24,6 @@ def finish_run(
 ) -> int:
     """Finish the last run, or its first ports; None leaves a bound as it was. *first*: of the ports after the first
     ones only so many."""
-    refuse_options_of_other_method(request.is_through_opensm)
 
     def plan(writer: Writer, progress: OnFound | None, through: ViaOpensm | None) -> PlannedRun:
         from ibkeys.mkeys.opensm import planned
@@ -40,7 +38,6 @@ def finish_run(
 
 def roll_back_run(request: RunRequest, at_once: int | None = None, max_failures: int | None = None) -> int:
     """Give the ports of the last run what they had before it; None leaves a bound as it was."""
-    refuse_options_of_other_method(request.is_through_opensm)
 
     def plan(writer: Writer, progress: OnFound | None, through: ViaOpensm | None) -> PlannedRun:
         from ibkeys.mkeys.opensm import planned

@@ -108,11 +108,11 @@ def mkey_remove(
 
     M_Key, level and lease become 0, in one Set that carries the present key of the port. Afterwards every host of
     the subnet can change the ports. A port whose key is not known is left alone and named. Every former key stays
-    in the key store, and `ibkeys undo` restores it. If an OpenSM is master, use --via opensm.
+    in the key store, and `ibkeys undo ID` restores it. If an OpenSM is master, use --via opensm.
     """
     if method.confirm_within is not None:
         raise UsageError("mkey-remove raises no level that could be rolled back: omit --confirm-within").explained(
-            "A key is never rolled back automatically; `ibkeys undo` restores the keys."
+            "A key is never rolled back automatically; `ibkeys undo ID` restores the keys."
         )
     request = _request("mkey-remove", where, method, sm_hosts, consent, format)
 

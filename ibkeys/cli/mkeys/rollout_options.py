@@ -114,7 +114,7 @@ course: Final = options.group(
     ),
     options.replaced("--continue", "resume", is_flag=True),
     options.replaced("--resume", "resume", is_flag=True),
-    options.replaced("--abort", "undo", is_flag=True),
+    options.replaced("--abort", "undo ID", is_flag=True),
     options.replaced("--overtaken", "resume --overtaken", is_flag=True),
     click.option(
         "--order",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from ibkeys.cli.changing import writer_of
 from ibkeys.cli.given import refuse_given
 from ibkeys.cli.listing.folding import gives_each
+from ibkeys.cli.mkeys.rollout_options import refuse_options_of_other_method
 from ibkeys.cli.opening import open_fabric, stores_of
 from ibkeys.cli.options import Changing, Folding, SmHosts, Where
 from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange
@@ -20,6 +21,7 @@ from ibkeys.errors import UsageError
 if TYPE_CHECKING:
     from ibkeys.change.open_operations import Target
     from ibkeys.cli.mkeys.run_request import RunRequest
+    from ibkeys.store.journal import Journal
     from ibkeys.store.keys.runs import Run
 
 ALLOW: Final = {"--allow-removals": "allow_removals", "--allow-break": "allow_break"}
@@ -62,14 +64,16 @@ class Asked:
         from ibkeys.cli.mkeys.run_request import RunRequest
 
         last, record = self.last, self.target.record
-        of_last = last.operation if last is not None else None
-        if record is not None and of_last is not None and (record.undoes or record.id) != of_last.id:
+        if not self.target.is_last_run:
+            assert record is not None
             raise UsageError(
-                f"operation {record.id} ({record.command}) is not the last run of M_Keys, which is operation "
-                f"{of_last.id}: only that one goes on or back"
+                f"operation {record.id} ({record.command}) is not the last run of M_Keys of this key store: only that "
+                f"one goes on or back; `ibkeys resume {record.id} --overtaken` ends the record of this one"
             )
         command = last.command if last is not None else record.command if record is not None else ""
         is_through_opensm = last is not None and last.via is not None
+        if last is not None:
+            refuse_options_of_other_method(is_through_opensm)
         given = self.where, self.sm_hosts, self.consent, self.format
         times = sm_wait, standby_wait, opens, confirm_within
         return RunRequest(command, *given, is_through_opensm, *times)
@@ -93,10 +97,12 @@ class Asked:
             return ManyPortsChange(writer, plan, consent, self.format, each, interrupts, bar).carry_out()
 
 
-def find(where: Where, operation: int | None, *, goes_back: bool) -> tuple[Target, Run | None]:
-    """Return what goes on, or with *goes_back* what is restored, and the last run of the key store. *operation*: its
-    number, None where none was typed. Raises StoreError and UsageError."""
-    from ibkeys.change.open_operations import to_resume, to_undo
+Find = Callable[["Journal", "Run | None", "int | None"], "Target"]
+
+
+def find(where: Where, operation: int | None, meant: Find) -> tuple[Target, Run | None]:
+    """Return the operation that is *meant*, as a function of `ibkeys.change.open_operations` says, and the last run of
+    the key store. *operation*: its number, None where none was typed. Raises StoreError and UsageError."""
     from ibkeys.store.journal import Journal
     from ibkeys.store.keys.keystore import KeyStore
     from ibkeys.store.keys.runs import Runs
@@ -105,4 +111,4 @@ def find(where: Where, operation: int | None, *, goes_back: bool) -> tuple[Targe
     with KeyStore(stores.keystore, create=False, upgrade=False) as store:
         last = Runs(store).last()
     with Journal.read(stores.journal) as journal:
-        return (to_undo if goes_back else to_resume)(journal, last, operation), last
+        return meant(journal, last, operation), last

@@ -8,10 +8,14 @@ from typing import Final
 
 import click
 
-from ibkeys.cli import options
+from ibkeys.change.next_commands import next_commands_of
+from ibkeys.cli import exits, options
+from ibkeys.cli.changing import confirm
+from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.mkeys import rollout_options
+from ibkeys.cli.opening import journal_of
 from ibkeys.cli.operations import asked
 from ibkeys.cli.operations.asked import ALLOW, AT_ONCE, FORWARD, OF_KEYS, OF_UFM, Asked
 from ibkeys.cli.options import Changing, Folding, SmHosts, ViaOptions, Where
@@ -90,8 +94,9 @@ def resume(
     with the same plan or keys and the same permissions. After --first the others follow, once the first are done. An
     undo that was interrupted is finished as an undo. The output is that of the command that began the operation.
     """
-    # A record that may end is one of those that may go back, too: also what waits to be confirmed.
-    target, last = asked.find(where, operation, goes_back=choices.overtaken and operation is None)
+    from ibkeys.change.open_operations import to_end, to_resume
+
+    target, last = asked.find(where, operation, to_end if choices.overtaken else to_resume)
     wanted = Asked(where, ufm, consent, sm_hosts, folding, format, target, last)
     if choices.overtaken:
         wanted.refuse(ALLOW | FORWARD | AT_ONCE, "only has its record ended with --overtaken: omit {}")
@@ -102,6 +107,8 @@ def _resume_keys(wanted: Asked, choices: _Choices) -> int:
     from ibkeys.cli.mkeys.earlier_run import end_record, finish_run, roll_back_run
 
     wanted.refuse(ALLOW | OF_UFM)
+    if choices.overtaken and not wanted.target.is_last_run:
+        return _end_earlier(wanted)
     times = choices.sm_wait, choices.standby_wait, choices.open_while_rotating
     request = wanted.run_request(*times, choices.confirm_within)
     if choices.overtaken:
@@ -110,6 +117,25 @@ def _resume_keys(wanted: Asked, choices: _Choices) -> int:
         wanted.refuse(FORWARD, "is being undone: omit {}")
         return roll_back_run(request, choices.at_once, choices.max_failures)
     return finish_run(request, choices.at_once, choices.max_failures, choices.first, choices.opensm_conf)
+
+
+def _end_earlier(wanted: Asked) -> int:
+    """End the record of a run of M_Keys that another one has followed. Only the journal is written."""
+    from ibkeys.store.journal import Journal
+
+    record = wanted.target.record
+    assert record is not None
+    if next_commands_of(record) is None:
+        raise UsageError(f"operation {record.id} ({record.command}) has ended")
+    if wanted.consent.dry_run:
+        write("dry run: its record would end; nothing was changed")
+        return exits.SAYS_NO
+    confirm(wanted.consent, question=f"End the record of operation {record.id} ({record.command})?")
+    with Journal(journal_of(wanted.where)) as journal:
+        journal.end_undos(record.id)
+        journal.set_state(record.id, "undone")
+    write(f"operation {record.id} ({record.command}) has ended: ports, files and keys stay as they are")
+    return exits.DONE
 
 
 def _resume_partitions(wanted: Asked, choices: _Choices) -> int:

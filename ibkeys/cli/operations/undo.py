@@ -81,12 +81,14 @@ def undo(
     """Restore what an operation overwrote.
 
     ID is the number that `ibkeys journal` shows; without it, the only open operation is taken, else the last one that
-    changed partitions and is not yet undone. P_Key tables are restored byte for byte, enforcement bits and policies as
-    they were, and M_Keys, levels and leases of the last mkey-deploy, mkey-rotate or mkey-remove. It goes back as the
-    operation went: directly, through OpenSM or through UFM. The undo is itself an operation: undoing the undo of a
-    partition change repeats the change. Counters that were cleared cannot be restored.
+    is not yet undone. A finished change of M_Keys needs its ID. P_Key tables are restored byte for byte, enforcement
+    bits and policies as they were, and M_Keys, levels and leases of the last mkey-deploy, mkey-rotate or mkey-remove.
+    It goes back as the operation went: directly, through OpenSM or through UFM. The undo is itself an operation:
+    undoing the undo of a partition change repeats the change. Counters that were cleared cannot be restored.
     """
-    target, last = asked.find(where, operation, goes_back=True)
+    from ibkeys.change.open_operations import to_undo
+
+    target, last = asked.find(where, operation, to_undo)
     wanted = Asked(where, ufm, consent, sm_hosts, folding, format, target, last)
     if target.kind == "keys":
         return _undo_keys(wanted, choices)

@@ -31,7 +31,7 @@ def record_of_last_run(writer: Writer) -> RunRecord:
     with writer.open_store() as store:
         last, _ = last_run(writer, store)
         if last.via is None:
-            raise UsageError(f"{name_of(last)} does not use OpenSM: omit --via to continue it")
+            raise UsageError(f"{name_of(last)} does not go through OpenSM, and is finished by own Sets")
         return RunRecord.of_json(last.via, store)
 
 

@@ -135,7 +135,7 @@ class Standbys:
         if look_until(lambda: machine.is_running(process), int, self.clock, self.wait, self.check):
             raise HostRefused(
                 f"{name} was asked to stop and has not stopped within {self.wait:g} s: end it, and continue with "
-                "--resume",
+                "`ibkeys resume`",
                 machine.name,
             )
 

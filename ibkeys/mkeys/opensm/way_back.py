@@ -113,5 +113,5 @@ def refuse_to_wait(record: RunRecord) -> None:
         none = f"this run raises no level above {level_to_fall_to(record)} that could be rolled back"
         raise UsageError(none).unchanged(
             "omit --confirm-within",
-            "A key is never rolled back automatically; `ibkeys undo` restores the former state.",
+            "A key is never rolled back automatically; `ibkeys undo ID` restores the former state.",
         )

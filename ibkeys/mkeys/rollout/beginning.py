@@ -10,7 +10,8 @@ from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job, keep_keys
 from ibkeys.mkeys.rollout.run_operation import note_operation, operation_again
 from ibkeys.mkeys.stored_links import remember_topology
-from ibkeys.store.journal import Journal, Operation
+from ibkeys.store.cut_off import close_cut_off
+from ibkeys.store.journal import KEY_COMMANDS, Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import NewRunPort, Run, Runs
 from ibkeys.store.origin import Origin
@@ -44,6 +45,8 @@ class NewRun:
                 keep_keys(store, runs, number, self.jobs[0])
         if run.acts:
             note_operation(store, number, operation)
+            # No other run goes on or back any more.
+            close_cut_off(operation.journal, KEY_COMMANDS, "done", but=operation.id)
         return number
 
 
@@ -75,6 +78,6 @@ class LastRun:
             for ref in self.unused:
                 if store.get(ref).state == "pending":
                     store.abandon(ref, "the run was rolled back before its Set")
-        if run.acts and not run.goes_back:
+        if run.acts or run.goes_back:
             note_operation(store, self.last.id, operation)  # another one where the journal was lost
         return self.last.id

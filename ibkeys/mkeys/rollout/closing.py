@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ibkeys.change.writer import Writer
 from ibkeys.mkeys.rollout.earlier_run import last_run, name_of
-from ibkeys.mkeys.rollout.run_operation import find_operation
+from ibkeys.mkeys.rollout.run_operation import find_operation, is_half_undone
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import KEY_COMMANDS, Journal
 from ibkeys.store.keys.runs import Runs
@@ -21,5 +21,7 @@ def close_overtaken(writer: Writer) -> str:
         if operation is not None:
             journal.set_stage(operation.id, "confirmed")  # nobody has to confirm it any more
             journal.end_undos(operation.id)
+            if operation.state in ("open", "failed") or is_half_undone(operation):
+                journal.set_state(operation.id, "undone")
         close_cut_off(journal, KEY_COMMANDS, "undone", last.started)
     return name_of(last)

@@ -18,7 +18,7 @@ from ibkeys.mkeys.rollout.found_ports import has_now
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import PortResult
-from ibkeys.mkeys.rollout.run_operation import awaited_operation
+from ibkeys.mkeys.rollout.run_operation import find_operation, is_half_undone
 from ibkeys.printable import counted, named
 from ibkeys.store.journal import KEY_COMMANDS, Journal
 from ibkeys.store.keys.keystore import KeyStore
@@ -86,9 +86,7 @@ def refuse_other_method(run: PlannedRun) -> None:
     """Raise UsageError for an earlier run that goes through a subnet manager: Sets of ibkeys cannot finish it."""
     last = run.beginning.last if isinstance(run.beginning, LastRun) else None
     if last is not None and last.via is not None:
-        raise UsageError(
-            f"{name_of(last)} goes through {last.via.get('name')}: continue with --via {last.via.get('name')}"
-        )
+        raise UsageError(f"{name_of(last)} goes through {last.via.get('name')}, and is finished through it")
 
 
 def refuse_while_open(writer: Writer, store: KeyStore) -> None:
@@ -97,17 +95,25 @@ def refuse_while_open(writer: Writer, store: KeyStore) -> None:
     last = Runs(store).last()
     if last is None:
         return
-    if last.state != "open":
-        awaited = awaited_operation(writer.fabric.stores.journal, last)
-        if awaited is None:
-            return
+    if last.state == "open":
+        ways = "`ibkeys resume` finishes it, `ibkeys undo` rolls it back"
+        raise Refused(f"{name_of(last)} is not finished: {ways}; no other run can begin before that", "open-run")
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        operation = find_operation(journal, last)
+    if operation is None:
+        return
+    if is_half_undone(operation):
+        raise Refused(
+            f"{name_of(last)} is half rolled back: `ibkeys resume {operation.id}` finishes that; no other run can "
+            "begin before that",
+            "open-run",
+        ).explained("`ibkeys mkey-list --settle` ends the wait for ports that are gone.")
+    if operation.goes_back:
         raise Refused(
             f"{name_of(last)} is rolled back unless someone confirms it, and no other run can begin before that: "
-            f"`ibkeys confirm {awaited.id}` keeps it, `ibkeys undo {awaited.id}` restores the former state",
+            f"`ibkeys confirm {operation.id}` keeps it, `ibkeys undo {operation.id}` restores the former state",
             "open-run",
         )
-    ways = "`ibkeys resume` finishes it, `ibkeys undo` rolls it back"
-    raise Refused(f"{name_of(last)} is not finished: {ways}; no other run can begin before that", "open-run")
 
 
 def known_job(

@@ -22,6 +22,7 @@ from ibkeys.mkeys.rollout.earlier_run import (
 from ibkeys.mkeys.rollout.found_ports import has_it_already, put_in_stages, reachable_ports
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
 from ibkeys.mkeys.rollout.port_job import Job
+from ibkeys.mkeys.rollout.run_operation import is_noted_open
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunPort
 
@@ -61,7 +62,7 @@ def return_of_last_run(
             options,
             found,
             goes_back=True,
-            is_open=last.state == "open",
+            is_open=last.state == "open" or is_noted_open(writer.fabric.stores.journal, last),
             beginning=LastRun(last, unused),
         )
         reachable = reachable_ports(writer, found)

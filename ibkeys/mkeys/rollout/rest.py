@@ -9,7 +9,7 @@ from pathlib import Path
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
-from ibkeys.errors import UsageError
+from ibkeys.errors import StoreError, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.rollout.absent import name_absent_beside_run
@@ -66,12 +66,14 @@ def rest_of_last_run(
     with writer.open_store() as store:
         last, ports = last_run(writer, store)
         if last.state == "undone":
-            raise UsageError(f"{name_of(last)} was rolled back; there is nothing to continue")
+            raise StoreError(f"{name_of(last)} was rolled back; there is nothing to continue")
         options = replace(with_bounds(last.options, at_once, max_failures), first=_first(last, ports, first))
         found = writer.fabric.sweep(progress=progress, wanted=reading)
-        is_open = last.state == "open" or is_noted_open(writer.fabric.stores.journal, last)
+        is_open = last.state == "open"
         run = PlannedRun(Plan(last.command), options, found, is_open=is_open, beginning=LastRun(last))
         _collect(writer, run, store, last, ports)
+    if not any(each.unread for each in run.skipped):
+        run.is_open |= is_noted_open(writer.fabric.stores.journal, last)
     return run
 
 

@@ -13,9 +13,11 @@ from ibkeys.store.origin import Origin
 def find_operation(journal: Journal, run: Run) -> OperationRecord | None:
     """Return the operation of *run*; None where nothing of it was recorded, and where this *journal* does not have it.
     Raises StoreError."""
-    if run.operation is None or run.operation.journal != journal.identity():
+    of_run = run.operation
+    if of_run is None or of_run.journal != journal.identity():
         return None
-    return next((each for each in journal.list_operations() if each.id == run.operation.id), None)
+    operations = journal.list_operations()
+    return next((each for each in operations if each.id == of_run.id and run.may_be(each.command, each.started)), None)
 
 
 def awaited_operation(journal: Path | None, run: Run) -> OperationRecord | None:
@@ -26,26 +28,35 @@ def awaited_operation(journal: Path | None, run: Run) -> OperationRecord | None:
 
 
 def is_noted_open(journal: Path | None, run: Run) -> bool:
-    """Whether the journal has the operation of *run* as interrupted, or as one that had failures. Raises StoreError."""
+    """Whether the journal has the operation of *run* as interrupted, as one that had failures, or as half undone.
+    Raises StoreError."""
     with Journal.read(journal) as stored:
         found = find_operation(stored, run)
-    return found is not None and found.state in ("open", "failed")
+    return found is not None and (found.state in ("open", "failed") or is_half_undone(found))
+
+
+def is_half_undone(record: OperationRecord) -> bool:
+    """Whether the undo of an operation was begun and has not ended."""
+    return record.being_undone and record.state != "undone"
 
 
 def operation_again(journal: Journal, run: Run, origin: Origin, goes_back: bool) -> Operation | None:
-    """Return the operation of an earlier *run*, open again, or with *goes_back* the undo of it; None as in
-    `find_operation`. Nobody has to confirm it any more. Raises StoreError."""
+    """Return the operation of an earlier *run*, open again, or with *goes_back* the undo of it; where the *journal*
+    does not have it, None, or the undo of one that stands for it. Nobody has to confirm it any more. Raises
+    StoreError."""
     found = find_operation(journal, run)
-    if found is None:
+    if found is None and not goes_back:
         return None
-    if not goes_back:
+    if found is not None and not goes_back:
         return journal.reopen(found.id, origin, "confirmed")
     with journal.in_one_transaction():
-        undo = journal.undo_of(found.id, origin)
-        journal.set_stage(found.id, "confirmed")
+        number = journal.begin_operation(run.command, origin) if found is None else found.id
+        undo = journal.undo_of(number, origin)
+        journal.set_stage(number, "confirmed")
     return undo
 
 
 def note_operation(store: KeyStore, run: int, operation: Operation) -> None:
-    """Put *operation* on disk as that of a run. Raises StoreError."""
-    Runs(store).note_operation(run, RunOperation(operation.journal.identity(), operation.put_on_disk()))
+    """Put *operation* on disk as that of a run; of an undo the one that it undoes is. Raises StoreError."""
+    number = operation.put_on_disk() if operation.undoes is None else operation.undoes
+    Runs(store).note_operation(run, RunOperation(operation.journal.identity(), number))

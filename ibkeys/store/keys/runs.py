@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, cast
 
 from ibkeys import jsonfile
 from ibkeys.errors import FileFormatError
+from ibkeys.store.journal.records import KEY_COMMANDS
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.sqlite import guid_number, guid_text
 
@@ -65,6 +66,11 @@ class Run:
     finished: str | None
     via: Mapping[str, Any] | None = None
     operation: RunOperation | None = None
+
+    def may_be(self, command: str, started: str) -> bool:
+        """Whether an operation of this *command*, which was *started* then, may be this run. After a journal was
+        restored from an older backup, another operation has its number."""
+        return command in KEY_COMMANDS and started >= self.started
 
 
 @dataclass(frozen=True, slots=True)

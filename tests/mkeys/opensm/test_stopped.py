@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ibkeys.errors import FileChanged, NotStored, Refused, UsageError
+from ibkeys.errors import FileChanged, NotStored, Refused, StoreError, UsageError
 from ibkeys.sim.nodes import Port
 from tests.mkeys.opensm.madeup import CONF, Bench
 from tests.mkeys.opensm.stopping import THEN, bench_in, go_back, stop_at
@@ -239,6 +239,6 @@ def test_a_finished_run_goes_back_once(bench: Bench) -> None:
     for _ in range(2):
         bench.abort()
         assert bench.opensm.key() == former
-    with pytest.raises(UsageError, match="was rolled back"):
+    with pytest.raises(StoreError, match="was rolled back"):
         bench.resume()
     assert bench.quiet()
