@@ -19,7 +19,6 @@ COMMANDS = {
     "rotate": ("mkey-rotate",),
     "remove": ("mkey-remove", "--leave-open"),
 }
-BACK = ("undo", "2")
 REFUSED = 4
 Setting = tuple[int, int, int]
 """M_Key, level and lease."""
@@ -92,13 +91,20 @@ class KeyedScene:
     def kinds_going_back(self) -> list[str]:
         """Return the kind of each point that the way back of a rotation has."""
         self.rotated()
-        return self.points_of(BACK)
+        return self.points_of(self.way_back())
 
     def points_of(self, words: Sequence[str]) -> list[str]:
         """Return the kind of each point that a command has where it begins now."""
         code, said = self.run(words, "count")
         assert code == 0, said
         return kinds_passed(self.served)
+
+    def way_back(self) -> list[str]:
+        """Return the command that rolls the last run back."""
+        last = self.last_run()
+        assert last is not None
+        assert last.operation is not None
+        return ["undo", str(last.operation.id)]
 
     def kill(self, words: Sequence[str], point: int) -> None:
         """Let a command die at a point, and look at where keys are then."""
@@ -124,8 +130,9 @@ class KeyedScene:
     def cut_off_going_back(self, point: int) -> None:
         """Let a rotation's way back die at a point, and finish it."""
         former = self.rotated()
-        self.kill(BACK, point)
-        said = self.must(*BACK)
+        back = self.way_back()
+        self.kill(back, point)
+        said = self.must(*back)
         assert (self.key(), self.said_in_confs()) == (former, {former})
         self.assert_no_key_is_lost()
         self.assert_nothing_beside(said)
@@ -140,10 +147,7 @@ class KeyedScene:
 
     def _goes_back(self, what: str, former: Setting) -> str:
         """Go back, and return what ibkeys said; "" where keys are mixed, and that was refused."""
-        last = self.last_run()
-        assert last is not None
-        assert last.operation is not None
-        code, said = self.run(["undo", str(last.operation.id)])
+        code, said = self.run(self.way_back())
         if code == REFUSED and "can only be finished" in said:
             return ""
         assert code == 0, said

@@ -165,9 +165,9 @@ def test_a_way_back_that_was_stopped_is_finished_and_nothing_else(opensm: KeyedO
         rotation = str(2 * step)  # between them are the undos
         interrupt(opensm, "mkey-rotate", step, back=rotation)
         go_on(opensm)
-        code, said = opensm.ibkeys("resume", "--first", "1")
+        code, said = opensm.ibkeys("resume", "--confirm-within", "5")
         assert code == 2, said
-        assert f"operation {rotation} (mkey-rotate) is being undone: omit --first" in said
+        assert f"operation {rotation} (mkey-rotate) is being undone: omit --confirm-within" in said
         must(opensm, "resume")
         assert only(opensm) == former
         code, said = opensm.ibkeys("undo", rotation)

@@ -241,7 +241,7 @@ class RunOutput:
                 "OpenSM's files; `ibkeys mkey-recover` finds those that no store has; then type "
                 + ("`ibkeys resume`" if last is not None else "the same command")
             )
-        if run.account.overtaken and last is not None:
+        if run.account.overtaken and last is not None and not run.goes_back:
             ways += f"; to keep what is there, when no other port is left: `{command_that_closes(last)}`"
         return ways
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from ibkeys.change.writer import Writer
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job, keep_keys
-from ibkeys.mkeys.rollout.run_operation import note_operation, operation_again
+from ibkeys.mkeys.rollout.run_operation import end_earlier, note_operation, operation_again
 from ibkeys.mkeys.stored_links import remember_topology
-from ibkeys.store.cut_off import close_cut_off
-from ibkeys.store.journal import KEY_COMMANDS, Journal, Operation
+from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import NewRunPort, Run, Runs
 from ibkeys.store.origin import Origin
@@ -45,8 +44,7 @@ class NewRun:
                 keep_keys(store, runs, number, self.jobs[0])
         if run.acts:
             note_operation(store, number, operation)
-            # No other run goes on or back any more.
-            close_cut_off(operation.journal, KEY_COMMANDS, "done", but=operation.id)
+            end_earlier(operation.journal, operation.id)
         return number
 
 

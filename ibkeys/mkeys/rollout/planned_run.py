@@ -268,7 +268,9 @@ class RunPlan:
             operation.outcome = "open"
         else:
             Runs(writer.keystore).finish(number, "undone" if run.goes_back else "ended")
-            operation.outcome = "done" if account.is_complete else "failed"
+            # What somebody else has changed since is never rolled back: it is named, and nothing of it is left to do.
+            is_back = run.goes_back and not (account.failed or account.unread)
+            operation.outcome = "done" if account.is_complete or is_back else "failed"
         if account.is_complete and not account.waiting:
             self._close_cut_off(writer, operation)
 

@@ -56,6 +56,18 @@ def operation_again(journal: Journal, run: Run, origin: Origin, goes_back: bool)
     return undo
 
 
+def end_earlier(journal: Journal, but: int | None) -> None:
+    """Note that no run of M_Keys but that of operation *but* goes on or back any more. Raises StoreError."""
+    for each in journal.list_operations():
+        if not each.is_of_keys or each.undoes is not None or each.id == but:
+            continue
+        if is_half_undone(each):
+            journal.end_undos(each.id)
+            journal.set_state(each.id, "undone")
+        elif each.state in ("open", "failed"):
+            journal.set_state(each.id, "done")
+
+
 def note_operation(store: KeyStore, run: int, operation: Operation) -> None:
     """Put *operation* on disk as that of a run; of an undo the one that it undoes is. Raises StoreError."""
     number = operation.put_on_disk() if operation.undoes is None else operation.undoes
