@@ -1,5 +1,5 @@
-"""Ending the record of an apply that can neither be finished nor undone: somebody else has changed its files or ports,
-or the ports that are left are absent. Only the journal is written."""
+"""Ending the record of an apply that can be neither finished nor undone. Somebody else has changed its files or ports,
+or the ports that are left are gone. Only the journal is written."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Ending:
     _outcome: tuple[int, OperationState] | None = None
 
     def refuse(self) -> None:
-        """Raise Refused (``overtaken``) if the record may end. Either somebody else has changed a file or port of it,
-        or only absent ports are left to finish it, or to undo it.
+        """Raise Refused (``overtaken``) if the record may end: somebody else has changed a file or port of the
+        operation, or the only ports that are left are gone.
 
         Raises StoreError if there is none, and what `plan_resume` and `plan_undo` raise otherwise.
         """

@@ -12,8 +12,6 @@ from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.store.keys.runs import Run
 
 Kind = Literal["partitions", "keys", "other"]
-_LOST: int = 0
-"""In place of a number: the last run of the key store, which the journal does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ def to_undo(journal: Journal, last: Run | None, operation: int | None) -> Target
     if operation is not None:
         return known.back(known.named(operation))
     found = list(dict.fromkeys([*known.left(True), *known.waiting()]))
-    newest = max((each.id or _LOST for each in found), default=_LOST)
+    newest = max((each.id or 0 for each in found), default=0)
     ended = [each for each in known.records.values() if each.state != "undone" and each.undoes is None]
     for each in [each for each in ended if each.id > newest][-1:]:
         if each.is_of_keys and not found:
@@ -95,7 +93,8 @@ class _Known:
 
     def __init__(self, journal: Journal, last: Run | None) -> None:
         self.records = {each.id: each for each in journal.list_operations()}
-        self._last, self._identity = last, journal.identity()
+        self._last = last
+        self._of_last = last and last.find_operation(self.records.values(), journal.identity())
 
     def named(self, operation: int) -> OperationRecord:
         """Return one of them. Raises StoreError."""
@@ -114,8 +113,7 @@ class _Known:
         left = [
             each
             for each in self.records.values()
-            if each.is_unfinished
-            or ((is_open or each.state == "failed") and each.is_of_keys and each == self._of_last())
+            if each.is_unfinished or ((is_open or each.state == "failed") and each.is_of_keys and each == self._of_last)
         ]
         found = [self.going_on(each) for each in left]
         if self.is_elsewhere("open"):
@@ -123,7 +121,7 @@ class _Known:
         return list(dict.fromkeys(self.back(each.record) if goes_back and each.record else each for each in found))
 
     def waiting(self) -> list[Target]:
-        """Return those that somebody may confirm, or that are to be rolled back because nobody did."""
+        """Return those that wait to be confirmed, and those that are rolled back because nobody confirmed them."""
         return [self.back(each) for each in self.records.values() if each.awaits_confirmation or each.is_going_back]
 
     def going_on(self, record: OperationRecord) -> Target:
@@ -141,26 +139,12 @@ class _Known:
     def is_elsewhere(self, *states: str) -> bool:
         """Whether the last run of the key store is in one of these *states*, and none that the journal has, as after
         its loss."""
-        return self._last is not None and self._last.state in states and self._of_last() is None
+        return self._last is not None and self._last.state in states and self._of_last is None
 
     def _is_last_run(self, record: OperationRecord) -> bool:
         if not record.is_of_keys or self._last is None:  # without a run the key store was lost, and that is said
             return True
-        of_last = self._of_last()
-        return of_last is not None and of_last.id == (record.undoes or record.id)
-
-    def _of_last(self) -> OperationRecord | None:
-        """Return the operation of the last run; None where the journal does not have it. A run that an earlier version
-        began does not know its operation: it is the newest of M_Keys, of the same command and not begun before."""
-        last = self._last
-        if last is None:
-            return None
-        found = [each for each in self.records.values() if last.may_be(each.command, each.started)]
-        if last.operation is None:
-            newest = found[-1] if found else None
-            return newest if newest is not None and newest.command == last.command else None
-        is_here = last.operation.journal == self._identity
-        return next((each for each in found if is_here and each.id == last.operation.id), None)
+        return self._of_last is not None and self._of_last.id == (record.undoes or record.id)
 
 
 def _kind(record: OperationRecord) -> Kind:

@@ -167,6 +167,11 @@ def end_overtaken(consent: Changing, plan: Callable[[], object], close: Callable
         exits.warn(str(error), "note")
     else:
         raise UsageError(f"--overtaken: nobody else has changed what was set by {otherwise}")
+    return end_record(consent, close)
+
+
+def end_record(consent: Changing, close: Callable[[], str]) -> int:
+    """Ask, end the record of an operation, and return the exit code. *close* ends it and returns its name."""
     if consent.dry_run:
         write("dry run: its record would end; nothing was changed")
         return exits.SAYS_NO

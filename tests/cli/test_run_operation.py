@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from ibkeys.cli.mkeys import run_request
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Runs
@@ -235,3 +238,22 @@ def test_what_somebody_else_changed_is_not_left_to_be_rolled_back(cli: Cli, tmp_
         assert cli("resume", "--overtaken", "--yes").code == 0
     assert operations(cli)[0][2] == "undone"
     assert cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes").code in (0, 3)
+
+
+@pytest.mark.parametrize("words", [("undo", 1), ("resume", 1), ("undo", 1, "--dry-run")])
+def test_a_run_that_another_command_begins_meanwhile_is_not_taken_for_the_one_that_was_named(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, words: tuple[object, ...]
+) -> None:
+    """Which run is meant is found before the lock is held."""
+    cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes")
+    opened = run_request.open_fabric
+
+    def after_another(*args: Any, **more: Any) -> Any:
+        monkeypatch.setattr(run_request, "open_fabric", opened)
+        assert cli("mkey-rotate", "--per-port", "--yes").code == 0
+        return opened(*args, **more)
+
+    monkeypatch.setattr(run_request, "open_fabric", after_another)
+    refused = cli(*words, "--yes")
+    assert (refused.code, "another command has begun a run of M_Keys in the meantime" in refused.err) == (4, True)
+    assert [each[1:3] for each in operations(cli)] == [("mkey-deploy", "done"), ("mkey-rotate", "done")]

@@ -1,4 +1,4 @@
-"""Confirming M_Key runs: --confirm-within, and lowering the level where nobody confirms."""
+"""M_Key runs with --confirm-within: waiting for the confirmation, and lowering the level without one."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def roll_back_run(request: RunRequest, at_once: int | None = None, max_failures:
 
 
 def lower_level(request: RunRequest, operation: int) -> int:
-    """Lower the level that the run of *operation* raised and nobody confirmed."""
+    """Lower the level that the run of *operation* raised, because nobody confirmed it."""
     if request.consent.dry_run:
         raise UsageError("--unconfirmed has no dry run: omit --dry-run")
     with request.open_writer() as writer:
@@ -59,7 +59,7 @@ def lower_level(request: RunRequest, operation: int) -> int:
 
 
 def end_record(request: RunRequest) -> int:
-    """End the record of the last run, which somebody else has overtaken."""
+    """End the record of the last run, because somebody else has changed what it set."""
     with request.open_writer() as writer:
         return end_overtaken(
             request.consent,

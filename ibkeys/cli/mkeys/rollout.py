@@ -171,7 +171,7 @@ def _request(
     consent: Changing,
     format: str,
 ) -> RunRequest:
-    """Return what is asked of a new run. Raises UsageError for options that its method has not."""
+    """Return the request for a new run. Raises UsageError for options that do not apply to its method."""
     refuse_options_of_other_method(method.is_opensm)
     times = method.sm_wait, method.standby_wait, method.open_while_rotating, method.confirm_within
     return RunRequest(command, where, sm_hosts, consent, format, method.is_opensm, *times)

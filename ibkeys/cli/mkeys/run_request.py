@@ -16,6 +16,7 @@ from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, SmHosts, Where
 from ibkeys.cli.showing import progress_bar
 from ibkeys.cli.sm.hosts import hosts_of
+from ibkeys.errors import Refused
 
 if TYPE_CHECKING:
     from ibkeys.change.writer import Writer
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class RunRequest:
     """What the command line asks of a run, without its keys. ``command``: the one that begins it, or began it;
-    ``sm_wait`` and ``standby_wait``: seconds; ``confirm_within``: seconds, None where it needs no confirmation."""
+    ``sm_wait`` and ``standby_wait``: seconds; ``confirm_within``: seconds, None where it needs no confirmation;
+    ``earlier``: the number of the run of the key store that goes on or back, None for a new one."""
 
     command: str
     where: Where
@@ -42,6 +44,7 @@ class RunRequest:
     standby_wait: int
     open_while_rotating: bool
     confirm_within: int | None = None
+    earlier: int | None = None
 
     def through(self, awaits: Awaiting | None = None) -> ViaOpensm:
         """Return the options for a run through OpenSM. *awaits*: learns when the run begins."""
@@ -67,8 +70,18 @@ class RunRequest:
 
     @contextmanager
     def open_writer(self) -> Iterator[Writer]:
-        """Open the fabric, and yield the writer of the command that begins the run, or began it."""
+        """Open the fabric, and yield the writer of the command that begins the run, or began it. Raises Refused
+        (``stale``) if another command has begun a run since the earlier one was looked up."""
+        from ibkeys.store.keys.runs import Runs
+
         with open_fabric(self.where, changing=True) as fabric, writer_of(fabric, self.command, self.consent) as writer:
+            if self.earlier is not None:
+                with writer.open_store() as store:
+                    last = Runs(store).last()
+                if last is None or last.id != self.earlier:
+                    raise Refused("another command has begun a run of M_Keys in the meantime", "stale").unchanged(
+                        "see `ibkeys journal`"
+                    )
             yield writer
 
     def _awaits(self, stack: ExitStack) -> Awaiting | None:

@@ -51,7 +51,8 @@ class Asked:
     last: Run | None
 
     def refuse(self, options: Mapping[str, str], why: str = "has no use for {}: omit it") -> None:
-        """Raise UsageError where the command line has one of *options*; *why*: what is said of the operation."""
+        """Raise UsageError if one of *options* was typed. *why*: the words after the name of the operation, with {} for
+        these options."""
         record = self.target.record
         name = f"operation {record.id} ({record.command})" if record is not None else "the last operation"
         refuse_given(options, f"{name} {why}")
@@ -59,8 +60,8 @@ class Asked:
     def run_request(
         self, sm_wait: int, standby_wait: int, opens: bool, confirm_within: int | None = None
     ) -> RunRequest:
-        """Return what is asked of the last run of M_Keys. *opens*: --open-while-rotating. Raises UsageError if the
-        operation is not that run."""
+        """Return the request to go on with the last run of M_Keys, or to roll it back. *opens*: --open-while-rotating.
+        Raises UsageError if the operation is not that run."""
         from ibkeys.cli.mkeys.run_request import RunRequest
 
         last, record = self.last, self.target.record
@@ -76,7 +77,7 @@ class Asked:
             refuse_options_of_other_method(is_through_opensm)
         given = self.where, self.sm_hosts, self.consent, self.format
         times = sm_wait, standby_wait, opens, confirm_within
-        return RunRequest(command, *given, is_through_opensm, *times)
+        return RunRequest(command, *given, is_through_opensm, *times, last.id if last is not None else None)
 
     def restore(self, sm_wait: int, *, allow_break: bool, at_once: bool = False, unconfirmed: bool = False) -> int:
         """Restore what the operation overwrote, where that is no M_Key; the arguments are options of `ibkeys undo`."""

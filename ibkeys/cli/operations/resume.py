@@ -9,9 +9,7 @@ from typing import Final
 import click
 
 from ibkeys.change.next_commands import next_commands_of
-from ibkeys.cli import exits, options
-from ibkeys.cli.changing import confirm
-from ibkeys.cli.exits import write
+from ibkeys.cli import changing, options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.mkeys import rollout_options
@@ -127,15 +125,14 @@ def _end_earlier(wanted: Asked) -> int:
     assert record is not None
     if next_commands_of(record) is None:
         raise UsageError(f"operation {record.id} ({record.command}) has ended")
-    if wanted.consent.dry_run:
-        write("dry run: its record would end; nothing was changed")
-        return exits.SAYS_NO
-    confirm(wanted.consent, question=f"End the record of operation {record.id} ({record.command})?")
-    with Journal(journal_of(wanted.where)) as journal:
-        journal.end_undos(record.id)
-        journal.set_state(record.id, "undone")
-    write(f"operation {record.id} ({record.command}) has ended: ports, files and keys stay as they are")
-    return exits.DONE
+
+    def close() -> str:
+        with Journal(journal_of(wanted.where)) as journal:
+            journal.end_undos(record.id)
+            journal.set_state(record.id, "undone")
+        return f"operation {record.id} ({record.command})"
+
+    return changing.end_record(wanted.consent, close)
 
 
 def _resume_partitions(wanted: Asked, choices: _Choices) -> int:

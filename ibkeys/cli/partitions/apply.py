@@ -173,7 +173,7 @@ def _read(path: Path) -> PartitionPlan:
 
 
 def end_record(asked: ApplyRequest) -> int:
-    """End the record of an earlier apply that somebody else has overtaken, or whose ports are gone."""
+    """End the record of an earlier apply, because somebody else has changed what it set, or its ports are gone."""
     from ibkeys.apply.closing import Ending
 
     with open_fabric(asked.where, changing=True) as fabric, writer_of(fabric, "apply", asked.consent) as writer:
@@ -188,7 +188,7 @@ def end_record(asked: ApplyRequest) -> int:
 
 def carry_out(asked: ApplyRequest, confirm_within: int | None) -> int:
     """Apply a plan, or go on with an earlier apply. *confirm_within*: the seconds in which somebody has to confirm it,
-    None where nobody has to."""
+    None if it needs no confirmation."""
     from ibkeys.apply.apply_plan import ApplyHooks
     from ibkeys.change.interrupts import Interrupts
 

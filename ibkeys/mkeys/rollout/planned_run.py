@@ -275,8 +275,8 @@ class RunPlan:
             self._close_cut_off(writer, operation)
 
     def _close_cut_off(self, writer: Writer, operation: Operation) -> None:
-        """Let the journal say of the operations that were interrupted in this run how they ended. They began after it,
-        and no other run began since."""
+        """Note how this run ended in those operations of it that an earlier version left open: there each start of a
+        run was an operation. No other run began since."""
         last = Runs(writer.keystore).last()
         assert last is not None  # this one
         state: OperationState = "undone" if self._run.goes_back else "done"

@@ -41,7 +41,7 @@ def plan_rest(
     opensm_conf: Path | None = None,
     first: int | None = None,
 ) -> PlannedRun:
-    """Plan the rest of the last run: what was interrupted; where its first ports are all done, the others.
+    """Plan the rest of the last run: the ports that were interrupted or failed, then those after its first ones.
 
     Ports that may have been set are known by what they answer: those with their new key are finished, the others get
     it. *first*: of the ports after the first ones only so many. *opensm_conf* as `plan_run` has it. Raises UsageError

@@ -11,13 +11,8 @@ from ibkeys.store.origin import Origin
 
 
 def find_operation(journal: Journal, run: Run) -> OperationRecord | None:
-    """Return the operation of *run*; None where nothing of it was recorded, and where this *journal* does not have it.
-    Raises StoreError."""
-    of_run = run.operation
-    if of_run is None or of_run.journal != journal.identity():
-        return None
-    operations = journal.list_operations()
-    return next((each for each in operations if each.id == of_run.id and run.may_be(each.command, each.started)), None)
+    """Return the operation of *run*; None where this *journal* does not have it. Raises StoreError."""
+    return run.find_operation(journal.list_operations(), journal.identity())
 
 
 def awaited_operation(journal: Path | None, run: Run) -> OperationRecord | None:

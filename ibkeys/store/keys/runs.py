@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, cast
 
 from ibkeys import jsonfile
 from ibkeys.errors import FileFormatError
-from ibkeys.store.journal.records import KEY_COMMANDS
+from ibkeys.store.journal.records import KEY_COMMANDS, OperationRecord
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.sqlite import guid_number, guid_text
 
@@ -67,10 +67,18 @@ class Run:
     via: Mapping[str, Any] | None = None
     operation: RunOperation | None = None
 
-    def may_be(self, command: str, started: str) -> bool:
-        """Whether an operation of this *command*, which was *started* then, may be this run. After a journal was
-        restored from an older backup, another operation has its number."""
-        return command in KEY_COMMANDS and started >= self.started
+    def find_operation(self, operations: Iterable[OperationRecord], journal: str) -> OperationRecord | None:
+        """Return its operation among all *operations* of a journal; None where that does not have it. *journal*: the
+        identity of that journal.
+
+        After a journal was restored from an older backup, another operation may have its number. A run of an earlier
+        version does not know its operation: it is the newest of M_Keys, if the command is the same.
+        """
+        found = [each for each in operations if each.command in KEY_COMMANDS and each.started >= self.started]
+        if self.operation is None:
+            return found[-1] if found and found[-1].command == self.command else None
+        is_here = self.operation.journal == journal
+        return next((each for each in found if is_here and each.id == self.operation.id), None)
 
 
 @dataclass(frozen=True, slots=True)
