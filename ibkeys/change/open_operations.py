@@ -77,8 +77,8 @@ def to_undo(journal: Journal, last: Run | None, operation: int | None) -> Target
     for each in [each for each in ended if each.id > newest][-1:]:
         if each.is_of_keys and not found:
             raise UsageError(
-                f"operation {each.id} ({each.command}), the last one, has ended, and changed M_Keys: `ibkeys undo "
-                f"{each.id}` restores the former ones"
+                f"the last operation changed M_Keys and has ended, so it has to be named: `ibkeys undo {each.id}` "
+                f"rolls {each.command} back"
             )
         found.append(known.back(each))
     if not found and known.is_elsewhere("open", "ended"):

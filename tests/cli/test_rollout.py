@@ -139,7 +139,7 @@ def test_only_the_last_run_goes_back(cli: Cli, tmp_path: Path) -> None:
     refused = cli("undo", "--yes")
     assert (
         refused.code,
-        "operation 2 (mkey-rotate), the last one, has ended, and changed M_Keys" in refused.error,
+        "so it has to be named: `ibkeys undo 2` rolls mkey-rotate back" in refused.error,
     ) == (2, True)
     refused = cli("undo", 1, "--yes")
     assert refused.code == 2
